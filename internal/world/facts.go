@@ -1,0 +1,140 @@
+package world
+
+// Facts is what detect-hw found on one machine: the answer of the question "facts", and what sites see under
+// the same names. Lists are sorted by PCI address, then name, so that a hundred detections give one byte
+// sequence. A nil pointer is "unknown", with its reason in Unknown; collections and objects are never nil in
+// the language, their fields may be.
+type Facts struct {
+	CPU            CPU                  `json:"cpu"`
+	Memory         Memory               `json:"memory"`
+	NUMA           []NUMANode           `json:"numa"`
+	PCI            []PCIDevice          `json:"pci"`
+	Accelerators   []Accelerator        `json:"accelerators"`
+	NICs           []NIC                `json:"nics"`
+	Interfaces     map[string]Interface `json:"interfaces"` // by name; anything with an address
+	Product        Product              `json:"product"`
+	Virtualization *string              `json:"virtualization"` // as systemd-detect-virt names it: "none", "kvm", "vmware", …
+	Kernel         Kernel               `json:"kernel"`
+	OS             OS                   `json:"os"`
+	Runtime        Runtime              `json:"runtime"`
+	MachineID      *string              `json:"machine_id"`
+	Unknown        []UnknownFact        `json:"unknown"` // what could not be found out, and why
+}
+
+// CPU counts what is online. Cores are sorted by their first thread.
+type CPU struct {
+	Vendor  *string   `json:"vendor"` // as /proc/cpuinfo: GenuineIntel, AuthenticAMD, …
+	Model   *string   `json:"model"`
+	Logical *int      `json:"logical"` // online threads
+	Cores   []CPUCore `json:"cores"`
+}
+
+// CPUCore is one physical core with its online threads.
+type CPUCore struct {
+	Node    *int  `json:"node"`    // NUMA node
+	Package *int  `json:"package"` // socket
+	CPUs    []int `json:"cpus"`
+}
+
+// Memory is the machine's. HugePages counts pages by size as Kubernetes writes it ("2Mi", "1Gi").
+type Memory struct {
+	TotalBytes *int64         `json:"total_bytes"` // MemTotal
+	HugePages  map[string]int `json:"hugepages"`
+}
+
+// NUMANode is one memory node; a machine without NUMA has node 0.
+type NUMANode struct {
+	ID          int            `json:"id"`
+	CPUs        []int          `json:"cpus"`
+	MemoryBytes *int64         `json:"memory_bytes"`
+	HugePages   map[string]int `json:"hugepages"`
+}
+
+// PCIDevice is one function on the bus.
+type PCIDevice struct {
+	Address   string  `json:"address"`   // 0000:1b:00.0
+	Device    string  `json:"device"`    // vendor:device, 10de:2330
+	Subsystem *string `json:"subsystem"` // vendor:device
+	Class     string  `json:"class"`     // four or six hex digits as sysfs has them, without 0x: 030200
+	Driver    *string `json:"driver"`
+	NUMA      *int    `json:"numa"`
+}
+
+// SRIOV is a function's virtual functions; both null where it has none to offer.
+type SRIOV struct {
+	TotalVFs *int `json:"total_vfs"`
+	NumVFs   *int `json:"num_vfs"`
+}
+
+// Accelerator is a GPU or its kin. Name is as the vendor prints it, Model the same without the vendor.
+type Accelerator struct {
+	Kind      string   `json:"kind"` // gpu | npu | fpga | dpu
+	Vendor    *string  `json:"vendor"`
+	Name      *string  `json:"name"`
+	Model     *string  `json:"model"`
+	Device    *string  `json:"device"`
+	MemoryGiB *float64 `json:"memory_gib"`
+	NUMA      *int     `json:"numa"`
+	Driver    *string  `json:"driver"`
+	Address   *string  `json:"address"`
+	SRIOV     SRIOV    `json:"sriov"`
+	Evidence  *string  `json:"evidence"` // where name and kind were read
+}
+
+// NIC is a network card on the PCI bus (or virtio beneath it).
+type NIC struct {
+	Interface *string  `json:"interface"`
+	Vendor    *string  `json:"vendor"`
+	Model     *string  `json:"model"`
+	Device    *string  `json:"device"`
+	SpeedGbps *float64 `json:"speed_gbps"` // null while the link is down
+	Link      *string  `json:"link"`       // up | down
+	Driver    *string  `json:"driver"`
+	NUMA      *int     `json:"numa"`
+	Address   *string  `json:"address"`
+	SRIOV     SRIOV    `json:"sriov"`
+}
+
+// Interface is one network interface with its addresses, without prefix lengths, in the kernel's order.
+type Interface struct {
+	IPv4 []string `json:"ipv4"`
+	IPv6 []string `json:"ipv6"`
+	MAC  *string  `json:"mac"`
+	MTU  *int     `json:"mtu"`
+}
+
+// Product is the machine as its firmware names it.
+type Product struct {
+	Name   *string `json:"name"`
+	Vendor *string `json:"vendor"`
+	Serial *string `json:"serial"`
+	UUID   *string `json:"uuid"`
+	SKU    *string `json:"sku"`
+}
+
+// Kernel is the running kernel.
+type Kernel struct {
+	Release *string `json:"release"` // uname -r
+}
+
+// OS is /etc/os-release.
+type OS struct {
+	ID        *string  `json:"id"`
+	IDLike    []string `json:"id_like"`
+	VersionID *string  `json:"version_id"`
+	Name      *string  `json:"name"` // PRETTY_NAME
+}
+
+// Runtime is the container runtime as its configuration tells; it may not run yet.
+type Runtime struct {
+	Endpoint     *string `json:"endpoint"`
+	Name         *string `json:"name"` // containerd | cri-o
+	Version      *string `json:"version"`
+	CgroupDriver *string `json:"cgroup_driver"` // systemd | cgroupfs
+}
+
+// UnknownFact says why a fact is null.
+type UnknownFact struct {
+	Fact string `json:"fact"` // nics[0000:b1:00.1].speed_gbps
+	Why  string `json:"why"`
+}

@@ -1,0 +1,69 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prelet/prelet/internal/systemd/unit"
+)
+
+// jobMode lets a new job take the place of a queued one of the other kind, and merge with one of its own. The mode
+// "ignore-dependencies" must never stand here: it starts the kubelet at once, past all ordering, containerd's too.
+const jobMode = "replace"
+
+type verb func(ctx context.Context, name, mode string, result chan<- string) (int, error)
+
+// Start asks for a start, which merges with one that is queued. Without wait the answer is unit.Queued.
+// On a unit in auto-restart it lasts as long as RestartSec=: use Restart there.
+func (c *Conn) Start(ctx context.Context, name string, wait bool) (unit.Result, error) {
+	return c.job(ctx, "start", c.manager.StartUnitContext, name, wait)
+}
+
+// Restart asks for a restart, which starts a unit that does not run and cuts RestartSec= short. At boot it merges with the
+// queued start, so the unit starts once. Without wait the answer is unit.Queued.
+func (c *Conn) Restart(ctx context.Context, name string, wait bool) (unit.Result, error) {
+	return c.job(ctx, "restart", c.manager.RestartUnitContext, name, wait)
+}
+
+// Stop asks for a stop and waits for it. That is safe anywhere, also inside a unit that the stopped one is ordered after:
+// stop jobs go first.
+func (c *Conn) Stop(ctx context.Context, name string) (unit.Result, error) {
+	return c.job(ctx, "stop", c.manager.StopUnitContext, name, true)
+}
+
+// job asks for a job and, with wait, for its end. An end that does not come in time, or that ctx cuts short, is
+// unit.Unanswered: the job may still be running. An error means that systemd refused the job or went away.
+func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait bool) (unit.Result, error) {
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var result chan string
+	if wait {
+		// Buffered: go-systemd delivers from its only dispatch goroutine, holding a lock; a full channel would stop it for ever.
+		result = make(chan string, 1)
+	}
+	if _, err := ask(call, name, jobMode, result); err != nil {
+		return unit.Unanswered, c.failure(call, "asking to "+what+" "+name, err)
+	}
+	if !wait {
+		return unit.Queued, nil
+	}
+	deadline := time.NewTimer(c.jobTimeout)
+	defer deadline.Stop()
+	alive := time.NewTicker(c.heartbeat)
+	defer alive.Stop()
+	for {
+		select {
+		case r := <-result:
+			return unit.Result(r), nil
+		case <-deadline.C:
+			return unit.Unanswered, nil
+		case <-ctx.Done():
+			return unit.Unanswered, context.Cause(ctx)
+		case <-alive.C:
+			if !c.manager.Connected() {
+				return unit.Unanswered, fmt.Errorf("%w: the connection ended during the %s of %s", ErrGone, what, name)
+			}
+		}
+	}
+}

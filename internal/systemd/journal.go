@@ -1,0 +1,139 @@
+package systemd
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/journal"
+)
+
+// Keys of log attributes that become fields with a meaning. Any other key k becomes PRELET_K.
+const (
+	KeyStage      = "stage"      // PRELET_STAGE: the stage's address, or "gate", "commit", "verify"
+	KeyGeneration = "generation" // PRELET_GENERATION
+	KeyMessage    = "message_id" // MESSAGE_ID: one of the Message constants
+	KeyUnit       = "unit"       // OBJECT_SYSTEMD_UNIT: systemctl status and journalctl -u of that unit show the entry as well
+)
+
+// Ids of messages that an operator may want to find or alert on: journalctl MESSAGE_ID=….
+const (
+	MessageHeldBack   = "837169c7318848e6b6ee5cf825982f47" // the gate is shut, and why; carries KeyUnit
+	MessageCommitted  = "ffd6d7ef96034c68878ddb66f8c42ea0" // a generation was committed
+	MessageGood       = "5b7b5b04b1a549c8b5a1e0c22328ab18" // a generation was verified
+	MessageRolledBack = "dde987dc10d1435593d2e68d195234c5" // a generation failed, and the node went back
+	MessageDegraded   = "5741b96c0379449b9d5cc0383356eed0" // it went on, but not as the site says
+	MessageUnknown    = "074cf6804a6f49c1841dcce0a36e85be" // no verdict could be reached
+	MessageStuck      = "ae8658680df348bf9bb3c804fea2a07f" // a person is needed
+)
+
+// JournalSend hands one entry to journald; journal.Send of go-systemd is the real one.
+type JournalSend func(message string, priority journal.Priority, fields map[string]string) error
+
+// JournalHandler writes log records as journald entries with fields. Redact stands before every byte that leaves.
+type JournalHandler struct {
+	send   JournalSend
+	redact func(string) string
+	level  slog.Leveler
+	fields map[string]string
+	prefix string // of open groups, "A_B_"
+}
+
+// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so.
+func NewJournalHandler(send JournalSend, redact func(string) string, level slog.Leveler) *JournalHandler {
+	return &JournalHandler{send: send, redact: redact, level: level, fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"}}
+}
+
+// JournalEnabled says whether a journald listens on this machine.
+func JournalEnabled() bool { return journal.Enabled() }
+
+// Enabled implements slog.Handler.
+func (h *JournalHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= h.level.Level()
+}
+
+// Handle implements slog.Handler. Its error is for a second handler, if there is one: logging never decides anything.
+func (h *JournalHandler) Handle(_ context.Context, record slog.Record) error {
+	fields := make(map[string]string, len(h.fields)+record.NumAttrs())
+	for name, value := range h.fields {
+		fields[name] = value
+	}
+	record.Attrs(func(attr slog.Attr) bool {
+		h.put(fields, h.prefix, attr)
+		return true
+	})
+	return h.send(h.redact(record.Message), priority(record.Level), fields)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *JournalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.fields = make(map[string]string, len(h.fields)+len(attrs))
+	for name, value := range h.fields {
+		next.fields[name] = value
+	}
+	for _, attr := range attrs {
+		h.put(next.fields, h.prefix, attr)
+	}
+	return &next
+}
+
+// WithGroup implements slog.Handler.
+func (h *JournalHandler) WithGroup(name string) slog.Handler {
+	if name == "" {
+		return h
+	}
+	next := *h
+	next.prefix = h.prefix + name + "_"
+	return &next
+}
+
+func (h *JournalHandler) put(fields map[string]string, prefix string, attr slog.Attr) {
+	value := attr.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		if attr.Key != "" {
+			prefix += attr.Key + "_"
+		}
+		for _, member := range value.Group() {
+			h.put(fields, prefix, member)
+		}
+		return
+	}
+	if attr.Key == "" {
+		return
+	}
+	fields[fieldName(prefix+attr.Key)] = h.redact(value.String())
+}
+
+// fieldName makes a name that journald takes: upper-case letters, digits and "_", at most 64. go-systemd only complains of
+// others on stderr and sends them all the same, so none may reach it.
+func fieldName(key string) string {
+	switch key {
+	case KeyMessage:
+		return "MESSAGE_ID"
+	case KeyUnit:
+		return "OBJECT_SYSTEMD_UNIT"
+	}
+	name := "PRELET_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, key)
+	return name[:min(len(name), 64)]
+}
+
+func priority(level slog.Level) journal.Priority {
+	switch {
+	case level >= slog.LevelError:
+		return journal.PriErr
+	case level >= slog.LevelWarn:
+		return journal.PriWarning
+	case level >= slog.LevelInfo:
+		return journal.PriInfo
+	}
+	return journal.PriDebug
+}

@@ -1,0 +1,161 @@
+package deptest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// module is the import path that every path of ours begins with.
+const module = "github.com/prelet/prelet/"
+
+// Rule forbids one set of packages to reach another, over any number of imports.
+type Rule struct {
+	Rooms     []string // patterns of our own packages, below the module
+	Except    []string // patterns taken out of Rooms
+	Forbidden []string // patterns of import paths; "!std" is everything outside the standard library and the room itself
+	Direct    bool     // only what a package imports itself counts, not what that reaches
+	Reason    string
+}
+
+// pure are the rooms of the function (site, world) → node, and of what explains it.
+var pure = []string{
+	"internal/boot/...", "stages/...", "schema/...",
+	"internal/node/...", "internal/value/...", "internal/origin/...", "internal/world/...", "internal/explain/...",
+}
+
+// rules returns the walls. `os` is not in it: fmt itself reaches os. That no pure room *writes* `import "os"` is for
+// the linter to say; that none can dial or start a program is said here.
+func rules() []Rule {
+	return []Rule{
+		{
+			Rooms:     pure,
+			Forbidden: []string{"net", "net/http/...", "crypto/tls"},
+			Reason: "same site, same answers → same plan: what is read from outside is a question on the tape, asked by internal/live. " +
+				"Label and taint syntax come from k8s.io/apimachinery/pkg/api/validate/content and quantities from pkg/api/resource, " +
+				"which do not reach net; util/validation, labels and meta/v1 do",
+		},
+		{
+			Rooms:     pure,
+			Forbidden: []string{"os/exec", "os/signal", "plugin"},
+			Reason:    "only internal/pluginhost starts a program, and only as an answer to a question; a decision that can start one is not a function",
+		},
+		{
+			Rooms:     pure,
+			Forbidden: []string{module + "internal/live/...", module + "internal/cluster/...", module + "internal/hardware/...", module + "internal/systemd/...", module + "internal/activate/...", module + "internal/pluginhost/..."},
+			Reason:    "these touch the node; a plan is made on a laptop from a recording by the same code, without them",
+		},
+		{
+			Rooms:     []string{"internal/world/..."},
+			Forbidden: []string{"!std"},
+			Reason:    "a recording is read for ever: its format must not change because a library did",
+		},
+		{
+			Rooms:     []string{"internal/generation/..."},
+			Forbidden: []string{module + "internal/kubelet/...", module + "internal/activate/...", module + "internal/systemd/...", module + "internal/boot/...", module + "stages/...", "k8s.io/..."},
+			Reason:    "all files or none across a power cut is provable because this room knows files only; what a kubelet thinks of them is for internal/activate",
+		},
+		{
+			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
+			Except:    []string{"internal/live/...", "internal/cluster/...", "internal/hardware/...", "internal/systemd/..."},
+			Forbidden: []string{module + "internal/cluster/...", module + "internal/hardware/...", module + "internal/systemd/..."},
+			Direct:    true,
+			Reason:    "internal/live is the only importer of the rooms that touch cluster, hardware and systemd: one place to look for what prelet reads",
+		},
+		{
+			Rooms:     []string{"cmd/prelet"},
+			Forbidden: []string{"github.com/hashicorp/go-plugin/...", "google.golang.org/grpc/..."},
+			Reason:    "8 MB and 1.5 ms at every start; they live in prelet-detect, one process for each detector, without root",
+		},
+		{
+			Rooms:     []string{"cmd/prelet"},
+			Forbidden: []string{"k8s.io/client-go/kubernetes/...", "k8s.io/api/..."},
+			Reason:    "the full clientset makes the binary 43 MB and costs 10 ms at start; rest and clientcmd are enough for two reads",
+		},
+		{
+			Rooms:     []string{"cmd/prelet"},
+			Forbidden: []string{"k8s.io/kubelet/...", "k8s.io/component-base/...", "github.com/prometheus/..."},
+			Reason:    "the kubelet's types bring Prometheus, and a struct writes zeros that override the base: KubeletConfiguration is a document here",
+		},
+		{
+			Rooms:     []string{"cmd/prelet"},
+			Forbidden: []string{"testing", "net/http/httptest", module + "internal/demo/...", module + "internal/deptest/..."},
+			Reason:    "what exists for tests and for the demo does not ship in a binary that runs as root",
+		},
+	}
+}
+
+// pluginRules are for the module in plugins/, which vendors import.
+func pluginRules() []Rule {
+	return []Rule{{
+		Rooms:     []string{"plugins/..."},
+		Forbidden: []string{module + "internal/...", module + "schema/...", module + "stages/...", "k8s.io/...", "sigs.k8s.io/..."},
+		Reason:    "a vendor's detector must not inherit our Kubernetes, our HCL, nor our changes: its contract is detector.v1 and the SDK",
+	}}
+}
+
+// siblings returns, for each stage type, the rule that it knows no other.
+func siblings(types []string) []Rule {
+	var out []Rule
+	for _, one := range types {
+		r := Rule{
+			Rooms:  []string{"stages/" + one + "/..."},
+			Reason: "stages speak through the site's references only: what one knows of another, no user could see in the graph",
+		}
+		for _, other := range append([]string{"builtin"}, types...) {
+			if other != one {
+				r.Forbidden = append(r.Forbidden, module+"stages/"+other+"/...")
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// Check returns one message for each package of the graph that breaks the rule, with the way it gets there.
+func (r Rule) Check(g Graph) []string {
+	var broken []string
+	for _, room := range r.Rooms {
+		for _, p := range g.Match(module + room) {
+			if r.excepts(p.ImportPath) {
+				continue
+			}
+			for _, forbidden := range r.Forbidden {
+				if chain := g.Chain(p.ImportPath, r.target(forbidden, module+room, p)); chain != nil {
+					broken = append(broken, fmt.Sprintf("%s must not %s %s: %s\n  it does: %s",
+						strings.TrimPrefix(p.ImportPath, module), r.verb(), forbidden, r.Reason, strings.Join(chain, "\n        → ")))
+				}
+			}
+		}
+	}
+	return broken
+}
+
+func (r Rule) excepts(path string) bool {
+	for _, e := range r.Except {
+		if Matches(module+e, path) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r Rule) verb() string {
+	if r.Direct {
+		return "import"
+	}
+	return "reach"
+}
+
+// target turns a forbidden pattern into the question that Chain asks of every package on its way from one in room.
+func (r Rule) target(forbidden, room string, from *Package) func(*Package) bool {
+	return func(p *Package) bool {
+		switch {
+		case r.Direct && !slices.Contains(from.Imports, p.ImportPath):
+			return false
+		case forbidden == "!std":
+			return !p.Standard && !Matches(room, p.ImportPath)
+		}
+		return Matches(forbidden, p.ImportPath)
+	}
+}

@@ -1,0 +1,133 @@
+package deptest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// toy builds a graph from lines "a: b c": package a of this module imports b and c. What stands in no line's left side
+// is of the standard library when its first element has no dot, and a library otherwise.
+func toy(lines ...string) Graph {
+	g := Graph{}
+	full := func(path string) string {
+		if s, ours := strings.CutPrefix(path, "~"); ours {
+			return module + s
+		}
+		return path
+	}
+	for _, line := range lines {
+		path, imports, _ := strings.Cut(line, ":")
+		p := &Package{ImportPath: full(path)}
+		if strings.HasPrefix(path, "~") {
+			p.Module = &Module{Path: strings.TrimSuffix(module, "/"), Main: true}
+		}
+		for _, i := range strings.Fields(imports) {
+			p.Imports = append(p.Imports, full(i))
+		}
+		g[p.ImportPath] = p
+	}
+	for _, p := range g {
+		for _, i := range p.Imports {
+			if g[i] == nil {
+				first, _, _ := strings.Cut(i, "/")
+				g[i] = &Package{ImportPath: i, Standard: !strings.Contains(first, ".")}
+			}
+		}
+	}
+	return g
+}
+
+// TestRulesBite breaks each wall once, so that a rule which holds of nothing is seen.
+func TestRulesBite(t *testing.T) {
+	tests := []struct {
+		name  string
+		graph Graph
+		want  string // in the only message; "" means that nothing is broken
+	}{
+		{"a decision dials through a library", toy("~internal/boot: example.com/lib", "example.com/lib: net"), "example.com/lib\n        → net"},
+		{"a stage starts a program", toy("~stages/label: os/exec"), "stages/label must not reach os/exec"},
+		{"a room below a pure one", toy("~internal/node/taint: net/http"), "internal/node/taint must not reach net/http"},
+		{"site may reach net as its loader may read", toy("~internal/site: net"), ""},
+		{"a recording's format by a library", toy("~internal/world: github.com/x/y"), "internal/world must not reach !std"},
+		{"a recording's format by a room of its own", toy("~internal/world: ~internal/world/wire encoding/json", "~internal/world/wire: io"), ""},
+		{"explain asks the node", toy("~internal/explain: ~internal/live", "~internal/live:"), "internal/explain must not reach"},
+		{"generation learns of kubelets", toy("~internal/generation: ~internal/kubelet", "~internal/kubelet:"), "internal/generation must not reach"},
+		{"activate looks at the hardware itself", toy("~internal/activate: ~internal/hardware", "~internal/hardware:"), "internal/activate must not import"},
+		{"activate reaches the hardware through live", toy("~internal/activate: ~internal/live", "~internal/live: ~internal/hardware", "~internal/hardware:"), ""},
+		{"gRPC in the root process", toy("~cmd/prelet: google.golang.org/grpc"), "cmd/prelet must not reach google.golang.org/grpc"},
+		{"gRPC in the helper", toy("~cmd/prelet-detect: google.golang.org/grpc"), ""},
+		{"the full clientset", toy("~cmd/prelet: ~internal/live", "~internal/live: ~internal/cluster", "~internal/cluster: k8s.io/client-go/kubernetes/typed/core/v1"), "k8s.io/client-go/kubernetes/..."},
+		{"the kubelet's structs", toy("~cmd/prelet: k8s.io/kubelet/config/v1beta1"), "cmd/prelet must not reach k8s.io/kubelet"},
+		{"a stage knows its sibling", toy("~stages/label: ~stages/taint", "~stages/taint:"), "stages/label must not reach"},
+		{"builtin knows them all", toy("~stages/builtin: ~stages/label ~stages/taint", "~stages/label:", "~stages/taint:"), ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var got []string
+			for _, r := range append(rules(), siblings(types())...) {
+				got = append(got, r.Check(test.graph)...)
+			}
+			one(t, got, test.want)
+		})
+	}
+}
+
+func TestPluginRulesBite(t *testing.T) {
+	g := toy("~plugins/sdk: ~internal/value", "~internal/value:")
+	one(t, pluginRules()[0].Check(g), "plugins/sdk must not reach")
+}
+
+func TestOrderBites(t *testing.T) {
+	tests := []struct {
+		name  string
+		graph Graph
+		want  string
+	}{
+		{"down", toy("~cmd/prelet: ~internal/boot", "~internal/boot: ~stages", "~stages: ~schema", "~schema: ~internal/value", "~internal/value:"), ""},
+		{"up", toy("~internal/node: ~internal/boot", "~internal/boot:"), "internal/node imports internal/boot, which is above it"},
+		{"sideways", toy("~internal/generation: ~internal/site", "~internal/site:"), "internal/generation imports internal/site, which is beside it"},
+		{"within the room", toy("~internal/site: ~internal/site/layer", "~internal/site/layer:"), ""},
+		{"without a place", toy("~internal/attic:"), "internal/attic has no place"},
+		{"from apart", toy("~bench/floor: ~internal/demo", "~internal/demo: ~internal/live", "~internal/live:"), ""},
+		{"to apart", toy("~internal/live: ~internal/demo", "~internal/demo:"), "internal/live imports internal/demo, which stands apart"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { one(t, CheckOrder(test.graph), test.want) })
+	}
+}
+
+func TestSourceBites(t *testing.T) {
+	tests := []struct{ name, source, doc, pkg, want string }{
+		{"clean", "package a\n\nfunc Init() {}\n\ntype t int\n\nfunc (t) init() {}\n", "Package a is one.", "a", ""},
+		{"init", "package a\n\nfunc init() {}\n", "Package a is one.", "a", "a.go:3:1: func init"},
+		{"generated", "// Code generated by protoc-gen-go. DO NOT EDIT.\n\npackage a\n\nfunc init() {}\n", "Package a is one.", "a", ""},
+		{"no comment", "package a\n", "", "a", "has no package comment"},
+		{"util", "package util\n", "Package util has it all.", "util", "named after nothing"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(test.source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := CheckSource([]*Package{{ImportPath: module + "a", Name: test.pkg, Doc: test.doc, Dir: dir, GoFiles: []string{"a.go"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one(t, got, test.want)
+		})
+	}
+}
+
+// one fails unless got is a single message that contains want, or nothing where want is empty.
+func one(t *testing.T, got []string, want string) {
+	t.Helper()
+	switch {
+	case want == "" && len(got) > 0:
+		t.Errorf("nothing is broken here, but:\n%s", strings.Join(got, "\n"))
+	case want != "" && (len(got) != 1 || !strings.Contains(got[0], want)):
+		t.Errorf("got %d messages, want one that contains %q:\n%s", len(got), want, strings.Join(got, "\n"))
+	}
+}

@@ -1,0 +1,48 @@
+package kubelet
+
+// What the kubelet's parser (pflag) must know of a flag to read a command line, for flags that behave otherwise
+// than most. Sources, read on 2026-11-20: Kubernetes v1.36.3 cmd/kubelet/app/options (options.go,
+// globalflags*.go) and component-base; for flags that are gone, the same files at v1.11, v1.15, v1.18, v1.23.
+// A flag that stands in neither list takes a value, and the last of several counts.
+
+// isBoolFlag says whether a flag takes no word after it: for pflag `--flag word` is then a flag and a stray word.
+func isBoolFlag(name string) bool {
+	switch name {
+	case "help", "h", "version", // version is yes, no or raw, and yes where it stands alone
+		"anonymous-auth", "authentication-token-webhook", "cgroups-per-qos", "contention-profiling",
+		"cpu-cfs-quota", "enable-controller-attach-detach", "enable-debugging-handlers", "enable-server",
+		"exit-on-lock-contention", "experimental-allocatable-ignore-eviction", "fail-cgroupv1",
+		"fail-swap-on", "kernel-memcg-notification", "local-storage-capacity-isolation",
+		"make-iptables-util-chains", "protect-kernel-defaults", "register-node", "rotate-certificates",
+		"rotate-server-certificates", "runonce", "seccomp-default", "serialize-image-pulls", "windows-service",
+		// cadvisor's
+		"boot-id-only", "docker-only", "docker-tls", "enable-load-reader", "log-cadvisor-usage", "containerd-only",
+		// klog's and glog's, gone in 1.26
+		"add-dir-header", "alsologtostderr", "logtostderr", "one-output", "skip-headers", "skip-log-headers",
+		// gone with time
+		"allow-privileged", "babysit-daemons", "bootstrap-checkpoint", "configure-cbr0", "containerized",
+		"docker-disable-shared-pid", "enable-cadvisor-endpoints", "enable-cadvisor-json-endpoints",
+		"enable-custom-metrics", "experimental-check-node-capabilities-before-mount", "experimental-fail-swap-on",
+		"experimental-flannel-overlay", "experimental-kernel-memcg-notification",
+		"experimental-nvidia-gpus", "host-ipc", "host-network", "host-pid", "keep-terminated-pod-volumes",
+		"really-crash-for-testing", "reconcile-cidr", "redirect-container-streaming", "register-schedulable",
+		"require-kubeconfig", "sync-node-status":
+		return true
+	}
+	return false
+}
+
+// isListFlag says whether a flag that is given again adds to what it said before, so that several are one
+// comma-separated list. (For register-with-taints the last one counts.)
+func isListFlag(name string) bool {
+	switch name {
+	case "node-labels", "feature-gates", "topology-manager-policy-options", "qos-reserved",
+		"eviction-hard", "eviction-soft", "eviction-soft-grace-period", "eviction-minimum-reclaim",
+		"system-reserved", "kube-reserved", "experimental-qos-reserved", "manifest-url-header",
+		"allowed-unsafe-sysctls", "experimental-allowed-unsafe-sysctls", "cluster-dns",
+		"enforce-node-allocatable", "tls-cipher-suites",
+		"host-ipc-sources", "host-network-sources", "host-pid-sources":
+		return true
+	}
+	return false
+}

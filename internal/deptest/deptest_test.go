@@ -2,6 +2,7 @@ package deptest
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -36,6 +37,9 @@ func root(t *testing.T) string {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "bin") {
 			return fs.SkipDir
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // gone between the listing and the look: an editor's file
 		}
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CredentialLimit is the largest credential that is read, in bytes. It is systemd's own limit for all credentials of a unit.
+// CredentialLimit is the largest credential that is read, in bytes. It is systemd's own limit for all credentials of a
 const CredentialLimit = 1 << 20
 
 // ErrNoCredentials is wrapped, beside fs.ErrNotExist, when this process was given no credentials folder at all.
@@ -21,7 +21,7 @@ var ErrNoCredentials = errors.New("no credentials folder: $CREDENTIALS_DIRECTORY
 // ErrUnusable is wrapped when a credential is there and must not be used.
 var ErrUnusable = errors.New("credential unusable")
 
-// Credentials reads what systemd passed to this unit. No error of it holds a byte of a credential.
+// Credentials reads what systemd passed to this  No error of it holds a byte of a credential.
 type Credentials struct{ folder string }
 
 // NewCredentials takes the folder from $CREDENTIALS_DIRECTORY, as getenv knows it. There is no other place.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/prelet/prelet/internal/systemd/unit"
 )
 
 // jobMode lets a new job take the place of a queued one of the other kind, and merge with one of its own. The mode
@@ -14,27 +12,27 @@ const jobMode = "replace"
 
 type verb func(ctx context.Context, name, mode string, result chan<- string) (int, error)
 
-// Start asks for a start, which merges with one that is queued. Without wait the answer is unit.Queued.
+// Start asks for a start, which merges with one that is queued. Without wait the answer is Queued.
 // On a unit in auto-restart it lasts as long as RestartSec=: use Restart there.
-func (c *Conn) Start(ctx context.Context, name string, wait bool) (unit.Result, error) {
+func (c *Conn) Start(ctx context.Context, name string, wait bool) (string, error) {
 	return c.job(ctx, "start", c.manager.StartUnitContext, name, wait)
 }
 
 // Restart asks for a restart, which starts a unit that does not run and cuts RestartSec= short. At boot it merges with the
-// queued start, so the unit starts once. Without wait the answer is unit.Queued.
-func (c *Conn) Restart(ctx context.Context, name string, wait bool) (unit.Result, error) {
+// queued start, so the unit starts once. Without wait the answer is Queued.
+func (c *Conn) Restart(ctx context.Context, name string, wait bool) (string, error) {
 	return c.job(ctx, "restart", c.manager.RestartUnitContext, name, wait)
 }
 
 // Stop asks for a stop and waits for it. That is safe anywhere, also inside a unit that the stopped one is ordered after:
 // stop jobs go first.
-func (c *Conn) Stop(ctx context.Context, name string) (unit.Result, error) {
+func (c *Conn) Stop(ctx context.Context, name string) (string, error) {
 	return c.job(ctx, "stop", c.manager.StopUnitContext, name, true)
 }
 
 // job asks for a job and, with wait, for its end. An end that does not come in time, or that ctx cuts short, is
-// unit.Unanswered: the job may still be running. An error means that systemd refused the job or went away.
-func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait bool) (unit.Result, error) {
+// Unanswered: the job may still be running. An error means that systemd refused the job or went away.
+func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait bool) (string, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var result chan string
@@ -43,10 +41,10 @@ func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait
 		result = make(chan string, 1)
 	}
 	if _, err := ask(call, name, jobMode, result); err != nil {
-		return unit.Unanswered, c.failure(call, "asking to "+what+" "+name, err)
+		return Unanswered, c.failure(call, "asking to "+what+" "+name, err)
 	}
 	if !wait {
-		return unit.Queued, nil
+		return Queued, nil
 	}
 	deadline := time.NewTimer(c.jobTimeout)
 	defer deadline.Stop()
@@ -55,14 +53,14 @@ func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait
 	for {
 		select {
 		case r := <-result:
-			return unit.Result(r), nil
+			return r, nil
 		case <-deadline.C:
-			return unit.Unanswered, nil
+			return Unanswered, nil
 		case <-ctx.Done():
-			return unit.Unanswered, context.Cause(ctx)
+			return Unanswered, context.Cause(ctx)
 		case <-alive.C:
 			if !c.manager.Connected() {
-				return unit.Unanswered, fmt.Errorf("%w: the connection ended during the %s of %s", ErrGone, what, name)
+				return Unanswered, fmt.Errorf("%w: the connection ended during the %s of %s", ErrGone, what, name)
 			}
 		}
 	}

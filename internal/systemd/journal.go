@@ -12,19 +12,8 @@ import (
 const (
 	KeyStage      = "stage"      // PRELET_STAGE: the stage's address, or "gate", "commit", "verify"
 	KeyGeneration = "generation" // PRELET_GENERATION
-	KeyMessage    = "message_id" // MESSAGE_ID: one of the Message constants
+	KeyMessage    = "message_id" // MESSAGE_ID: 32 hexadecimal digits that name a kind of message
 	KeyUnit       = "unit"       // OBJECT_SYSTEMD_UNIT: systemctl status and journalctl -u of that unit show the entry as well
-)
-
-// Ids of messages that an operator may want to find or alert on: journalctl MESSAGE_ID=….
-const (
-	MessageHeldBack   = "837169c7318848e6b6ee5cf825982f47" // the gate is shut, and why; carries KeyUnit
-	MessageCommitted  = "ffd6d7ef96034c68878ddb66f8c42ea0" // a generation was committed
-	MessageGood       = "5b7b5b04b1a549c8b5a1e0c22328ab18" // a generation was verified
-	MessageRolledBack = "dde987dc10d1435593d2e68d195234c5" // a generation failed, and the node went back
-	MessageDegraded   = "5741b96c0379449b9d5cc0383356eed0" // it went on, but not as the site says
-	MessageUnknown    = "074cf6804a6f49c1841dcce0a36e85be" // no verdict could be reached
-	MessageStuck      = "ae8658680df348bf9bb3c804fea2a07f" // a person is needed
 )
 
 // JournalSend hands one entry to journald; journal.Send of go-systemd is the real one.

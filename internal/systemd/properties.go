@@ -3,16 +3,14 @@ package systemd
 import (
 	"fmt"
 	"time"
-
-	"github.com/prelet/prelet/internal/systemd/unit"
 )
 
 // decode reads a unit's properties as D-Bus types them. A property that is missing leaves its field zero, because a unit that
 // is not found or is no service lacks most; one of another type than systemd documents is an error, because guessing here would
 // judge a kubelet by a wrong number.
-func decode(name string, properties map[string]any) (unit.State, error) {
+func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
-	state := unit.State{
+	state := Unit{
 		Name:     name,
 		Load:     read[string](&r, "LoadState"),
 		File:     read[string](&r, "UnitFileState"),
@@ -41,7 +39,10 @@ func decode(name string, properties map[string]any) (unit.State, error) {
 			r.fail("EnvironmentFiles", file)
 			break
 		}
-		state.EnvironmentFiles = append(state.EnvironmentFiles, unit.EnvironmentFile{Path: path, Optional: optional})
+		state.EnvironmentFiles = append(state.EnvironmentFiles, struct {
+			Path     string
+			Optional bool
+		}{path, optional})
 	}
 	if state.Load == "" && r.err == nil {
 		r.err = fmt.Errorf("LoadState is missing")

@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
-
-	"github.com/prelet/prelet/internal/systemd/unit"
 )
 
 const (
@@ -93,14 +91,14 @@ func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error)
 func (c *Conn) Close() { c.manager.Close() }
 
 // Look tells what a unit is now. A unit that does not exist is an answer (Load is "not-found"), not an error.
-func (c *Conn) Look(ctx context.Context, name string) (unit.State, error) {
+func (c *Conn) Look(ctx context.Context, name string) (Unit, error) {
 	properties, err := c.properties(ctx, name)
 	if err != nil {
-		return unit.State{}, err
+		return Unit{}, err
 	}
 	state, err := decode(name, properties)
 	if err != nil {
-		return unit.State{}, fmt.Errorf("properties of %s: %w", name, err)
+		return Unit{}, fmt.Errorf("properties of %s: %w", name, err)
 	}
 	return state, nil
 }

@@ -1,0 +1,169 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Names of the files in the run folder.
+const (
+	StatusFile  = "status.json"
+	MetricsFile = "metrics.prom"
+)
+
+// statusLimit bounds what Load reads: /run/prelet is ours, but a status may come out of a bundle.
+const statusLimit = 1 << 20
+
+// Status is status.json.
+type Status struct {
+	FormatVersion int        `json:"format_version"`
+	Version       string     `json:"prelet_version"`
+	BootID        string     `json:"boot_id"`
+	State         string     `json:"state"`         // Running, OK, Degraded, Failed
+	Exit          int        `json:"exit"`          // exit code of the run; 0 while it runs
+	Summary       string     `json:"summary"`       // how it ended, one line
+	Generation    int        `json:"generation"`    // in place; 0 for none
+	Verdict       string     `json:"verdict"`       // pending, good, bad, unknown; empty when nothing was to be judged
+	Why           string     `json:"why,omitempty"` // of the verdict
+	Held          *Held      `json:"held"`          // the site's plan is not applied
+	Degraded      []Reason   `json:"degraded"`      // why it is not wholly what the site says
+	Stages        []Stage    `json:"stages"`        // in the order in which they began
+	Started       time.Time  `json:"started"`       // UTC
+	Finished      *time.Time `json:"finished"`      // UTC; null while it runs
+}
+
+// Held is a plan that is not applied until something changes or somebody releases it.
+type Held struct {
+	Plan string `json:"plan_hash"`
+	Why  string `json:"why"`
+}
+
+// Reason is one item of "degraded". The code has a page: prelet explain code/NAME.
+type Reason struct {
+	Code    string `json:"code"`
+	Summary string `json:"summary"`
+}
+
+// Stage is what one stage or step of apply did.
+type Stage struct {
+	Address string `json:"address"`
+	State   string `json:"state"` // Running, OK, Skipped, Failed
+	Millis  int64  `json:"ms"`
+}
+
+// ExitCode is the exit code of `prelet status`: 0 ok, 1 failed, 2 degraded, 3 not run in this boot or still running.
+func (s Status) ExitCode(bootID string) int {
+	switch {
+	case s.BootID != bootID || s.State == Running:
+		return 3
+	case s.State == OK:
+		return 0
+	case s.State == Degraded:
+		return 2
+	}
+	return 1
+}
+
+// Load reads status.json of a run folder. The error wraps fs.ErrNotExist when there is none: prelet has not run.
+func Load(dir string) (*Status, error) {
+	path := filepath.Join(dir, StatusFile)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("status of the last run: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, statusLimit+1))
+	if err != nil {
+		return nil, fmt.Errorf("status of the last run: %w", err)
+	}
+	if len(text) > statusLimit {
+		return nil, fmt.Errorf("status of the last run: %s is longer than %d bytes, so prelet did not write it", path, statusLimit)
+	}
+	s, err := decodeStatus(text)
+	if err != nil {
+		return nil, fmt.Errorf("status of the last run: %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func decodeStatus(text []byte) (*Status, error) {
+	var s Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, err
+	}
+	if s.FormatVersion < 1 || s.FormatVersion > FormatVersion {
+		return nil, fmt.Errorf("format_version is %d; this prelet reads 1 to %d", s.FormatVersion, FormatVersion)
+	}
+	if !slices.Contains([]string{Running, OK, Degraded, Failed}, s.State) {
+		return nil, fmt.Errorf("state is %q, which no run has", s.State)
+	}
+	return &s, nil
+}
+
+func (s *Status) encode() ([]byte, error) {
+	out := s.clone()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(out); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// clone is a copy that shares nothing and whose lists are never null.
+func (s *Status) clone() Status {
+	out := *s
+	out.Degraded = append([]Reason{}, s.Degraded...)
+	out.Stages = append([]Stage{}, s.Stages...)
+	if s.Held != nil {
+		held := *s.Held
+		out.Held = &held
+	}
+	return out
+}
+
+// stage sets one stage's line: the last one of that address, because a step may come again (a second restart).
+func (s *Status) stage(address, state string, ms int64) {
+	for i := len(s.Stages) - 1; i >= 0; i-- {
+		if s.Stages[i].Address == address {
+			if state == Running && s.Stages[i].State != Running {
+				break
+			}
+			s.Stages[i] = Stage{Address: address, State: state, Millis: ms}
+			return
+		}
+	}
+	s.Stages = append(s.Stages, Stage{Address: address, State: state, Millis: ms})
+}
+
+// writeFile replaces a file of the run folder whole, readable by all: what is in it was redacted. The folder is in memory, so
+// there is nothing to fsync.
+func writeFile(dir, name string, content []byte) error {
+	file, err := os.CreateTemp(dir, "."+name+".*")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	_, err = file.Write(content)
+	if chmod := file.Chmod(0o644); err == nil { // the unit's umask is 0077
+		err = chmod
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), filepath.Join(dir, name))
+	}
+	if err != nil {
+		os.Remove(file.Name())
+		return fmt.Errorf("report: writing %s: %w", filepath.Join(dir, name), err)
+	}
+	return nil
+}

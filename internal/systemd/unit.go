@@ -1,0 +1,41 @@
+package systemd
+
+import "time"
+
+// Unit is one unit at one moment, as the D-Bus properties named in the comments tell it. It is an alias of a type without a
+// name, so that a room which may not import this one can spell the same type and be handed a Conn: internal/activate does.
+type Unit = struct {
+	Name string
+	Load string // LoadState: loaded, masked, not-found, …
+	File string // UnitFileState: enabled, disabled, static, masked, …; empty when there is no unit file
+
+	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
+	Sub    string // SubState: running, auto-restart, dead, …
+	Result string // Result of the last run: success, exit-code, resources (a missing EnvironmentFile= too), …; empty for no service
+	Job    uint32 // id of the queued job, 0 for none
+
+	MainPID  uint32        // 0: no main process
+	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for
+	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
+
+	// EnvironmentFiles are the EnvironmentFile= lines in force after all drop-ins, with whether a leading "-" lets a missing
+	// file pass.
+	EnvironmentFiles []struct {
+		Path     string
+		Optional bool
+	}
+}
+
+// How a job ended: the results of systemd's JobRemoved signal, and two of our own. Only Done means that the job did what was
+// asked; and of a Type=simple service it says no more than that a process was forked.
+const (
+	Done       = "done"
+	Canceled   = "canceled"   // somebody cancelled it, or queued the opposite
+	TimedOut   = "timeout"    // systemd gave up on it
+	Failed     = "failed"     // the unit failed
+	Dependency = "dependency" // a unit that it requires failed, so it was never tried
+	Skipped    = "skipped"    // the unit had nothing to do for it
+
+	Queued     = "queued"     // ours: the job was asked for and not waited for
+	Unanswered = "unanswered" // ours: systemd had not reported an end when we stopped to wait
+)

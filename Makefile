@@ -1,0 +1,87 @@
+# Everything that a developer, CI or a packager does here. `make` alone lists it.
+# Nothing below needs root, a cluster or a network beyond loopback, except that modules are downloaded once.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+GO      ?= go
+VERSION ?= $(shell tools/version.sh)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+
+# The modules of this repository that are built with it: the program, and what vendors of detectors import.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
+
+# How long `make fuzz` stays with each target, and how often `make bench` runs each program.
+T ?= 30s
+N ?= 15
+
+DESTDIR ?=
+PREFIX  ?= /usr
+
+##@ Every day
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## the programs of cmd/, static, into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root
+	$(GO) run ./internal/demo/tour
+
+.PHONY: test
+test: ## every test that needs nothing but Go
+	@for m in $(MODULES); do (cd $$m && $(GO) test ./...); done
+
+.PHONY: lint
+lint: ## the walls of the house, and what a reviewer should not have to say
+	@for m in $(MODULES); do (cd $$m && $(LINT) run); done
+
+.PHONY: generate
+generate: ## write again what is made from code: the reference pages
+	@for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
+
+.PHONY: check-docs
+check-docs: ## fail when a reference page is stale, or a link in a page leads nowhere
+	tools/check-docs.sh
+
+##@ Before a release
+
+.PHONY: race
+race: ## the tests once more, with the race detector (needs a C compiler)
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...); done
+
+.PHONY: fuzz-seeds
+fuzz-seeds: ## each fuzz target on its seeds and on what was ever found
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh seeds); done
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for T=30s with new inputs
+	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)); done
+
+.PHONY: bench
+bench: build ## prelet against the least that any program would need, N=15 times in turns
+	$(GO) build -trimpath -o bin/ ./bench/floor
+	$(GO) run ./bench/run -n $(N)
+
+.PHONY: size
+size: build ## fail when the binary has outgrown its bound
+	@tools/size.sh bin/prelet
+
+##@ Packaging
+
+.PHONY: install
+install: build ## DESTDIR= PREFIX=/usr: programs, units, completions, documentation
+	tools/install.sh "$(DESTDIR)" "$(PREFIX)"
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets of the module in the current folder: `fuzz.sh seeds`, or `fuzz.sh 30s` for each target.
+# The targets are found in the source, so a new one is run without being written down here.
+set -euo pipefail
+
+what=${1:?seeds, or a time for each target such as 30s}
+targets=$(go list -f '{{$p := .ImportPath}}{{$d := .Dir}}{{range .TestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$p}} {{$d}}/{{.}}{{"\n"}}{{end}}' ./... |
+	while read -r package file; do
+		[ -z "$package" ] || sed -nE "s|^func (Fuzz[A-Za-z0-9_]+)\(.*|$package \1|p" "$file"
+	done)
+[ -n "$targets" ] || {
+	echo "no fuzz targets in $(go list -m)"
+	exit 0
+}
+
+if [ "$what" = seeds ]; then
+	cut -d' ' -f1 <<<"$targets" | sort -u | xargs go test -count=1 -run '^Fuzz'
+else
+	while read -r package target; do
+		echo "== $package $target"
+		go test -run '^$' -fuzz "^${target}\$" -fuzztime "$what" "$package"
+	done <<<"$targets"
+fi
+wc -l <<<"$targets" | sed 's/$/ fuzz targets/'

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Puts what was built and what packaging/ holds where a distribution expects it: install.sh DESTDIR PREFIX.
+# Unit files name /usr/bin/prelet and /usr/lib/prelet; with another prefix they are written with that.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+destdir=$1 prefix=${2:-/usr}
+case $prefix in
+/*) ;;
+*) echo "PREFIX=$prefix is no absolute path" >&2 && exit 64 ;;
+esac
+[ -d packaging/systemd ] || {
+	echo "packaging/systemd is not there: without its units the kubelet would start before it is configured" >&2
+	exit 1
+}
+
+put() { # put MODE SOURCE TARGET
+	install -D -m "$1" "$2" "$destdir$3"
+	echo "$destdir$3"
+}
+put_text() { # as put, with the prefix written into it
+	local text
+	text=$(mktemp)
+	sed "s|/usr/bin/prelet|$prefix/bin/prelet|g; s|/usr/lib/prelet|$prefix/lib/prelet|g" "$2" >"$text"
+	put "$1" "$text" "$3"
+	rm -f "$text"
+}
+
+put 0755 bin/prelet "$prefix/bin/prelet"
+[ ! -f bin/prelet-detect ] || put 0755 bin/prelet-detect "$prefix/lib/prelet/prelet-detect"
+
+# Units, drop-ins, tmpfiles.d and sysusers.d keep the places that they have below packaging/.
+while IFS= read -r file; do
+	put_text 0644 "$file" "$prefix/lib/systemd/system/${file#packaging/systemd/}"
+done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \) | sort)
+for kind in tmpfiles.d sysusers.d; do
+	[ -d "packaging/$kind" ] || continue
+	while IFS= read -r file; do
+		put_text 0644 "$file" "$prefix/lib/$kind/$(basename "$file")"
+	done < <(find "packaging/$kind" -type f -name '*.conf' | sort)
+done
+
+completions=$(mktemp -d)
+trap 'rm -rf "$completions"' EXIT
+for shell in bash zsh fish; do bin/prelet completion "$shell" >"$completions/$shell"; done
+put 0644 "$completions/bash" "$prefix/share/bash-completion/completions/prelet"
+put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
+put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
+
+for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
+while IFS= read -r page; do
+	put 0644 "$page" "$prefix/share/doc/prelet/${page#docs/}"
+done < <(find docs -type f -name '*.md' | sort)

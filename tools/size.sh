@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Fails when a stripped binary is larger than the bound: what boots a node is read from a cold disk.
+# The aim is 16 MB; the bound leaves room for one library's bad day, and no more.
+set -euo pipefail
+
+binary=${1:?a binary}
+bound=$((18 * 1000 * 1000))
+bytes=$(stat -c %s "$binary")
+awk -v n="$binary" -v b="$bytes" -v m="$bound" 'BEGIN { printf "%s: %.1f MB, at most %.1f\n", n, b / 1e6, m / 1e6 }'
+[ "$bytes" -le "$bound" ] || {
+	echo "$binary has outgrown its bound. What is in it: go version -m $binary; which import brought it: go mod why -m MODULE" >&2
+	exit 1
+}

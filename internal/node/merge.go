@@ -1,0 +1,226 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// Base is the node before decide: what the cluster's configuration and the files at hand already say.
+type Base struct {
+	Contribution
+	Config map[string]any // the KubeletConfiguration document; never changed by Merge
+}
+
+// Node is the merged plan. Labels are sorted by key, taints keep the base's order with new ones sorted behind,
+// flags the base's order with new ones in site order, files are sorted by path.
+type Node struct {
+	Labels        []Label
+	Taints        []Taint
+	Flags         []Flag
+	Config        map[string]any
+	ConfigOrigins map[string][]origin.Origin // by JSON pointer of each contributed field
+	Settings      []Setting                  // what stages added to the base's Config
+	Reserved      *Reserved
+	Files         []File
+	Activation    *Activation
+}
+
+// Merge lays contributions, in site order, over the base. Base against stage: the stage wins, with a note.
+// Stage against stage: equal is fine, different is an error that names both places.
+func Merge(base Base, in []Contribution) (Node, hcl.Diagnostics) {
+	m := merger{}
+	m.labels(base, in)
+	m.taints(base, in)
+	m.flags(base, in)
+	m.settings(base, in)
+	m.files(in)
+	for _, c := range in {
+		if c.Reserved != nil {
+			m.Reserved = c.Reserved
+		}
+		if c.Activation != nil {
+			m.Activation = c.Activation
+		}
+	}
+	return m.Node, m.diags
+}
+
+type merger struct {
+	Node
+	diags hcl.Diagnostics
+}
+
+func (m *merger) conflict(what, a, b string, aFrom, bFrom []origin.Origin) {
+	m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(bFrom), "Two stages disagree on "+what,
+		"Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a)))
+}
+
+func (m *merger) replaced(what, old, new string, by []origin.Origin) {
+	m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(by), what+" of the base is replaced",
+		"The base has %s; this stage makes it %s.", show(old), show(new)))
+}
+
+func (m *merger) labels(base Base, in []Contribution) {
+	have := map[string]Label{}
+	fromBase := map[string]bool{}
+	for _, l := range base.Labels {
+		have[l.Key], fromBase[l.Key] = l, true
+	}
+	for _, c := range in {
+		for _, l := range c.Labels {
+			old, ok := have[l.Key]
+			switch {
+			case !ok:
+			case old.Value == l.Value:
+				l.Origins = both(old.Origins, l.Origins)
+			case fromBase[l.Key]:
+				m.replaced("Label "+l.Key, old.Value, l.Value, l.Origins)
+			default:
+				m.conflict("label "+l.Key, old.Value, l.Value, old.Origins, l.Origins)
+				continue
+			}
+			have[l.Key], fromBase[l.Key] = l, false
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(have)) {
+		m.Labels = append(m.Labels, have[k])
+	}
+}
+
+func (m *merger) taints(base Base, in []Contribution) {
+	id := func(t Taint) string { return t.Key + "\x00" + t.Effect }
+	at := map[string]int{}
+	for _, t := range base.Taints {
+		if _, ok := at[id(t)]; !ok {
+			at[id(t)] = len(m.Taints)
+			m.Taints = append(m.Taints, t)
+		}
+	}
+	ofBase := len(m.Taints)
+	for _, c := range in {
+		for _, t := range c.Taints {
+			i, ok := at[id(t)]
+			switch {
+			case !ok:
+				at[id(t)] = len(m.Taints)
+				m.Taints = append(m.Taints, t)
+			case m.Taints[i].Value == t.Value:
+				m.Taints[i].Origins = both(m.Taints[i].Origins, t.Origins)
+			case i < ofBase && isBase(m.Taints[i].Origins):
+				m.replaced("Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
+				m.Taints[i] = t
+			default:
+				m.conflict("taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, m.Taints[i].Origins, t.Origins)
+			}
+		}
+	}
+	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
+}
+
+func (m *merger) flags(base Base, in []Contribution) {
+	at := map[string]int{}
+	for _, f := range base.Flags {
+		if i, ok := at[f.Name]; ok { // a repeated flag: the last one counts, as the kubelet reads it
+			m.Flags[i] = f
+			continue
+		}
+		at[f.Name] = len(m.Flags)
+		m.Flags = append(m.Flags, f)
+	}
+	for _, c := range in {
+		for _, f := range c.Flags {
+			i, ok := at[f.Name]
+			switch {
+			case !ok:
+				at[f.Name] = len(m.Flags)
+				m.Flags = append(m.Flags, f)
+			case m.Flags[i].Value == f.Value && m.Flags[i].NoValue == f.NoValue:
+				m.Flags[i].Origins = both(m.Flags[i].Origins, f.Origins)
+			case isBase(m.Flags[i].Origins):
+				m.replaced("Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
+				m.Flags[i] = f
+			default:
+				m.conflict("flag --"+f.Name, m.Flags[i].Value, f.Value, m.Flags[i].Origins, f.Origins)
+			}
+		}
+	}
+}
+
+func (m *merger) files(in []Contribution) {
+	have := map[string]File{}
+	for _, c := range in {
+		for _, f := range c.Files {
+			if old, ok := have[f.Path]; ok {
+				m.conflict("file "+f.Path, "written by "+old.Purpose, "written by "+f.Purpose, old.Origins, f.Origins)
+				continue
+			}
+			have[f.Path] = f
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(have)) {
+		m.Files = append(m.Files, have[p])
+	}
+	for i, f := range m.Files {
+		if f.Kind == Directory {
+			continue
+		}
+		for _, g := range m.Files[i+1:] {
+			if strings.HasPrefix(g.Path, f.Path+"/") {
+				m.conflict("file "+f.Path, "a file", "a folder, for "+g.Path, f.Origins, g.Origins)
+			}
+		}
+	}
+}
+
+func isBase(o []origin.Origin) bool {
+	return len(o) > 0 && o[0].Kind == origin.Base
+}
+
+func both(a, b []origin.Origin) []origin.Origin {
+	if isBase(a) {
+		return append(slices.Clone(b), a...)
+	}
+	return append(slices.Clone(a), b...)
+}
+
+func rangeOf(o []origin.Origin) hcl.Range {
+	for _, x := range o {
+		if x.Range.Filename != "" {
+			return x.Range
+		}
+	}
+	return hcl.Range{}
+}
+
+func place(o []origin.Origin) string {
+	if r := rangeOf(o); r.Filename != "" {
+		ref := ""
+		if len(o) > 0 && o[0].Ref != "" {
+			ref = o[0].Ref + " at "
+		}
+		return fmt.Sprintf("%s%s:%d:%d", ref, r.Filename, r.Start.Line, r.Start.Column)
+	}
+	if len(o) > 0 {
+		return o[0].Ref
+	}
+	return "another one"
+}
+
+func show(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		if v == "" {
+			return "empty"
+		}
+		return fmt.Sprintf("%q", v)
+	}
+	return fmt.Sprint(v)
+}

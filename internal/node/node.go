@@ -1,0 +1,107 @@
+// Package node is the node plan: what stages contribute, how contributions merge, who conflicts with whom, and
+// the canonical form whose hash is the plan's identity. It is pure.
+package node
+
+import (
+	"github.com/hashicorp/hcl/v2"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// Label is a label that the kubelet shall register with. TakesEffect is filled by the plan: registration,
+// restart or reconcile.
+type Label struct {
+	Key, Value string
+	Origins    []origin.Origin
+}
+
+// Taint is a registration taint. An empty value is legal.
+type Taint struct {
+	Key, Value, Effect string
+	Origins            []origin.Origin
+}
+
+// String is kubectl's form: key=value:Effect, key:Effect without a value.
+func (t Taint) String() string {
+	if t.Value == "" {
+		return t.Key + ":" + t.Effect
+	}
+	return t.Key + "=" + t.Value + ":" + t.Effect
+}
+
+// Flag is one flag of the kubelet. List flags that labels and taints feed are not contributed as flags.
+type Flag struct {
+	Name, Value string
+	NoValue     bool // a boolean written alone: --fail-swap-on
+	Origins     []origin.Origin
+}
+
+// Setting is one field of KubeletConfiguration. Delete takes the base's field away.
+type Setting struct {
+	Path    []string
+	Value   any // string, bool, int64, float64, []any, map[string]any
+	Delete  bool
+	Origins []origin.Origin
+}
+
+// Pointer is the setting's place as a JSON pointer.
+func (s Setting) Pointer() string { return Pointer(s.Path) }
+
+// Reserved is what the policy computed, in Kubernetes' resource names and quantities.
+type Reserved struct {
+	Policy       string            `json:"policy"`
+	Kube         map[string]string `json:"kube_reserved"`
+	System       map[string]string `json:"system_reserved"`
+	CPUs         string            `json:"reserved_cpus,omitempty"`
+	EvictionHard map[string]string `json:"eviction_hard,omitempty"`
+	Memory       []map[string]any  `json:"reserved_memory,omitempty"` // output only, outside the hash
+	Allocatable  map[string]string `json:"allocatable,omitempty"`     // output only, outside the hash
+	MaxPods      int               `json:"max_pods"`
+	Origins      []origin.Origin   `json:"origins,omitempty"`
+}
+
+// FileKind is what a target shall be.
+type FileKind string
+
+// The kinds of targets.
+const (
+	Regular   FileKind = "file"
+	Directory FileKind = "directory"
+	Missing   FileKind = "absent"
+)
+
+// File is one target. Path is absolute on the node.
+type File struct {
+	Path        string
+	Kind        FileKind
+	Text        value.Text
+	Mode        uint32 // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
+	Owner       string // "user:group" or numbers; "" keeps the old one, or root
+	CreateOnly  bool
+	Purpose     string // bootstrap-kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
+	OutsideHash bool   // bootstrap-kubelet.conf: planned only while the node has not joined
+	Origins     []origin.Origin
+}
+
+// Activation is what apply shall do with the kubelet, as data.
+type Activation struct {
+	Unit            string    `json:"unit"`
+	SettleMillis    int64     `json:"settle_ms"`
+	TimeoutMillis   int64     `json:"timeout_ms"`
+	Rollback        bool      `json:"rollback"`
+	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`
+	Range           hcl.Range `json:"-"`
+}
+
+// Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one
+// contribution stand in the stage's own order.
+type Contribution struct {
+	Stage      string // its address; "base" for what the node has before decide
+	Labels     []Label
+	Taints     []Taint
+	Flags      []Flag
+	Settings   []Setting
+	Reserved   *Reserved
+	Files      []File
+	Activation *Activation
+}

@@ -1,0 +1,156 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// Pointer writes a path as a JSON pointer (RFC 6901).
+func Pointer(path []string) string {
+	var b strings.Builder
+	for _, p := range path {
+		b.WriteByte('/')
+		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
+	}
+	return b.String()
+}
+
+// Leaves flattens a merge patch (RFC 7386) into settings: an object is walked, null deletes, all else is set
+// whole. Paths are sorted. An empty object sets itself where nothing stands.
+func Leaves(patch map[string]any, origins func(path []string) []origin.Origin) []Setting {
+	var out []Setting
+	var walk func(at []string, m map[string]any)
+	walk = func(at []string, m map[string]any) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			p := append(slices.Clone(at), k)
+			switch v := m[k].(type) {
+			case map[string]any:
+				if len(v) > 0 {
+					walk(p, v)
+					continue
+				}
+				out = append(out, Setting{Path: p, Value: v, Origins: origins(p)})
+			case nil:
+				out = append(out, Setting{Path: p, Delete: true, Origins: origins(p)})
+			default:
+				out = append(out, Setting{Path: p, Value: v, Origins: origins(p)})
+			}
+		}
+	}
+	walk(nil, patch)
+	return out
+}
+
+func (m *merger) settings(base Base, in []Contribution) {
+	m.Config, m.ConfigOrigins = clone(base.Config), map[string][]origin.Origin{}
+	if m.Config == nil {
+		m.Config = map[string]any{}
+	}
+	have := map[string]Setting{}
+	for _, c := range in {
+	next:
+		for _, s := range c.Settings {
+			p := s.Pointer()
+			for _, q := range slices.Sorted(maps.Keys(have)) {
+				old := have[q]
+				same := q == p && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value)
+				if !same && (q == p || strings.HasPrefix(q, p+"/") || strings.HasPrefix(p, q+"/")) {
+					m.conflict("the kubelet's "+strings.Join(s.Path, "."), showSetting(old), showSetting(s), old.Origins, s.Origins)
+					continue next
+				}
+				if same {
+					s.Origins = both(old.Origins, s.Origins)
+				}
+			}
+			have[p] = s
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(have)) {
+		s := have[p]
+		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
+			m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
+				"The base has %s; this stage makes it %s.", show(old), showSetting(s)))
+		}
+		apply(m.Config, s)
+		m.ConfigOrigins[p] = s.Origins
+		m.Settings = append(m.Settings, s)
+	}
+}
+
+func showSetting(s Setting) string {
+	if s.Delete {
+		return "taken away"
+	}
+	return fmt.Sprint(s.Value)
+}
+
+func apply(doc map[string]any, s Setting) {
+	at := doc
+	for _, k := range s.Path[:len(s.Path)-1] {
+		next, ok := at[k].(map[string]any)
+		if !ok {
+			if s.Delete {
+				return
+			}
+			next = map[string]any{}
+			at[k] = next
+		}
+		at = next
+	}
+	last := s.Path[len(s.Path)-1]
+	switch v := s.Value.(type) {
+	case nil:
+		delete(at, last)
+	case map[string]any:
+		if _, ok := at[last].(map[string]any); ok && len(v) == 0 {
+			return // a merge patch with {} changes nothing of an object
+		}
+		at[last] = clone(v)
+	default:
+		at[last] = v
+	}
+}
+
+func lookup(doc map[string]any, path []string) (any, bool) {
+	var at any = doc
+	for _, k := range path {
+		m, ok := at.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if at, ok = m[k]; !ok {
+			return nil, false
+		}
+	}
+	return at, true
+}
+
+func clone(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = cloneAny(v)
+	}
+	return out
+}
+
+func cloneAny(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return clone(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = cloneAny(x)
+		}
+		return out
+	}
+	return v
+}

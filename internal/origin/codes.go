@@ -1,0 +1,107 @@
+package origin
+
+import "sort"
+
+// Code names a kind of diagnostic. Each has an exit status and a page (`prelet explain code/NAME`).
+type Code string
+
+// The codes, with their pages in pages.go.
+const (
+	// The site's text.
+	Syntax          Code = "syntax"
+	Limit           Code = "limit"
+	FileRefused     Code = "file-refused"
+	Encoding        Code = "encoding"
+	UnknownBlock    Code = "unknown-block"
+	UnknownStage    Code = "unknown-stage"
+	UnknownArgument Code = "unknown-argument"
+	MissingArgument Code = "missing-argument"
+	Duplicate       Code = "duplicate"
+	OverrideMissing Code = "override-missing"
+	OverrideIgnored Code = "override-ignored"
+	Cycle           Code = "cycle"
+	Reference       Code = "reference"
+	Evaluation      Code = "evaluation"
+	WrongType       Code = "wrong-type"
+	Sensitive       Code = "sensitive"
+	RequiredVersion Code = "required-version"
+	VariableMissing Code = "variable-missing"
+	VariableInvalid Code = "variable-invalid"
+	VariableUnknown Code = "variable-unknown"
+	DefaultChoice   Code = "default-choice"
+	NullFact        Code = "null-fact"
+	WitnessFails    Code = "witness"
+	NoSite          Code = "no-site"
+
+	// What stages refuse.
+	LabelInvalid   Code = "label-invalid"
+	LabelForbidden Code = "label-forbidden"
+	TaintInvalid   Code = "taint-invalid"
+	Conflict       Code = "conflict"
+	BaseReplaced   Code = "base-replaced"
+	ReserveRefused Code = "reserve-refused"
+	PathInvalid    Code = "path-invalid"
+	FlagsInvalid   Code = "flags-invalid"
+	ConfigInvalid  Code = "kubelet-config"
+	Precondition   Code = "precondition"
+	NodeName       Code = "node-name"
+
+	// The world.
+	CredentialMissing  Code = "credential"
+	ClusterUnreachable Code = "cluster-unreachable"
+	ClusterUntrusted   Code = "cluster-untrusted"
+	ClusterDenied      Code = "cluster-denied"
+	ClusterUnusable    Code = "cluster-unusable"
+	FileMissing        Code = "file-missing"
+	FileUnusable       Code = "file-unusable"
+	HardwareFailed     Code = "hardware"
+	HardwareDegraded   Code = "hardware-degraded"
+	DetectorFailed     Code = "detector"
+	DetectorDegraded   Code = "detector-degraded"
+	StageFailed        Code = "stage-failed"
+	Unread             Code = "unread"
+	Stale              Code = "stale"
+	RecordingInvalid   Code = "recording"
+
+	// Writing.
+	CannotWrite   Code = "cannot-write"
+	NeedsPerson   Code = "recovery"
+	Interrupted   Code = "interrupted"
+	RolledBack    Code = "rolled-back"
+	RollbackFails Code = "rollback-failed"
+	Systemd       Code = "systemd"
+	Usage         Code = "usage"
+	Internal      Code = "internal"
+	Locked        Code = "locked"
+	Held          Code = "held"
+	Drift         Code = "drift"
+)
+
+// exits holds the codes whose exit status is not 10 (the site is invalid).
+var exits = map[Code]int{
+	CredentialMissing:  11,
+	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, ClusterUnusable: 23,
+	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30,
+	DetectorFailed: 31,
+	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
+	RolledBack: 50, RollbackFails: 51, Systemd: 52,
+	Usage: 64, RecordingInvalid: 64, Internal: 70, Locked: 75,
+}
+
+// Exit is the process's exit status for an error with this code.
+func (c Code) Exit() int {
+	if n, ok := exits[c]; ok {
+		return n
+	}
+	return 10
+}
+
+// Codes lists every code that has a page, sorted.
+func Codes() []Code {
+	var out []Code
+	for c := range pages {
+		out = append(out, c)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
+	return out
+}

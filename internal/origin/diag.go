@@ -1,0 +1,105 @@
+package origin
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Extra rides in hcl.Diagnostic.Extra: what a message is, beside its words.
+type Extra struct {
+	Code   Code
+	Origin string // the stage's address, where there is one
+	Cause  error
+	Note   bool // tells something, asks nothing: not even --strict minds it
+}
+
+// Error makes an error diagnostic. Detail says why and what to do next. A zero range has no place in the site.
+func Error(c Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	return diagnostic(hcl.DiagError, c, at, summary, detail, args)
+}
+
+// Warning makes a diagnostic that does not stop the boot.
+func Warning(c Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	return diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
+}
+
+// Note makes a diagnostic that only tells. HCL knows errors and warnings, so it is a warning with a mark.
+func Note(c Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	d := diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
+	d.Extra = Extra{Code: c, Note: true}
+	return d
+}
+
+// IsNote says whether a diagnostic is a note.
+func IsNote(d *hcl.Diagnostic) bool {
+	e, ok := d.Extra.(Extra)
+	return ok && e.Note
+}
+
+func diagnostic(s hcl.DiagnosticSeverity, c Code, at hcl.Range, summary, detail string, args []any) *hcl.Diagnostic {
+	if len(args) > 0 {
+		detail = fmt.Sprintf(detail, args...)
+	}
+	d := &hcl.Diagnostic{Severity: s, Summary: summary, Detail: detail, Extra: Extra{Code: c}}
+	if at.Filename != "" {
+		d.Subject = &at
+	}
+	return d
+}
+
+// ExtraOf finds the Extra of a diagnostic; one made by a library has none and counts as def.
+func ExtraOf(d *hcl.Diagnostic, def Code) Extra {
+	if e, ok := d.Extra.(Extra); ok {
+		return e
+	}
+	return Extra{Code: def}
+}
+
+// WithCode gives a code to the diagnostics of libraries that have none of ours.
+func WithCode(ds hcl.Diagnostics, c Code) hcl.Diagnostics {
+	for _, d := range ds {
+		if _, ok := d.Extra.(Extra); !ok && d.Severity == hcl.DiagError {
+			if _, ok := d.Extra.(Coded); !ok {
+				d.Extra = wrapped{c, d.Extra}
+			}
+		}
+	}
+	return ds
+}
+
+// Coded is an Extra that knows its code and still carries what a library put there.
+type Coded interface{ DiagnosticCode() Code }
+
+type wrapped struct {
+	code  Code
+	inner any
+}
+
+// DiagnosticCode implements Coded.
+func (w wrapped) DiagnosticCode() Code { return w.code }
+
+// UnwrapDiagnosticExtra lets hcl.DiagnosticExtra find what the library put there.
+func (w wrapped) UnwrapDiagnosticExtra() any { return w.inner }
+
+// CodeOf is the code of any diagnostic; a foreign one is the site's fault by default.
+func CodeOf(d *hcl.Diagnostic) Code {
+	switch e := d.Extra.(type) {
+	case Extra:
+		return e.Code
+	case Coded:
+		return e.DiagnosticCode()
+	}
+	return Evaluation
+}
+
+// Exit is the exit status that a set of diagnostics asks for: that of the first error, since later ones
+// mostly follow from it. 0 without errors.
+func Exit(ds hcl.Diagnostics) int {
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError {
+			return CodeOf(d).Exit()
+		}
+	}
+	return 0
+}

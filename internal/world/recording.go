@@ -1,0 +1,189 @@
+package world
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+)
+
+// Format is the number of the recording's format. Older formats stay readable.
+const Format = 1
+
+// maxRecording bounds what Decode reads, gzip undone.
+const maxRecording = 64 << 20
+
+// Header says of whom a recording is and with what site, so that it replays alone.
+type Header struct {
+	Format  int        `json:"format"`
+	Prelet  string     `json:"prelet"`
+	Time    string     `json:"time"`
+	Boot    string     `json:"boot,omitempty"`
+	Machine string     `json:"machine,omitempty"` // the machine id, hashed
+	Site    []SiteFile `json:"site"`
+}
+
+// SiteFile is one file of the site as it was read, vars files included.
+type SiteFile struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+// Recording is a tape that has ended: the same site on it gives the same plan on any machine.
+type Recording struct {
+	Header  Header
+	Entries []Entry
+}
+
+type document struct {
+	Header
+	Answers []documentEntry `json:"answers"`
+}
+
+type documentEntry struct {
+	Kind   Kind            `json:"kind"`
+	Args   json.RawMessage `json:"args"`
+	Answer Answer          `json:"answer"`
+}
+
+// Encode writes one JSON document, its answers sorted as Entries are.
+func (r *Recording) Encode(w io.Writer) error {
+	d := document{Header: r.Header, Answers: []documentEntry{}}
+	d.Format = Format
+	for _, e := range r.Entries {
+		d.Answers = append(d.Answers, documentEntry{e.Kind, json.RawMessage(e.Args), e.Answer})
+	}
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	return enc.Encode(d)
+}
+
+// ErrNewer is a recording that a newer prelet wrote.
+var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or record again")
+
+// Decode reads a recording, plain or gzipped.
+func Decode(r io.Reader) (*Recording, error) {
+	b := bufio.NewReader(r)
+	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("recording: %w", err)
+		}
+		b = bufio.NewReader(z)
+	}
+	text, err := io.ReadAll(io.LimitReader(b, maxRecording+1))
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	if len(text) > maxRecording {
+		return nil, fmt.Errorf("recording: more than %d MiB", maxRecording>>20)
+	}
+	var d document
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("this is no recording: %w", err)
+	}
+	switch {
+	case d.Format == 0:
+		return nil, errors.New("this is no recording: it has no format")
+	case d.Format > Format:
+		return nil, ErrNewer
+	}
+	out := &Recording{Header: d.Header}
+	seen := map[Question]bool{}
+	for _, e := range d.Answers {
+		var args bytes.Buffer
+		if err := json.Compact(&args, e.Args); err != nil {
+			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
+		}
+		q := Question{e.Kind, args.String()}
+		if seen[q] {
+			return nil, fmt.Errorf("recording: the question %s is there twice", q)
+		}
+		seen[q] = true
+		if len(e.Answer.Value) > 0 {
+			var v bytes.Buffer
+			if err := json.Compact(&v, e.Answer.Value); err != nil {
+				return nil, fmt.Errorf("recording: answer to %s: %w", q, err)
+			}
+			e.Answer.Value = v.Bytes()
+		}
+		out.Entries = append(out.Entries, Entry{q, e.Answer})
+	}
+	return out, nil
+}
+
+// Source answers from the recording. What it was never asked is Unread.
+func (r *Recording) Source() Source {
+	m := make(map[Question]Answer, len(r.Entries))
+	for _, e := range r.Entries {
+		m[e.Question] = e.Answer
+	}
+	return SourceFunc(func(_ context.Context, q Question) Answer {
+		if a, ok := m[q]; ok {
+			return a
+		}
+		return Answer{Fail: Unread, Detail: "this recording was never asked " + q.String()}
+	})
+}
+
+// Find is the recorded answer to a question.
+func (r *Recording) Find(q Question) (Answer, bool) {
+	for _, e := range r.Entries {
+		if e.Question == q {
+			return e.Answer, true
+		}
+	}
+	return Answer{}, false
+}
+
+// Withhold leaves serial numbers, uuids, machine ids and MAC addresses out of the facts, and says so in the
+// answer: those places replay as unread.
+func (r *Recording) Withhold() error {
+	for i, e := range r.Entries {
+		if e.Kind != KindFacts || e.Answer.Fail != "" {
+			continue
+		}
+		var v map[string]any
+		if err := json.Unmarshal(e.Answer.Value, &v); err != nil {
+			return fmt.Errorf("recording: facts: %w", err)
+		}
+		out := append([]string{}, e.Answer.Withheld...)
+		hide := func(m map[string]any, at, key string) {
+			if m[key] != nil {
+				m[key] = nil
+				out = append(out, at+"/"+key)
+			}
+		}
+		hide(v, "", "machine_id")
+		if p, ok := v["product"].(map[string]any); ok {
+			hide(p, "/product", "serial")
+			hide(p, "/product", "uuid")
+		}
+		if all, ok := v["interfaces"].(map[string]any); ok {
+			for name, x := range all {
+				if m, ok := x.(map[string]any); ok {
+					hide(m, "/interfaces/"+EscapePointer(name), "mac")
+				}
+			}
+		}
+		sort.Strings(out)
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		r.Entries[i].Answer.Value, r.Entries[i].Answer.Withheld = b, out
+	}
+	return nil
+}
+
+// EscapePointer writes a key as a part of a JSON pointer (RFC 6901).
+func EscapePointer(key string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+}

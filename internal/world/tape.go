@@ -1,0 +1,90 @@
+package world
+
+import (
+	"context"
+	"sort"
+	"sync"
+)
+
+// Tape asks its source once for each question, and remembers: the same question has the same answer for the
+// whole run, and what it holds at the end is the recording. Safe for concurrent use.
+type Tape struct {
+	next     Source
+	fallback func(Question, Answer) (Answer, bool)
+
+	mu      sync.Mutex
+	entries map[Question]*entry
+}
+
+type entry struct {
+	done   chan struct{}
+	answer Answer
+}
+
+// NewTape starts an empty tape before a source.
+func NewTape(next Source) *Tape { return &Tape{next: next, entries: map[Question]*entry{}} }
+
+// FallBack lets f replace failures: f sees a failed answer and may give another (marked Stale).
+func (t *Tape) FallBack(f func(Question, Answer) (Answer, bool)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fallback = f
+}
+
+// Ask implements Source. A question that another goroutine asks already is waited for, until ctx ends.
+func (t *Tape) Ask(ctx context.Context, q Question) Answer {
+	t.mu.Lock()
+	e, ok := t.entries[q]
+	if !ok {
+		e = &entry{done: make(chan struct{})}
+		t.entries[q] = e
+	}
+	fallback := t.fallback
+	t.mu.Unlock()
+	if !ok {
+		e.answer = Answer{Fail: Unusable, Detail: "the question was given up"} // stays only if the source panics
+		defer close(e.done)
+		a := t.next.Ask(ctx, q)
+		if a.Fail != "" && fallback != nil {
+			if f, ok := fallback(q, a); ok {
+				a = f
+			}
+		}
+		e.answer = a
+		return a
+	}
+	select {
+	case <-e.done:
+		return e.answer
+	case <-ctx.Done():
+		return Answer{Fail: Unreachable, Detail: "the deadline passed while another part of the run waited for the same answer"}
+	}
+}
+
+// Entries are the finished questions and answers, sorted by kind and arguments.
+func (t *Tape) Entries() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var out []Entry
+	for q, e := range t.entries {
+		select {
+		case <-e.done:
+			out = append(out, Entry{q, e.answer})
+		default: // abandoned at its deadline: never answered
+		}
+	}
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i].Question, out[j].Question
+		if a.Kind != b.Kind {
+			return a.Kind < b.Kind
+		}
+		return a.Args < b.Args
+	})
+	return out
+}
+
+// Entry is one question with its answer.
+type Entry struct {
+	Question
+	Answer Answer
+}

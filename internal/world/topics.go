@@ -1,0 +1,141 @@
+package world
+
+// FileReq asks for a file of the node. Path is absolute.
+type FileReq struct {
+	Path string `json:"path"`
+}
+
+// FileAns is its text, UTF-8.
+type FileAns struct {
+	Text string `json:"text"`
+}
+
+// CredentialReq asks whether a credential is there.
+type CredentialReq struct {
+	Name string `json:"name"`
+}
+
+// CredentialAns says where from. Its bytes are no answer: apply and the cluster's adapter fetch them by themselves.
+type CredentialAns struct {
+	Source string `json:"source"`
+}
+
+// VariableReq asks for a value that the site's files do not give.
+type VariableReq struct {
+	Name      string `json:"name"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+}
+
+// VariableAns is the text and its source; a sensitive one has no text.
+type VariableAns struct {
+	Text   string `json:"text,omitempty"`
+	Source string `json:"source"` // credential | cmdline | flag
+}
+
+// ValidationReq asks whether a sensitive variable passes its rule number Rule: only the node can tell.
+type ValidationReq struct {
+	Variable string `json:"variable"`
+	Rule     int    `json:"rule"`
+}
+
+// ValidationAns says whether it does.
+type ValidationAns struct {
+	OK bool `json:"ok"`
+}
+
+// Access is how the cluster is reached and believed; Token names a credential.
+type Access struct {
+	Servers       []string `json:"servers"`
+	CACertHashes  []string `json:"ca_cert_hashes,omitempty"`
+	CAFile        string   `json:"ca_file,omitempty"`
+	DiscoveryFile string   `json:"discovery_file,omitempty"`
+	TrustToken    bool     `json:"trust_token,omitempty"`
+	Token         string   `json:"token,omitempty"` // the credential's name
+	ProxyURL      string   `json:"proxy_url,omitempty"`
+	RetryMillis   int64    `json:"retry_ms,omitempty"`
+}
+
+// TrustReq asks who the cluster is.
+type TrustReq struct {
+	Access
+}
+
+// TrustAns is the verified identity.
+type TrustAns struct {
+	PEM        string   `json:"pem"`
+	Hash       string   `json:"hash"` // sha256:… of the first CA's public key
+	Servers    []string `json:"servers"`
+	VerifiedBy string   `json:"verified_by"` // ca_cert_hashes | ca_file | discovery_file | token | last-good
+}
+
+// ObjectReq asks for a ConfigMap.
+type ObjectReq struct {
+	Access
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// ObjectAns is its data.
+type ObjectAns struct {
+	ResourceVersion string            `json:"resource_version"`
+	Data            map[string]string `json:"data"`
+}
+
+// FactsReq asks for the hardware, waiting first for links and drivers to be there.
+type FactsReq struct {
+	WaitLinks   []string `json:"wait_links,omitempty"`
+	WaitDrivers []string `json:"wait_drivers,omitempty"`
+	WaitMillis  int64    `json:"wait_ms,omitempty"`
+}
+
+// DetectorReq asks one detector.
+type DetectorReq struct {
+	Name   string         `json:"name"`
+	Config map[string]any `json:"config,omitempty"`
+	Millis int64          `json:"ms,omitempty"`
+}
+
+// DetectorAns is what it said.
+type DetectorAns struct {
+	Version    string            `json:"version"`
+	Attributes map[string]string `json:"attributes"`
+	Labels     map[string]string `json:"labels"`
+	Warnings   []string          `json:"warnings"`
+}
+
+// KubeletReq asks about the kubelet at hand.
+type KubeletReq struct{}
+
+// KubeletAns tells its version (null if there is no binary) and whether this node has joined.
+type KubeletAns struct {
+	Version   *string `json:"version"` // v1.36.3
+	Joined    bool    `json:"joined"`
+	JoinedWhy string  `json:"joined_why"` // what spoke for or against it
+}
+
+// OriginalReq asks what a target held before prelet ever wrote it.
+type OriginalReq struct {
+	Path string `json:"path"`
+}
+
+// TargetReq asks what a target holds now. With Secret the planned text is compared on the node, and no text
+// comes back: Want has placeholders where secrets go.
+type TargetReq struct {
+	Path   string `json:"path"`
+	Secret bool   `json:"secret,omitempty"`
+	Want   string `json:"want,omitempty"`
+}
+
+// TargetAns is a target's state. Same is for secrets only.
+type TargetAns struct {
+	Exists bool   `json:"exists"`
+	Dir    bool   `json:"dir,omitempty"`
+	Empty  bool   `json:"empty,omitempty"` // of a folder
+	Mode   uint32 `json:"mode,omitempty"`
+	UID    int    `json:"uid,omitempty"`
+	GID    int    `json:"gid,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Same   bool   `json:"same,omitempty"`
+	Drift  string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
+}

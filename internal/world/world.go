@@ -1,0 +1,142 @@
+// Package world is the one door to what is outside: questions, answers, the tape that keeps both, and the
+// recording that a tape becomes. It knows no adapter and imports the standard library only.
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+)
+
+// Kind is what a question is about. Questions are of the domain, not of a protocol: "trust" is a whole verified
+// exchange, so it replays without a token.
+type Kind string
+
+// The kinds of questions.
+const (
+	KindFile       Kind = "file"       // a file's text
+	KindCredential Kind = "credential" // is it there? Never its bytes
+	KindVariable   Kind = "variable"   // a value from outside the site's files
+	KindTrust      Kind = "trust"      // the cluster's CA, verified
+	KindObject     Kind = "object"     // a ConfigMap
+	KindFacts      Kind = "facts"      // the hardware
+	KindDetector   Kind = "detector"   // one vendor detector
+	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
+	KindOriginal   Kind = "original"   // what a target held before prelet
+	KindTarget     Kind = "target"     // what a target holds now
+	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
+)
+
+// Question identifies one read. Args is the canonical JSON of the kind's request; no secret is ever part of it.
+type Question struct {
+	Kind Kind
+	Args string
+}
+
+func (q Question) String() string { return string(q.Kind) + " " + q.Args }
+
+// Failure is why there is no value. A failure is an answer too, or a replay would differ from the run.
+type Failure string
+
+// The failures.
+const (
+	Absent      Failure = "absent"
+	Denied      Failure = "denied"
+	Unreachable Failure = "unreachable"
+	Untrusted   Failure = "untrusted"
+	Unusable    Failure = "unusable"
+	Unread      Failure = "unread" // replay only: this recording was never asked
+)
+
+// Answer is what came back.
+type Answer struct {
+	Value    json.RawMessage `json:"value,omitempty"`
+	Fail     Failure         `json:"fail,omitempty"`
+	Detail   string          `json:"detail,omitempty"`   // why it failed, in words
+	Hint     string          `json:"hint,omitempty"`     // what to do next
+	Stale    int             `json:"stale,omitempty"`    // the generation whose recording answered instead of the world
+	Because  string          `json:"because,omitempty"`  // with Stale: why the world did not answer
+	Withheld []string        `json:"withheld,omitempty"` // JSON pointers that were left out of this recording
+}
+
+// Source answers questions: live adapters, a recording, a fake in a test.
+type Source interface {
+	Ask(ctx context.Context, q Question) Answer
+}
+
+// SourceFunc makes a function a Source.
+type SourceFunc func(ctx context.Context, q Question) Answer
+
+// Ask implements Source.
+func (f SourceFunc) Ask(ctx context.Context, q Question) Answer { return f(ctx, q) }
+
+// Topic ties a kind to the types of its request and its answer, so that callers are typed and the tape is not.
+type Topic[Req, Ans any] struct{ Kind Kind }
+
+// The topics.
+var (
+	File       = Topic[FileReq, FileAns]{KindFile}
+	Credential = Topic[CredentialReq, CredentialAns]{KindCredential}
+	Variable   = Topic[VariableReq, VariableAns]{KindVariable}
+	Trust      = Topic[TrustReq, TrustAns]{KindTrust}
+	Object     = Topic[ObjectReq, ObjectAns]{KindObject}
+	FactsOf    = Topic[FactsReq, Facts]{KindFacts}
+	DetectorOf = Topic[DetectorReq, DetectorAns]{KindDetector}
+	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
+	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
+	Target     = Topic[TargetReq, TargetAns]{KindTarget}
+	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
+)
+
+// Question writes a request as a question.
+func (t Topic[Req, Ans]) Question(r Req) Question {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("world: a request that is no JSON: " + err.Error())
+	}
+	return Question{t.Kind, string(b)}
+}
+
+// Ask asks s, and decodes the answer. The error is a *Failed.
+func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (Ans, Answer, error) {
+	var out Ans
+	q := t.Question(r)
+	a := s.Ask(ctx, q)
+	if a.Fail != "" {
+		return out, a, &Failed{q, a}
+	}
+	if err := json.Unmarshal(a.Value, &out); err != nil {
+		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
+		return out, a, &Failed{q, a}
+	}
+	return out, a, nil
+}
+
+// Request decodes a question's arguments, for adapters.
+func (t Topic[Req, Ans]) Request(q Question) (Req, error) {
+	var r Req
+	d := json.NewDecoder(bytes.NewReader([]byte(q.Args)))
+	d.DisallowUnknownFields()
+	err := d.Decode(&r)
+	return r, err
+}
+
+// Answer encodes a value as an answer, for adapters.
+func (t Topic[Req, Ans]) Answer(v Ans) Answer {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return Answer{Fail: Unusable, Detail: err.Error()}
+	}
+	return Answer{Value: b}
+}
+
+// Failed is a failure as an error.
+type Failed struct {
+	Question Question
+	Answer   Answer
+}
+
+func (f *Failed) Error() string {
+	return fmt.Sprintf("%s: %s: %s", f.Question, f.Answer.Fail, f.Answer.Detail)
+}

@@ -1,0 +1,111 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// The attributes of the blocks that belong to no stage. Each is the accessor of its value as well.
+var (
+	RequiredVersion = Attr[string]{Name: "required_version", Doc: "Which prelet this site needs, as a Terraform version constraint: `\">= 0.1\"`.", Const: true}
+	OnClusterError  = Attr[string]{Name: "on_cluster_error", Doc: "What a node that has joined before does when the cluster does not answer rightly: `last-good` (each question falls back to the last good generation's recording; the boot is degraded) or `fail`.", Default: "last-good", Check: oneOf("last-good", "fail"), Const: true}
+	MaxAge          = Attr[string]{Name: "max_age", Doc: "How old a last good answer may be.", Default: "720h", Check: Duration, Const: true}
+	Deadline        = Attr[string]{Name: "deadline", Doc: "How long gathering may take in all.", Default: "5m", Check: Duration, Const: true}
+
+	Servers      = Attr[[]string]{Name: "servers", Doc: "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.", Type: cty.List(cty.String), Required: true}
+	CACertHashes = Attr[[]string]{Name: "ca_cert_hashes", Doc: "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.", Type: cty.List(cty.String)}
+	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins."}
+	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins."}
+	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
+	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined."}
+	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored."}
+	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline.", Default: "2m", Check: Duration}
+
+	NodeNameAttr = Attr[string]{Name: "name", Doc: "The node's name (`--hostname-override`). Null: as the base has it, or the host's name."}
+	NodeIP       = Attr[string]{Name: "ip", Doc: "The node's address (`--node-ip`). Null: as the base has it."}
+
+	DetectorRequired = Attr[bool]{Name: "required", Doc: "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.", Default: false, Const: true}
+	DetectorTimeout  = Attr[string]{Name: "timeout", Doc: "How long it may take.", Default: "10s", Check: Duration, Const: true}
+	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much memory it may use; at least 128Mi.", Default: "128Mi", Const: true}
+	AllowDevices     = Attr[[]string]{Name: "devices", Doc: "Device nodes it may open; shell patterns.", Type: cty.List(cty.String), Const: true}
+	AllowRead        = Attr[[]string]{Name: "read", Doc: "Files and folders it may read.", Type: cty.List(cty.String), Const: true}
+	AllowExecute     = Attr[[]string]{Name: "execute", Doc: "Programs it may run.", Type: cty.List(cty.String), Const: true}
+	AllowSockets     = Attr[[]string]{Name: "sockets", Doc: "Unix sockets it may connect to.", Type: cty.List(cty.String), Const: true}
+	AllowGroups      = Attr[[]string]{Name: "groups", Doc: "Further groups it runs with.", Type: cty.List(cty.String), Const: true}
+
+	VariableType        = Attr[string]{Name: "type", Doc: "`string`, `number`, `bool`, `list(…)`, `set(…)`, `map(…)`, `object({…})`, `tuple([…])` or `any`.", DefaultText: "`string`", Const: true}
+	VariableDefault     = Attr[cty.Value]{Name: "default", Doc: "The value if no source has one. Without: a value is required.", Const: true}
+	VariableDescription = Attr[string]{Name: "description", Doc: "What it is for; shown when it is missing.", Const: true}
+	VariableSensitive   = Attr[bool]{Name: "sensitive", Doc: "A secret: a string from the credential `prelet.var.NAME` only.", Default: false, Const: true}
+	ValidationCondition = Attr[cty.Value]{Name: "condition", Doc: "Must be true.", Required: true}
+	ValidationMessage   = Attr[string]{Name: "error_message", Doc: "What is wrong and what is allowed.", Required: true, Const: true}
+)
+
+// The blocks of the language. Stage types bring their own (stages.Stage.Spec).
+var (
+	PreletBlock = Block{Type: "prelet", Max: 1, Doc: "What holds for the whole site.",
+		Fields: []Field{RequiredVersion, OnClusterError, MaxAge, Deadline}}
+
+	VariableBlock = Block{Type: "variable", Labels: []string{"name"},
+		Doc:    "A value that differs between machines. Sources, later ones win: default, `*.prelet.vars`, credentials `prelet.var.NAME`, the kernel command line `prelet.var.NAME=`, `--var`.",
+		Fields: []Field{VariableType, VariableDefault, VariableDescription, VariableSensitive},
+		Blocks: []Block{{Type: "validation", Doc: "A rule for the value.", Fields: []Field{ValidationCondition, ValidationMessage}}}}
+
+	LocalsBlock = Block{Type: "locals", Free: true, Doc: "Names for expressions: `local.NAME`. A local is evaluated at its first use and has the phase of what it reaches."}
+
+	ClusterBlock = Block{Type: "cluster", Max: 1, Doc: "Where the cluster is and why it is believed. One of `ca_cert_hashes`, `ca_file`, `discovery_file`, `trust`.",
+		Fields: []Field{Servers, CACertHashes, CAFile, Discovery, TrustBy, Token, ProxyURL, Retry}}
+
+	NodeBlock = Block{Type: "node", Max: 1, Doc: "Who this node is. Used for flags, verification and reports alike.",
+		Fields: []Field{NodeNameAttr, NodeIP}}
+
+	DetectorBlock = Block{Type: "detector", Labels: []string{"name"}, Doc: "A vendor's detector, and what the site grants it.",
+		Fields: []Field{DetectorRequired, DetectorTimeout, DetectorMemory},
+		Blocks: []Block{
+			{Type: "allow", Max: 1, Doc: "What it may do beyond nothing.", Fields: []Field{AllowDevices, AllowRead, AllowExecute, AllowSockets, AllowGroups}},
+			{Type: "config", Max: 1, Free: true, Doc: "Its own configuration, checked against what it describes."},
+		}}
+
+	StageBlock = Block{Type: "stage", Labels: []string{"type", "name"}, Doc: "One step; its address is `TYPE.NAME`."}
+
+	OverrideBlock = Block{Type: "override", Doc: "Changes blocks of other files: attributes replace whole, `= null` returns to the default, sub-blocks match by type and label."}
+)
+
+// The arguments that stages take beside their own.
+var (
+	When      = Attr[cty.Value]{Name: "when", Doc: "The stage is skipped unless this is true."}
+	ForEach   = Attr[cty.Value]{Name: "for_each", Doc: "A map or set: one copy of the stage for each, with `each.key` and `each.value`."}
+	Timeout   = Attr[string]{Name: "timeout", Doc: "How long the stage may take.", Check: Duration}
+	OnFailure = Attr[string]{Name: "on_failure", Doc: "`fail`, or `continue`: outputs are empty, `state` is `failed`, the boot is degraded.", Default: "fail", Check: oneOf("fail", "continue"), Const: true}
+)
+
+// TopLevel lists the blocks that a file may hold.
+func TopLevel() []Block {
+	return []Block{PreletBlock, VariableBlock, LocalsBlock, ClusterBlock, NodeBlock, DetectorBlock, StageBlock, OverrideBlock}
+}
+
+// Duration checks a Go duration of at least a millisecond: "90s", "5m", "720h".
+func Duration(s string) error {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < time.Millisecond {
+		return fmt.Errorf("%q is no duration; write one as 90s, 5m or 720h", s)
+	}
+	return nil
+}
+
+func oneOf(words ...string) func(string) error {
+	return func(s string) error {
+		for _, w := range words {
+			if s == w {
+				return nil
+			}
+		}
+		return fmt.Errorf("%q is not one of %s. %s", s, strings.Join(words, ", "), Suggest(s, words))
+	}
+}
+
+// OneOf is a Check for an attribute that takes one of a few words.
+func OneOf(words ...string) func(string) error { return oneOf(words...) }

@@ -1,0 +1,261 @@
+// Package schema declares the language once. A block is a list of attributes and blocks with their types,
+// defaults and docs; decoding, the check of references, the reference pages and `prelet schema -o json` all come
+// from the same values. It evaluates nothing by itself and touches nothing outside.
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/gocty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type;
+// cty.Value for an attribute of any type, which also lets marks (sensitive values) through.
+type Attr[T any] struct {
+	Name        string
+	Doc         string // one or two sentences, Markdown
+	Type        cty.Type
+	Required    bool
+	Default     any           // a Go value of Type; nil is null
+	DefaultText string        // in words, where the default is another stage's output or a question
+	Check       func(T) error // a rule for a known, non-null value; the message says what is allowed
+	Ref         *RefDefault   // the default is the only stage of a type
+	Phase       Phase         // what the expression may refer to, if less than its block may
+	Items       bool          // an object literal whose items stand alone: one that fails for a null fact is left out
+	Const       bool          // a literal: no references, no functions
+}
+
+// RefDefault says "the only stage of that type": declared, so that graph, plan and explain can show the edge.
+type RefDefault struct {
+	Stage  string // fetch-config
+	Output string // data
+	Having string // an attribute that the stage must have: config_map
+}
+
+// Phase is when an expression is evaluated, and so what it may refer to.
+type Phase int
+
+// The phases. The zero value means "that of the block".
+const (
+	OfBlock Phase = iota
+	Static        // variables, file() and credential() only
+	Gather        // and the outputs of gather stages
+	Decide        // and those of decide stages
+	Render        // and the node
+)
+
+func (p Phase) String() string {
+	return [...]string{"block", "static", "gather", "decide", "render"}[p]
+}
+
+// Field is an Attr[T] whose T is forgotten.
+type Field interface{ Spec() Spec }
+
+// Spec is what an attribute's declaration says.
+type Spec struct {
+	Name, Doc, DefaultText string
+	Type                   cty.Type
+	Required, Raw, Items   bool
+	Const                  bool
+	Default                cty.Value
+	Ref                    *RefDefault
+	Phase                  Phase
+	check                  func(cty.Value) error
+}
+
+// Block declares a block type. Free blocks take any attributes (a detector's config).
+type Block struct {
+	Type    string
+	Doc     string
+	Labels  []string // names of its labels
+	Fields  []Field
+	Blocks  []Block
+	Max     int  // 0: any number
+	Free    bool // any attributes and nested blocks; the values are decoded as they are
+	Always  bool // there even when it is not written, with its defaults (a policy of write)
+	ForEach bool // takes when and for_each
+}
+
+// Spec implements Field.
+func (a Attr[T]) Spec() Spec {
+	s := Spec{Name: a.Name, Doc: a.Doc, Type: a.Type, Required: a.Required, Ref: a.Ref, Phase: a.Phase,
+		Items: a.Items, Const: a.Const, DefaultText: a.DefaultText}
+	_, s.Raw = any(*new(T)).(cty.Value)
+	if s.Type == cty.NilType {
+		if s.Raw {
+			s.Type = cty.DynamicPseudoType
+		} else {
+			s.Type = must(gocty.ImpliedType(*new(T)))
+		}
+	}
+	s.Default = cty.NullVal(s.Type)
+	if a.Default != nil {
+		s.Default = must(gocty.ToCtyValue(a.Default, s.Type))
+	}
+	s.check = func(v cty.Value) error {
+		if a.Check == nil {
+			return nil
+		}
+		var t T
+		if !fill(v, &t) {
+			return nil
+		}
+		return a.Check(t)
+	}
+	return s
+}
+
+// CheckValue applies the attribute's own rule to a known value.
+func (s Spec) CheckValue(v cty.Value) error { return s.check(v) }
+
+// Value is an attribute as it was decoded. V is zero while Cty is null or unknown.
+type Value[T any] struct {
+	V     T
+	Cty   cty.Value            // with marks
+	Expr  hclsyntax.Expression // nil: the default
+	Range hcl.Range
+	item  func(key string) hclsyntax.Expression
+}
+
+// Set says whether the attribute has a value that is known and not null.
+func (v Value[T]) Set() bool { return v.Cty.IsKnown() && !v.Cty.IsNull() }
+
+// Null says whether the value is known to be null.
+func (v Value[T]) Null() bool { return v.Cty.IsKnown() && v.Cty.IsNull() }
+
+// ItemRange is where one key of a map stands in the site: through locals, merge and the branch that was taken;
+// else the whole attribute.
+func (v Value[T]) ItemRange(key string) hcl.Range {
+	if v.item != nil {
+		if e := v.item(key); e != nil {
+			return e.Range()
+		}
+	}
+	return v.Range
+}
+
+// ItemExpr is the expression behind ItemRange, or nil.
+func (v Value[T]) ItemExpr(key string) hclsyntax.Expression {
+	if v.item != nil {
+		if e := v.item(key); e != nil {
+			return e
+		}
+	}
+	return v.Expr
+}
+
+// Body is a decoded block.
+type Body struct {
+	Type    string
+	Labels  []string
+	Key     string // of for_each; "" without
+	Range   hcl.Range
+	Written bool // false: an Always block that the site does not mention
+	Blocks  map[string][]Body
+	Free    map[string]cty.Value // attributes of a Free block
+	attrs   map[string]Value[cty.Value]
+}
+
+// Of reads the attribute from a decoded body. A name that the block does not declare is our bug, and panics.
+func (a Attr[T]) Of(b Body) Value[T] {
+	c, ok := b.attrs[a.Name]
+	if !ok {
+		panic(fmt.Sprintf("schema: %s is not declared in block %s", a.Name, b.Type))
+	}
+	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item}
+	fill(c.Cty, &r.V)
+	return r
+}
+
+// One is the only block of a type, and whether there is one.
+func (b Body) One(typ string) (Body, bool) {
+	if l := b.Blocks[typ]; len(l) > 0 {
+		return l[0], true
+	}
+	return Body{}, false
+}
+
+func fill[T any](v cty.Value, into *T) bool {
+	if c, ok := any(into).(*cty.Value); ok {
+		*c = v
+		return true
+	}
+	if v.ContainsMarked() || !v.IsWhollyKnown() || v.IsNull() {
+		return false
+	}
+	return gocty.FromCtyValue(v, into) == nil
+}
+
+// Find is the nested block of that type.
+func (b Block) Find(typ string) (Block, bool) {
+	for _, n := range b.Blocks {
+		if n.Type == typ {
+			return n, true
+		}
+	}
+	return Block{}, false
+}
+
+// Field is the attribute of that name.
+func (b Block) Field(name string) (Spec, bool) {
+	for _, f := range b.Fields {
+		if s := f.Spec(); s.Name == name {
+			return s, true
+		}
+	}
+	return Spec{}, false
+}
+
+// Names lists attributes and blocks, for suggestions.
+func (b Block) Names() (attrs, blocks []string) {
+	for _, f := range b.Fields {
+		attrs = append(attrs, f.Spec().Name)
+	}
+	for _, n := range b.Blocks {
+		blocks = append(blocks, n.Type)
+	}
+	return attrs, blocks
+}
+
+// MarshalJSON gives what `prelet schema -o json` prints.
+func (b Block) MarshalJSON() ([]byte, error) {
+	type attr struct {
+		Name        string          `json:"name"`
+		Type        json.RawMessage `json:"type"`
+		Doc         string          `json:"doc"`
+		Required    bool            `json:"required,omitempty"`
+		Default     json.RawMessage `json:"default,omitempty"`
+		DefaultText string          `json:"default_text,omitempty"`
+	}
+	out := struct {
+		Type    string   `json:"type"`
+		Doc     string   `json:"doc"`
+		Labels  []string `json:"labels,omitempty"`
+		Max     int      `json:"max,omitempty"`
+		Free    bool     `json:"free,omitempty"`
+		ForEach bool     `json:"for_each,omitempty"`
+		Attrs   []attr   `json:"attributes,omitempty"`
+		Blocks  []Block  `json:"blocks,omitempty"`
+	}{Type: b.Type, Doc: b.Doc, Labels: b.Labels, Max: b.Max, Free: b.Free, ForEach: b.ForEach, Blocks: b.Blocks}
+	for _, f := range b.Fields {
+		s := f.Spec()
+		a := attr{Name: s.Name, Doc: s.Doc, Required: s.Required, DefaultText: s.DefaultText, Type: must(ctyjson.MarshalType(s.Type))}
+		if !s.Default.IsNull() {
+			a.Default = must(ctyjson.Marshal(s.Default, s.Type))
+		}
+		out.Attrs = append(out.Attrs, a)
+	}
+	return json.Marshal(out)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -1,0 +1,109 @@
+// Package stages is the contract of a stage: what a type declares, and what its Go code may do in each phase.
+// Gatherers read through the tape, deciders and renderers are pure. A stage never writes, and knows no other stage.
+package stages
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+)
+
+// Stage is what all types share. Exactly one of Gatherer, Decider and Renderer is implemented as well.
+type Stage interface {
+	// Spec declares the stage's block; its Type is the stage's type, its Labels are set by the language.
+	Spec() Spec
+	// Outputs is the object type of what others can refer to, without state. Free-form parts are maps of
+	// strings, or cty.DynamicPseudoType at the top. A function of what the site declares.
+	Outputs(d Declared) cty.Type
+}
+
+// Spec is a stage type's declaration.
+type Spec struct {
+	schema.Block
+	Phase     schema.Phase  // Gather, Decide or Render
+	Singleton bool          // at most one of the type in a site
+	ForEach   bool          // takes for_each
+	Timeout   time.Duration // default of `timeout`; 0: takes none
+}
+
+// Declared is what the site says that output types depend on.
+type Declared struct {
+	Detectors []string // names of detector blocks, sorted
+}
+
+// Gatherer reads. Its output is a function of its configuration and the answers on the tape.
+type Gatherer interface {
+	Stage
+	Gather(ctx context.Context, cfg schema.Body, env Env, r world.Source) (Output, hcl.Diagnostics)
+}
+
+// Env is the part of the site outside stages that gatherers work with.
+type Env struct {
+	Access    world.Access // of the cluster block
+	Cluster   hcl.Range    // where that block stands; zero: the site has none
+	Detectors []Detector
+}
+
+// Detector is one detector block.
+type Detector struct {
+	Name     string
+	Required bool
+	Timeout  time.Duration
+	Config   map[string]any
+	Range    hcl.Range
+}
+
+// Output is what a stage gives to others: an object of the type that Outputs declared. Degraded parts are told
+// by warnings.
+type Output struct {
+	Value cty.Value
+}
+
+// Decider adds to the node. It takes no context, because it cannot wait.
+type Decider interface {
+	Stage
+	Decide(cfg schema.Body, in Inputs) (node.Contribution, Output, hcl.Diagnostics)
+}
+
+// Inputs is what the code of decide and render needs beside its configuration.
+type Inputs struct {
+	Address string       // of this stage
+	Facts   *world.Facts // of the only detect-hw; nil: none, failed, or unknown
+	Base    node.Base    // the node before decide
+	Kubelet world.KubeletAns
+	Node    NodeIdentity
+	Access  world.Access
+	Trust   *world.TrustAns // of the only fetch-ca; nil: none or failed
+	Check   bool            // no machine is at hand (validate): what is unknown is no fault
+}
+
+// NodeIdentity is the node block; nil is null.
+type NodeIdentity struct {
+	Name, IP           *string
+	NameRange, IPRange hcl.Range
+}
+
+// Renderer turns the merged node into files or into what apply shall do.
+type Renderer interface {
+	Stage
+	// Render sees the node with everything that decide and renderers before it added.
+	Render(cfg schema.Body, n node.Node, in Inputs) (node.Contribution, Output, hcl.Diagnostics)
+}
+
+// Baser is a renderer that knows the node before decide: it is asked first. The attributes marked
+// schema.Gather in its Spec are evaluated by then, all others are unknown.
+type Baser interface {
+	Renderer
+	Base(cfg schema.Body, in Inputs, original func(path string) (world.TargetAns, error)) (node.Base, hcl.Diagnostics)
+}
+
+// Checker looks at a configuration with unknowns, on a laptop: rules over several attributes.
+type Checker interface {
+	Check(cfg schema.Body, in Inputs) hcl.Diagnostics
+}

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// What to do next, for failures that have one cause wherever they happen.
+const (
+	hintReach  = "Check that `servers` in the cluster block is right and that this node reaches it"
+	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive portal on the way"
+	hintCA     = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with the CA on a control-plane node"
+	hintClock  = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
+)
+
+// classifyLine turns an error of connecting, shaking hands or reading into a failure.
+func classifyLine(err error, now time.Time) *failure {
+	var proxy proxyError
+	if errors.As(err, &proxy) {
+		return fail(Unreachable, reach, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(proxy.Error())).because(err)
+	}
+	var verification *tls.CertificateVerificationError
+	if errors.As(err, &verification) {
+		return classifyChain(verification.Err, now).because(err)
+	}
+	switch {
+	case errors.Is(err, errTooLarge), errors.Is(err, errGzip):
+		return fail(Unusable, final, hintPortal, "%v", err).because(err)
+	case errors.Is(err, errNoToken):
+		return fail(Untrusted, final, hintCA, "%v", err).because(err)
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return fail(Unreachable, reach, hintReach, "the connection ended in the middle of the answer").because(err)
+	}
+	if f := classifyTLS(err); f != nil {
+		return f.because(err)
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return fail(Unreachable, reach, hintReach+" and its name resolves", "the name %q cannot be resolved: %s", quote(dns.Name), quote(dns.Err)).because(err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fail(Unreachable, reach, hintReach, "connection refused").because(err)
+	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"):
+		return fail(Unusable, final, hintPortal, "the answer is not HTTP: %s", quote(err.Error())).because(err)
+	}
+	return fail(Unreachable, reach, hintReach, "%s", quote(err.Error())).because(err)
+}
+
+// classifyTLS knows the failures of a handshake that are not about a chain.
+func classifyTLS(err error) *failure {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) {
+		return fail(Unusable, final, hintPortal, "the server does not speak TLS")
+	}
+	var hs handshakeError
+	if !errors.As(err, &hs) {
+		return nil
+	}
+	var alert tls.AlertError
+	remote := errors.As(err, &alert)
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "unsupported protocol version"), remote && alert == 70:
+		return fail(Untrusted, final, "Let the server, or what stands before it, speak TLS 1.2 or newer", "the server offers no TLS version from 1.2 on")
+	case remote && (alert == 42 || alert == 43 || alert == 44 || alert == 45 || alert == 46 || alert == 48 || alert == 116):
+		return fail(Denied, final, "Renew the node's client certificate", "the server refuses the client certificate: %s", quote(text))
+	case remote && (alert == 40 || alert == 71 || alert == 47):
+		return fail(Untrusted, final, "Let the server speak TLS 1.2 or newer with a common cipher suite", "no common TLS parameters: %s", quote(text))
+	}
+	return nil
+}
+
+// classifyChain turns the refusal of a certificate chain into a failure, dates apart from the rest.
+func classifyChain(err error, now time.Time) *failure {
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		f := fail(Untrusted, dates, hintClock, "the certificate %q is valid from %s to %s, and the clock here says %s",
+			quote(invalid.Cert.Subject.String()), stamp(invalid.Cert.NotBefore), stamp(invalid.Cert.NotAfter), stamp(now))
+		f.future = now.Before(invalid.Cert.NotBefore)
+		return f.because(err)
+	case errors.As(err, &host):
+		return fail(Untrusted, final, "Write one of those names in `servers`, or add this one to the API server's certificate (kubeadm: certSANs)",
+			"the certificate is not for %q but for %s", host.Host, quote(names(host.Certificate))).because(err)
+	case errors.As(err, &unknown):
+		return fail(Untrusted, final, hintCA, "the server's certificate is not signed by the cluster's CA").because(err)
+	}
+	return fail(Untrusted, final, hintCA, "the server's certificate is refused: %s", quote(err.Error())).because(err)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func names(c *x509.Certificate) string {
+	all := append([]string(nil), c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		all = append(all, ip.String())
+	}
+	if len(all) == 0 {
+		return "no name at all"
+	}
+	return strings.Join(all, ", ")
+}
+
+// classifyStatus turns any answer but 200 into a failure; nil for 200. It knows nothing of who asked: callers refine
+// denied and absent.
+func classifyStatus(r *reply) *failure {
+	says := describeStatus(r)
+	var f *failure
+	switch s := r.status; {
+	case s == http.StatusOK:
+		return nil
+	case s >= 300 && s < 400:
+		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(r.header.Get("Location")))
+	case s == http.StatusUnauthorized:
+		f = fail(Denied, answer, "", "%s", says)
+	case s == http.StatusForbidden:
+		f = fail(Denied, final, "", "%s", says)
+	case s == http.StatusNotFound:
+		f = fail(Absent, answer, "", "%s", says)
+	case s == http.StatusTooManyRequests:
+		f = fail(Unreachable, answer, "The API server is overloaded; look at its priority and fairness", "%s", says)
+	case s >= 500 || s == http.StatusRequestTimeout:
+		f = fail(Unreachable, reach, "Look at the API server's own log", "%s", says)
+	default:
+		return fail(Unusable, final, hintPortal, "%s", says)
+	}
+	if n, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 31); err == nil {
+		f.after = int(n)
+	}
+	return f
+}
+
+// status is the part of a Kubernetes Status object that says why.
+type status struct {
+	Kind    string `json:"kind"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// statusOf gives the Kubernetes Status in a reply, if it is one.
+func statusOf(r *reply) (status, bool) {
+	var s status
+	err := json.Unmarshal(r.body, &s)
+	return s, err == nil && s.Kind == "Status"
+}
+
+func describeStatus(r *reply) string {
+	head := "HTTP " + strconv.Itoa(r.status)
+	if s, ok := statusOf(r); ok {
+		if s.Message != "" {
+			return head + ": " + s.Message
+		}
+		return head + ": " + s.Reason
+	}
+	return head + " with " + looksLike(r.body)
+}
+
+// looksLike says what a body is that is not what it should be.
+func looksLike(body []byte) string {
+	text := strings.TrimSpace(string(body[:min(len(body), 1024)]))
+	lower := strings.ToLower(strings.TrimPrefix(text, "\ufeff"))
+	switch {
+	case text == "":
+		return "an empty body"
+	case strings.HasPrefix(lower, "<!doctype html"), strings.HasPrefix(lower, "<html"), strings.Contains(lower, "<html"), strings.Contains(lower, "<head"):
+		return "an HTML page, as a captive portal sends"
+	case strings.HasPrefix(lower, "<"):
+		return "an XML document"
+	case json.Valid(body):
+		return "JSON that is no Kubernetes object of the kind asked for"
+	case strings.HasPrefix(lower, "{"), strings.HasPrefix(lower, "["):
+		return "JSON that breaks off or is malformed"
+	}
+	return "a text that begins " + strconv.Quote(firstWords(text))
+}
+
+func firstWords(s string) string {
+	r := []rune(quote(s))
+	return string(r[:min(len(r), 40)])
+}

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"crypto/x509"
+	"strings"
+)
+
+// infoDoc is cluster-info, decoded but believed by nobody yet.
+type infoDoc struct {
+	kubeconfig string
+	certs      []*x509.Certificate
+	signatures map[string]string // by token id
+}
+
+const signaturePrefix = "jws-kubeconfig-"
+
+func parseClusterInfo(r *reply) (infoDoc, *failure) {
+	if f := classifyStatus(r); f != nil {
+		switch f.kind {
+		case Denied:
+			f.hint = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
+		case Absent:
+			f.hint = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
+		}
+		return infoDoc{}, f
+	}
+	object, f := parseConfigMap(r, "kube-public", "cluster-info")
+	if f != nil {
+		return infoDoc{}, f
+	}
+	const hint = "Look at `kubectl -n kube-public get configmap cluster-info -o yaml`"
+	info := infoDoc{kubeconfig: object.Data["kubeconfig"], signatures: map[string]string{}}
+	if info.kubeconfig == "" {
+		return infoDoc{}, fail(Unusable, final, hint, "it has no key kubeconfig")
+	}
+	for k, v := range object.Data {
+		if id, ok := strings.CutPrefix(k, signaturePrefix); ok && v != "" {
+			info.signatures[id] = v
+		}
+	}
+	var err error
+	if info.certs, _, err = parseDiscovery(info.kubeconfig); err != nil {
+		return infoDoc{}, fail(Unusable, final, hint, "%v", err).because(err)
+	}
+	return info, nil
+}

@@ -1,0 +1,143 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// try calls attempt for one server after another until it succeeds, is told that nothing will help, or the deadline
+// comes. A server that cannot be reached is followed by the next at once; after a whole round, or an answer that may
+// yet change, it waits.
+func (c *Client) try(ctx context.Context, servers []*url.URL, object string, attempt func(ctx context.Context, server *url.URL, dial time.Duration) *failure) error {
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, defaultBudget)
+		defer cancel()
+	}
+	latest := make([]*failure, len(servers))
+	start, backoff, clockAsked := c.first(servers), c.opts.BackoffMin, false
+
+	report := func(i, retries int) error {
+		f := latest[i]
+		return &Error{Kind: f.kind, Server: servers[i].String(), Object: object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: retries}
+	}
+	giveUp := func(retries int) error { return report(mostTelling(latest, start, retries), retries) }
+
+	for n := 0; ; n++ {
+		round := n % len(servers)
+		i := (start + n) % len(servers)
+		f := attempt(ctx, servers[i], c.dialShare(ctx, len(servers)-round))
+		if f == nil {
+			c.mu.Lock()
+			c.worked = servers[i].Host
+			c.mu.Unlock()
+			return nil
+		}
+		f.detail = quoteKeep(f.detail)
+		if latest[i] == nil || ctx.Err() == nil { // the deadline's own interruption tells less than what came before
+			latest[i] = f
+		}
+		if ctx.Err() != nil {
+			return giveUp(n)
+		}
+		if f.class == final {
+			return report(i, n)
+		}
+		if f.class == dates && c.opts.WaitClock != nil {
+			if clockAsked {
+				return report(i, n)
+			}
+			clockAsked = true
+			c.notify(n+1, servers[i], f.detail, 0)
+			if err := c.opts.WaitClock(ctx); err != nil {
+				f.detail += "; waiting for the clock to be set: " + quote(err.Error())
+				return report(i, n)
+			}
+			continue
+		}
+		if f.class == dates && !f.future {
+			return report(i, n)
+		}
+
+		var pause time.Duration
+		switch {
+		case f.after > 0:
+			pause = min(time.Duration(f.after)*time.Second, maxRetryAfter)
+		case f.class == reach && round < len(servers)-1:
+		default:
+			pause = backoff/2 + time.Duration(c.opts.Rand()*float64(backoff/2))
+			backoff = min(2*backoff, c.opts.BackoffMax)
+		}
+		if deadline, _ := ctx.Deadline(); pause >= time.Until(deadline) {
+			return giveUp(n)
+		}
+		c.notify(n+1, servers[i], f.detail, pause)
+		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
+			return giveUp(n)
+		}
+	}
+}
+
+// quoteKeep bounds a detail that was put together from parts which are each bounded already.
+func quoteKeep(s string) string {
+	const most = 1024
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+func (c *Client) notify(attempt int, server *url.URL, why string, wait time.Duration) {
+	if c.opts.OnRetry != nil {
+		c.opts.OnRetry(attempt, server.String(), why, wait)
+	}
+}
+
+// first is the index of the server that answered last.
+func (c *Client) first(servers []*url.URL) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, s := range servers {
+		if s.Host == c.worked {
+			return i
+		}
+	}
+	return 0
+}
+
+// dialShare leaves each server that is still to be asked in this round the same part of the deadline.
+func (c *Client) dialShare(ctx context.Context, left int) time.Duration {
+	deadline, _ := ctx.Deadline()
+	return max(min(c.opts.DialTimeout, time.Until(deadline)/time.Duration(left)), time.Millisecond)
+}
+
+// mostTelling chooses, among the servers' last failures, one where the cluster answered over one where nobody did,
+// and else the one asked last.
+func mostTelling(latest []*failure, start, n int) int {
+	best := (start + n) % len(latest)
+	for i, f := range latest {
+		if f != nil && rank(f) > rank(latest[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func rank(f *failure) int {
+	switch {
+	case f == nil:
+		return -1
+	case f.class == reach:
+		return 0
+	case f.kind == Unreachable:
+		return 1
+	}
+	return 2
+}
+
+// invalid is the error of a request that cannot be sent.
+func invalid(object, hint, format string, args ...any) error {
+	return &Error{Kind: Unusable, Object: object, Detail: fmt.Sprintf(format, args...), Hint: hint}
+}

@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Token reads a bootstrap token, "id.secret". It is called late and only if needed.
+type Token func(ctx context.Context) (string, error)
+
+// ParseToken splits a bootstrap token, [a-z0-9]{6}.[a-z0-9]{16}. One newline at the end is allowed, as files have it.
+// The error does not show what was given.
+func ParseToken(s string) (id, secret string, err error) {
+	s = strings.TrimSuffix(s, "\n")
+	id, secret, ok := strings.Cut(s, ".")
+	if !ok || len(id) != 6 || len(secret) != 16 || strings.ContainsFunc(id+secret, notTokenRune) {
+		return "", "", errors.New("not a bootstrap token: six characters, a dot, sixteen characters, all of a-z and 0-9")
+	}
+	return id, secret, nil
+}
+
+func notTokenRune(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }
+
+// bootstrapToken is a token that was read and is well formed.
+type bootstrapToken struct{ id, secret string }
+
+func (t bootstrapToken) String() string { return t.id + ".…" } // so that no %v ever shows the secret
+
+func (t bootstrapToken) bearer() string { return t.id + "." + t.secret }
+
+// secrets are the texts that a message must not hold.
+func (t bootstrapToken) secrets() []string { return []string{t.secret} }
+
+func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
+	const hint = "Put a valid bootstrap token into the credential that `token` names; `kubeadm token create` makes one"
+	s, err := read(ctx)
+	if err != nil {
+		return bootstrapToken{}, fail(Denied, final, hint, "the bootstrap token cannot be read: %v", err).because(err)
+	}
+	id, secret, err := ParseToken(s)
+	if err != nil {
+		return bootstrapToken{}, fail(Denied, final, hint, "the bootstrap token is malformed: %v", err).because(err)
+	}
+	return bootstrapToken{id, secret}, nil
+}

@@ -12,41 +12,41 @@ const jobMode = "replace"
 
 type verb func(ctx context.Context, name, mode string, result chan<- string) (int, error)
 
-// Start asks for a start, which merges with one that is queued. Without wait the answer is Queued.
-// On a unit in auto-restart it lasts as long as RestartSec=: use Restart there.
-func (c *Conn) Start(ctx context.Context, name string, wait bool) (string, error) {
+// Start asks for a start, which merges with one that is queued, and waits at most wait for its end; with 0 it does not wait, and
+// the answer is Queued. On a unit in auto-restart it lasts as long as RestartSec=: use Restart there.
+func (c *Conn) Start(ctx context.Context, name string, wait time.Duration) (string, error) {
 	return c.job(ctx, "start", c.manager.StartUnitContext, name, wait)
 }
 
 // Restart asks for a restart, which starts a unit that does not run and cuts RestartSec= short. At boot it merges with the
-// queued start, so the unit starts once. Without wait the answer is Queued.
-func (c *Conn) Restart(ctx context.Context, name string, wait bool) (string, error) {
+// queued start, so the unit starts once. It waits as Start does.
+func (c *Conn) Restart(ctx context.Context, name string, wait time.Duration) (string, error) {
 	return c.job(ctx, "restart", c.manager.RestartUnitContext, name, wait)
 }
 
-// Stop asks for a stop and waits for it. That is safe anywhere, also inside a unit that the stopped one is ordered after:
-// stop jobs go first.
-func (c *Conn) Stop(ctx context.Context, name string) (string, error) {
-	return c.job(ctx, "stop", c.manager.StopUnitContext, name, true)
+// Stop asks for a stop and waits as Start does. Waiting for it is safe anywhere, also inside a unit that the stopped one is
+// ordered after: stop jobs go first.
+func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {
+	return c.job(ctx, "stop", c.manager.StopUnitContext, name, wait)
 }
 
-// job asks for a job and, with wait, for its end. An end that does not come in time, or that ctx cuts short, is
-// Unanswered: the job may still be running. An error means that systemd refused the job or went away.
-func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait bool) (string, error) {
+// job asks for a job and waits for its end. An end that does not come in time, or that ctx cuts short, is Unanswered: the job
+// may still be running. An error means that systemd refused the job or went away, or that ctx ended.
+func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait time.Duration) (string, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	var result chan string
-	if wait {
+	if wait > 0 {
 		// Buffered: go-systemd delivers from its only dispatch goroutine, holding a lock; a full channel would stop it for ever.
 		result = make(chan string, 1)
 	}
 	if _, err := ask(call, name, jobMode, result); err != nil {
 		return Unanswered, c.failure(call, "asking to "+what+" "+name, err)
 	}
-	if !wait {
+	if wait <= 0 {
 		return Queued, nil
 	}
-	deadline := time.NewTimer(c.jobTimeout)
+	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	alive := time.NewTicker(c.heartbeat)
 	defer alive.Stop()

@@ -20,9 +20,6 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// jobTimeout is longer than TimeoutStartSec=90s, systemd's default for the units that are waited for: who waits hears
-	// systemd's own "timeout" first, and gives up by itself only when systemd no longer answers.
-	jobTimeout  = 100 * time.Second
 	callTimeout = 25 * time.Second // the D-Bus default; a reload of a large node takes 0.5 s
 	heartbeat   = 250 * time.Millisecond
 )
@@ -44,10 +41,9 @@ type manager interface {
 
 // Conn is a connection to systemd. Its methods may be called from several goroutines.
 type Conn struct {
-	manager    manager
-	pid        uint32
-	jobTimeout time.Duration
-	heartbeat  time.Duration
+	manager   manager
+	pid       uint32
+	heartbeat time.Duration
 }
 
 // Connect reaches systemd over its private socket, which needs root and no D-Bus daemon, and else over the system bus. The
@@ -60,7 +56,7 @@ func Connect(ctx context.Context) (*Conn, error) {
 			return nil, fmt.Errorf("%w: /run/systemd/private: %w; system bus: %w", ErrGone, private, system)
 		}
 	}
-	return &Conn{manager: bus, pid: uint32(os.Getpid()), jobTimeout: jobTimeout, heartbeat: heartbeat}, nil
+	return &Conn{manager: bus, pid: uint32(os.Getpid()), heartbeat: heartbeat}, nil
 }
 
 // dial bounds a connect that has no timeout of its own. A connection that comes too late is closed by nobody but the end of

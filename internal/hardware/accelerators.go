@@ -1,0 +1,171 @@
+package hardware
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/hardware/names"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// accelerator says whether a function is one, and of what kind. A GPU is what its PCI class says, because a driver's
+// folder (/sys/class/drm) lists a board's management controller and misses GPUs that compute only.
+func accelerator(f function) (kind string, ok bool) {
+	switch {
+	case f.vendorID == "15b3" && slices.Contains(blueField, f.deviceID):
+		// A card of two ports has two functions, and is one accelerator.
+		return "dpu", f.order.function == 0
+	case f.vendorID == "1da3" && f.isClass("12", "0b40", "0880"):
+		return "npu", true
+	case f.vendorID == "1d0f" && slices.Contains(neuron, f.deviceID):
+		return "npu", true
+	case f.isClass("0300", "0302", "0380"):
+		return "gpu", !isDisplayOnly(f)
+	case f.isClass("1200", "0b40"):
+		return computeKind(f)
+	}
+	return "", false
+}
+
+// blueField are the network functions of NVIDIA's BlueField 1 to 4.
+var blueField = []string{"a2d2", "a2d6", "a2dc", "a2df"}
+
+// neuron are AWS's Inferentia and Trainium; their class is not always that of an accelerator.
+var neuron = []string{"7064", "7164", "7264", "7364", "7564", "7565"}
+
+// computeKind is the kind of a processing accelerator (1200) or a co-processor (0b40).
+func computeKind(f function) (string, bool) {
+	switch f.vendorID {
+	case "10de", "1002":
+		return "gpu", true
+	case "10ee", "1172":
+		return "fpga", true
+	case "8086":
+		switch {
+		case slices.Contains([]string{"09c4", "09c5", "0b2b", "0b2c", "bcc0", "bcc1", "bcce"}, f.deviceID):
+			return "fpga", true // programmable acceleration cards
+		case f.isClass("0b40") && !strings.HasPrefix(f.deviceID, "225"):
+			return "", false // QuickAssist, which compresses and encrypts; 225x is Xeon Phi
+		}
+	}
+	return "npu", true
+}
+
+// isDisplayOnly are the screens of management controllers and of virtual machines: class VGA, and nothing to compute on.
+func isDisplayOnly(f function) bool {
+	switch f.vendorID {
+	case "1a03", // ASPEED, most boards' controller
+		"102b", // Matrox G200 in iDRAC, iLO and others
+		"126f", // Silicon Motion
+		"18ca", // XGI Volari
+		"19a2", // Emulex Pilot
+		"1234", // Bochs and QEMU std
+		"1b36", // QXL
+		"1af4", // virtio-gpu
+		"1013", // Cirrus
+		"15ad", // VMware SVGA
+		"80ee", // VirtualBox
+		"1ab8", // Parallels
+		"1414", // Hyper-V
+		"5853", // Xen
+		"1d0f": // Amazon's console
+		return true
+	case "1002":
+		return f.deviceID == "515e" || f.deviceID == "5159" || f.deviceID == "4752" // ES1000, RV100, Rage XL on server boards
+	case "19e5":
+		return f.deviceID == "1711" // Hi1710 in Huawei's iBMC
+	}
+	return false
+}
+
+func (d *detection) accelerator(f function, kind string, kfd func() map[pciAddress]int64) world.Accelerator {
+	fact := "accelerators[" + f.Address + "]"
+	a := world.Accelerator{Kind: kind, Device: &f.Device, NUMA: f.NUMA, Driver: f.Driver, Address: &f.Address, SRIOV: d.sriov(f, fact)}
+	a.Vendor = d.vendor(f, fact)
+	if f.NUMA == nil {
+		d.note(fact+".numa", "the firmware gives no NUMA node")
+	}
+	name, evidence := d.acceleratorName(f, fact)
+	a.Evidence = &evidence
+	if name == "" {
+		for _, field := range []string{".name", ".model"} {
+			d.note(fact+field, "neither the driver nor the table names "+f.Device)
+		}
+	} else {
+		model := name
+		for _, prefix := range vendorPrefixes(f.vendorID) {
+			if rest, cut := strings.CutPrefix(name, prefix); cut {
+				model = rest
+				break
+			}
+		}
+		a.Name, a.Model = &name, &model
+	}
+	a.MemoryGiB = d.acceleratorMemory(f, fact, kfd)
+	return a
+}
+
+// acceleratorName asks NVIDIA's driver first, which prints what nvidia-smi prints, and then the table.
+func (d *detection) acceleratorName(f function, fact string) (name, evidence string) {
+	if f.vendorID == "10de" {
+		file := "proc/driver/nvidia/gpus/" + f.Address + "/information"
+		data, err := d.ReadFile(file, sysfsLimit)
+		if err != nil && !absent(err) {
+			d.failed(fact+".name", err)
+		}
+		for key, value := range fields(string(data)) {
+			if key == "Model" && value != "" && !strings.HasPrefix(value, "Unknown") {
+				return value, "/" + file
+			}
+		}
+	}
+	if entry, ok := names.Lookup(f.Device, f.subsystem); ok {
+		evidence = entry.Source + ": " + f.Device
+		if entry.Subsystem != "" {
+			evidence += " of subsystem " + entry.Subsystem
+		}
+		return entry.Name, evidence
+	}
+	return "", "PCI class " + f.Class
+}
+
+// acceleratorMemory is known without a vendor's library for AMD only: amdgpu tells it in sysfs, and KFD of every node.
+func (d *detection) acceleratorMemory(f function, fact string, kfd func() map[pciAddress]int64) *float64 {
+	if f.vendorID != "1002" {
+		why := "its driver tells the memory through its own library only; a detector asks that"
+		if f.Driver == nil {
+			why = "no driver is bound"
+		}
+		d.note(fact+".memory_gib", why)
+		return nil
+	}
+	text, err := d.text(f.folder + "/mem_info_vram_total")
+	bytes, parseErr := strconv.ParseInt(text, 10, 64)
+	if err != nil || parseErr != nil || bytes <= 0 {
+		at := f.order
+		at.function = 0
+		bytes = kfd()[at]
+	}
+	if bytes <= 0 {
+		if err != nil {
+			d.failed(fact+".memory_gib", err)
+		} else {
+			d.note(fact+".memory_gib", "the driver gives none")
+		}
+		return nil
+	}
+	gib := math.Round(float64(bytes)/(1<<30)*100) / 100
+	return &gib
+}
+
+// vendor names the vendor id, or notes that nobody knows it.
+func (d *detection) vendor(f function, fact string) *string {
+	name := vendorName(f.vendorID)
+	if name == "" {
+		d.note(fact+".vendor", "no name is known for PCI vendor "+f.vendorID)
+		return nil
+	}
+	return &name
+}

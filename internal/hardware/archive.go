@@ -1,0 +1,231 @@
+package hardware
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Bounds of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest of a real machine that was
+// seen has 20,000.
+const (
+	maxArchiveBytes   = 64 << 20
+	maxArchiveEntries = 100_000
+	maxArchiveDepth   = 64
+	maxLinks          = 40 // in one path, as Linux
+)
+
+// memoryTree is a recorded tree in memory: an unpacked archive. It is not changed after it was read.
+type memoryTree struct{ root *entry }
+
+// entry is a folder (children is not nil), a link (target is not empty), or a file.
+type entry struct {
+	children map[string]*entry
+	target   string
+	data     []byte
+}
+
+func folder() *entry { return &entry{children: map[string]*entry{}} }
+
+// readArchive reads a gzipped tar. Names that are absolute or climb, and links that lead out of the archive, are refused:
+// whoever made such an archive meant something that this cannot be.
+func readArchive(r io.Reader) (*memoryTree, error) {
+	unzipped, err := gzip.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	archive := tar.NewReader(&io.LimitedReader{R: unzipped, N: maxArchiveBytes + 1})
+	t := &memoryTree{root: folder()}
+	var total int64
+	var links []string
+	for count := 0; ; count++ {
+		header, err := archive.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if total += header.Size; total > maxArchiveBytes || count >= maxArchiveEntries {
+			return nil, fmt.Errorf("it is larger than %d MiB or %d entries, the most that is read", maxArchiveBytes>>20, maxArchiveEntries)
+		}
+		name, err := archiveName(header.Name)
+		if err != nil {
+			return nil, err
+		}
+		var e *entry
+		switch header.Typeflag {
+		case tar.TypeDir:
+			e = folder()
+		case tar.TypeReg:
+			data, err := io.ReadAll(archive)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			e = &entry{data: data}
+		case tar.TypeSymlink:
+			if header.Linkname == "" {
+				return nil, fmt.Errorf("%s: a link without a target", name)
+			}
+			e = &entry{target: header.Linkname}
+			links = append(links, name)
+		default:
+			continue // devices and pipes tell nothing; what reads a hard link will find nothing
+		}
+		if err := t.add(name, e); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range links {
+		if err := t.inside(name); err != nil {
+			return nil, err
+		}
+	}
+	return t.below(), nil
+}
+
+func archiveName(name string) (string, error) {
+	clean := path.Clean(name)
+	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) ||
+		strings.Count(clean, "/") >= maxArchiveDepth {
+		return "", fmt.Errorf("the name %q does not stay inside the archive", name)
+	}
+	return clean, nil
+}
+
+// add puts an entry in place, with the folders above it. Nothing is ever put through a link.
+func (t *memoryTree) add(name string, e *entry) error {
+	at := t.root
+	parts := strings.Split(name, "/")
+	if name == "." {
+		return nil
+	}
+	for _, part := range parts[:len(parts)-1] {
+		next := at.children[part]
+		if next == nil {
+			next = folder()
+			at.children[part] = next
+		}
+		if next.children == nil {
+			return fmt.Errorf("%s: %q above it is not a folder", name, part)
+		}
+		at = next
+	}
+	last := parts[len(parts)-1]
+	if old := at.children[last]; old != nil && old.children != nil && e.children != nil {
+		return nil
+	}
+	at.children[last] = e
+	return nil
+}
+
+// inside says whether a link's target, if it is there or not, is inside.
+func (t *memoryTree) inside(name string) error {
+	if _, err := t.walk(name, true); errors.Is(err, errEscapes) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// below is the tree itself, or its only folder, where that is the root that somebody packed whole.
+func (t *memoryTree) below() *memoryTree {
+	if len(t.root.children) == 1 {
+		for _, only := range t.root.children {
+			if only.children["proc"] != nil || only.children["sys"] != nil {
+				return &memoryTree{root: only}
+			}
+		}
+	}
+	return t
+}
+
+// walk finds an entry. Links are followed on the way, and at the end if last is set.
+func (t *memoryTree) walk(name string, last bool) (*entry, error) {
+	stack := []*entry{t.root}
+	todo := strings.Split(path.Clean(name), "/")
+	for links := 0; len(todo) > 0; {
+		part := todo[0]
+		todo = todo[1:]
+		switch part {
+		case "", ".":
+			continue
+		case "..":
+			if len(stack) == 1 {
+				return nil, errEscapes
+			}
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		at := stack[len(stack)-1]
+		if at.children == nil {
+			return nil, fs.ErrNotExist
+		}
+		next := at.children[part]
+		switch {
+		case next == nil:
+			return nil, fs.ErrNotExist
+		case next.target != "" && (last || len(todo) > 0):
+			if links++; links > maxLinks {
+				return nil, errors.New("too many levels of symbolic links")
+			}
+			if path.IsAbs(next.target) {
+				return nil, errEscapes
+			}
+			todo = append(strings.Split(next.target, "/"), todo...)
+		default:
+			stack = append(stack, next)
+		}
+	}
+	return stack[len(stack)-1], nil
+}
+
+// ReadFile implements Tree.
+func (t *memoryTree) ReadFile(name string, limit int) ([]byte, error) {
+	e, err := t.walk(name, true)
+	switch {
+	case err != nil:
+	case e.children != nil:
+		err = errNotRegular
+	default:
+		return append([]byte(nil), e.data[:min(limit, len(e.data))]...), nil
+	}
+	return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+}
+
+// ReadDir implements Tree.
+func (t *memoryTree) ReadDir(name string) ([]string, error) {
+	e, err := t.walk(name, true)
+	switch {
+	case err != nil:
+	case e.children == nil:
+		err = errors.New("not a directory")
+	default:
+		names := make([]string, 0, len(e.children))
+		for child := range e.children {
+			names = append(names, child)
+		}
+		return names, nil
+	}
+	return nil, &fs.PathError{Op: "readdir", Path: name, Err: err}
+}
+
+// ReadLink implements Tree.
+func (t *memoryTree) ReadLink(name string) (string, error) {
+	e, err := t.walk(name, false)
+	switch {
+	case err != nil:
+	case e.target == "":
+		err = errors.New("not a symbolic link")
+	default:
+		return e.target, nil
+	}
+	return "", &fs.PathError{Op: "readlink", Path: name, Err: err}
+}
+
+// Close implements Opened.
+func (t *memoryTree) Close() error { return nil }

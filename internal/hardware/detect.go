@@ -1,0 +1,195 @@
+package hardware
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Options say which machine to read.
+type Options struct {
+	// Root is a recorded tree: a folder, or an archive as ReadTree takes it. Empty is this machine.
+	Root string
+	// Tree, where given, is read in place of Root, as a recorded one.
+	Tree Tree
+	// Without are PCI addresses to pass over, as if the devices had fallen off the bus.
+	Without []string
+	// Clock is what WaitFor waits by; nil is the real one.
+	Clock Clock
+}
+
+// open gives the tree, whether it is this machine's, and what to call at the end.
+func (o Options) open() (tree Tree, live bool, done func(), err error) {
+	switch {
+	case o.Tree != nil:
+		return o.Tree, false, func() {}, nil
+	case o.Root == "":
+		return hostTree{""}, true, func() {}, nil
+	}
+	opened, err := ReadTree(o.Root)
+	if err != nil {
+		return nil, false, nil, err
+	}
+	return opened, false, func() { _ = opened.Close() }, nil
+}
+
+// Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory cannot
+// be read, or the root cannot be opened. When ctx ends while a file of this machine hangs, what was read until then is
+// returned and the rest stands in Unknown; without CPUs and memory that is an error too.
+func Detect(ctx context.Context, o Options) (world.Facts, error) {
+	tree, live, done, err := o.open()
+	if err != nil {
+		return world.Facts{}, err
+	}
+	steps := make(chan outcome, len(sections))
+	go func() {
+		defer done()
+		defer close(steps)
+		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty()}
+		for _, s := range sections {
+			if ctx.Err() != nil {
+				return
+			}
+			err := s.read(d)
+			steps <- outcome{facts: d.facts, unknown: slices.Clone(d.unknown), err: err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+
+	last, count := outcome{}, 0
+	for count < len(sections) {
+		select {
+		case step, open := <-steps:
+			if !open {
+				return finish(ctx, last, count)
+			}
+			if step.err != nil {
+				return world.Facts{}, step.err
+			}
+			last = step
+			count++
+		case <-ctx.Done():
+			return finish(ctx, last, count)
+		}
+	}
+	return finish(ctx, last, count)
+}
+
+// sections are read in this order; the first two are what no boot can do without.
+var sections = [...]struct {
+	facts []string
+	read  func(*detection) error
+}{
+	{[]string{"cpu"}, (*detection).readCPU},
+	{[]string{"memory", "numa"}, (*detection).readMemory},
+	{[]string{"pci", "accelerators", "nics"}, (*detection).readDevices},
+	{[]string{"interfaces"}, (*detection).readInterfaces},
+	{[]string{"product", "virtualization"}, (*detection).readProduct},
+	{[]string{"kernel", "os", "machine_id"}, (*detection).readSystem},
+	{[]string{"runtime"}, (*detection).readRuntime},
+}
+
+const neededSections = 2
+
+type outcome struct {
+	facts   world.Facts
+	unknown []world.UnknownFact
+	err     error
+}
+
+func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
+	if count < neededSections {
+		return world.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", context.Cause(ctx))
+	}
+	f := last.facts
+	for _, s := range sections[count:] {
+		for _, name := range s.facts {
+			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error()})
+		}
+	}
+	slices.SortFunc(last.unknown, func(a, b world.UnknownFact) int {
+		return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Why, b.Why))
+	})
+	f.Unknown = last.unknown
+	return f, nil
+}
+
+// Degraded lists what this machine should have told and did not: a file that cannot be read, a device that vanished. The
+// rest of Unknown is how the machine is.
+func Degraded(f world.Facts) []world.UnknownFact {
+	var list []world.UnknownFact
+	for _, u := range f.Unknown {
+		if strings.HasPrefix(u.Why, "cannot read") {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// detection is one reading. A section only ever assigns whole fields of facts, for the ones before are already handed out.
+type detection struct {
+	Tree
+	ctx     context.Context
+	live    bool
+	without []string
+	facts   world.Facts
+	unknown []world.UnknownFact
+	cpuinfo cpuInfo
+}
+
+// empty has no nil collection: a site may count and walk all of them.
+func empty() world.Facts {
+	return world.Facts{
+		CPU:          world.CPU{Cores: []world.CPUCore{}},
+		Memory:       world.Memory{HugePages: map[string]int{}},
+		NUMA:         []world.NUMANode{},
+		PCI:          []world.PCIDevice{},
+		Accelerators: []world.Accelerator{},
+		NICs:         []world.NIC{},
+		Interfaces:   map[string]world.Interface{},
+		OS:           world.OS{IDLike: []string{}},
+		Unknown:      []world.UnknownFact{},
+	}
+}
+
+func (d *detection) note(fact, why string) {
+	d.unknown = append(d.unknown, world.UnknownFact{Fact: fact, Why: why})
+}
+
+// failed notes why a file told nothing. One that is not there is how the machine is; any other error is a failure.
+func (d *detection) failed(fact string, err error) { d.note(fact, reason(err)) }
+
+func reason(err error) string {
+	var p *fs.PathError
+	if !errors.As(err, &p) {
+		return "cannot read it: " + err.Error()
+	}
+	if absent(err) {
+		return "there is no /" + p.Path
+	}
+	return "cannot read /" + p.Path + ": " + p.Err.Error()
+}
+
+// sysfsLimit is the size of a page, the most that one attribute of sysfs holds.
+const sysfsLimit = 4096
+
+// text reads a small file, without the space around it.
+func (d *detection) text(name string) (string, error) {
+	data, err := d.ReadFile(name, sysfsLimit)
+	return strings.TrimSpace(string(data)), err
+}
+
+// names lists a folder in one order, whatever order the kernel has.
+func (d *detection) names(name string) ([]string, error) {
+	list, err := d.ReadDir(name)
+	slices.Sort(list)
+	return list, err
+}

@@ -1,0 +1,143 @@
+package hardware
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+const nodesFolder = "sys/devices/system/node"
+
+func nodeFolder(id int) string { return nodesFolder + "/node" + strconv.Itoa(id) }
+
+// nodeIDs lists the NUMA nodes that are there, sorted; none where the kernel was built without NUMA.
+func (d *detection) nodeIDs() []int {
+	names, _ := d.ReadDir(nodesFolder)
+	var ids []int
+	for _, name := range names {
+		if id, ok := trailingNumber(name, "node"); ok {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// readMemory reads the machine's memory and its nodes.
+func (d *detection) readMemory() error {
+	const limit = 64 << 10
+	data, err := d.ReadFile("proc/meminfo", limit)
+	if err != nil {
+		return fmt.Errorf("detect hardware: the size of the memory is needed and cannot be read: %w", err)
+	}
+	values := parseMeminfo(string(data))
+	total, ok := values["MemTotal"]
+	if !ok || total == 0 {
+		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
+	}
+	memory := world.Memory{TotalBytes: &total, HugePages: d.hugePages("sys/kernel/mm/hugepages", "memory.hugepages")}
+
+	nodes := []world.NUMANode{}
+	for _, id := range d.nodeIDs() {
+		nodes = append(nodes, d.node(id))
+	}
+	if memory.HugePages == nil {
+		memory.HugePages = hugePagesBelow(nodes, values)
+	}
+	if len(nodes) == 0 {
+		nodes = append(nodes, world.NUMANode{ID: 0, CPUs: allCPUs(d.facts.CPU), MemoryBytes: &total, HugePages: memory.HugePages})
+		zero := 0
+		cores := slices.Clone(d.facts.CPU.Cores)
+		for i := range cores {
+			cores[i].Node = &zero
+		}
+		d.facts.CPU.Cores = cores
+	}
+	d.facts.Memory, d.facts.NUMA = memory, nodes
+	return nil
+}
+
+func (d *detection) node(id int) world.NUMANode {
+	fact := "numa[" + strconv.Itoa(id) + "]"
+	node := world.NUMANode{ID: id, CPUs: []int{}, HugePages: d.hugePages(nodeFolder(id)+"/hugepages", fact+".hugepages")}
+	if node.HugePages == nil {
+		node.HugePages = map[string]int{}
+	}
+	text, err := d.text(nodeFolder(id) + "/cpulist")
+	list, parseErr := parseCPUList(text)
+	switch {
+	case err != nil:
+		d.failed(fact+".cpus", err)
+	case parseErr != nil:
+		d.note(fact+".cpus", fmt.Sprintf("cannot read /%s/cpulist: %v", nodeFolder(id), parseErr))
+	default:
+		online := allCPUs(d.facts.CPU)
+		node.CPUs = slices.DeleteFunc(list, func(n int) bool { _, on := slices.BinarySearch(online, n); return !on })
+	}
+	data, err := d.ReadFile(nodeFolder(id)+"/meminfo", sysfsLimit)
+	if err != nil {
+		d.failed(fact+".memory_bytes", err)
+		return node
+	}
+	if total, ok := parseMeminfo(string(data))["MemTotal"]; ok {
+		node.MemoryBytes = &total
+	} else {
+		d.note(fact+".memory_bytes", "cannot read /"+nodeFolder(id)+"/meminfo: it has no MemTotal")
+	}
+	return node
+}
+
+// hugePages counts pages by size, sizes without a page included; nil where the folder is not there.
+func (d *detection) hugePages(folder, fact string) map[string]int {
+	names, err := d.names(folder)
+	if absent(err) {
+		return nil
+	}
+	pages := map[string]int{}
+	if err != nil {
+		d.failed(fact, err)
+		return pages
+	}
+	for _, name := range names {
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(name, "hugepages-"), "kB"), 10, 64)
+		if err != nil || kib <= 0 {
+			continue
+		}
+		text, err := d.text(folder + "/" + name + "/nr_hugepages")
+		if err != nil {
+			d.failed(fact+"["+binaryQuantity(kib)+"]", err)
+			continue
+		}
+		if n, err := strconv.Atoi(text); err == nil && n >= 0 {
+			pages[binaryQuantity(kib)] = n
+		}
+	}
+	return pages
+}
+
+// hugePagesBelow adds up the nodes'. Where they have none either, /proc/meminfo knows the default size only.
+func hugePagesBelow(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
+	sum := map[string]int{}
+	for _, node := range nodes {
+		for size, n := range node.HugePages {
+			sum[size] += n
+		}
+	}
+	size, pages := meminfo["Hugepagesize"], meminfo["HugePages_Total"]
+	if len(sum) == 0 && size >= 1024 && pages < 1<<31 {
+		sum[binaryQuantity(size/1024)] = int(pages)
+	}
+	return sum
+}
+
+func allCPUs(cpu world.CPU) []int {
+	list := []int{}
+	for _, core := range cpu.Cores {
+		list = append(list, core.CPUs...)
+	}
+	slices.Sort(list)
+	return list
+}

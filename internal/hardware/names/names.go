@@ -1,0 +1,66 @@
+// Package names tells what a PCI device is called, as its vendor's own tools print it, from a table inside the program.
+// It touches nothing. A machine's pci.ids is not asked: it may not be there, may be years old, and names chips, not
+// products. The device id alone is not enough either: 38 of NVIDIA's 289 ids carry several products, which the ids of
+// the subsystem tell apart.
+package names
+
+import (
+	_ "embed"
+	"sort"
+	"strings"
+)
+
+//go:generate go run ./gen -out table.tsv source/nvidia.tsv source/devices.tsv
+
+// table has lines "vendor:device[ subvendor:subdevice]\tsource\tname", sorted by bytes. It is searched where it lies in
+// the program: making a map of it would cost every start.
+//
+//go:embed table.tsv
+var table string
+
+// Entry is a line of the table.
+type Entry struct {
+	Name      string
+	Subsystem string // vendor:device, where that decided; else empty
+	Source    string // in words, for who asks where a name comes from
+}
+
+// Lookup finds the name of a device (10de:25b6) of a subsystem (10de:14a9, or empty where it is not known). A line with
+// the subsystem wins over the line without.
+func Lookup(device, subsystem string) (Entry, bool) {
+	if subsystem != "" {
+		if e, ok := find(device + " " + subsystem); ok {
+			e.Subsystem = subsystem
+			return e, true
+		}
+	}
+	return find(device)
+}
+
+// find searches by halves, over bytes: a place in the text is moved back to the start of its line.
+func find(key string) (Entry, bool) {
+	key += "\t"
+	lineAt := func(i int) int { return strings.LastIndexByte(table[:i], '\n') + 1 }
+	i := sort.Search(len(table), func(i int) bool {
+		line := table[lineAt(i):]
+		return line[:min(len(line), len(key))] >= key
+	})
+	if i == len(table) {
+		return Entry{}, false
+	}
+	rest, ok := strings.CutPrefix(table[lineAt(i):], key)
+	if !ok {
+		return Entry{}, false
+	}
+	line, _, _ := strings.Cut(rest, "\n")
+	source, name, _ := strings.Cut(line, "\t")
+	return Entry{Name: name, Source: sourceName(source)}, true
+}
+
+// sourceName says a source's letter in words.
+func sourceName(letter string) string {
+	if letter == "n" {
+		return "the table of NVIDIA's driver"
+	}
+	return "prelet's own table"
+}

@@ -1,0 +1,204 @@
+package hardware
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+const pciFolder = "sys/bus/pci/devices"
+
+// pciAddress is domain:bus:device.function, as numbers, so that domain 10000 comes after 0000. Virtual machines of some
+// clouds and Intel's VMD have domains of five to eight digits.
+type pciAddress struct{ domain, bus, device, function uint64 }
+
+func parsePCIAddress(s string) (pciAddress, bool) {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ':' || r == '.' })
+	if len(parts) != 4 || len(parts[0]) < 4 || len(parts[0]) > 8 || len(parts[1]) != 2 || len(parts[2]) != 2 || len(parts[3]) != 1 ||
+		s != parts[0]+":"+parts[1]+":"+parts[2]+"."+parts[3] {
+		return pciAddress{}, false
+	}
+	var n [4]uint64
+	for i, part := range parts {
+		v, err := strconv.ParseUint(part, 16, 32)
+		if err != nil {
+			return pciAddress{}, false
+		}
+		n[i] = v
+	}
+	return pciAddress{n[0], n[1], n[2], n[3]}, true
+}
+
+func (a pciAddress) compare(b pciAddress) int {
+	return cmp.Or(cmp.Compare(a.domain, b.domain), cmp.Compare(a.bus, b.bus), cmp.Compare(a.device, b.device), cmp.Compare(a.function, b.function))
+}
+
+// function is a PCI function with what the lists of accelerators and cards need besides.
+type function struct {
+	world.PCIDevice
+	order     pciAddress
+	folder    string // sys/bus/pci/devices/ADDRESS
+	vendorID  string // 10de
+	deviceID  string // 2330
+	subsystem string // vendor:device, or empty
+}
+
+func (f function) isClass(prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.Class, p) })
+}
+
+func (f function) driver() string {
+	if f.Driver == nil {
+		return ""
+	}
+	return *f.Driver
+}
+
+// readDevices reads the PCI bus, and makes accelerators and network cards of it.
+func (d *detection) readDevices() error {
+	names, err := d.ReadDir(pciFolder)
+	if err != nil {
+		for _, fact := range []string{"pci", "accelerators", "nics"} {
+			d.failed(fact, err) // a machine without PCI has no folder; that is a reason, not a failure
+		}
+		return nil
+	}
+	var functions []function
+	for _, name := range names {
+		if d.ctx.Err() != nil {
+			return nil
+		}
+		order, ok := parsePCIAddress(name)
+		if !ok || slices.Contains(d.without, name) {
+			continue
+		}
+		if f, ok := d.pciFunction(name, order); ok {
+			functions = append(functions, f)
+		}
+	}
+	slices.SortFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
+
+	pci := make([]world.PCIDevice, 0, len(functions))
+	accelerators, nics := []world.Accelerator{}, []world.NIC{}
+	kfd, nodeless := d.lazyKFD(), 0
+	for _, f := range functions {
+		if d.ctx.Err() != nil {
+			return nil
+		}
+		pci = append(pci, f.PCIDevice)
+		if f.NUMA == nil {
+			nodeless++
+		}
+		kind, isAccelerator := accelerator(f)
+		if isNIC := f.isClass("02"); (isAccelerator || isNIC) && !d.isVirtualFunctionHere(f) {
+			if isAccelerator {
+				accelerators = append(accelerators, d.accelerator(f, kind, kfd))
+			}
+			if isNIC {
+				nics = append(nics, d.nics(f)...)
+			}
+		}
+	}
+	if nodeless > 0 {
+		d.note("pci[].numa", fmt.Sprintf("the firmware gives no NUMA node for %d of %d devices", nodeless, len(pci)))
+	}
+	d.facts.PCI, d.facts.Accelerators, d.facts.NICs = pci, accelerators, nics
+	return nil
+}
+
+// pciFunction reads one function. Without ids it is nothing anybody could use, so it is left out, and Unknown says so.
+func (d *detection) pciFunction(address string, order pciAddress) (function, bool) {
+	f := function{order: order, folder: pciFolder + "/" + address}
+	fact := "pci[" + address + "]"
+	for _, id := range []struct {
+		file   string
+		digits int
+		into   *string
+	}{{"vendor", 4, &f.vendorID}, {"device", 4, &f.deviceID}, {"class", 6, &f.Class}} {
+		value, err := d.hexID(f.folder+"/"+id.file, id.digits)
+		if err != nil {
+			why := reason(err)
+			if absent(err) {
+				why = "cannot read /" + f.folder + "/" + id.file + ": the device vanished or never answered"
+			}
+			d.note(fact, why)
+			return function{}, false
+		}
+		*id.into = value
+	}
+	f.Address, f.Device = address, f.vendorID+":"+f.deviceID
+
+	subVendor, err := d.hexID(f.folder+"/subsystem_vendor", 4)
+	if err == nil {
+		var subDevice string
+		if subDevice, err = d.hexID(f.folder+"/subsystem_device", 4); err == nil {
+			f.subsystem = subVendor + ":" + subDevice
+			f.Subsystem = &f.subsystem
+		}
+	}
+	if err != nil {
+		d.failed(fact+".subsystem", err)
+	}
+	driver, err := linkBase(d, f.folder+"/driver")
+	switch {
+	case err == nil:
+		f.Driver = &driver
+	case !absent(err):
+		d.failed(fact+".driver", err)
+	}
+	// A negative node is the kernel's "the firmware did not say", which is all VMs; no file is a kernel without NUMA.
+	text, err := d.text(f.folder + "/numa_node")
+	if err != nil && !absent(err) {
+		d.failed(fact+".numa", err)
+	}
+	if node, convErr := strconv.Atoi(text); err == nil && convErr == nil && node >= 0 {
+		f.NUMA = &node
+	}
+	return f, true
+}
+
+// hexID reads "0x10de" as "10de".
+func (d *detection) hexID(name string, digits int) (string, error) {
+	text, err := d.text(name)
+	if err != nil {
+		return "", err
+	}
+	value := strings.ToLower(strings.TrimPrefix(text, "0x"))
+	if _, err := strconv.ParseUint(value, 16, 32); err != nil || len(value) != digits {
+		return "", fmt.Errorf("/%s holds %q", name, text)
+	}
+	return value, nil
+}
+
+// isVirtualFunctionHere says that a function belongs to a card of this machine, which is listed itself. Inside a virtual
+// machine the link to the physical function is not there, and the function is a card like any other.
+func (d *detection) isVirtualFunctionHere(f function) bool {
+	_, err := d.ReadLink(f.folder + "/physfn")
+	return err == nil
+}
+
+// sriov reads how many virtual functions there are; both nil where the function has none to offer.
+func (d *detection) sriov(f function, fact string) world.SRIOV {
+	total, err := d.text(f.folder + "/sriov_totalvfs")
+	if err != nil {
+		if !absent(err) {
+			d.failed(fact+".sriov.total_vfs", err)
+		}
+		return world.SRIOV{}
+	}
+	var vfs world.SRIOV
+	if n, err := strconv.Atoi(total); err == nil && n >= 0 {
+		vfs.TotalVFs = &n
+	}
+	now, err := d.text(f.folder + "/sriov_numvfs")
+	if err != nil {
+		d.failed(fact+".sriov.num_vfs", err)
+	} else if n, err := strconv.Atoi(now); err == nil && n >= 0 {
+		vfs.NumVFs = &n
+	}
+	return vfs
+}

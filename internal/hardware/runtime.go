@@ -1,0 +1,176 @@
+package hardware
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// readRuntime reads what the container runtime is configured to be; at this moment of a boot it may not run yet.
+func (d *detection) readRuntime() error {
+	containerd, containerdErr := d.containerd()
+	crio, crioErr := d.crio()
+	hasContainerd, hasCRIO := containerdErr == nil, crioErr == nil
+	if hasContainerd && hasCRIO {
+		// Both are there: the client's configuration names the one that is meant.
+		data, _ := d.ReadFile("etc/crictl.yaml", sysfsLimit)
+		for key, value := range fields(string(data)) {
+			if key == "runtime-endpoint" {
+				socket := strings.TrimPrefix(strings.Trim(value, `"'`), "unix://")
+				hasContainerd = "unix://"+socket == *containerd.Endpoint
+				hasCRIO = "unix://"+socket == *crio.Endpoint
+			}
+		}
+	}
+	switch {
+	case hasContainerd && !hasCRIO:
+		d.facts.Runtime = containerd
+	case hasCRIO && !hasContainerd:
+		d.facts.Runtime = crio
+	default:
+		why := "there is neither /etc/containerd/config.toml nor /etc/crio"
+		switch {
+		case containerdErr == nil:
+			why = "both containerd and CRI-O are configured, and /etc/crictl.yaml names neither"
+		case !absent(containerdErr):
+			why = reason(containerdErr)
+			if errors.Is(containerdErr, errNoCRI) {
+				why = containerdErr.Error()
+			}
+		case !absent(crioErr):
+			why = reason(crioErr)
+		}
+		for _, field := range []string{"endpoint", "name", "cgroup_driver", "version"} {
+			d.note("runtime."+field, why)
+		}
+		return nil
+	}
+	d.note("runtime.version", "no configuration file says the version")
+	return nil
+}
+
+var errNoCRI = errors.New("/etc/containerd/config.toml disables the plugin cri, without which no kubelet can use containerd")
+
+// configLimit bounds one file of a runtime's configuration, maxImports how many there may be.
+const (
+	configLimit = 1 << 20
+	maxImports  = 64
+)
+
+// containerd reads config.toml and what it imports; later files override. Versions 1, 2 and 3 of the format differ in the
+// name of the plugin. Source: containerd's docs/cri/config.md and docs/man/containerd-config.toml.5.md.
+func (d *detection) containerd() (world.Runtime, error) {
+	data, err := d.ReadFile("etc/containerd/config.toml", configLimit)
+	if err != nil {
+		return world.Runtime{}, err
+	}
+	config := parseTOML(string(data))
+	for _, name := range d.imports(config.list("imports")) {
+		data, err := d.ReadFile(name, configLimit)
+		if err != nil {
+			d.failed("runtime", err)
+			continue
+		}
+		config.merge(parseTOML(string(data)))
+	}
+	for _, plugin := range config.list("disabled_plugins") {
+		if plugin == "cri" || strings.HasPrefix(plugin, "io.containerd.grpc.v1.cri") || strings.HasPrefix(plugin, "io.containerd.cri.v1.") {
+			return world.Runtime{}, errNoCRI
+		}
+	}
+	socket := config.text("/run/containerd/containerd.sock", "grpc", "address")
+	driver := "cgroupfs" // containerd's default
+	for _, plugin := range []string{"io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri"} {
+		runtime := config.text("runc", "plugins", plugin, "containerd", "default_runtime_name")
+		if config.text("", "plugins", plugin, "containerd", "runtimes", runtime, "options", "SystemdCgroup") == "true" ||
+			config.text("", "plugins", plugin, "systemd_cgroup") == "true" {
+			driver = "systemd"
+		}
+	}
+	return runtime("containerd", socket, driver), nil
+}
+
+// imports are paths or patterns in a folder, absolute or relative to the importing file.
+func (d *detection) imports(patterns []string) []string {
+	var files []string
+	for _, pattern := range patterns {
+		if !path.IsAbs(pattern) {
+			pattern = path.Join("/etc/containerd", pattern)
+		}
+		pattern = strings.TrimPrefix(path.Clean(pattern), "/")
+		if !strings.ContainsAny(pattern, "*?[") {
+			files = append(files, pattern)
+			continue
+		}
+		names, _ := d.names(path.Dir(pattern))
+		for _, name := range names {
+			if ok, err := path.Match(path.Base(pattern), name); err == nil && ok {
+				files = append(files, path.Join(path.Dir(pattern), name))
+			}
+		}
+	}
+	return files[:min(len(files), maxImports)]
+}
+
+// crio reads crio.conf and its drop-ins in order. Source: crio.conf(5), crio.conf.d(5); systemd is the default.
+func (d *detection) crio() (world.Runtime, error) {
+	config := table{}
+	names, err := d.names("etc/crio/crio.conf.d")
+	if err != nil && !absent(err) {
+		return world.Runtime{}, err
+	}
+	files := []string{"etc/crio/crio.conf"}
+	for _, name := range names {
+		if !strings.HasPrefix(name, ".") {
+			files = append(files, "etc/crio/crio.conf.d/"+name)
+		}
+	}
+	read := 0
+	for _, name := range files[:min(len(files), maxImports)] {
+		data, fileErr := d.ReadFile(name, configLimit)
+		if fileErr != nil {
+			err = fileErr
+			continue
+		}
+		config.merge(parseTOML(string(data)))
+		read++
+	}
+	if read == 0 {
+		return world.Runtime{}, err
+	}
+	socket := config.text("/var/run/crio/crio.sock", "crio", "api", "listen")
+	return runtime("cri-o", socket, config.text("systemd", "crio", "runtime", "cgroup_manager")), nil
+}
+
+func runtime(name, socket, driver string) world.Runtime {
+	endpoint := "unix://" + strings.TrimPrefix(socket, "unix://")
+	r := world.Runtime{Endpoint: &endpoint, Name: &name}
+	if slices.Contains([]string{"systemd", "cgroupfs"}, driver) {
+		r.CgroupDriver = &driver
+	}
+	return r
+}
+
+// table is a TOML document, flat: values by their path. It keeps strings, booleans and numbers as text, and arrays of
+// strings; what is none of these is passed over.
+type table map[string][]string
+
+func key(parts []string) string { return strings.Join(parts, "\x00") }
+
+func (t table) merge(over table) {
+	for k, v := range over {
+		t[k] = v
+	}
+}
+
+func (t table) list(parts ...string) []string { return t[key(parts)] }
+
+func (t table) text(absent string, parts ...string) string {
+	if v := t[key(parts)]; len(v) == 1 && v[0] != "" {
+		return v[0]
+	}
+	return absent
+}

@@ -1,0 +1,195 @@
+package hardware
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// Tree is a machine as files: the root of this one, or a recorded one. Names are relative and slash-separated
+// ("proc/meminfo"). Symbolic links on the way are followed, and never out of the tree. Errors are *fs.PathError.
+type Tree interface {
+	// ReadFile returns the first limit bytes of a regular file.
+	ReadFile(name string, limit int) ([]byte, error)
+	// ReadDir returns the names in a folder, in any order.
+	ReadDir(name string) ([]string, error)
+	// ReadLink returns the target of a symbolic link as it is written.
+	ReadLink(name string) (string, error)
+}
+
+// Opened is a Tree that holds something open until Close.
+type Opened interface {
+	Tree
+	io.Closer
+}
+
+// ReadTree opens a recorded machine: a folder, or a .tar.gz or .tgz as ghw-snapshot writes it. An archive is read into
+// memory, within bounds, and nothing of it is written anywhere.
+func ReadTree(name string) (Opened, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("open recorded hardware: %w", err)
+	}
+	if info.IsDir() {
+		root, err := os.OpenRoot(name)
+		if err != nil {
+			return nil, fmt.Errorf("open recorded hardware: %w", err)
+		}
+		return rootTree{root}, nil
+	}
+	if !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tgz") {
+		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .tar.gz or .tgz; give the root of a recorded tree, or what ghw-snapshot wrote", name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open recorded hardware: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	tree, err := readArchive(f)
+	if err != nil {
+		return nil, fmt.Errorf("read recorded hardware %s: %w", name, err)
+	}
+	return tree, nil
+}
+
+// hostTree reads below a folder as the kernel resolves it: the root of this machine. It uses plain system calls, because
+// os.ReadFile makes twice as many (stat, poller), which counts at some hundreds of files.
+type hostTree struct{ root string }
+
+func (t hostTree) ReadFile(name string, limit int) ([]byte, error) {
+	full := t.root + "/" + name
+	fd, err := retry(func() (int, error) {
+		return syscall.Open(full, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	data := make([]byte, 0, min(limit, 512))
+	for len(data) < limit {
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+		n, err := retry(func() (int, error) { return syscall.Read(fd, data[len(data):min(cap(data), limit)]) })
+		if err != nil {
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if n == 0 {
+			break
+		}
+		data = data[:len(data)+n]
+	}
+	return data, nil
+}
+
+func (t hostTree) ReadDir(name string) ([]string, error) {
+	f, err := os.Open(t.root + "/" + name)
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1)
+	return names, renamed(err, name)
+}
+
+func (t hostTree) ReadLink(name string) (string, error) {
+	target, err := os.Readlink(t.root + "/" + name)
+	return target, renamed(err, name)
+}
+
+// retry repeats a system call that a signal interrupted; the runtime's own preemption sends some.
+func retry(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != syscall.EINTR {
+			return n, err
+		}
+	}
+}
+
+// rootTree is a recorded tree in a folder.
+type rootTree struct{ root *os.Root }
+
+func (t rootTree) Close() error { return t.root.Close() }
+
+func (t rootTree) ReadFile(name string, limit int) ([]byte, error) {
+	// A named pipe in the tree must not hang its reader: non-blocking, and regular files only.
+	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
+	}
+	data := make([]byte, 0, min(int64(limit), max(info.Size()+1, 64)))
+	for len(data) < limit {
+		if len(data) == cap(data) {
+			data = append(data, 0)[:len(data)]
+		}
+		n, err := f.Read(data[len(data):min(cap(data), limit)])
+		data = data[:len(data)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, renamed(err, name)
+		}
+	}
+	return data, nil
+}
+
+func (t rootTree) ReadDir(name string) ([]string, error) {
+	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, renamed(err, name)
+	}
+	defer func() { _ = f.Close() }()
+	names, err := f.Readdirnames(-1)
+	return names, renamed(err, name)
+}
+
+func (t rootTree) ReadLink(name string) (string, error) {
+	target, err := t.root.Readlink(name)
+	return target, renamed(err, name)
+}
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errEscapes    = errors.New("a symbolic link leads out of the recorded tree")
+)
+
+// renamed gives an error the name inside the tree, so that facts do not depend on where a tree lies.
+func renamed(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return &fs.PathError{Op: path.Op, Path: name, Err: path.Err}
+	}
+	return &fs.PathError{Op: "read", Path: name, Err: err}
+}
+
+// absent says that a file is not there, as opposed to there and unreadable.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// linkBase is the last element of a link's target: the driver's name of …/driver.
+func linkBase(t Tree, name string) (string, error) {
+	target, err := t.ReadLink(name)
+	if err != nil {
+		return "", err
+	}
+	return path.Base(target), nil
+}

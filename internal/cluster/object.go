@@ -173,7 +173,10 @@ func (c *Client) readConfigMap(ctx context.Context, server *url.URL, cred creden
 	o, f := parseConfigMap(r, req.Namespace, req.Name)
 	if f != nil { // again, so that the message is made from a text without secrets
 		r.withhold()
-		_, f = parseConfigMap(r, req.Namespace, req.Name)
+		f.detail = "the answer is unusable"
+		if _, clean := parseConfigMap(r, req.Namespace, req.Name); clean != nil {
+			f = clean
+		}
 	}
 	return o, f
 }

@@ -165,7 +165,9 @@ func newAnchor(certs []*x509.Certificate) anchor {
 	return anchor{id: hex.EncodeToString(sum[:]), pool: pool}
 }
 
-func (a anchor) config() *tls.Config { return &tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12} }
+func (a anchor) config() *tls.Config {
+	return &tls.Config{RootCAs: a.pool, MinVersion: tls.VersionTLS12}
+}
 
 // verify does to a line in quarantine what crypto/tls does in a handshake: the peer has already shown that it holds
 // the leaf's key, now its chain and name are checked. The line is out of quarantine afterwards, and all that it ever

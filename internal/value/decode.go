@@ -1,0 +1,164 @@
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Bounds on documents from outside. The parsers recurse and take no context, so both are checked before parsing.
+const (
+	maxDocument = 1 << 20 // bytes of a document that a site or a cluster brings
+	maxDepth    = 64      // collections inside of collections
+	maxExponent = 400     // decimal: 1e999999999 is a short text and a number of a gigabyte
+	maxDigits   = 800
+)
+
+// DecodeJSON reads one JSON document of at most 1 MiB and 64 levels. Objects become objects, arrays tuples, numbers
+// stay exact. Duplicate keys, text that is not UTF-8, and the characters of placeholders are refused.
+func DecodeJSON(src []byte) (cty.Value, error) {
+	v, err := parseJSON(src, maxDocument)
+	if err != nil {
+		return cty.DynamicVal, err
+	}
+	return FromGo(v)
+}
+
+// parseJSON is the bounded parser: map[string]any, []any, string, bool, json.Number, nil.
+func parseJSON(src []byte, limit int) (any, error) {
+	if err := checkText(src, limit, "JSON"); err != nil {
+		return nil, err
+	}
+	if err := jsonDepth(src); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(src))
+	dec.UseNumber()
+	v, err := jsonValue(dec)
+	if err == nil {
+		if _, err = dec.Token(); err == io.EOF {
+			return v, nil
+		}
+		err = errors.New("there is more after the end of the document")
+	}
+	return nil, jsonError(err, dec.InputOffset())
+}
+
+// checkText refuses what no parser needs to see.
+func checkText(src []byte, limit int, kind string) error {
+	switch {
+	case len(src) > limit:
+		return fmt.Errorf("the %s document has %d bytes; at most %d are read", kind, len(src), limit)
+	case !utf8.Valid(src):
+		return fmt.Errorf("the %s document is not UTF-8 text", kind)
+	case HasPlaceholder(string(src)):
+		return errPlaceholderInput
+	}
+	return nil
+}
+
+var errPlaceholderInput = errors.New("the text holds the character U+E000 or U+E001, which prelet keeps for credentials")
+
+// jsonDepth counts brackets outside of strings. In broken JSON the count may be off; the parser then stops where the
+// text stops being JSON, which is no deeper than what was counted up to there.
+func jsonDepth(src []byte) error {
+	depth, inString := 0, false
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '[' || c == '{':
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("the JSON document nests more than %d levels at byte %d", maxDepth, i)
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return nil
+}
+
+func jsonValue(dec *json.Decoder) (any, error) {
+	tok, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch tok {
+	case json.Delim('['):
+		out := []any{}
+		for dec.More() {
+			e, err := jsonValue(dec)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, e)
+		}
+		_, err := dec.Token()
+		return out, err
+	case json.Delim('{'):
+		out := map[string]any{}
+		for dec.More() {
+			k, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			key, ok := k.(string)
+			if !ok {
+				return nil, errors.New("a key is no string")
+			}
+			if _, dup := out[key]; dup {
+				return nil, fmt.Errorf("the key %s stands twice in one object", quoteShort(key))
+			}
+			if out[key], err = jsonValue(dec); err != nil {
+				return nil, err
+			}
+		}
+		_, err := dec.Token()
+		return out, err
+	}
+	return tok, nil
+}
+
+// jsonError says where, and does not repeat the text: it may be somebody's secret.
+func jsonError(err error, offset int64) error {
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("not JSON at byte %d", syntax.Offset)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the JSON document ends too early")
+	}
+	return fmt.Errorf("JSON, byte %d: %w", offset, err)
+}
+
+// quoteShort quotes a name from outside for a message.
+func quoteShort(s string) string {
+	const most = 60
+	if r := []rune(s); len(r) > most {
+		s = string(r[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// parseNumber is cty's exact number of a decimal text, bounded.
+func parseNumber(s string) (cty.Value, error) {
+	digits, exp, _ := strings.Cut(strings.ToLower(s), "e")
+	if e, err := strconv.Atoi(exp); exp != "" && (err != nil || e > maxExponent || e < -maxExponent) || len(digits) > maxDigits {
+		return cty.DynamicVal, fmt.Errorf("the number %s is out of range", quoteShort(s))
+	}
+	n, err := cty.ParseNumberVal(s)
+	if err != nil {
+		return cty.DynamicVal, fmt.Errorf("%s is no number", quoteShort(s))
+	}
+	return n, nil
+}

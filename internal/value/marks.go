@@ -1,0 +1,134 @@
+package value
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Secret marks a value that a credential flowed into. It names the credential and never holds it.
+type Secret struct{ Name string }
+
+// Unread marks an unknown that stands for the answer to a question that a recording was never asked.
+type Unread struct{ Question string }
+
+// Credential is the value of the credential of that name: its placeholder, marked. The name comes from the site's
+// text, where the placeholder's delimiters are refused; a name with one is our own fault, and panics.
+func Credential(name string) cty.Value {
+	if HasPlaceholder(name) {
+		panic("value: the name of a credential holds a placeholder's delimiter")
+	}
+	return cty.StringVal(placeholder(opCred, name)).Mark(Secret{Name: name})
+}
+
+// UnreadVal is an unknown of type t that says which question has no answer.
+func UnreadVal(t cty.Type, question string) cty.Value {
+	return cty.UnknownVal(t).Mark(Unread{Question: question})
+}
+
+// Plain is the one way out of marks: the value without any, and the names of the credentials and the questions that
+// were marked anywhere in it, sorted and unique.
+func Plain(v cty.Value) (plain cty.Value, secrets, unread []string) {
+	plain, marks := v.UnmarkDeep()
+	for m := range marks {
+		switch m := m.(type) {
+		case Secret:
+			secrets = append(secrets, m.Name)
+		case Unread:
+			unread = append(unread, m.Question)
+		}
+	}
+	slices.Sort(secrets)
+	slices.Sort(unread)
+	return plain, slices.Compact(secrets), slices.Compact(unread)
+}
+
+// Secrets names the credentials that flowed into v, at any depth, sorted.
+func Secrets(v cty.Value) []string {
+	if !v.ContainsMarked() {
+		return nil
+	}
+	_, secrets, _ := Plain(v)
+	return secrets
+}
+
+// deepMarks are all marks in v.
+func deepMarks(v cty.Value) cty.ValueMarks {
+	if v == cty.NilVal || !v.ContainsMarked() {
+		return nil
+	}
+	_, m := v.UnmarkDeep()
+	return m
+}
+
+// CheckUnmarked says whether v holds a placeholder that no mark covers: text that came from somewhere else than
+// [Credential] and would yet be replaced at commit. The error has the path in v, and no text of it.
+func CheckUnmarked(v cty.Value) error { return checkUnmarked(v, nil, nil) }
+
+func checkUnmarked(v cty.Value, covered []string, path cty.Path) error {
+	v, marks := v.Unmark()
+	for m := range marks {
+		if s, ok := m.(Secret); ok {
+			covered = append(slices.Clip(covered), s.Name)
+		}
+	}
+	if !v.IsKnown() || v.IsNull() {
+		return nil
+	}
+	t := v.Type()
+	switch {
+	case t == cty.String:
+		s := v.AsString()
+		if !HasPlaceholder(s) {
+			return nil
+		}
+		return path.NewError(uncovered(s, covered))
+	case t.IsObjectType() || t.IsMapType():
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			step := path.Index(k)
+			if HasPlaceholder(k.AsString()) {
+				return path.NewErrorf("a key holds a placeholder of a credential (characters U+E000 or U+E001)")
+			}
+			if err := checkUnmarked(e, covered, step); err != nil {
+				return err
+			}
+		}
+	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+		for it := v.ElementIterator(); it.Next(); {
+			k, e := it.Element()
+			if err := checkUnmarked(e, covered, path.Index(k)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// uncovered is nil when each placeholder in s is well formed and names a covered credential.
+func uncovered(s string, covered []string) error {
+	tree, err := parsePlaceholders(s)
+	if err != nil {
+		return err
+	}
+	for _, n := range tree.names() {
+		if !slices.Contains(covered, n) {
+			return errUnmarked
+		}
+	}
+	return nil
+}
+
+var errUnmarked = errors.New("a placeholder of a credential (characters U+E000 and U+E001) that credential() did not make")
+
+// quoteNames lists names for a message.
+func quoteNames(names []string) string {
+	q := make([]string, len(names))
+	for i, n := range names {
+		q[i] = fmt.Sprintf("%q", n)
+	}
+	return strings.Join(q, ", ")
+}

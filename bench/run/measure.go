@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// sample is one execution of one program.
+type sample struct {
+	WallMS   float64 `json:"wall_ms"`
+	CPUMS    float64 `json:"cpu_ms"`  // user and system
+	RSSMiB   float64 `json:"rss_mib"` // largest resident set; see ownRSS
+	Requests float64 `json:"requests"`
+	Written  float64 `json:"written"` // blocks of 512 bytes that went to the file system
+}
+
+// program is one line of the table.
+type program struct {
+	name string
+	args func(round string) []string // the command, for a round that owns a folder
+}
+
+// measureAll runs every program in every round, and returns the samples of those that count, by program.
+func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
+	base, err := os.MkdirTemp(o.dir, "bench-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(base)
+	cluster, err := startCluster(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.stop()
+	site, credentials, err := writeSite(base, cluster)
+	if err != nil {
+		return nil, err
+	}
+
+	preletRun := func(round string) []string {
+		return []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", o.hardware}
+	}
+	programs := []program{
+		{floor, func(round string) []string {
+			return []string{filepath.Join(o.helpers, "floor"), "-server", cluster.URL, "-ca-hash", cluster.CAHash,
+				"-token-file", filepath.Join(credentials, "bootstrap-token"), "-hardware", o.hardware, "-out", filepath.Join(round, "floor")}
+		}},
+		{first, preletRun},
+		{again, preletRun},
+		{version, func(string) []string { return []string{o.prelet, "version"} }},
+	}
+
+	samples := map[string][]sample{}
+	for i := range o.n + 1 {
+		round, err := makeRound(base, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range programs {
+			s, err := measure(ctx, p.args(round), credentials)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			if s.Requests, err = cluster.asked(); err != nil {
+				return nil, err
+			}
+			if i > 0 { // the round before warms what a second boot would find warm: the file cache
+				samples[p.name] = append(samples[p.name], s)
+			}
+		}
+		if err := os.RemoveAll(round); err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
+}
+
+// measure runs one command to its end.
+func measure(ctx context.Context, command []string, credentials string) (sample, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+credentials)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	at := time.Now()
+	err := cmd.Run()
+	wall := time.Since(at)
+	if err != nil {
+		return sample{}, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, said.String())
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return sample{}, fmt.Errorf("this system does not say what a process used")
+	}
+	return sample{
+		WallMS:  wall.Seconds() * 1e3,
+		CPUMS:   (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() * 1e3,
+		RSSMiB:  float64(usage.Maxrss) / 1024,
+		Written: float64(usage.Oublock),
+	}, nil
+}
+
+// ownRSS is the largest resident set of this process in MiB. Linux hands it on to a child between fork and exec, so no
+// child seems smaller; that is why the server is not in this process.
+func ownRSS() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return float64(usage.Maxrss) / 1024
+}
+
+// makeRound makes the folder of one round: an empty one for the floor, and a root as a package leaves it.
+func makeRound(base string, i int) (string, error) {
+	round := filepath.Join(base, fmt.Sprintf("round-%d", i))
+	for _, dir := range []string{"floor", "root/etc/kubernetes/pki", "root/etc/default", "root/var/lib/kubelet", "root/var/lib/prelet", "root/run/prelet"} {
+		if err := os.MkdirAll(filepath.Join(round, dir), 0o755); err != nil {
+			return "", err
+		}
+	}
+	return round, nil
+}

@@ -1,0 +1,68 @@
+// Command serve is the cluster of a benchmark, in a process of its own so that its work is in nobody's measurement.
+//
+// It prints one line of JSON that says how to reach it, answers each line on stdin with the number of requests and
+// connections since the line before, and ends when stdin does. It listens on loopback only.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/prelet/prelet/internal/demo"
+)
+
+// address is the first line that serve prints.
+type address struct {
+	URL    string `json:"url"`
+	CAHash string `json:"ca_hash"`
+	Token  string `json:"token"` // of a cluster that lives as long as this process
+}
+
+// asked is every further line.
+type asked struct {
+	Requests    int `json:"requests"`
+	Connections int `json:"connections"`
+}
+
+func main() {
+	kubelet := flag.String("kubelet-config", "", "`FILE` for key kubelet of kube-system/kubelet-config")
+	delay := flag.Duration("delay", 0, "how much longer each answer takes, as a stand-in for a network")
+	flag.Parse()
+	if err := serve(*kubelet, *delay, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "serve:", err)
+		os.Exit(1)
+	}
+}
+
+func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) error {
+	text, err := os.ReadFile(kubelet)
+	if err != nil {
+		return err
+	}
+	server, err := demo.Start(demo.Options{Delay: delay})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Close() }() // the process ends
+	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": string(text)})
+
+	answer := json.NewEncoder(out)
+	if err := answer.Encode(address{URL: server.URL(), CAHash: server.CAHash(), Token: server.Token()}); err != nil {
+		return err
+	}
+	var before asked
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		now := asked{Requests: len(server.Requests()), Connections: server.Connections()}
+		if err := answer.Encode(asked{Requests: now.Requests - before.Requests, Connections: now.Connections - before.Connections}); err != nil {
+			return err
+		}
+		before = now
+	}
+	return lines.Err()
+}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,9 +50,12 @@ func (d *detection) nics(f function) []world.NIC {
 	return cards
 }
 
-// representor is the name of a port that stands for a virtual function or a subfunction of a card in switchdev mode; it
-// lies in the card's own folder and is no port of the card.
-var representor = regexp.MustCompile(`^(c\d+)?pf\d+(vf|sf)\d+$`)
+// isRepresentor knows, by its port's name (pf0vf1, c1pf0sf88), an interface that stands for a virtual function or a
+// subfunction of a card in switchdev mode: it lies in the card's own folder and is no port of the card.
+func isRepresentor(port string) bool {
+	_, function, ok := strings.Cut(port, "pf")
+	return ok && (strings.Contains(function, "vf") || strings.Contains(function, "sf"))
+}
 
 // interfacesOf lists the interfaces below a function. Virtio has a device of its own between the two.
 func (d *detection) interfacesOf(f function) ([]string, error) {
@@ -71,7 +73,7 @@ func (d *detection) interfacesOf(f function) ([]string, error) {
 	if len(list) > 1 {
 		list = slices.DeleteFunc(list, func(name string) bool {
 			port, err := d.text("sys/class/net/" + name + "/phys_port_name")
-			return err == nil && representor.MatchString(port)
+			return err == nil && isRepresentor(port)
 		})
 	}
 	return list, err

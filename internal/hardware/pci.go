@@ -132,16 +132,10 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	}
 	f.Address, f.Device = address, f.vendorID+":"+f.deviceID
 
-	subVendor, err := d.hexID(f.folder+"/subsystem_vendor", 4)
-	if err == nil {
-		var subDevice string
-		if subDevice, err = d.hexID(f.folder+"/subsystem_device", 4); err == nil {
-			f.subsystem = subVendor + ":" + subDevice
-			f.Subsystem = &f.subsystem
-		}
-	}
-	if err != nil {
+	if subsystem, err := d.subsystem(f.folder); err != nil {
 		d.failed(fact+".subsystem", err)
+	} else {
+		f.subsystem, f.Subsystem = subsystem, &subsystem
 	}
 	driver, err := linkBase(d, f.folder+"/driver")
 	switch {
@@ -161,6 +155,36 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	return f, true
 }
 
+// subsystem is "10de:16c1". Snapshots of ghw leave its two files out, and have the modalias, which holds it too.
+func (d *detection) subsystem(folder string) (string, error) {
+	vendor, err := d.hexID(folder+"/subsystem_vendor", 4)
+	if absent(err) {
+		if alias, aliasErr := d.text(folder + "/modalias"); aliasErr == nil {
+			if vendor, device, ok := modaliasSubsystem(alias); ok {
+				return vendor + ":" + device, nil
+			}
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	device, err := d.hexID(folder+"/subsystem_device", 4)
+	return vendor + ":" + device, err
+}
+
+// modaliasSubsystem cuts 10de and 118f out of pci:v000010DEd000015F8sv000010DEsd0000118Fbc03sc02i00.
+func modaliasSubsystem(alias string) (vendor, device string, ok bool) {
+	_, rest, _ := strings.Cut(alias, "sv0000")
+	vendor, rest, _ = strings.Cut(rest, "sd0000")
+	device, _, ok = strings.Cut(rest, "bc")
+	return strings.ToLower(vendor), strings.ToLower(device), ok && isHex(vendor, 4) && isHex(device, 4)
+}
+
+func isHex(s string, digits int) bool {
+	_, err := strconv.ParseUint(s, 16, 32)
+	return err == nil && len(s) == digits
+}
+
 // hexID reads "0x10de" as "10de".
 func (d *detection) hexID(name string, digits int) (string, error) {
 	text, err := d.text(name)
@@ -168,7 +192,7 @@ func (d *detection) hexID(name string, digits int) (string, error) {
 		return "", err
 	}
 	value := strings.ToLower(strings.TrimPrefix(text, "0x"))
-	if _, err := strconv.ParseUint(value, 16, 32); err != nil || len(value) != digits {
+	if !isHex(value, digits) {
 		return "", fmt.Errorf("/%s holds %q", name, text)
 	}
 	return value, nil

@@ -26,33 +26,52 @@ type Entry struct {
 }
 
 // Lookup finds the name of a device (10de:25b6) of a subsystem (10de:14a9, or empty where it is not known). A line with
-// the subsystem wins over the line without.
+// the subsystem wins over the line without. Where a device has lines for some subsystems only and this is none of them (a
+// board maker's, a hypervisor's), they still name it if all of them agree.
 func Lookup(device, subsystem string) (Entry, bool) {
 	if subsystem != "" {
-		if e, ok := find(device + " " + subsystem); ok {
+		if e, ok := lineOf(device+" "+subsystem+"\t", at(device+" "+subsystem+"\t")); ok {
 			e.Subsystem = subsystem
 			return e, true
 		}
 	}
-	return find(device)
+	if e, ok := lineOf(device+"\t", at(device+"\t")); ok {
+		return e, true
+	}
+	key := device + " "
+	i := at(key)
+	first, ok := lineOf(key, i)
+	for next, same := first, ok; same; next, same = lineOf(key, i) {
+		if next.Name != first.Name {
+			return Entry{}, false
+		}
+		i += strings.IndexByte(table[i:], '\n') + 1
+	}
+	return first, ok
 }
 
-// find searches by halves, over bytes: a place in the text is moved back to the start of its line.
-func find(key string) (Entry, bool) {
-	key += "\t"
-	lineAt := func(i int) int { return strings.LastIndexByte(table[:i], '\n') + 1 }
+// at is where the first line begins that is not before key. It searches by halves over bytes: a place in the text is
+// moved back to the start of its line.
+func at(key string) int {
 	i := sort.Search(len(table), func(i int) bool {
-		line := table[lineAt(i):]
+		line := table[lineStart(i):]
 		return line[:min(len(line), len(key))] >= key
 	})
-	if i == len(table) {
-		return Entry{}, false
-	}
-	rest, ok := strings.CutPrefix(table[lineAt(i):], key)
+	return lineStart(i)
+}
+
+func lineStart(i int) int { return strings.LastIndexByte(table[:i], '\n') + 1 }
+
+// lineOf reads the line at i, if it begins with key.
+func lineOf(key string, i int) (Entry, bool) {
+	rest, ok := strings.CutPrefix(table[i:], key)
 	if !ok {
 		return Entry{}, false
 	}
 	line, _, _ := strings.Cut(rest, "\n")
+	if !strings.HasSuffix(key, "\t") {
+		_, line, _ = strings.Cut(line, "\t")
+	}
 	source, name, _ := strings.Cut(line, "\t")
 	return Entry{Name: name, Source: sourceName(source)}, true
 }

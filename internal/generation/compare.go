@@ -1,0 +1,299 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Comparison is what a commit of a proposal would do.
+type Comparison struct {
+	Entries []Entry // what is no longer declared first, then the proposal's targets in their order
+	Changed bool    // some target would change; else Begin is ErrNothing (without Force)
+
+	seen    []seen   // by entry
+	parents []bool   // by entry: missing folders above may be made
+	parent  int      // generation in place, or 0
+	made    []string // folders that the generations before made
+	bytes   map[string][]byte
+}
+
+// Observe looks at one target, following no link. A file has its content, MaxContent bytes at most; something that is
+// neither file nor folder, or is reached over a link, is an error.
+func (s *Store) Observe(p string) (State, []byte, error) {
+	o, err := s.tree.observe(p)
+	return o.state, o.content, err
+}
+
+// Compare tells what Begin would do, and writes nothing. It needs no lock.
+func (s *Store) Compare(p Proposal) (*Comparison, error) {
+	if err := s.checkProposal(p); err != nil {
+		return nil, err
+	}
+	m, st, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{bytes: map[string][]byte{}}
+	ours := map[string]Entry{}
+	if m != nil {
+		c.parent, c.made = m.Gen, m.Folders
+		for _, e := range live(m, st) {
+			ours[e.Path] = e
+		}
+	}
+	declared := map[string]bool{}
+	for _, t := range p.Targets {
+		declared[t.Path] = true
+	}
+	if m != nil {
+		for _, e := range live(m, st) {
+			if !declared[e.Path] {
+				retired := st != nil && slices.Contains(st.Retired, e.Path)
+				c.drop(s, e, m.Gen, retired)
+			}
+		}
+	}
+	for _, t := range p.Targets {
+		if err := c.declare(s, t, ours); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range c.Entries {
+		c.Changed = c.Changed || e.changes()
+	}
+	return c, nil
+}
+
+// live are the targets that a generation has in place; what it retired is absent.
+func live(m *manifest, st *status) []Entry {
+	var out []Entry
+	for _, e := range m.Entries {
+		if e.Dropped {
+			continue
+		}
+		if st != nil && slices.Contains(st.Retired, e.Path) {
+			e.New = State{}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+func (e Entry) changes() bool {
+	switch e.Action {
+	case ActionCreate, ActionUpdate, ActionDelete, ActionRestore:
+		return true
+	}
+	return false
+}
+
+func (c *Comparison) add(e Entry, o seen, parents bool) {
+	c.Entries = append(c.Entries, e)
+	c.seen = append(c.seen, o)
+	c.parents = append(c.parents, parents)
+}
+
+// declare compares one target of the proposal.
+func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
+	o, err := s.tree.observe(t.Path)
+	if err != nil {
+		return err
+	}
+	if t.Seen != nil && !t.Seen.Equal(o.state) {
+		return changed(t.Path)
+	}
+	e := Entry{Path: t.Path, Old: o.state, Original: o.state, CreateOnly: t.CreateOnly, Secret: t.Secret}
+	if was, ok := ours[t.Path]; ok {
+		e.Original = was.Original
+		e.Drift = !t.CreateOnly && !was.New.Equal(o.state)
+	}
+	if t.CreateOnly && o.state.Kind != Absent {
+		e.New, e.Action = o.state, ActionNone
+		c.add(e, o, false)
+		return nil
+	}
+	if o.state.Kind != Absent && t.Kind != Absent && o.state.Kind != t.Kind {
+		return &Error{Op: "compare", Path: t.Path, Err: fmt.Errorf("a %s is planned where a %s is", t.Kind, o.state.Kind), Exit: ExitCannotWrite, Hint: "move it away, or choose another path"}
+	}
+	if e.New, err = s.resolveNew(t, o); err != nil {
+		return err
+	}
+	switch {
+	case e.Old.Equal(e.New):
+		e.Action = ActionNone
+		e.New.Xattrs = o.state.Xattrs
+	case e.Old.Kind == Absent:
+		e.Action = ActionCreate
+	case e.New.Kind == Absent:
+		e.Action = ActionDelete
+		if e.Old.Kind == Dir && !s.empty(t.Path) {
+			e.Action, e.New, e.Why = ActionKeep, e.Old, "the folder is not empty"
+		}
+	default:
+		e.Action = ActionUpdate
+	}
+	c.add(e, o, t.Parents)
+	return nil
+}
+
+// resolveNew fills what the target leaves open from what is there, or from the folder above.
+func (s *Store) resolveNew(t Target, o seen) (State, error) {
+	if t.Kind == Absent {
+		return State{}, nil
+	}
+	n := State{Kind: t.Kind, Mode: uint32(t.Mode), UID: t.UID, GID: t.GID}
+	if t.Kind == File {
+		n.SHA256, n.Size = sum(t.Content), int64(len(t.Content))
+		n.Xattrs = t.xattrs
+		if n.Xattrs == nil {
+			n.Xattrs = o.state.Xattrs
+		}
+	}
+	if t.Mode == Keep {
+		switch {
+		case t.Secret:
+			n.Mode = 0o600
+		case o.state.Kind != Absent:
+			n.Mode = o.state.Mode
+		case t.Kind == Dir:
+			n.Mode = 0o755
+		default:
+			n.Mode = 0o644
+		}
+	}
+	owner := o.state
+	if owner.Kind == Absent && (t.UID == Keep || t.GID == Keep) {
+		var err error
+		if owner, err = s.ownerAbove(t.Path); err != nil {
+			return State{}, err
+		}
+	}
+	if t.UID == Keep {
+		n.UID = owner.UID
+	}
+	if t.GID == Keep {
+		n.GID = owner.GID
+	}
+	return n, nil
+}
+
+// ownerAbove is the state of the nearest folder above p that exists.
+func (s *Store) ownerAbove(p string) (State, error) {
+	for d := path.Dir(p); d != "/"; d = path.Dir(d) {
+		o, err := s.tree.observe(d)
+		if err != nil || o.state.Kind != Absent {
+			return o.state, err
+		}
+	}
+	o, err := observeAt(s.tree.root, ".")
+	return o.state, err
+}
+
+func (s *Store) empty(p string) bool {
+	f, err := s.tree.open(p)
+	if err != nil {
+		return false
+	}
+	defer f.close()
+	n, err := names(f)
+	return err == nil && len(n) == 0
+}
+
+// drop compares a target that the generation in place has and the proposal no longer: it is put back as it was before us,
+// unless somebody changed it since.
+func (c *Comparison) drop(s *Store, was Entry, gen int, retired bool) {
+	e := Entry{Path: was.Path, Old: was.New, New: was.New, Original: was.Original, CreateOnly: was.CreateOnly, Secret: was.Secret, Dropped: true, Action: ActionKeep}
+	o, err := s.tree.observe(was.Path)
+	if err != nil {
+		e.Why = "it is no longer a file or folder of ours: " + err.Error()
+		c.add(e, o, false)
+		return
+	}
+	e.Old, e.New = o.state, o.state
+	switch {
+	case was.CreateOnly:
+		e.Why = "what is written only once stays"
+	case o.state.Equal(was.Original):
+		e.Action = ActionNone
+	case !o.state.Equal(was.New):
+		e.Drift = true
+		e.Why = fmt.Sprintf("it was changed since generation %d", gen)
+	case retired:
+		e.Action = ActionNone
+	default:
+		e.New, e.Action = was.Original, ActionRestore
+		if was.Original.Kind == Absent {
+			e.Action = ActionDelete
+		}
+		if was.Original.Kind != Absent && o.state.Kind != Absent && was.Original.Kind != o.state.Kind {
+			e.New, e.Action, e.Why = o.state, ActionKeep, fmt.Sprintf("it was a %s before and is a %s now", was.Original.Kind, o.state.Kind)
+		}
+	}
+	c.add(e, o, true)
+}
+
+func changed(p string) error {
+	return &Error{Op: "compare", Path: p, Err: ErrChanged, Exit: ExitCannotWrite, Hint: "see who writes to it, and run again"}
+}
+
+// checkProposal refuses what cannot be meant, before anything is looked at.
+func (s *Store) checkProposal(p Proposal) error {
+	own := s.ownPath()
+	files := map[string]Kind{}
+	for _, t := range p.Targets {
+		fail := func(err error) error {
+			return &Error{Op: "plan", Path: t.Path, Err: err, Exit: ExitCannotWrite, Hint: "mend the site"}
+		}
+		if err := checkPath(t.Path); err != nil {
+			return fail(err)
+		}
+		if _, twice := files[t.Path]; twice {
+			return fail(errors.New("it is named twice"))
+		}
+		files[t.Path] = t.Kind
+		if own != "" && (t.Path == own || above(own, t.Path)) {
+			return fail(errors.New("it lies in prelet's own folder"))
+		}
+		if strings.HasPrefix(path.Base(t.Path), ".prelet-") {
+			return fail(errors.New("names that begin with .prelet- are those of temporaries"))
+		}
+		if t.Kind != File && t.Kind != Dir && t.Kind != Absent {
+			return fail(fmt.Errorf("unknown kind %q", t.Kind))
+		}
+		if t.Kind != File && t.Content != nil || len(t.Content) > MaxContent {
+			return fail(fmt.Errorf("content of %d bytes for a %s (a file may have %d)", len(t.Content), t.Kind, MaxContent))
+		}
+		if t.Mode != Keep && (t.Mode < 0 || t.Mode > 0o7777) || t.UID < Keep || t.GID < Keep {
+			return fail(fmt.Errorf("mode %o, owner %d:%d", t.Mode, t.UID, t.GID))
+		}
+	}
+	for p := range files {
+		for d := path.Dir(p); d != "/"; d = path.Dir(d) {
+			if k, ok := files[d]; ok && k != Dir {
+				return &Error{Op: "plan", Path: p, Err: fmt.Errorf("%s above it is not planned as a folder", d), Exit: ExitCannotWrite, Hint: "mend the site"}
+			}
+		}
+	}
+	for name, b := range p.Blobs {
+		if !blobName.MatchString(name) || reserved(name) || len(b) > MaxContent {
+			return &Error{Op: "plan", Path: name, Err: errors.New("a generation cannot keep a blob of this name or size"), Exit: ExitInternal}
+		}
+	}
+	return nil
+}
+
+// ownPath is the state folder as a target path, or "" when it lies outside of the root.
+func (s *Store) ownPath() string {
+	root := filepath.Clean("/" + s.o.Root)
+	if root == "/" {
+		return s.o.Dir
+	}
+	if !above(root, s.o.Dir) {
+		return ""
+	}
+	return strings.TrimPrefix(s.o.Dir, root)
+}

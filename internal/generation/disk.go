@@ -1,0 +1,249 @@
+package generation
+
+import (
+	"errors"
+	"io"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// disk makes every change that this package makes. Each one goes by the fault hook first, so that a test can count, refuse
+// or end the world at any of them. All of them work through descriptors of folders: no path is resolved twice.
+type disk struct {
+	fault func(op, path string) error
+}
+
+// Names of operations, as the fault hook sees them.
+const (
+	opMkdir    = "mkdir"
+	opCreate   = "create"
+	opLink     = "link"
+	opWrite    = "write"
+	opChown    = "chown"
+	opSetxattr = "setxattr"
+	opChmod    = "chmod"
+	opFsync    = "fsync"
+	opRename   = "rename"
+	opUnlink   = "unlink"
+	opRmdir    = "rmdir"
+	opAllocate = "allocate"
+)
+
+// folder is an open directory and the name by which messages call it.
+type folder struct {
+	fd   int
+	path string
+}
+
+func (f *folder) close() { unix.Close(f.fd) }
+
+func (f *folder) name(base string) string { return path.Join(f.path, base) }
+
+func (d *disk) before(op, p string) error {
+	if d.fault == nil {
+		return nil
+	}
+	if err := d.fault(op, p); err != nil {
+		return wrap(ExitCannotWrite, op, p, err)
+	}
+	return nil
+}
+
+// do runs one system call that changes something, again when a signal interrupted it.
+func (d *disk) do(op, p string, call func() error) error {
+	if err := d.before(op, p); err != nil {
+		return err
+	}
+	for {
+		err := call()
+		if !errors.Is(err, unix.EINTR) {
+			return wrap(ExitCannotWrite, op, p, err)
+		}
+	}
+}
+
+// mkdir makes a folder with exactly this mode, whatever the umask.
+func (d *disk) mkdir(in *folder, base string, mode uint32) error {
+	if err := d.do(opMkdir, in.name(base), func() error { return unix.Mkdirat(in.fd, base, 0o700) }); err != nil {
+		return err
+	}
+	if mode == 0o700 {
+		return nil // umask takes nothing that the owner needs unless it is absurd, and our own folders are 0700
+	}
+	return d.do(opChmod, in.name(base), func() error { return unix.Fchmodat(in.fd, base, mode, 0) })
+}
+
+func (d *disk) rename(in *folder, from, to string) error {
+	return d.do(opRename, in.name(to), func() error { return unix.Renameat(in.fd, from, in.fd, to) })
+}
+
+func (d *disk) link(from *folder, fromBase string, to *folder, toBase string) error {
+	return d.do(opLink, to.name(toBase), func() error { return unix.Linkat(from.fd, fromBase, to.fd, toBase, 0) })
+}
+
+// unlink removes a file; that there is none is fine.
+func (d *disk) unlink(in *folder, base string) error {
+	return d.do(opUnlink, in.name(base), func() error { return ignore(unix.Unlinkat(in.fd, base, 0), unix.ENOENT) })
+}
+
+// rmdir removes an empty folder. gone says whether it is no longer there; a folder that is in use or not empty stays.
+func (d *disk) rmdir(in *folder, base string) (gone bool, err error) {
+	gone = true
+	err = d.do(opRmdir, in.name(base), func() error {
+		err := unix.Unlinkat(in.fd, base, unix.AT_REMOVEDIR)
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTDIR) {
+			gone = false
+			return nil
+		}
+		return ignore(err, unix.ENOENT)
+	})
+	return gone && err == nil, err
+}
+
+// sync makes the names in a folder durable. It is never tried twice: after EIO the kernel has dropped what it could not write.
+func (d *disk) sync(f *folder) error {
+	if err := d.before(opFsync, f.path); err != nil {
+		return err
+	}
+	return wrap(ExitCannotWrite, opFsync, f.path, unix.Fsync(f.fd))
+}
+
+func (d *disk) chmodAt(in *folder, base string, mode uint32) error {
+	return d.do(opChmod, in.name(base), func() error { return unix.Fchmodat(in.fd, base, mode, 0) })
+}
+
+func (d *disk) chownAt(in *folder, base string, uid, gid int) error {
+	return d.do(opChown, in.name(base), func() error { return unix.Fchownat(in.fd, base, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// newFile is a file that was made by create and is not yet durable.
+type newFile struct {
+	d    *disk
+	fd   int
+	path string
+}
+
+// create makes a file that did not exist, readable by the owner only.
+func (d *disk) create(in *folder, base string) (*newFile, error) {
+	f := &newFile{d: d, fd: -1, path: in.name(base)}
+	err := d.do(opCreate, f.path, func() (err error) {
+		f.fd, err = unix.Openat(in.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *newFile) write(b []byte) error {
+	if err := f.d.before(opWrite, f.path); err != nil {
+		return err
+	}
+	for len(b) > 0 {
+		n, err := unix.Write(f.fd, b)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err == nil && n == 0 {
+			err = io.ErrShortWrite
+		}
+		if err != nil {
+			return wrap(ExitCannotWrite, opWrite, f.path, err)
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// dress gives the file its owner, extended attributes and mode, in the order in which none undoes another: chown clears
+// capabilities and setuid, an ACL changes the mode.
+func (f *newFile) dress(s State) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return wrap(ExitCannotWrite, "stat", f.path, err)
+	}
+	if int(st.Uid) != s.UID || int(st.Gid) != s.GID {
+		if err := f.d.do(opChown, f.path, func() error { return unix.Fchown(f.fd, s.UID, s.GID) }); err != nil {
+			return err
+		}
+	}
+	for _, name := range sortedKeys(s.Xattrs) {
+		want := s.Xattrs[name]
+		if have, ok := getXattr(f.fd, name); ok && string(have) == string(want) {
+			continue // as a security label that the folder gave it already
+		}
+		if err := f.d.do(opSetxattr, f.path, func() error { return unix.Fsetxattr(f.fd, name, want, 0) }); err != nil {
+			return err
+		}
+	}
+	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })
+}
+
+// startWrite asks the kernel to begin writing now, so that the fsyncs that follow share one commit of the file system's
+// journal. It is a hint: where it is refused nothing is lost.
+func (f *newFile) startWrite() { _ = unix.SyncFileRange(f.fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
+
+// sync makes the file durable and closes it.
+func (f *newFile) sync() error {
+	if err := f.d.before(opFsync, f.path); err != nil {
+		f.close()
+		return err
+	}
+	err := unix.Fsync(f.fd)
+	if cerr := f.close(); err == nil {
+		err = cerr
+	}
+	return wrap(ExitCannotWrite, opFsync, f.path, err)
+}
+
+func (f *newFile) close() error {
+	if f.fd < 0 {
+		return nil
+	}
+	err := unix.Close(f.fd)
+	f.fd = -1
+	return err
+}
+
+// put replaces a file of our own: temporary, fsync, rename, fsync of the folder. commits, if not nil, is set as soon as the
+// new content can be seen.
+func (d *disk) put(in *folder, base string, b []byte, commits *bool) error {
+	tmp := base + tmpSuffix
+	f, err := d.create(in, tmp)
+	if errors.Is(err, unix.EEXIST) { // of a killed run
+		if err = d.unlink(in, tmp); err == nil {
+			f, err = d.create(in, tmp)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err = f.write(b); err == nil {
+		err = f.sync()
+	}
+	if err == nil {
+		err = d.rename(in, tmp, base)
+	}
+	if err != nil {
+		f.close()
+		_ = d.unlink(in, tmp)
+		return err
+	}
+	if commits != nil {
+		*commits = true
+	}
+	return d.sync(in)
+}
+
+const tmpSuffix = ".tmp"
+
+func ignore(err error, what ...error) error {
+	for _, w := range what {
+		if errors.Is(err, w) {
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,136 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+const heldName = "held.json"
+
+// held is held.json: what is not to be applied.
+type held struct {
+	Version int                  `json:"version"`
+	Plans   map[string]heldEntry `json:"plans,omitempty"`
+	Pin     *heldEntry           `json:"pin,omitempty"`
+}
+
+type heldEntry struct {
+	Gen  int       `json:"gen,omitempty"` // of the pin
+	Why  string    `json:"why"`
+	Time time.Time `json:"time"`
+}
+
+func parseHeld(b []byte) (*held, error) {
+	h := &held{}
+	if err := decode(b, h); err != nil {
+		return nil, err
+	}
+	if h.Pin != nil && h.Pin.Gen < 0 {
+		return nil, fmt.Errorf("a pin on generation %d", h.Pin.Gen)
+	}
+	return h, nil
+}
+
+func (s *Store) held() (*held, error) {
+	if s.dir == nil {
+		return &held{}, nil
+	}
+	h, _, err := readDocument(s.dir, heldName, "prelet rollback --release removes it, and with it every hold", parseHeld)
+	if h == nil {
+		h = &held{}
+	}
+	return h, err
+}
+
+func (s *Store) putHeld(h *held) error {
+	h.Version = formatVersion
+	return s.disk.put(s.dir, heldName, encode(h), nil)
+}
+
+// Hold keeps a plan from being applied again until Release. Held already for the same reason: nothing is written.
+func (s *Store) Hold(planID, why string) error {
+	if err := s.mayWrite("hold"); err != nil {
+		return err
+	}
+	if planID == "" {
+		return &Error{Op: "hold", Path: s.dir.name(heldName), Err: errors.New("a plan without identity"), Exit: ExitInternal}
+	}
+	h, err := s.held()
+	if err != nil {
+		return err
+	}
+	if old, ok := h.Plans[planID]; ok && old.Why == why {
+		return nil
+	}
+	if h.Plans == nil {
+		h.Plans = map[string]heldEntry{}
+	}
+	h.Plans[planID] = heldEntry{Why: why, Time: s.o.Now().UTC()}
+	return s.putHeld(h)
+}
+
+// Held says whether a plan is held, and why. When the list cannot be read every plan is: what is in place stays.
+func (s *Store) Held(planID string) (why string, ok bool) {
+	h, err := s.held()
+	if err != nil {
+		return err.Error(), true
+	}
+	e, ok := h.Plans[planID]
+	return e.Why, ok
+}
+
+// HeldAll lists the held plans with their reasons.
+func (s *Store) HeldAll() (map[string]string, error) {
+	h, err := s.held()
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for id, e := range h.Plans {
+		out[id] = e.Why
+	}
+	return out, nil
+}
+
+// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand.
+func (s *Store) Pin(gen int, why string) error {
+	if err := s.mayWrite("pin"); err != nil {
+		return err
+	}
+	h, err := s.held()
+	if err != nil {
+		return err
+	}
+	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
+		return nil
+	}
+	h.Pin = &heldEntry{Gen: gen, Why: why, Time: s.o.Now().UTC()}
+	return s.putHeld(h)
+}
+
+// Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on generation 0.
+func (s *Store) Pinned() (gen int, why string, ok bool) {
+	h, err := s.held()
+	if err != nil {
+		return 0, err.Error(), true
+	}
+	if h.Pin == nil {
+		return 0, "", false
+	}
+	return h.Pin.Gen, h.Pin.Why, true
+}
+
+// Release lets go of every held plan and of the pin.
+func (s *Store) Release() error {
+	if err := s.mayWrite("release"); err != nil {
+		return err
+	}
+	if _, there, err := printAt(s.dir, heldName); err != nil || !there {
+		return err
+	}
+	if err := s.disk.unlink(s.dir, heldName); err != nil {
+		return err
+	}
+	return s.disk.sync(s.dir)
+}

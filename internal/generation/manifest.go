@@ -1,0 +1,214 @@
+package generation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// formatVersion is written into every file of the state folder. A higher one is refused: it may mean something else.
+const formatVersion = 1
+
+// manifest is generations/N/manifest.json: everything about a generation that never changes.
+type manifest struct {
+	Version  int       `json:"version"`
+	Gen      int       `json:"gen"`
+	Parent   int       `json:"parent"` // the generation in place before, 0: none
+	Time     time.Time `json:"time"`
+	PlanID   string    `json:"plan_id"`
+	Restores *int      `json:"restores,omitempty"` // going back: to which
+	Entries  []Entry   `json:"entries"`
+	Folders  []string  `json:"folders,omitempty"` // made by us, in use by this generation
+	Leaving  []string  `json:"leaving,omitempty"` // made by us, no longer in use: removed when empty
+	Blobs    []string  `json:"blobs,omitempty"`
+}
+
+// status is generations/N/status.json: what became of it.
+type status struct {
+	Version int       `json:"version"`
+	Status  Status    `json:"status"`
+	Why     string    `json:"why,omitempty"`
+	Time    time.Time `json:"time"`
+	Retired []string  `json:"retired,omitempty"` // targets that were removed within the generation
+}
+
+// staging is staging.json: what a commit is about to make outside of its generation's folder.
+type staging struct {
+	Version int      `json:"version"`
+	Gen     int      `json:"gen"`
+	Temps   []string `json:"temps,omitempty"`
+	Folders []string `json:"folders,omitempty"`
+}
+
+var (
+	blobName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
+	shaName  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	tempName = regexp.MustCompile(`^\.prelet-[1-9][0-9]*-[0-9]+\.tmp$`)
+)
+
+// reserved are names that Proposal.Blobs may not use.
+func reserved(name string) bool {
+	return name == "manifest.json" || name == "status.json" || name == "report.json"
+}
+
+// tempOf is the temporary of the i-th target of a generation. It does not hold the target's name, so that no name is too long.
+func tempOf(gen, i int) string { return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix) }
+
+// errNewer says that a file was written by a later version.
+var errNewer = errors.New("written by a newer version of prelet")
+
+// decode reads one of our JSON documents. The version is looked at first, by itself.
+func decode(b []byte, into any) error {
+	var v struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	if v.Version > formatVersion {
+		return fmt.Errorf("%w (format %d, this one knows %d)", errNewer, v.Version, formatVersion)
+	}
+	if v.Version != formatVersion {
+		return fmt.Errorf("no format version (found %d)", v.Version)
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("something follows the document")
+	}
+	return nil
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("generation: a document of ours does not encode: %v", err)) // no map keys, floats or foreign types
+	}
+	return append(b, '\n')
+}
+
+func parseManifest(b []byte) (*manifest, error) {
+	m := &manifest{}
+	if err := decode(b, m); err != nil {
+		return nil, err
+	}
+	if m.Gen < 1 || m.Parent < 0 || m.Parent >= m.Gen || m.Restores != nil && (*m.Restores < 0 || *m.Restores >= m.Gen) {
+		return nil, fmt.Errorf("numbers that cannot be: generation %d after %d", m.Gen, m.Parent)
+	}
+	have := map[string]bool{}
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if err := checkPath(e.Path); err != nil {
+			return nil, err
+		}
+		if have[e.Path] {
+			return nil, fmt.Errorf("%s is named twice", e.Path)
+		}
+		have[e.Path] = true
+		for _, s := range []State{e.Old, e.New, e.Original} {
+			if err := s.check(); err != nil {
+				return nil, fmt.Errorf("%s: %w", e.Path, err)
+			}
+		}
+	}
+	for _, f := range append(append([]string{}, m.Folders...), m.Leaving...) {
+		if err := checkPath(f); err != nil {
+			return nil, err
+		}
+	}
+	for _, n := range m.Blobs {
+		if !blobName.MatchString(n) || reserved(n) {
+			return nil, fmt.Errorf("blob %q has a name that cannot be", n)
+		}
+	}
+	return m, nil
+}
+
+func (s State) check() error {
+	switch s.Kind {
+	case File:
+		if !shaName.MatchString(s.SHA256) || s.Size < 0 {
+			return fmt.Errorf("a file with sha256 %q and size %d", s.SHA256, s.Size)
+		}
+	case Absent, Dir:
+		if s.SHA256 != "" || s.Size != 0 {
+			return errors.New("content where there is no file")
+		}
+	default:
+		return fmt.Errorf("unknown kind %q", s.Kind)
+	}
+	if s.Mode > 0o7777 || s.UID < 0 || s.GID < 0 {
+		return fmt.Errorf("mode %o, owner %d:%d", s.Mode, s.UID, s.GID)
+	}
+	return nil
+}
+
+func parseStaging(b []byte) (*staging, error) {
+	s := &staging{}
+	if err := decode(b, s); err != nil {
+		return nil, err
+	}
+	if s.Gen < 1 {
+		return nil, fmt.Errorf("generation %d", s.Gen)
+	}
+	for _, t := range s.Temps {
+		if err := checkPath(t); err != nil {
+			return nil, err
+		}
+		if !tempName.MatchString(path.Base(t)) || !strings.HasPrefix(path.Base(t), fmt.Sprintf(".prelet-%d-", s.Gen)) {
+			return nil, fmt.Errorf("%q is none of our temporaries", t)
+		}
+	}
+	for _, f := range s.Folders {
+		if err := checkPath(f); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func parseStatus(b []byte) (*status, error) {
+	s := &status{}
+	if err := decode(b, s); err != nil {
+		return nil, err
+	}
+	switch s.Status {
+	case StatusPending, StatusGood, StatusRolledBack, StatusRestored:
+		return s, nil
+	}
+	return nil, fmt.Errorf("unknown status %q", s.Status)
+}
+
+// readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.
+func readDocument[T any](dir *folder, base, hint string, parse func([]byte) (*T, error)) (*T, []byte, error) {
+	b, err := readFile(dir, base)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	v, err := parse(b)
+	if err != nil {
+		return nil, nil, stuckDocument(dir.name(base), hint, err)
+	}
+	return v, b, nil
+}
+
+func stuckDocument(p, hint string, err error) error {
+	if errors.Is(err, errNewer) {
+		return &StuckError{Path: p, Why: "this version cannot read it", Hint: "install the newer version again, or finish with it before going back", Err: err}
+	}
+	return &StuckError{Path: p, Why: "it is damaged", Hint: hint, Err: err}
+}

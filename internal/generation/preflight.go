@@ -1,0 +1,228 @@
+package generation
+
+import (
+	"errors"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// room is what a commit needs on one file system.
+type room struct {
+	fd           *folder // some folder on it
+	bytes, files uint64
+}
+
+// preflight finds out, writing nothing, whether the commit can succeed: every folder is there or will be made, belongs to
+// us, can be written; no target is immutable or a mount point; there is space. It returns the folders that are to be made,
+// the highest first, with the mode of each.
+func (s *Store) preflight(c *Comparison, blobs map[string][]byte) ([]newFolder, error) {
+	plan := folderPlan{s: s, c: c, rooms: map[uint64]*room{}, done: map[string]bool{}}
+	defer plan.close()
+	stored := uint64(1 << 16)
+	for _, b := range blobs {
+		stored += blocks(len(b))
+	}
+	for i, e := range c.Entries {
+		if e.New.Kind == File {
+			stored += blocks(int(e.New.Size)) // at worst: what an earlier generation has is linked
+		}
+		if !e.changes() {
+			continue
+		}
+		stored += blocks(len(c.seen[i].content))
+		if err := plan.target(e, c.parents[i]); err != nil {
+			return nil, err
+		}
+	}
+	own := &folder{fd: s.dir.fd, path: s.dir.path}
+	if err := writable(own); err != nil {
+		return nil, err
+	}
+	if err := plan.need(own, stored, uint64(8+2*len(c.Entries)+len(blobs))); err != nil {
+		return nil, err
+	}
+	return plan.make, plan.enough()
+}
+
+func blocks(n int) uint64 { return uint64(n+4095) / 4096 * 4096 }
+
+// newFolder is a folder that staging makes.
+type newFolder struct {
+	path     string
+	mode     uint32
+	uid, gid int // or Keep
+}
+
+type folderPlan struct {
+	s     *Store
+	c     *Comparison
+	make  []newFolder
+	done  map[string]bool // folders that were checked, or are in make
+	rooms map[uint64]*room
+}
+
+func (p *folderPlan) close() {
+	for _, r := range p.rooms {
+		r.fd.close()
+	}
+}
+
+func (p *folderPlan) target(e Entry, parents bool) error {
+	lack, err := p.s.tree.missing(e.Path)
+	if err != nil {
+		return err
+	}
+	base := path.Dir(e.Path)
+	if len(lack) > 0 {
+		base = path.Dir(lack[0])
+	}
+	for _, d := range lack {
+		if e.New.Kind == Absent || p.done[d] {
+			continue // made already, by a folder that is declared before it
+		}
+		f := newFolder{path: d, mode: 0o755, uid: Keep, gid: Keep}
+		decl := p.declared(d)
+		if decl != nil {
+			f.mode, f.uid, f.gid = decl.New.Mode, decl.New.UID, decl.New.GID
+		} else if !parents {
+			return wrap(ExitCannotWrite, "check", d, unix.ENOENT)
+		}
+		p.make = append(p.make, f)
+		p.done[d] = true
+	}
+	if e.Action == ActionCreate && e.New.Kind == Dir && !p.done[e.Path] {
+		p.make = append(p.make, newFolder{path: e.Path, mode: e.New.Mode, uid: e.New.UID, gid: e.New.GID})
+		p.done[e.Path] = true
+	}
+	if err := p.folder(base, blocks(int(e.New.Size))); err != nil {
+		return err
+	}
+	if e.Old.Kind == Absent {
+		return nil
+	}
+	dir, name, err := p.s.tree.parent(e.Path)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	return replaceable(dir, name, e.Old.Kind)
+}
+
+func (p *folderPlan) declared(d string) *Entry {
+	for i := range p.c.Entries {
+		if e := &p.c.Entries[i]; e.Path == d && e.New.Kind == Dir {
+			return e
+		}
+	}
+	return nil
+}
+
+// folder checks the folder that a target, or the first missing folder above it, will be written in.
+func (p *folderPlan) folder(d string, bytes uint64) error {
+	var f *folder
+	var err error
+	if p.done[d] {
+		f, err = p.s.tree.open(d)
+	} else {
+		f, err = p.s.tree.walk(d, openFolder, trusted)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if !p.done[d] {
+		if err := writable(f); err != nil {
+			return err
+		}
+		p.done[d] = true
+	}
+	return p.need(f, bytes, 2)
+}
+
+// need adds to what one file system must hold.
+func (p *folderPlan) need(f *folder, bytes, files uint64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(f.fd, &st); err != nil {
+		return wrap(ExitCannotWrite, "stat", f.path, err)
+	}
+	r := p.rooms[uint64(st.Dev)]
+	if r == nil {
+		fd, err := unix.Openat(f.fd, ".", openFolder, 0)
+		if err != nil {
+			return wrap(ExitCannotWrite, "open", f.path, err)
+		}
+		r = &room{fd: &folder{fd: fd, path: f.path}}
+		p.rooms[uint64(st.Dev)] = r
+	}
+	r.bytes += bytes
+	r.files += files
+	return nil
+}
+
+// enough compares what is needed with what is free. Root may use what is set aside for it.
+func (p *folderPlan) enough() error {
+	for _, r := range p.rooms {
+		var fs unix.Statfs_t
+		if err := unix.Fstatfs(r.fd.fd, &fs); err != nil {
+			return wrap(ExitCannotWrite, "statfs", r.fd.path, err)
+		}
+		free := fs.Bavail
+		if unix.Geteuid() == 0 {
+			free = fs.Bfree
+		}
+		if fs.Blocks > 0 && free*uint64(fs.Bsize) < r.bytes || fs.Files > 0 && fs.Ffree < r.files {
+			return wrap(ExitCannotWrite, "check space in", r.fd.path, unix.ENOSPC)
+		}
+	}
+	return nil
+}
+
+// writable says why nothing can be made in a folder.
+func writable(f *folder) error {
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(f.fd, &fs); err != nil {
+		return wrap(ExitCannotWrite, "statfs", f.path, err)
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return wrap(ExitCannotWrite, "check", f.path, unix.EROFS)
+	}
+	if err := unix.Faccessat(f.fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return wrap(ExitCannotWrite, "check", f.path, err)
+	}
+	return frozen(f, ".", f.path)
+}
+
+// replaceable says why a target cannot be renamed over.
+func replaceable(dir *folder, base string, kind Kind) error {
+	p := dir.name(base)
+	var sx unix.Statx_t
+	err := unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx)
+	if err == nil && kind == File && sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
+		return wrap(ExitCannotWrite, "check", p, unix.EBUSY)
+	}
+	return frozen(dir, base, p)
+}
+
+// frozen refuses what carries an immutable or append-only flag. File systems without such flags do not tell, and are fine.
+func frozen(dir *folder, base, p string) error {
+	var sx unix.Statx_t
+	if err := unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx); err != nil {
+		return ignoreUnknown("check", p, err)
+	}
+	switch {
+	case sx.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
+		return &Error{Op: "check", Path: p, Err: errors.New("it carries the immutable flag"), Exit: ExitCannotWrite, Hint: "take it off with chattr -i"}
+	case sx.Attributes&unix.STATX_ATTR_APPEND != 0:
+		return &Error{Op: "check", Path: p, Err: errors.New("it carries the append-only flag"), Exit: ExitCannotWrite, Hint: "take it off with chattr -a"}
+	}
+	return nil
+}
+
+// ignoreUnknown passes over a system call that the kernel or a filter does not have: the rename itself will say what is wrong.
+func ignoreUnknown(op, p string, err error) error {
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		return nil
+	}
+	return wrap(ExitCannotWrite, op, p, err)
+}

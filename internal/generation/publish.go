@@ -1,0 +1,260 @@
+package generation
+
+import (
+	"errors"
+	"path"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Publish puts every target in place, in order, makes that durable, and records PhaseVerify. The caller has made sure that
+// nobody reads the targets meanwhile. After an error the journal stands, and Recover finishes; a *StuckError says that a
+// target was changed by somebody after Commit.
+func (t *Txn) Publish() error {
+	if err := t.s.mayWrite("publish"); err != nil {
+		return err
+	}
+	if t.committed == nil || t.ended {
+		return &Error{Op: "publish", Path: t.s.o.Dir, Err: errors.New("there is no commit to publish"), Exit: ExitInternal}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	t.ended = true
+	if err := t.s.publish(t.m, t.prints); err != nil {
+		return afterCommit(err)
+	}
+	return afterCommit(t.s.toVerify(t.committed))
+}
+
+// toVerify records that everything is in place.
+func (s *Store) toVerify(j *Journal) error {
+	if err := s.disk.unlink(s.dir, stagingName); err != nil { // durable with the journal, in one fsync of the folder
+		return err
+	}
+	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
+	return s.putJournal(j, nil)
+}
+
+// publish brings every target from its old or new state to its new one, durably. It may be called again after any
+// interruption. prints, if not nil, are the targets as they were observed by this process. A target that is neither old nor
+// new is a *StuckError, and then nothing is touched.
+func (s *Store) publish(m *manifest, prints []fingerprint) error {
+	todo := make([]bool, len(m.Entries))
+	for i, e := range m.Entries {
+		if !e.changes() {
+			continue
+		}
+		var err error
+		if todo[i], err = s.needs(m, i, prints); err != nil {
+			return err
+		}
+	}
+	var r round
+	defer r.close()
+	for i, e := range m.Entries {
+		if !e.changes() {
+			continue
+		}
+		dir, err := s.parentAgain(m, e, todo[i])
+		if errors.Is(err, unix.ENOENT) && e.New.Kind == Absent {
+			continue // gone with its folder
+		}
+		if err != nil {
+			return err
+		}
+		dir = r.folder(dir) // also if another process renamed it: that one may not have lived to fsync
+		if todo[i] {
+			err = s.place(&r, m, dir, i)
+		} else {
+			err = s.tidy(dir, tempOf(m.Gen, i))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.removeFolders(&r, m.Leaving); err != nil {
+		return err
+	}
+	return r.sync(s.disk)
+}
+
+// needs says whether a target is not yet as it shall be.
+func (s *Store) needs(m *manifest, i int, prints []fingerprint) (bool, error) {
+	e := m.Entries[i]
+	if prints != nil && e.Old.Kind == File {
+		if dir, base, err := s.tree.parent(e.Path); err == nil {
+			p, there, err := printAt(dir, base)
+			dir.close()
+			if err == nil && there && p == prints[i] {
+				return true, nil
+			}
+		}
+	}
+	o, err := s.tree.observe(e.Path)
+	if err != nil {
+		return false, s.stuckTarget(m, e, err)
+	}
+	now := o.state
+	isFolder := (e.Old.Kind == Dir || e.New.Kind == Dir) && (now.Kind == Dir || now.Kind == Absent)
+	if !isFolder && !now.sameContent(e.Old) && !now.sameContent(e.New) {
+		return false, s.stuckTarget(m, e, nil)
+	}
+	return !now.Equal(e.New), nil
+}
+
+func (s *Store) stuckTarget(m *manifest, e Entry, err error) error {
+	gen := path.Join(s.o.Dir, gensName, itoa(m.Gen))
+	return &StuckError{
+		Path: e.Path, Err: err,
+		Why:  "it is neither what it was nor what generation " + itoa(m.Gen) + " makes of it",
+		Hint: "put back " + describe(gen, e.New) + " or " + describe(gen, e.Old) + ", then run prelet recover",
+	}
+}
+
+// describe tells a person where to find a state.
+func describe(gen string, st State) string {
+	switch st.Kind {
+	case File:
+		return "the file " + st.SHA256[:12] + "… below " + gen
+	case Dir:
+		return "a folder"
+	}
+	return "nothing (remove it)"
+}
+
+// parentAgain opens the folder of a target and, if it is needed, makes it again when it is one of ours and somebody removed it.
+func (s *Store) parentAgain(m *manifest, e Entry, needed bool) (*folder, error) {
+	dir, _, err := s.tree.parent(e.Path)
+	if !errors.Is(err, unix.ENOENT) || e.New.Kind == Absent || !needed {
+		return dir, err
+	}
+	lack, err := s.tree.missing(e.Path)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range lack {
+		if !slices.Contains(m.Folders, d) {
+			return nil, wrap(ExitCannotWrite, "open", d, unix.ENOENT)
+		}
+		f := newFolder{path: d, mode: 0o755, uid: Keep, gid: Keep}
+		for _, other := range m.Entries {
+			if other.Path == d && other.New.Kind == Dir {
+				f.mode, f.uid, f.gid = other.New.Mode, other.New.UID, other.New.GID
+			}
+		}
+		if err := s.makeFolders([]newFolder{f}); err != nil {
+			return nil, err
+		}
+	}
+	dir, _, err = s.tree.parent(e.Path)
+	return dir, err
+}
+
+// place brings one target into its new state.
+func (s *Store) place(r *round, m *manifest, dir *folder, i int) error {
+	e := m.Entries[i]
+	base := path.Base(e.Path)
+	switch e.New.Kind {
+	case File:
+		if err := s.ready(m, dir, i); err != nil {
+			return err
+		}
+		return s.disk.rename(dir, tempOf(m.Gen, i), base)
+	case Dir:
+		return s.placeFolder(r, dir, e)
+	}
+	if e.Old.Kind == Dir {
+		_, err := s.disk.rmdir(dir, base)
+		return err
+	}
+	return s.disk.unlink(dir, base)
+}
+
+// ready makes sure that the temporary of a target is what was staged; after a crash it is made again from the generation if
+// it is not.
+func (s *Store) ready(m *manifest, dir *folder, i int) error {
+	want, tmp := m.Entries[i].New, tempOf(m.Gen, i)
+	if o, err := observeAt(dir, tmp); err == nil && o.state.Equal(want) && o.links == 1 {
+		return nil
+	}
+	if err := s.tidy(dir, tmp); err != nil {
+		return err
+	}
+	gen, err := s.gen(m.Gen)
+	if err != nil {
+		return err
+	}
+	defer gen.close()
+	b, _, err := contentIn(gen, want.SHA256)
+	if err != nil {
+		return err
+	}
+	f, err := s.disk.create(dir, tmp)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	if err := f.write(b); err != nil {
+		return err
+	}
+	if err := f.dress(want); err != nil {
+		return err
+	}
+	return f.sync()
+}
+
+// tidy removes a temporary if it is there.
+func (s *Store) tidy(dir *folder, tmp string) error {
+	if _, there, err := printAt(dir, tmp); err != nil || !there {
+		return err
+	}
+	return s.disk.unlink(dir, tmp)
+}
+
+// placeFolder makes a folder, or gives it its owner and mode. One that we have to make was made when the commit was staged;
+// here it is only made if somebody removed it since.
+func (s *Store) placeFolder(r *round, dir *folder, e Entry) error {
+	base := path.Base(e.Path)
+	o, err := observeAt(dir, base)
+	if err != nil {
+		return err
+	}
+	if o.state.Kind == Absent {
+		return s.makeFolder(dir, base, newFolder{path: e.Path, mode: e.New.Mode, uid: e.New.UID, gid: e.New.GID})
+	}
+	if o.state.UID != e.New.UID || o.state.GID != e.New.GID {
+		if err := s.disk.chownAt(dir, base, e.New.UID, e.New.GID); err != nil {
+			return err
+		}
+	}
+	if err := s.disk.chmodAt(dir, base, e.New.Mode); err != nil {
+		return err
+	}
+	f, err := s.tree.open(e.Path)
+	if err != nil {
+		return err
+	}
+	r.folder(f)
+	return nil
+}
+
+// removeFolders removes folders that we made, the deepest first. One that is not empty stays.
+func (s *Store) removeFolders(r *round, list []string) error {
+	list = slices.Clone(list)
+	slices.Sort(list)
+	for _, p := range slices.Backward(list) {
+		dir, base, err := s.tree.parent(p)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.disk.rmdir(r.folder(dir), base); err != nil {
+			return err
+		}
+	}
+	return nil
+}

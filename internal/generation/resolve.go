@@ -1,0 +1,129 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Flags that open a folder: to work in it and fsync it, or only to look up a name in it (which asks for less permission).
+const (
+	openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	passFolder = unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+)
+
+// tree resolves target paths below a root folder, following no link at all.
+type tree struct {
+	root *folder
+}
+
+func newTree(root string) (*tree, error) {
+	if root == "" {
+		root = "/"
+	}
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, wrap(ExitCannotWrite, "open", root, err)
+	}
+	return &tree{root: &folder{fd: fd, path: "/"}}, nil
+}
+
+// open opens a folder by its target path ("/" is the root). A link anywhere on the way is ELOOP.
+func (t *tree) open(p string) (*folder, error) { return t.openWith(p, openFolder) }
+
+func (t *tree) openWith(p string, flags uint64) (*folder, error) {
+	rel := strings.TrimPrefix(p, "/")
+	if rel == "" {
+		rel = "."
+	}
+	how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	for {
+		fd, err := unix.Openat2(t.root.fd, rel, &how)
+		switch {
+		case err == nil:
+			return &folder{fd: fd, path: p}, nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		}
+		// An old kernel or a filter that does not know openat2, or an error that shall name the folder at fault.
+		return t.walk(p, int(flags), nil)
+	}
+}
+
+// walk opens a folder one name at a time, each without following a link, and shows each to look (which may be nil).
+// An error names the first folder that could not be had.
+func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, last bool) error) (*folder, error) {
+	names := strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
+	flagsAt := func(i int) int {
+		if i == len(names) {
+			return flags
+		}
+		return passFolder
+	}
+	fd, err := unix.Openat(t.root.fd, ".", flagsAt(0), 0)
+	if err != nil {
+		return nil, wrap(ExitCannotWrite, "open", "/", err)
+	}
+	at := "/"
+	for i := 0; ; i++ {
+		if look != nil {
+			var st unix.Stat_t
+			if err = unix.Fstat(fd, &st); err == nil {
+				err = look(at, &st, i == len(names))
+			}
+			if err != nil {
+				unix.Close(fd)
+				return nil, wrap(ExitCannotWrite, "look at", at, err)
+			}
+		}
+		if i == len(names) {
+			return &folder{fd: fd, path: p}, nil
+		}
+		at = path.Join(at, names[i])
+		next, err := unix.Openat(fd, names[i], flagsAt(i+1), 0)
+		if err != nil {
+			err = explainOpen(fd, names[i], err)
+			unix.Close(fd)
+			return nil, wrap(ExitCannotWrite, "open", at, err)
+		}
+		unix.Close(fd)
+		fd = next
+	}
+}
+
+// explainOpen tells a link from a file: with O_DIRECTORY and O_NOFOLLOW both are ENOTDIR.
+func explainOpen(dir int, base string, err error) error {
+	var st unix.Stat_t
+	if errors.Is(err, unix.ENOTDIR) && unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return unix.ELOOP
+	}
+	return err
+}
+
+// parent opens the folder of a target to work in it.
+func (t *tree) parent(p string) (*folder, string, error) {
+	f, err := t.open(path.Dir(p))
+	return f, path.Base(p), err
+}
+
+// trusted is a look for walk: nobody but root and we may be able to change what a name in this folder means. Above the
+// last folder the sticky bit is enough, because it protects the folders that we go through.
+func trusted(at string, st *unix.Stat_t, last bool) error {
+	euid, egid := uint32(unix.Geteuid()), uint32(unix.Getegid())
+	sticky := st.Mode&unix.S_ISVTX != 0 && !last
+	fail := func(why, fix string) error {
+		return &Error{Op: "check", Path: at, Exit: ExitCannotWrite, Err: errors.New(why), Hint: fix}
+	}
+	switch {
+	case st.Uid != 0 && st.Uid != euid:
+		return fail(fmt.Sprintf("the folder belongs to uid %d, who could replace what is written there", st.Uid), "chown it to root, or choose another folder")
+	case st.Mode&0o002 != 0 && !sticky:
+		return fail(fmt.Sprintf("the folder can be written by everybody (mode %04o)", st.Mode&0o7777), "chmod o-w it, or choose another folder")
+	case st.Mode&0o020 != 0 && st.Gid != 0 && st.Gid != egid && !sticky:
+		return fail(fmt.Sprintf("the folder can be written by group %d (mode %04o)", st.Gid, st.Mode&0o7777), "chmod g-w it, or choose another folder")
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package generation
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// round collects files that were written and folders that got new names, to fsync them together: first every file, then
+// every folder once.
+type round struct {
+	files   []*newFile
+	folders []*folder
+	ids     []fingerprint // of folders: device and inode
+}
+
+// folder takes an open folder into the round, which closes it. The same folder twice is one.
+func (r *round) folder(f *folder) *folder {
+	var st unix.Stat_t
+	var id fingerprint
+	if unix.Fstat(f.fd, &st) == nil {
+		id = fingerprint{dev: uint64(st.Dev), ino: st.Ino}
+		for i, have := range r.ids {
+			if have == id {
+				f.close()
+				return r.folders[i]
+			}
+		}
+	}
+	r.folders, r.ids = append(r.folders, f), append(r.ids, id)
+	return f
+}
+
+// sub makes a folder of our own and takes it into the round.
+func (r *round) sub(d *disk, in *folder, base string) (*folder, error) {
+	if err := d.mkdir(in, base, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := openIn(in, base)
+	if err != nil {
+		return nil, err
+	}
+	return r.folder(f), nil
+}
+
+// file writes a file, which becomes durable in sync. s is what it shall be, or nil for one of our own (0600).
+func (r *round) file(d *disk, in *folder, base string, b []byte, s *State) error {
+	f, err := d.create(in, base)
+	if err != nil {
+		return err
+	}
+	r.files = append(r.files, f)
+	if err := f.write(b); err != nil {
+		return err
+	}
+	if s != nil {
+		if err := f.dress(*s); err != nil {
+			return err
+		}
+	}
+	f.startWrite()
+	return nil
+}
+
+// sync makes all of it durable.
+func (r *round) sync(d *disk) error {
+	for _, f := range r.files {
+		if err := f.sync(); err != nil {
+			return err
+		}
+	}
+	r.files = nil
+	for _, f := range r.folders {
+		if err := d.sync(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *round) close() {
+	for _, f := range r.files {
+		f.close()
+	}
+	for _, f := range r.folders {
+		f.close()
+	}
+	r.files, r.folders, r.ids = nil, nil, nil
+}
+
+// undoStaging removes what a commit that was never recorded has made: temporaries, then folders, then its generation, and
+// the list of them last, so that a list that is gone means that nothing is left.
+func (s *Store) undoStaging(st *staging) error {
+	var r round
+	defer r.close()
+	for _, t := range st.Temps {
+		dir, base, err := s.tree.parent(t)
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+			continue // a folder that we never made, or that somebody replaced: nothing of ours is there
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.disk.unlink(r.folder(dir), base); err != nil {
+			return err
+		}
+	}
+	if err := s.removeFolders(&r, st.Folders); err != nil {
+		return err
+	}
+	if err := s.openGens(); err != nil {
+		return err
+	}
+	if s.gens != nil {
+		if err := s.removeGeneration(st.Gen); err != nil {
+			return err
+		}
+	}
+	if err := r.sync(s.disk); err != nil {
+		return err
+	}
+	if err := s.disk.unlink(s.dir, stagingName); err != nil {
+		return err
+	}
+	return s.disk.sync(s.dir)
+}

@@ -1,0 +1,266 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say where a Store works, and give it clock and identity of the boot.
+type Options struct {
+	Root   string           // folder below which target paths are resolved; "" or "/" is the real root
+	Dir    string           // the state folder, such as /var/lib/prelet, Root already included
+	Now    func() time.Time // wall clock; nil is time.Now
+	BootID string           // identity of this boot
+	Mono   func() int64     // CLOCK_MONOTONIC in microseconds; nil reads it
+
+	// Fault is called before every operation that changes anything, with its name and object. An error is taken for the
+	// operation's own. For tests; nil in production.
+	Fault func(op, path string) error
+}
+
+// Store is the generations of one node. It is not safe for concurrent use; two processes are kept apart by the lock.
+type Store struct {
+	o      Options
+	disk   *disk
+	tree   *tree
+	dir    *folder // nil: read-only and the folder does not exist
+	gens   *folder // nil: no generation yet
+	lockFD int     // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
+	locked bool
+}
+
+const gensName = "generations"
+
+func newStore(o Options) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Mono == nil {
+		o.Mono = monotonic
+	}
+	o.Dir = filepath.Clean(o.Dir)
+	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
+		return nil, &Error{Op: "open", Path: o.Dir, Err: errors.New("the state folder is not an absolute path"), Exit: ExitInternal}
+	}
+	t, err := newTree(o.Root)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{o: o, disk: &disk{fault: o.Fault}, tree: t, lockFD: -1}, nil
+}
+
+// Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with
+// ExitLocked that wraps ErrLocked. The caller calls Recover next.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.openDir(); err == nil {
+		err = s.Relock(ctx)
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// OpenReadOnly opens the store to look at: no lock, no writes, and the state folder may be missing. What it tells may be
+// overtaken at any time.
+func OpenReadOnly(o Options) (*Store, error) {
+	o.Fault = func(op, p string) error {
+		return &Error{Op: op, Path: p, Err: errors.New("the store was opened to look at"), Exit: ExitInternal}
+	}
+	s, err := newStore(o)
+	if err != nil {
+		return nil, err
+	}
+	if s.dir, err = openReal(s.o.Dir); errors.Is(err, unix.ENOENT) {
+		return s, nil
+	} else if err == nil {
+		err = s.openGens()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func openReal(p string) (*folder, error) {
+	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, wrap(ExitCannotWrite, "open", p, err)
+	}
+	return &folder{fd: fd, path: p}, nil
+}
+
+func openIn(in *folder, base string) (*folder, error) {
+	fd, err := unix.Openat(in.fd, base, openFolder, 0)
+	if err != nil {
+		return nil, wrap(ExitCannotWrite, "open", in.name(base), err)
+	}
+	return &folder{fd: fd, path: in.name(base)}, nil
+}
+
+// openDir opens the state folder, makes what is missing of it, and takes away what others may do in it.
+func (s *Store) openDir() (err error) {
+	if s.dir, err = openReal(s.o.Dir); errors.Is(err, unix.ENOENT) {
+		s.dir, err = s.makeReal(s.o.Dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.dir.fd, &st); err != nil {
+		return wrap(ExitCannotWrite, "stat", s.o.Dir, err)
+	}
+	if st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) {
+		return &Error{Op: "open", Path: s.o.Dir, Err: fmt.Errorf("the state folder belongs to uid %d", st.Uid), Exit: ExitCannotWrite, Hint: "chown it to root after looking at what is in it"}
+	}
+	if st.Mode&0o077 != 0 {
+		if err := s.disk.do(opChmod, s.o.Dir, func() error { return unix.Fchmod(s.dir.fd, 0o700) }); err != nil {
+			return err
+		}
+	}
+	s.lockFD, err = s.openLock()
+	return err
+}
+
+func (s *Store) openLock() (int, error) {
+	p := s.dir.name("lock")
+	fd, err := unix.Openat(s.dir.fd, "lock", unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		err = s.disk.do(opCreate, p, func() (err error) {
+			fd, err = unix.Openat(s.dir.fd, "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+			return err
+		})
+	}
+	if err != nil {
+		return -1, wrap(ExitCannotWrite, "open", p, err)
+	}
+	return fd, nil
+}
+
+// makeReal makes a folder and those above it, outside of the target tree.
+func (s *Store) makeReal(p string, mode uint32) (*folder, error) {
+	up, err := openReal(filepath.Dir(p))
+	if errors.Is(err, unix.ENOENT) {
+		up, err = s.makeReal(filepath.Dir(p), 0o755)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer up.close()
+	if err := s.disk.mkdir(up, filepath.Base(p), mode); err != nil && !errors.Is(err, unix.EEXIST) {
+		return nil, err
+	}
+	if err := s.disk.sync(up); err != nil {
+		return nil, err
+	}
+	return openReal(p)
+}
+
+// openGens opens the folder of generations if it is there.
+func (s *Store) openGens() error {
+	if s.gens != nil || s.dir == nil {
+		return nil
+	}
+	f, err := openIn(s.dir, gensName)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	s.gens = f
+	return err
+}
+
+// gen opens the folder of one generation.
+func (s *Store) gen(n int) (*folder, error) {
+	if err := s.openGens(); err != nil {
+		return nil, err
+	}
+	if s.gens == nil || n < 1 {
+		return nil, &Error{Op: "open generation", Path: strconv.Itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
+	}
+	f, err := openIn(s.gens, strconv.Itoa(n))
+	if errors.Is(err, unix.ENOENT) {
+		return nil, &Error{Op: "open generation", Path: strconv.Itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
+	}
+	return f, err
+}
+
+// Close gives the lock back and closes everything. The store is of no use afterwards.
+func (s *Store) Close() error {
+	var err error
+	if s.lockFD >= 0 {
+		err = unix.Close(s.lockFD)
+	}
+	s.lockFD, s.locked = -1, false
+	for _, f := range []*folder{s.gens, s.dir, s.tree.root} {
+		if f != nil {
+			f.close()
+		}
+	}
+	s.gens, s.dir = nil, nil
+	s.tree.root = &folder{fd: -1, path: "/"}
+	return wrap(ExitInternal, "close", s.o.Dir, err)
+}
+
+// Unlock lets other processes write. Until Relock nothing can be written here. To be called before waiting for anything.
+func (s *Store) Unlock() error {
+	if err := s.mayWrite("unlock"); err != nil {
+		return err
+	}
+	s.locked = false
+	return wrap(ExitInternal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
+}
+
+// Relock takes the lock again, waiting until ctx is done. What was known before may no longer be so: the caller compares the
+// journal with the one that it judged.
+func (s *Store) Relock(ctx context.Context) error {
+	if s.lockFD < 0 {
+		return s.mayWrite("lock")
+	}
+	wait := 2 * time.Millisecond
+	for {
+		err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			s.locked = true
+			return nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			return wrap(ExitCannotWrite, "lock", s.dir.name("lock"), err)
+		}
+		select {
+		case <-ctx.Done():
+			return &Error{Op: "lock", Path: s.dir.name("lock"), Err: fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx)), Exit: ExitLocked, Hint: "wait for it, or see who does with: fuser -v " + s.dir.name("lock")}
+		case <-time.After(wait):
+		}
+		wait = min(wait*2, 50*time.Millisecond)
+	}
+}
+
+// mayWrite refuses what needs the lock when it is not held.
+func (s *Store) mayWrite(op string) error {
+	if s.locked {
+		return nil
+	}
+	return &Error{Op: op, Path: s.o.Dir, Err: errors.New("the lock is not held"), Exit: ExitInternal}
+}
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0 // the clock is always there; zero only makes a start look later than it was
+	}
+	return ts.Nano() / 1000
+}

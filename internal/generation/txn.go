@@ -1,0 +1,415 @@
+package generation
+
+import (
+	"errors"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Txn is one commit under way: staged by Begin, then Commit and Publish, or Abort.
+type Txn struct {
+	s         *Store
+	m         *manifest
+	sha       string // of the manifest
+	note      string
+	prints    []fingerprint // by entry, as observed; zero where there was nothing
+	staging   *staging
+	committed *Journal
+	ended     bool
+}
+
+// Begin compares, checks and stages a proposal. When every target already is as proposed it is ErrNothing, and nothing was
+// written. After any other error everything that was staged is gone again and no target was touched.
+//
+// Commit, Publish and Rollback do not move to another thread while they run; a caller that wants all of them on one thread
+// locks it.
+func (s *Store) Begin(p Proposal) (*Txn, error) {
+	if err := s.mayWrite("begin"); err != nil {
+		return nil, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	j, err := s.Journal()
+	if err != nil {
+		return nil, err
+	}
+	if j != nil && j.Phase != PhaseVerify {
+		return nil, &Error{Op: "begin", Path: s.dir.name(journalName), Err: errors.New("another commit is not finished"), Exit: ExitInterrupted, Hint: "recover first"}
+	}
+	c, err := s.Compare(p)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Changed && !p.Force {
+		return nil, ErrNothing
+	}
+	for _, t := range p.Targets {
+		if t.Kind == File {
+			c.bytes[sum(t.Content)] = t.Content
+		}
+	}
+	return s.stage(c, p, nil)
+}
+
+// stage checks and stages what was compared. restores is set when this goes back.
+func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
+	make, err := s.preflight(c, p.Blobs)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.numbers()
+	if err != nil {
+		return nil, err
+	}
+	n := 1
+	if len(all) > 0 {
+		n = all[len(all)-1] + 1
+	}
+	m := &manifest{Version: formatVersion, Gen: n, Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries, Blobs: sortedKeys(p.Blobs)}
+	m.Folders, m.Leaving = splitFolders(c, make)
+	t := &Txn{s: s, m: m, note: p.Note, staging: &staging{Version: formatVersion, Gen: n}}
+	for i, e := range m.Entries {
+		t.prints = append(t.prints, c.seen[i].print)
+		if e.changes() && e.New.Kind == File {
+			t.staging.Temps = append(t.staging.Temps, path.Join(path.Dir(e.Path), tempOf(n, i)))
+		}
+	}
+	for _, f := range make {
+		t.staging.Folders = append(t.staging.Folders, f.path)
+	}
+	if err := t.write(c, p, make); err != nil {
+		_ = s.undoStaging(t.staging)
+		return nil, err
+	}
+	return t, nil
+}
+
+// splitFolders divides the folders that we made into those that still hold a target and those that do not.
+func splitFolders(c *Comparison, made []newFolder) (stay, leave []string) {
+	all := slices.Clone(c.made)
+	for _, f := range made {
+		all = append(all, f.path)
+	}
+	slices.Sort(all)
+	for _, f := range slices.Compact(all) {
+		used := slices.ContainsFunc(c.Entries, func(e Entry) bool {
+			return e.New.Kind != Absent && (!e.Dropped || e.Action == ActionRestore) && (e.Path == f || above(f, e.Path))
+		})
+		if used {
+			stay = append(stay, f)
+		} else {
+			leave = append(leave, f)
+		}
+	}
+	return stay, leave
+}
+
+// write makes everything that a commit needs, in two rounds: all files first, then all fsyncs, so that the file system can
+// put them into one commit of its own journal.
+func (t *Txn) write(c *Comparison, p Proposal, make []newFolder) error {
+	s := t.s
+	if err := s.disk.put(s.dir, stagingName, encode(t.staging), nil); err != nil {
+		return err
+	}
+	if err := s.makeFolders(make); err != nil {
+		return err
+	}
+	var r round
+	defer r.close()
+	if err := t.writeGeneration(&r, c, p); err != nil {
+		return err
+	}
+	for i, e := range t.m.Entries {
+		if !e.changes() || e.New.Kind != File {
+			continue
+		}
+		dir, _, err := s.tree.parent(e.Path)
+		if err != nil {
+			return err
+		}
+		dir = r.folder(dir)
+		b, err := s.bytesFor(c, e.New.SHA256)
+		if err != nil {
+			return err
+		}
+		if err := r.file(s.disk, dir, tempOf(t.m.Gen, i), b, &e.New); err != nil {
+			return err
+		}
+	}
+	return r.sync(s.disk)
+}
+
+// makeFolders makes folders in the target tree, each durable before the next.
+func (s *Store) makeFolders(make []newFolder) error {
+	for _, f := range make {
+		dir, base, err := s.tree.parent(f.path)
+		if err != nil {
+			return err
+		}
+		err = s.makeFolder(dir, base, f)
+		dir.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(dir.fd, &st); err != nil {
+		return wrap(ExitCannotWrite, "stat", dir.path, err)
+	}
+	if f.uid == Keep {
+		f.uid = int(st.Uid)
+	}
+	if f.gid == Keep {
+		f.gid = int(st.Gid)
+	}
+	if err := s.disk.mkdir(dir, base, 0o700); err != nil {
+		return err // also when somebody else made it just now: it is not ours to change
+	}
+	if f.uid != unix.Geteuid() || f.gid != unix.Getegid() || st.Mode&unix.S_ISGID != 0 {
+		if err := s.disk.chownAt(dir, base, f.uid, f.gid); err != nil {
+			return err
+		}
+	}
+	if f.mode != 0o700 {
+		if err := s.disk.chmodAt(dir, base, f.mode); err != nil {
+			return err
+		}
+	}
+	return s.disk.sync(dir)
+}
+
+// writeGeneration fills generations/N.
+func (t *Txn) writeGeneration(r *round, c *Comparison, p Proposal) error {
+	s := t.s
+	if s.gens == nil {
+		if err := s.disk.mkdir(s.dir, gensName, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
+			return err
+		}
+		if err := s.openGens(); err != nil {
+			return err
+		}
+		if err := s.disk.sync(s.dir); err != nil {
+			return err
+		}
+	}
+	name := strconv.Itoa(t.m.Gen)
+	gens, err := openIn(s.dir, gensName)
+	if err != nil {
+		return err
+	}
+	gens = r.folder(gens)
+	gen, err := r.sub(s.disk, gens, name)
+	if err != nil {
+		return err
+	}
+	news, err := r.sub(s.disk, gen, newName)
+	if err != nil {
+		return err
+	}
+	olds, err := r.sub(s.disk, gen, oldName)
+	if err != nil {
+		return err
+	}
+	sources := []int{t.m.Parent}
+	if t.m.Restores != nil {
+		sources = append(sources, *t.m.Restores)
+	} else {
+		s.keepBallast()
+	}
+	inNew, want := contentsOf(t.m)
+	for _, sha := range want {
+		to := olds
+		if inNew[sha] {
+			to = news
+		}
+		if err := s.store(r, c, sources, to, sha); err != nil {
+			return err
+		}
+	}
+	for _, n := range t.m.Blobs {
+		if err := r.file(s.disk, gen, n, p.Blobs[n], nil); err != nil {
+			return err
+		}
+	}
+	b := encode(t.m)
+	t.sha = sum(b)
+	return r.file(s.disk, gen, manifestName, b, nil)
+}
+
+// contentsOf lists the contents that a generation keeps, so that it can be put in place, undone, and left for good without
+// any other; and says which of them are its own new ones.
+func contentsOf(m *manifest) (inNew map[string]bool, want []string) {
+	inNew = map[string]bool{}
+	add := func(st State) {
+		if st.Kind == File && !slices.Contains(want, st.SHA256) {
+			want = append(want, st.SHA256)
+		}
+	}
+	for _, e := range m.Entries {
+		if e.Action == ActionKeep && e.Dropped {
+			continue
+		}
+		add(e.New)
+		add(e.Original)
+		if e.New.Kind == File {
+			inNew[e.New.SHA256] = true
+		}
+		if e.changes() {
+			add(e.Old)
+		}
+	}
+	return inNew, want
+}
+
+// store puts one content into a generation: as a link to that of an earlier generation if it has it, else as a new file.
+func (s *Store) store(r *round, c *Comparison, sources []int, to *folder, sha string) error {
+	for _, n := range sources {
+		if n == 0 {
+			continue
+		}
+		linked, err := s.linkFrom(n, to, sha)
+		if linked || err != nil {
+			return err
+		}
+	}
+	b, err := s.bytesFor(c, sha)
+	if err != nil {
+		return err
+	}
+	return r.file(s.disk, to, sha, b, nil)
+}
+
+// linkFrom links a content out of generation n; false when it is not there whole, or this file system has no links.
+func (s *Store) linkFrom(n int, to *folder, sha string) (bool, error) {
+	gen, err := s.gen(n)
+	if err != nil {
+		return false, err
+	}
+	defer gen.close()
+	_, sub, err := contentIn(gen, sha)
+	if err != nil {
+		return false, nil
+	}
+	from, err := openIn(gen, sub)
+	if err != nil {
+		return false, err
+	}
+	defer from.close()
+	err = s.disk.link(from, sha, to, sha)
+	if errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// bytesFor finds a content in the proposal, on disk as observed, or in an earlier generation.
+func (s *Store) bytesFor(c *Comparison, sha string) ([]byte, error) {
+	if b, ok := c.bytes[sha]; ok {
+		return b, nil
+	}
+	for _, o := range c.seen {
+		if o.state.Kind == File && o.state.SHA256 == sha {
+			return o.content, nil
+		}
+	}
+	return s.Content(sha)
+}
+
+// Generation is the number that this commit has, or will have.
+func (t *Txn) Generation() int { return t.m.Gen }
+
+// Entries tells what is to happen to each target.
+func (t *Txn) Entries() []Entry { return t.m.Entries }
+
+// Abort removes what was staged. After Commit it is an error and does nothing.
+func (t *Txn) Abort() error {
+	if t.committed != nil {
+		return &Error{Op: "abort", Path: t.s.o.Dir, Err: errors.New("the commit was recorded already"), Exit: ExitInternal}
+	}
+	if t.ended {
+		return nil
+	}
+	if err := t.s.mayWrite("abort"); err != nil {
+		return err
+	}
+	t.ended = true
+	return t.s.undoStaging(t.staging)
+}
+
+// Commit makes the decision durable: from here on there is only forward. It returns the number of the generation. Before
+// that it looks whether a target changed since Begin (ErrChanged). After an error with ExitCannotWrite nothing has changed
+// and what was staged is gone; with ExitInterrupted the journal could be seen, and Recover decides.
+func (t *Txn) Commit() (int, error) {
+	return t.m.Gen, t.commit(&Journal{Version: formatVersion, Phase: PhasePublish, Note: t.note})
+}
+
+func (t *Txn) commit(j *Journal) error {
+	if err := t.s.mayWrite("commit"); err != nil {
+		return err
+	}
+	if t.ended || t.committed != nil {
+		return &Error{Op: "commit", Path: t.s.o.Dir, Err: errors.New("this transaction has ended"), Exit: ExitInternal}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	j.Gen, j.Manifest, j.CommitTime = t.m.Gen, t.sha, t.s.o.Now().UTC()
+	visible := false
+	err := t.unchanged()
+	if err == nil {
+		err = t.s.putJournal(j, &visible)
+	}
+	if err == nil {
+		t.committed = j
+		return nil
+	}
+	t.ended = true
+	if visible {
+		return afterCommit(err)
+	}
+	_ = t.s.undoStaging(t.staging)
+	return err
+}
+
+// unchanged says whether every target still is the inode that was observed.
+func (t *Txn) unchanged() error {
+	for i, e := range t.m.Entries {
+		if e.Dropped && !e.changes() {
+			continue
+		}
+		if err := t.same(i, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Txn) same(i int, e Entry) error {
+	dir, base, err := t.s.tree.parent(e.Path)
+	if errors.Is(err, unix.ENOENT) && e.Old.Kind == Absent {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	p, there, err := printAt(dir, base)
+	switch {
+	case err != nil:
+		return err
+	case e.New.Kind == Dir || e.Old.Kind == Dir: // its times change with what is in it
+		return nil
+	case !there && e.Old.Kind == Absent:
+		return nil
+	case !there || p != t.prints[i]:
+		return changed(e.Path)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package generation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// superseded is the error of a verdict about something that is no longer so.
+func (s *Store) superseded(op string, gen int, now string) error {
+	return &Error{Op: op + " generation", Path: itoa(gen), Err: fmt.Errorf("%w: %s", ErrSuperseded, now), Exit: ExitInternal, Hint: "look at the journal again and begin with what it says"}
+}
+
+// judged checks that gen is what is in place, and returns its journal (nil if there is none).
+func (s *Store) judged(op string, gen int) (*Journal, *manifest, *status, error) {
+	if err := s.mayWrite(op); err != nil {
+		return nil, nil, nil, err
+	}
+	j, err := s.Journal()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if j != nil && (j.Phase != PhaseVerify || j.Gen != gen) {
+		return nil, nil, nil, s.superseded(op, gen, fmt.Sprintf("the journal says %s of %d", j.Phase, j.Gen))
+	}
+	m, st, err := s.current()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if m == nil || m.Gen != gen {
+		return nil, nil, nil, s.superseded(op, gen, "it is not in place")
+	}
+	return j, m, st, nil
+}
+
+// Good records that generation gen, which is in place, was judged good, keeps report (may be nil) in it as report.json, and
+// ends its journal. A generation that came by going back has no journal and may be judged good as well.
+func (s *Store) Good(gen int, report []byte) error {
+	j, _, st, err := s.judged("judge", gen)
+	if err != nil {
+		return err
+	}
+	dir, err := s.gen(gen)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	if report != nil {
+		if old, err := readFile(dir, reportName); err != nil || !bytes.Equal(old, report) {
+			if err := s.disk.put(dir, reportName, report, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if st == nil || st.Status != StatusGood {
+		if err := s.putStatus(dir, st, StatusGood, ""); err != nil {
+			return err
+		}
+	}
+	if j == nil {
+		return nil
+	}
+	return s.endJournal()
+}
+
+func (s *Store) putStatus(dir *folder, was *status, to Status, why string) error {
+	n := status{Version: formatVersion, Status: to, Why: why, Time: s.o.Now().UTC()}
+	if was != nil {
+		n.Retired = was.Retired
+	}
+	return s.disk.put(dir, statusName, encode(&n), nil)
+}
+
+// Retire removes targets of the generation in place within it, such as credentials that are no longer needed once it is
+// good. They count as absent in this generation from then on, also when going back to it. A target that somebody changed
+// since stays. Without anything to remove nothing is written.
+func (s *Store) Retire(gen int, paths ...string) error {
+	_, m, st, err := s.judged("retire in", gen)
+	if err != nil {
+		return err
+	}
+	next := status{Version: formatVersion, Status: StatusPending, Time: s.o.Now().UTC()}
+	if st != nil {
+		next = *st
+		next.Retired = slices.Clone(st.Retired)
+	}
+	var remove []string
+	for _, p := range paths {
+		i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Path == p && !e.Dropped && e.New.Kind == File })
+		if i < 0 {
+			return &Error{Op: "retire", Path: p, Err: fmt.Errorf("generation %d has no such file", gen), Exit: ExitInternal}
+		}
+		o, err := s.tree.observe(p)
+		if err != nil {
+			return err
+		}
+		if o.state.sameContent(m.Entries[i].New) {
+			remove = append(remove, p)
+		}
+		if !slices.Contains(next.Retired, p) {
+			next.Retired = append(next.Retired, p)
+		}
+	}
+	dir, err := s.gen(gen)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	if st == nil && len(next.Retired) > 0 || st != nil && len(next.Retired) > len(st.Retired) {
+		if err := s.disk.put(dir, statusName, encode(&next), nil); err != nil {
+			return err
+		}
+	}
+	for _, p := range remove {
+		if err := s.removeTarget(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) removeTarget(p string) error {
+	dir, base, err := s.tree.parent(p)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	if err := s.disk.unlink(dir, base); err != nil {
+		return err
+	}
+	return s.disk.sync(dir)
+}
+
+// AddTry counts a boot that begins to verify what the journal holds, and returns the count. The boot that is already counted
+// is not counted again. From a new boot on, CommitMono is that of this call: the old clock is gone.
+func (s *Store) AddTry(bootID string) (tries int, err error) {
+	if err := s.mayWrite("count a try"); err != nil {
+		return 0, err
+	}
+	j, err := s.Journal()
+	if err != nil {
+		return 0, err
+	}
+	if j == nil || j.Phase != PhaseVerify {
+		return 0, &Error{Op: "count a try", Path: s.dir.name(journalName), Err: fmt.Errorf("%w: nothing awaits a verdict", ErrSuperseded), Exit: ExitInternal}
+	}
+	if j.BootID == bootID {
+		return j.Tries, nil
+	}
+	j.Tries++
+	j.BootID, j.CommitMono = bootID, s.o.Mono()
+	return j.Tries, s.putJournal(j, nil)
+}
+
+// Rollback leaves generation fromGen, which is in place, for the contents of toGen (0: as before the first generation), as a
+// new generation, whose number it returns. That is recorded before anything is undone, and finished by Recover if it is
+// interrupted. Targets that toGen does not have are put back as they were before prelet, unless somebody changed them.
+// With hold the plan of fromGen is held as soon as it is done. The caller has made sure that nobody reads the targets
+// meanwhile. The new generation is not judged: Good may be called for it.
+func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
+	_, from, _, err := s.judged("go back from", fromGen)
+	if err != nil {
+		return 0, err
+	}
+	if toGen < 0 || toGen >= fromGen {
+		return 0, &Error{Op: "go back to", Path: itoa(toGen), Err: ErrNoGeneration, Exit: ExitInternal, Hint: "history lists those that there are"}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: fromGen, To: toGen, Why: why}
+	if hold {
+		j.HoldPlan = from.PlanID
+	}
+	t, err := s.goBack(toGen, j)
+	if errors.Is(err, unix.ENOSPC) && t == nil && s.dropBallast() {
+		t, err = s.goBack(toGen, j)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if err := s.publish(t.m, t.prints); err != nil {
+		return 0, afterCommit(err)
+	}
+	return t.m.Gen, afterCommit(s.finishRollback(j))
+}
+
+// goBack stages and commits the contents of an earlier generation. A transaction without an error is committed.
+func (s *Store) goBack(to int, j *Journal) (*Txn, error) {
+	p, err := s.proposalOf(to)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Compare(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range p.Targets {
+		if t.Kind == File {
+			c.bytes[sum(t.Content)] = t.Content
+		}
+	}
+	t, err := s.stage(c, p, &to)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.commit(j)
+}
+
+// proposalOf is the proposal that brings the contents of a generation back.
+func (s *Store) proposalOf(n int) (Proposal, error) {
+	if n == 0 {
+		return Proposal{}, nil
+	}
+	m, err := s.manifest(n, "")
+	if err != nil {
+		return Proposal{}, err
+	}
+	st, err := s.status(n)
+	if err != nil {
+		return Proposal{}, err
+	}
+	dir, err := s.gen(n)
+	if err != nil {
+		return Proposal{}, err
+	}
+	defer dir.close()
+	p := Proposal{PlanID: m.PlanID, Blobs: map[string][]byte{}}
+	for _, name := range m.Blobs {
+		if p.Blobs[name], err = readFile(dir, name); err != nil {
+			return Proposal{}, err
+		}
+	}
+	for _, e := range live(m, st) {
+		t := Target{Path: e.Path, Kind: e.New.Kind, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID}
+		if e.New.Kind == File {
+			if t.Content, _, err = contentIn(dir, e.New.SHA256); err != nil {
+				return Proposal{}, wrap(ExitCannotWrite, "read", path.Join(dir.path, e.New.SHA256), err)
+			}
+			t.xattrs = e.New.Xattrs
+		}
+		p.Targets = append(p.Targets, t)
+	}
+	return p, nil
+}
+
+// finishRollback records that going back is done. The list of temporaries is gone for good before the journal is: without a
+// journal it would mean that this generation was never committed.
+func (s *Store) finishRollback(j *Journal) error {
+	if err := s.disk.unlink(s.dir, stagingName); err != nil {
+		return err
+	}
+	if err := s.disk.sync(s.dir); err != nil {
+		return err
+	}
+	dir, err := s.gen(j.From)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	st, err := s.status(j.From)
+	if err != nil {
+		return err
+	}
+	if st == nil || st.Status != StatusRolledBack {
+		if err := s.putStatus(dir, st, StatusRolledBack, j.Why); err != nil {
+			return err
+		}
+	}
+	if j.HoldPlan != "" {
+		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
+			return err
+		}
+	}
+	return s.endJournal()
+}

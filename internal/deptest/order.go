@@ -15,7 +15,8 @@ func order() [][]string {
 		{"internal/boot/..."},
 		{"stages/builtin/..."},
 		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},
-		{"stages", "internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/hardware/...", "internal/systemd/..."},
+		{"internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/hardware/...", "internal/systemd/..."},
+		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
 		{"internal/value/...", "internal/origin/..."},

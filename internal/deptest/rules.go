@@ -18,9 +18,9 @@ type Rule struct {
 	Reason    string
 }
 
-// pure are the rooms of the function (site, world) → node, and of what explains it.
+// pure are the rooms of the function (site, world) → node, and of what explains it. Site files come in by an fs.FS.
 var pure = []string{
-	"internal/boot/...", "stages/...", "schema/...",
+	"internal/boot/...", "internal/site/...", "stages/...", "schema/...",
 	"internal/node/...", "internal/value/...", "internal/origin/...", "internal/world/...", "internal/explain/...",
 }
 

@@ -33,7 +33,7 @@ help: ## this list
 
 .PHONY: build
 build: ## the programs of cmd/, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: demo
 demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root
@@ -71,7 +71,7 @@ fuzz: ## each fuzz target for T=30s with new inputs
 
 .PHONY: bench
 bench: build ## prelet against the least that any program would need, N=15 times in turns
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/bench/ ./bench/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	bin/bench/run -n $(N) -hardware $(HARDWARE)
 
 .PHONY: size

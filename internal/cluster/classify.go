@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +35,10 @@ func classifyLine(err error, now time.Time) *failure {
 		return classifyChain(verification.Err, now).because(err)
 	}
 	switch {
+	case errors.Is(err, context.Canceled):
+		return fail(Unreachable, reach, "Run again", "the run was interrupted").because(err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return fail(Unreachable, reach, hintReach, "no answer before the deadline").because(err)
 	case errors.Is(err, errTooLarge), errors.Is(err, errGzip):
 		return fail(Unusable, final, hintPortal, "%v", err).because(err)
 	case errors.Is(err, errNoToken):
@@ -61,22 +67,31 @@ func classifyTLS(err error) *failure {
 	if errors.As(err, &record) {
 		return fail(Unusable, final, hintPortal, "the server does not speak TLS")
 	}
-	var hs handshakeError
-	if !errors.As(err, &hs) {
-		return nil
-	}
-	var alert tls.AlertError
-	remote := errors.As(err, &alert)
-	text := err.Error()
-	switch {
-	case strings.Contains(text, "unsupported protocol version"), remote && alert == 70:
-		return fail(Untrusted, final, "Let the server, or what stands before it, speak TLS 1.2 or newer", "the server offers no TLS version from 1.2 on")
-	case remote && (alert == 42 || alert == 43 || alert == 44 || alert == 45 || alert == 46 || alert == 48 || alert == 116):
-		return fail(Denied, final, "Renew the node's client certificate", "the server refuses the client certificate: %s", quote(text))
-	case remote && (alert == 40 || alert == 71 || alert == 47):
-		return fail(Untrusted, final, "Let the server speak TLS 1.2 or newer with a common cipher suite", "no common TLS parameters: %s", quote(text))
+	const newer = "Let the server, or what stands before it, speak TLS 1.2 or newer"
+	switch alert := remoteAlert(err); {
+	case alert == 70, strings.Contains(err.Error(), "tls: server selected unsupported protocol version"):
+		return fail(Untrusted, final, newer, "the server offers no TLS version from 1.2 on")
+	case alert == 40, alert == 47, alert == 71: // handshake_failure, illegal_parameter, insufficient_security
+		return fail(Untrusted, final, newer+" with a common cipher suite", "no common TLS parameters: %s", quote(err.Error()))
+	case alert >= 42 && alert <= 46, alert == 48, alert == 116: // bad, unsupported, revoked, expired, unknown; unknown_ca; required
+		return fail(Denied, final, "Renew the node's client certificate, or let the node join again", "the server refuses the client certificate: %s", quote(err.Error()))
 	}
 	return nil
+}
+
+// remoteAlert is the number of the TLS alert that the peer sent, or 0. crypto/tls has a type for it over QUIC only;
+// over TCP the text is the same.
+func remoteAlert(err error) tls.AlertError {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
+		return 0
+	}
+	for _, a := range []tls.AlertError{40, 42, 43, 44, 45, 46, 47, 48, 70, 71, 116} {
+		if op.Err.Error() == a.Error() {
+			return a
+		}
+	}
+	return 0
 }
 
 // classifyChain turns the refusal of a certificate chain into a failure, dates apart from the rest.

@@ -58,15 +58,11 @@ func (c *Client) open(ctx context.Context, server *url.URL, key lineKey, config 
 	conn := tls.Client(raw, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, handshakeError{orCause(ctx, err)}
+		return nil, orCause(ctx, err)
 	}
 	p := &pacedReader{conn: conn, window: c.opts.RateWindow, least: c.opts.RateBytes}
 	return &line{key: key, server: server, conn: conn, paced: p, reader: bufio.NewReaderSize(p, 8<<10), opts: &c.opts, reusable: true}, nil
 }
-
-type handshakeError struct{ error }
-
-func (e handshakeError) Unwrap() error { return e.error }
 
 type errDialTimeout time.Duration
 

@@ -36,10 +36,12 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			return nil
 		}
 		f.detail = quoteKeep(f.detail)
-		if latest[i] == nil || ctx.Err() == nil { // the deadline's own interruption tells less than what came before
+		deadline, _ := ctx.Deadline()
+		over := ctx.Err() != nil || !time.Now().Before(deadline) // a connection notices the deadline before its context
+		if latest[i] == nil || !over {                           // an interruption tells less than what came before
 			latest[i] = f
 		}
-		if ctx.Err() != nil {
+		if over {
 			return giveUp(n)
 		}
 		if f.class == final {
@@ -70,7 +72,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			pause = backoff/2 + time.Duration(c.opts.Rand()*float64(backoff/2))
 			backoff = min(2*backoff, c.opts.BackoffMax)
 		}
-		if deadline, _ := ctx.Deadline(); pause >= time.Until(deadline) {
+		if pause >= time.Until(deadline) {
 			return giveUp(n)
 		}
 		c.notify(n+1, servers[i], f.detail, pause)
@@ -109,6 +111,9 @@ func (c *Client) first(servers []*url.URL) int {
 
 // dialShare leaves each server that is still to be asked in this round the same part of the deadline.
 func (c *Client) dialShare(ctx context.Context, left int) time.Duration {
+	if left == 1 {
+		return c.opts.DialTimeout // what is left bounds it anyway, and says so
+	}
 	deadline, _ := ctx.Deadline()
 	return max(min(c.opts.DialTimeout, time.Until(deadline)/time.Duration(left)), time.Millisecond)
 }

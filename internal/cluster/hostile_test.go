@@ -1,0 +1,254 @@
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	tokenID     = "canary"
+	tokenSecret = "0canary1secret23" // searched for in every error
+	testToken   = tokenID + "." + tokenSecret
+	infoPath    = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
+	configPath  = "/api/v1/namespaces/kube-system/configmaps/kubelet-config"
+)
+
+// testCA signs whatever a test needs.
+type testCA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newTestCA(t testing.TB, name string) *testCA {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC),
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testCA{cert, key}
+}
+
+func (ca *testCA) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
+}
+
+func (ca *testCA) pin() string { return hash(ca.cert) }
+
+// leaf issues a serving certificate. Zero times mean a century around now; no names mean 127.0.0.1 and localhost.
+func (ca *testCA) leaf(t testing.TB, from, to time.Time, dns ...string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "apiserver"}, NotBefore: from, NotAfter: to,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, DNSNames: dns}
+	if from.IsZero() {
+		template.NotBefore, template.NotAfter = ca.cert.NotBefore, ca.cert.NotAfter
+	}
+	if len(dns) == 0 {
+		template.DNSNames, template.IPAddresses = []string{"localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// hostile is an API server that a test makes misbehave.
+type hostile struct {
+	*httptest.Server
+	ca *testCA
+	// info gives the data of cluster-info for the nth request of it, from 1; nil is a good one.
+	info func(n int) map[string]string
+	// handle sees each request first and says whether it answered it; n counts from 1.
+	handle func(w http.ResponseWriter, r *http.Request, n int) bool
+
+	authorized atomic.Int32 // requests that carried Authorization
+	requests   atomic.Int32
+	infos      atomic.Int32
+	conns      atomic.Int32
+}
+
+// newHostile starts a server of the given CA that, so far, behaves well.
+func newHostile(t testing.TB, ca *testCA, adjust ...func(*hostile, *tls.Config)) *hostile {
+	t.Helper()
+	h := &hostile{ca: ca}
+	h.Server = httptest.NewUnstartedServer(http.HandlerFunc(h.serve))
+	h.Config.ErrorLog = log.New(io.Discard, "", 0)
+	h.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			h.conns.Add(1)
+		}
+	}
+	h.TLS = &tls.Config{}
+	for _, f := range adjust {
+		f(h, h.TLS)
+	}
+	if len(h.TLS.Certificates) == 0 {
+		h.TLS.Certificates = []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})}
+	}
+	h.StartTLS()
+	t.Cleanup(func() { h.CloseClientConnections(); h.Close() })
+	return h
+}
+
+func (h *hostile) serve(w http.ResponseWriter, r *http.Request) {
+	n := int(h.requests.Add(1))
+	if _, ok := r.Header["Authorization"]; ok {
+		h.authorized.Add(1)
+	}
+	if h.handle != nil && h.handle(w, r, n) {
+		return
+	}
+	switch r.URL.Path {
+	case infoPath:
+		data := map[string]string(nil)
+		if h.info != nil {
+			data = h.info(int(h.infos.Add(1)))
+		} else {
+			data = signedInfo(infoText(h.URL, h.ca.pem()))
+		}
+		writeConfigMap(w, "kube-public", "cluster-info", data)
+	case configPath:
+		if r.Header.Get("Authorization") != "Bearer "+testToken {
+			writeStatus(w, 401, "Unauthorized", "Unauthorized")
+			return
+		}
+		writeConfigMap(w, "kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration"})
+	default:
+		writeStatus(w, 404, "NotFound", "not found")
+	}
+}
+
+func infoText(server string, ca []byte) string {
+	return fmt.Sprintf("apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: %s\n    server: %s\n  name: \"\"\ncontexts: null\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: null\n",
+		base64.StdEncoding.EncodeToString(ca), server)
+}
+
+func signedInfo(text string) map[string]string {
+	return map[string]string{"kubeconfig": text, "jws-kubeconfig-" + tokenID: signTest(text, tokenID, tokenSecret)}
+}
+
+func signTest(text, id, secret string) string {
+	enc := base64.RawURLEncoding.EncodeToString
+	head := enc([]byte(`{"alg":"HS256","kid":"` + id + `"}`))
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(head + "." + enc([]byte(text))))
+	return head + ".." + enc(m.Sum(nil))
+}
+
+func writeConfigMap(w http.ResponseWriter, namespace, name string, data map[string]string) {
+	writeJSON(w, 200, map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": name, "namespace": namespace, "resourceVersion": "7"}, "data": data})
+}
+
+func writeStatus(w http.ResponseWriter, code int, reason, message string) {
+	writeJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "message": message, "code": code})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// fast are options with which a deadline of a fraction of a second has room for many tries.
+func fast() Options {
+	return Options{DialTimeout: 2 * time.Second, RequestTimeout: 2 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func readTestToken(context.Context) (string, error) { return testToken, nil }
+
+func (h *hostile) pinned() TrustRequest {
+	return TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CACertHashes: []string{h.ca.pin()}, Token: readTestToken}
+}
+
+func (h *hostile) object() ObjectRequest {
+	return ObjectRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: h.ca.pem(), Token: readTestToken, Namespace: "kube-system", Name: "kubelet-config"}
+}
+
+// want is what an error must be like.
+type want struct {
+	kind  Kind
+	retry bool // it was tried more than once
+	text  []string
+}
+
+// check also looks for the token, in the message and in every error behind it.
+func (w want) check(t *testing.T, err error) *Error {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("got %v, want an *Error of kind %s", err, w.kind)
+	}
+	noCanary(t, err)
+	if e.Kind != w.kind {
+		t.Errorf("kind %s, want %s: %v", e.Kind, w.kind, err)
+	}
+	if (e.Retries > 0) != w.retry {
+		t.Errorf("%d retries, want some: %v: %v", e.Retries, w.retry, err)
+	}
+	if e.Object == "" || e.Detail == "" || e.Hint == "" {
+		t.Errorf("object %q, detail %q or hint %q is empty", e.Object, e.Detail, e.Hint)
+	}
+	for _, part := range w.text {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q is not in: %v", part, err)
+		}
+	}
+	return e
+}
+
+func noCanary(t *testing.T, err error) {
+	t.Helper()
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		for _, s := range []string{e.Error(), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
+			if strings.Contains(s, tokenSecret) {
+				t.Fatalf("the token's secret is in an error: %s", s)
+			}
+		}
+	}
+}

@@ -1,0 +1,426 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/demo"
+)
+
+func startDemo(t testing.TB) *demo.Server {
+	t.Helper()
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: KubeletConfiguration\n"})
+	return s
+}
+
+// Every way to trust, against a server that is in order: what comes out, what it costs, and that no credential was
+// shown on the way.
+func TestTrust(t *testing.T) {
+	s := startDemo(t)
+	token := func(context.Context) (string, error) { return s.Token() + "\n", nil }
+	at := Endpoint{Servers: []string{s.URL()}}
+	file := infoText(s.URL(), s.CAPEM())
+	cases := []struct {
+		name     string
+		req      TrustRequest
+		by       string
+		requests int
+	}{
+		{"pins and token", TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token}, ByPins, 2},
+		{"pins, upper case", TrustRequest{Endpoint: at, CACertHashes: []string{strings.ToUpper(s.CAHash())}}, ByPins, 2},
+		{"one of several pins", TrustRequest{Endpoint: at, CACertHashes: []string{newTestCA(t, "old").pin(), s.CAHash()}}, ByPins, 2},
+		{"ca_file", TrustRequest{Endpoint: at, CAPEM: s.CAPEM()}, ByCAFile, 0},
+		{"ca_file with pins", TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}}, ByCAFile, 0},
+		{"ca_file with comments", TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)}, ByCAFile, 0},
+		{"discovery file", TrustRequest{Endpoint: at, DiscoveryFile: file}, ByDiscoveryFile, 0},
+		{"discovery file and its server", TrustRequest{DiscoveryFile: file}, ByDiscoveryFile, 0},
+		{"token alone", TrustRequest{Endpoint: at, TokenTrust: true, Token: token}, ByToken, 2},
+		{"token and pins", TrustRequest{Endpoint: at, TokenTrust: true, Token: token, CACertHashes: []string{s.CAHash()}}, ByPins, 2},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			requests, connections := len(s.Requests()), s.Connections()
+			got, err := FetchTrust(within(t, 5*time.Second), c.req, fast())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := Trust{PEM: string(s.CAPEM()), Hash: s.CAHash(), Hashes: []string{s.CAHash()}, Servers: []string{s.URL()}, VerifiedBy: c.by}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+			if n := len(s.Requests()) - requests; n != c.requests {
+				t.Errorf("%d requests, want %d", n, c.requests)
+			}
+			if n := s.Connections() - connections; n != 1 {
+				t.Errorf("%d connections, want 1", n)
+			}
+		})
+	}
+	if n := s.Authorizations(); n != 0 {
+		t.Errorf("%d requests carried Authorization", n)
+	}
+}
+
+// A whole boot, on one connection.
+func TestOneConnection(t *testing.T) {
+	s := startDemo(t)
+	token := func(context.Context) (string, error) { return s.Token(), nil }
+	c := New(fast())
+	defer c.Close()
+	at := Endpoint{Servers: []string{s.URL()}}
+	ctx := within(t, 5*time.Second)
+	trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		o, err := c.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: []byte(trust.PEM), Token: token, Namespace: "kube-system", Name: "kubelet-config"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Data["kubelet"] != "kind: KubeletConfiguration\n" || o.ResourceVersion == "" {
+			t.Errorf("got %+v", o)
+		}
+	}
+	if n := s.Connections(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+	if n := len(s.Requests()); n != 4 {
+		t.Errorf("%d requests, want 4", n)
+	}
+}
+
+// A server that gives up idle connections costs a handshake, not a retry.
+func TestStaleConnection(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "ca"))
+	retried := 0
+	opts := fast()
+	opts.OnRetry = func(int, string, string, time.Duration) { retried++ }
+	c := New(opts)
+	defer c.Close()
+	ctx := within(t, 5*time.Second)
+	for range 3 {
+		if _, err := c.FetchConfigMap(ctx, h.object()); err != nil {
+			t.Fatal(err)
+		}
+		h.CloseClientConnections()
+	}
+	if retried != 0 || h.conns.Load() != 3 {
+		t.Errorf("%d retries, %d connections", retried, h.conns.Load())
+	}
+}
+
+// Who is not provably the cluster is refused at once, whichever way trust is asked for, and no credential was sent.
+func TestUntrusted(t *testing.T) {
+	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
+	century := time.Time{}
+	cases := []struct {
+		name   string
+		server func(t *testing.T) *hostile
+		adjust func(*TrustRequest)
+		ways   string // p pins, c ca_file, t token, o object
+		text   string
+	}{
+		{"5 wrong CA", func(t *testing.T) *hostile {
+			h := newHostile(t, good, func(_ *hostile, c *tls.Config) { c.Certificates = []tls.Certificate{evil.leaf(t, century, century)} })
+			return h // it passes the true cluster-info on, which anybody can read
+		}, nil, "pcto", "not signed by the cluster's CA"},
+		{"6 name mismatch", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(_ *hostile, c *tls.Config) {
+				c.Certificates = []tls.Certificate{good.leaf(t, century, century, "other.example")}
+			})
+		}, nil, "pcto", "other.example"},
+		{"8 TLS before 1.2", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(_ *hostile, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })
+		}, nil, "pcto", "no TLS version from 1.2 on"},
+		{"22 wrong signature", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+				h.info = func(int) map[string]string {
+					text := infoText(h.URL, good.pem())
+					return map[string]string{"kubeconfig": text, "jws-kubeconfig-" + tokenID: signTest(text, tokenID, "another1secret23")}
+				}
+			})
+		}, nil, "pt", "does not match the token"},
+		{"22 signature of another text", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+				h.info = func(int) map[string]string {
+					d := signedInfo("something else")
+					d["kubeconfig"] = infoText(h.URL, good.pem())
+					return d
+				}
+			})
+		}, nil, "pt", "does not match the token"},
+		{"23 pin mismatch", func(t *testing.T) *hostile { return newHostile(t, evil) },
+			func(r *TrustRequest) { r.CACertHashes = []string{good.pin()} }, "p", "no pin covers the CA"},
+		{"24 second fetch differs", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+				h.info = func(n int) map[string]string {
+					if n == 1 {
+						return signedInfo(infoText("https://first.example:6443", good.pem()))
+					}
+					return signedInfo(infoText("https://second.example:6443", good.pem()))
+				}
+			})
+		}, nil, "pt", "differs from the first"},
+		{"25 a CA that no pin covers", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+				h.info = func(int) map[string]string {
+					return signedInfo(infoText(h.URL, append(good.pem(), evil.pem()...)))
+				}
+			})
+		}, nil, "p", `"CN=evil"`},
+		{"25 a ca_file that no pin covers", func(t *testing.T) *hostile { return newHostile(t, good) },
+			func(r *TrustRequest) { r.CACertHashes = []string{evil.pin()} }, "c", "no pin covers the CA"},
+	}
+	for _, c := range cases {
+		for _, way := range c.ways {
+			t.Run(c.name+" by "+map[rune]string{'p': "pins", 'c': "ca_file", 't': "token", 'o': "object"}[way], func(t *testing.T) {
+				h := c.server(t)
+				ctx := within(t, 5*time.Second)
+				var err error
+				if way == 'o' {
+					_, err = FetchConfigMap(ctx, h.object(), fast())
+				} else {
+					req := h.pinned()
+					switch way {
+					case 'c':
+						req = TrustRequest{Endpoint: req.Endpoint, CAPEM: good.pem()}
+					case 't':
+						req.TokenTrust, req.CACertHashes = true, nil
+					}
+					if c.adjust != nil {
+						c.adjust(&req)
+					}
+					_, err = FetchTrust(ctx, req, fast())
+				}
+				want{kind: Untrusted, text: []string{c.text}}.check(t, err)
+				if n := h.authorized.Load(); n != 0 {
+					t.Errorf("%d requests carried Authorization", n)
+				}
+			})
+		}
+	}
+}
+
+// The server that an answer names is nobody's business.
+func TestEvilServerIgnored(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	other := newHostile(t, ca)
+	h := newHostile(t, ca, func(h *hostile, _ *tls.Config) {
+		h.info = func(int) map[string]string { return signedInfo(infoText(other.URL, ca.pem())) }
+	})
+	got, err := FetchTrust(within(t, 5*time.Second), h.pinned(), fast())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{h.URL}, got.Servers); d != "" {
+		t.Error(d)
+	}
+	if n := other.conns.Load(); n != 0 {
+		t.Errorf("%d connections to the server that the answer named", n)
+	}
+}
+
+func TestSignatureComesLate(t *testing.T) {
+	for _, late := range []bool{true, false} {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.info = func(n int) map[string]string {
+			d := signedInfo(infoText(h.URL, h.ca.pem()))
+			if !late || n < 4 {
+				delete(d, "jws-kubeconfig-"+tokenID)
+			}
+			return d
+		}
+		_, err := FetchTrust(within(t, 300*time.Millisecond), h.pinned(), fast())
+		if late {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		want{kind: Denied, retry: true, text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
+	}
+}
+
+// Dates: 1970 waits for the clock, whoever tells that it is set; a clock that is right waits for nothing.
+func TestClock(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
+		c.Certificates = []tls.Certificate{ca.leaf(t, from, to)}
+	})
+	right, early, after := from.AddDate(5, 0, 0), time.Unix(3600, 0), to.AddDate(5, 0, 0)
+	both := []string{"2020-01-01T00:00:00Z", "2030-01-01T00:00:00Z"}
+	ways := map[string]func(context.Context, Options) error{
+		"pins": func(ctx context.Context, o Options) error { _, err := FetchTrust(ctx, h.pinned(), o); return err },
+		"ca_file": func(ctx context.Context, o Options) error {
+			_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: ca.pem()}, o)
+			return err
+		},
+		"object": func(ctx context.Context, o Options) error { _, err := FetchConfigMap(ctx, h.object(), o); return err },
+	}
+	cases := []struct {
+		name string
+		// clock gives the time before and after it is set; wait nil means that nobody tells.
+		before, set time.Time
+		wait        bool
+		ok          bool
+		retry       bool
+		text        []string
+	}{
+		{"set while we wait", early, right, true, true, false, nil},
+		{"moves by itself", early, right, false, true, false, nil},
+		{"never set, told", early, early, true, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"never set, not told", early, early, false, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"expired, and the clock was wrong", after, right, true, true, false, nil},
+		{"expired", after, after, false, false, false, append(both, "2035-01-01T00:00:00Z")},
+	}
+	for _, c := range cases {
+		for way, read := range ways {
+			t.Run(c.name+" by "+way, func(t *testing.T) {
+				h.authorized.Store(0)
+				var set atomic.Bool
+				waits := 0
+				opts := fast()
+				opts.Now = func() time.Time {
+					if set.Load() {
+						return c.set
+					}
+					return c.before
+				}
+				opts.OnRetry = func(n int, _, _ string, _ time.Duration) {
+					if n == 3 && !c.wait {
+						set.Store(true)
+					}
+				}
+				if c.wait {
+					opts.WaitClock = func(context.Context) error { waits++; set.Store(true); return nil }
+				}
+				err := read(within(t, 300*time.Millisecond), opts)
+				if c.wait && waits != 1 {
+					t.Errorf("waited %d times for the clock", waits)
+				}
+				if c.ok {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				want{kind: Untrusted, retry: c.retry, text: c.text}.check(t, err)
+				if n := h.authorized.Load(); n != 0 {
+					t.Errorf("%d requests carried Authorization", n)
+				}
+			})
+		}
+	}
+	t.Run("not set before the deadline", func(t *testing.T) {
+		opts := fast()
+		opts.Now = func() time.Time { return early }
+		opts.WaitClock = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		err := ways["pins"](within(t, 100*time.Millisecond), opts)
+		want{kind: Untrusted, text: append(both, "waiting for the clock")}.check(t, err)
+	})
+}
+
+// What the site got wrong is said before anything is dialled.
+func TestTrustRequestRefused(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	at := Endpoint{Servers: []string{"127.0.0.1:6443"}}
+	opts := fast()
+	opts.Dial = func(context.Context, string, string) (net.Conn, error) {
+		t.Error("dialled")
+		return nil, errors.New("no")
+	}
+	for _, c := range []struct {
+		name string
+		req  TrustRequest
+		text string
+	}{
+		{"no anchor", TrustRequest{Endpoint: at}, "none of ca_cert_hashes"},
+		{"two anchors", TrustRequest{Endpoint: at, CAPEM: ca.pem(), TokenTrust: true, Token: readTestToken}, "more than one"},
+		{"token trust without a token", TrustRequest{Endpoint: at, TokenTrust: true}, "without a token"},
+		{"a bad pin", TrustRequest{Endpoint: at, CACertHashes: []string{"sha1:00"}}, "sha256: and 64 hex digits"},
+		{"no server", TrustRequest{CACertHashes: []string{ca.pin()}}, "no server"},
+		{"http", TrustRequest{Endpoint: Endpoint{Servers: []string{"http://k8s:80"}}, CACertHashes: []string{ca.pin()}}, "http is refused"},
+		{"a bad proxy", TrustRequest{Endpoint: Endpoint{Servers: at.Servers, ProxyURL: "socks5://u:" + tokenSecret + "@p:1"}, CACertHashes: []string{ca.pin()}}, "proxy_url"},
+		{"an empty ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("nothing")}, "no certificate"},
+		{"a key as ca_file", TrustRequest{Endpoint: at, CAPEM: []byte("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")}, "PRIVATE KEY"},
+		{"a discovery file without a CA", TrustRequest{DiscoveryFile: "kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: 'https://a:1'}\n"}, "no certificate-authority-data"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := FetchTrust(within(t, time.Second), c.req, opts)
+			want{kind: Unusable, text: []string{c.text}}.check(t, err)
+		})
+	}
+}
+
+// A token that cannot be read, or is none, is told without what was read.
+func TestTokenUnreadable(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	gone := errors.New("no such credential")
+	for _, c := range []struct {
+		name  string
+		token Token
+		cause error
+	}{
+		{"unreadable", func(context.Context) (string, error) { return "", gone }, gone},
+		{"malformed", func(context.Context) (string, error) { return "x" + testToken, nil }, nil},
+	} {
+		trust, object := h.pinned(), h.object()
+		trust.Token, object.Token = c.token, c.token
+		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
+		_, errObject := FetchConfigMap(within(t, time.Second), object, fast())
+		for _, err := range []error{errTrust, errObject} {
+			want{kind: Denied, text: []string{"bootstrap token"}}.check(t, err)
+			if c.cause != nil && !errors.Is(err, c.cause) {
+				t.Errorf("%s: the cause is lost: %v", c.name, err)
+			}
+		}
+	}
+	if n := h.authorized.Load(); n != 0 {
+		t.Errorf("%d requests carried Authorization", n)
+	}
+}
+
+// The last guard: a line in quarantine does not carry a credential, whoever asks it to.
+func TestQuarantineCarriesNoCredential(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	c := New(fast())
+	u, err := ParseServer(h.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := within(t, 5*time.Second)
+	l, err := c.open(ctx, u, lineKey{server: u.Host}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	r := newRequest(ctx, u, "kube-system", "kubelet-config")
+	r.Header = http.Header{"Authorization": {"Bearer " + testToken}}
+	if _, err := l.roundTrip(ctx, r); !errors.Is(err, errNoToken) {
+		t.Errorf("got %v", err)
+	}
+	if n := h.requests.Load(); n != 0 {
+		t.Errorf("%d requests arrived", n)
+	}
+	l.reusable = true
+	c.keep(l)
+	if len(c.idle) != 0 {
+		t.Error("a line in quarantine was kept for others")
+	}
+}

@@ -1,0 +1,204 @@
+package site
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// searchFolders are looked at in this order; a name in an earlier one hides the same name in a later one.
+func searchFolders() []string {
+	return []string{"/etc/prelet", "/run/prelet/site", "/usr/lib/prelet/site"}
+}
+
+// The endings of the files that make a site, and of those that only look like it.
+const (
+	nativeSuffix = ".hcl"
+	jsonSuffix   = ".hcl.json"
+	varsSuffix   = ".prelet.vars"
+	testSuffix   = ".prelettest.hcl"
+)
+
+// IsSiteFile says whether a name in a site's folder is read: *.hcl, *.hcl.json and *.prelet.vars, but no dotfile,
+// no editor's backup and no test.
+func IsSiteFile(name string) bool {
+	base := path.Base(name)
+	if strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || strings.HasSuffix(base, testSuffix) {
+		return false
+	}
+	return strings.HasSuffix(base, nativeSuffix) || strings.HasSuffix(base, jsonSuffix) || strings.HasSuffix(base, varsSuffix)
+}
+
+type finder struct {
+	fsys   Files
+	found  []string
+	hidden map[string]bool // names that an earlier folder had
+	diags  hcl.Diagnostics
+}
+
+// find lists the site's files in the order in which they apply: by name over all folders.
+func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
+	f := &finder{fsys: fsys, hidden: map[string]bool{}}
+	looked := opts.Paths
+	if len(opts.Paths) == 0 {
+		for _, dir := range searchFolders() {
+			dir = path.Join("/", opts.Root, dir)
+			looked = append(looked, dir)
+			f.folder(dir, true)
+		}
+	}
+	for _, p := range opts.Paths {
+		f.given(path.Clean(p))
+	}
+	sort.SliceStable(f.found, func(i, j int) bool { return path.Base(f.found[i]) < path.Base(f.found[j]) })
+	if len(f.diags) > 0 {
+		return nil, f.diags
+	}
+	if len(f.found) == 0 {
+		f.diags = append(f.diags, origin.Error(origin.NoSite, hcl.Range{}, "There is no site",
+			"No *.hcl, *.hcl.json or *.prelet.vars file stands in %s. Write one (prelet init --from-node makes a first one), or name it: --config PATH.", strings.Join(looked, ", ")))
+	}
+	return f.found, f.diags
+}
+
+// given takes a path of --config: a folder, or one file that hides nothing and that nothing hides.
+func (f *finder) given(name string) {
+	st, err := f.fsys.Lstat(name)
+	switch {
+	case err != nil:
+		f.cannotRead(name, err)
+	case st.IsDir():
+		f.folder(name, false)
+	case !IsSiteFile(name):
+		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s or %s, and its name begins with no dot; tests (*%s) are run by prelet test. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, testSuffix)
+	default:
+		f.file(name, st)
+	}
+}
+
+func (f *finder) folder(dir string, mayLack bool) {
+	st, err := f.fsys.Lstat(dir)
+	if mayLack && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		f.cannotRead(dir, err)
+		return
+	}
+	if !st.IsDir() {
+		f.refuse(dir, "This is no folder", "It is %s. A site stands in a folder that is no link: replace it.", kind(st.Mode()))
+		return
+	}
+	if st.Mode().Perm()&0o002 != 0 {
+		f.refuse(dir, "Everybody may write into this folder", "Whoever adds a file there decides what this node becomes. Take the right away: chmod o-w %s", dir)
+		return
+	}
+	entries, err := f.fsys.ReadDir(dir)
+	if err != nil {
+		f.cannotRead(dir, err)
+		return
+	}
+	var here []string
+	for _, e := range entries {
+		if !IsSiteFile(e.Name()) || f.hidden[e.Name()] {
+			continue
+		}
+		here = append(here, e.Name())
+		name := path.Join(dir, e.Name())
+		if st, err := f.fsys.Lstat(name); err != nil {
+			f.cannotRead(name, err)
+		} else if !f.masked(name, st) {
+			f.file(name, st)
+		}
+	}
+	for _, n := range here {
+		f.hidden[n] = true
+	}
+}
+
+func (f *finder) masked(name string, st fs.FileInfo) bool {
+	if st.Mode()&fs.ModeSymlink == 0 {
+		return false
+	}
+	to, err := f.fsys.Readlink(name)
+	return err == nil && to == "/dev/null"
+}
+
+func (f *finder) file(name string, st fs.FileInfo) {
+	switch {
+	case st.Mode()&fs.ModeSymlink != 0:
+		f.refuse(name, "A site's file must not be a link", "Where it leads can change without this folder being touched. Put the file itself here. (A link to /dev/null masks a file of a later folder.)")
+	case !st.Mode().IsRegular():
+		f.refuse(name, "This is no regular file", "It is %s. Rename or remove it: every name in this folder that ends like a site's file is read.", kind(st.Mode()))
+	case st.Mode().Perm()&0o002 != 0:
+		f.refuse(name, "Everybody may write to this file", "Whoever does decides what this node becomes. Take the right away: chmod o-w %s", name)
+	case st.Size() > maxBytes:
+		f.diags = append(f.diags, tooLarge(name, st.Size()))
+	default:
+		f.found = append(f.found, name)
+		if len(f.found) == maxFiles+1 {
+			f.diags = append(f.diags, tooMany(name))
+		}
+	}
+}
+
+func (f *finder) refuse(name, summary, detail string, args ...any) {
+	f.diags = append(f.diags, origin.Error(origin.FileRefused, fileRange(name), summary, detail, args...))
+}
+
+func (f *finder) cannotRead(name string, err error) {
+	f.diags = append(f.diags, cannotRead(name, err))
+}
+
+func cannotRead(name string, err error) *hcl.Diagnostic {
+	next := "See that it is there and that this user may read it."
+	if errors.Is(err, fs.ErrPermission) {
+		next = "This user may not read it: run as root, or give --config a copy."
+	}
+	return origin.Error(origin.FileRefused, fileRange(name), "Cannot read "+name, "%s. %s", err, next)
+}
+
+// read takes the contents of the files that find has listed.
+func read(fsys Files, names []string) ([]world.SiteFile, hcl.Diagnostics) {
+	var out []world.SiteFile
+	var diags hcl.Diagnostics
+	for _, name := range names {
+		b, err := fsys.ReadFile(name, maxBytes)
+		if err != nil {
+			diags = append(diags, cannotRead(name, err))
+			continue
+		}
+		out = append(out, world.SiteFile{Name: name, Text: string(b)})
+	}
+	return out, diags
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a folder"
+	case m&fs.ModeSymlink != 0:
+		return "a link"
+	case m&fs.ModeNamedPipe != 0:
+		return "a FIFO"
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	case m.IsRegular():
+		return "a file"
+	}
+	return "something else than a file"
+}
+
+// fileRange is the beginning of a file, for what concerns all of it.
+func fileRange(name string) hcl.Range {
+	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
+}

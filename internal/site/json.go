@@ -1,0 +1,225 @@
+package site
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/json"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/schema"
+)
+
+// parseJSON turns a JSON file into a native syntax tree, so that checks, limits and origins know one kind of tree.
+// JSON does not say what is a block: the schema does.
+func (l *loader) parseJSON(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	root, diags := json.ParseExpression(src, name)
+	if diags.HasErrors() {
+		return nil, origin.WithCode(diags, origin.Syntax)
+	}
+	c := &converter{src: src, types: l.types}
+	body := c.body(root, fileSchema(schema.TopLevel()))
+	return body, c.diags
+}
+
+// fileSchema is a file, or an override, as a block that holds blocks.
+func fileSchema(blocks []schema.Block) schema.Block {
+	f := schema.Block{Blocks: blocks}
+	for i, b := range f.Blocks {
+		if b.Type == schema.OverrideBlock.Type {
+			inner := append([]schema.Block{}, f.Blocks[:i]...)
+			f.Blocks[i].Blocks = append(inner, f.Blocks[i+1:]...)
+		}
+	}
+	return f
+}
+
+type converter struct {
+	src   []byte
+	types map[string]stageType
+	diags hcl.Diagnostics
+}
+
+func (c *converter) errorf(code origin.Code, at hcl.Range, summary, detail string, args ...any) {
+	c.diags = append(c.diags, origin.Error(code, at, summary, detail, args...))
+}
+
+// body makes a body of an object, or of an array of objects, which count as one.
+func (c *converter) body(e hcl.Expression, b schema.Block) *hclsyntax.Body {
+	out := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: e.Range(), EndRange: endOf(e.Range())}
+	attrs, blocks := b.Names()
+	isFile := len(b.Fields) == 0 && !b.Free && b.Type == ""
+	known := map[string]bool{}
+	for _, n := range attrs {
+		known[n] = true
+	}
+	for _, p := range c.properties(e, "arguments and blocks") {
+		if nested, ok := b.Find(p.name); ok {
+			c.blocks(out, p.value, nested, p.at, nil, nil)
+			continue
+		}
+		// Neither argument nor block. What looks like a misspelt block becomes one, so that the message says so.
+		if !known[p.name] && !b.Free && (isFile || structured(p.value) && schema.Nearest(p.name, blocks) != "") {
+			out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: p.name, Body: &hclsyntax.Body{SrcRange: p.value.Range()}, TypeRange: p.at,
+				OpenBraceRange: startOf(p.value.Range()), CloseBraceRange: endOf(p.value.Range())})
+			continue
+		}
+		if b.Free && !hclsyntax.ValidIdentifier(p.name) {
+			c.errorf(origin.Syntax, p.at, fmt.Sprintf("%q is no name", p.name), "A name is a letter, followed by letters, digits, _ and -.")
+			continue
+		}
+		if first := out.Attributes[p.name]; first != nil {
+			c.errorf(origin.Duplicate, p.at, fmt.Sprintf("Argument %q is there twice", p.name), "The first is at %s. Remove one of them.", place(first.NameRange))
+			continue
+		}
+		out.Attributes[p.name] = &hclsyntax.Attribute{Name: p.name, Expr: c.expression(p.value),
+			SrcRange: hcl.RangeBetween(p.at, p.value.Range()), NameRange: p.at, EqualsRange: endOf(p.at)}
+	}
+	return out
+}
+
+// blocks makes the blocks of a property: one object for each label, then an object, or an array of several.
+func (c *converter) blocks(out *hclsyntax.Body, e hcl.Expression, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
+	if len(labels) < len(b.Labels) {
+		for _, p := range c.properties(e, "the "+b.Labels[len(labels)]+" of "+b.Usage()) {
+			c.blocks(out, p.value, b, at, append(labels[:len(labels):len(labels)], p.name), append(ranges[:len(ranges):len(ranges)], p.at))
+		}
+		return
+	}
+	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
+		for _, x := range list {
+			c.block(out, x, b, at, labels, ranges)
+		}
+		return
+	}
+	c.block(out, e, b, at, labels, ranges)
+}
+
+func (c *converter) block(out *hclsyntax.Body, e hcl.Expression, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
+	if isNull(e) {
+		return
+	}
+	inner := b
+	if b.Type == schema.StageBlock.Type && len(labels) == 2 {
+		inner = schema.Block{Type: labels[0], Free: true} // its type is unknown, which is reported where stages are
+		if t, ok := c.types[labels[0]]; ok {
+			inner = t.spec.Block
+		}
+	}
+	if len(ranges) > 0 {
+		at = ranges[len(ranges)-1] // between the block's type and its labels other blocks may stand
+	}
+	out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: b.Type, Labels: labels, Body: c.body(e, inner), TypeRange: at, LabelRanges: ranges,
+		OpenBraceRange: startOf(e.Range()), CloseBraceRange: endOf(e.Range())})
+}
+
+type property struct {
+	name  string
+	at    hcl.Range
+	value hcl.Expression
+}
+
+// properties are those of an object, or of all objects of an array, comments ("//") left out.
+func (c *converter) properties(e hcl.Expression, what string) (out []property) {
+	if isNull(e) {
+		return nil
+	}
+	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
+		for _, x := range list {
+			if _, diags := hcl.ExprList(x); !diags.HasErrors() {
+				c.needObject(x, what)
+				continue
+			}
+			out = append(out, c.properties(x, what)...)
+		}
+		return out
+	}
+	pairs, diags := hcl.ExprMap(e)
+	if diags.HasErrors() {
+		c.needObject(e, what)
+		return nil
+	}
+	for _, kv := range pairs {
+		k, _ := kv.Key.Value(nil)
+		if name := k.AsString(); name != "//" {
+			out = append(out, property{name, kv.Key.Range(), kv.Value})
+		}
+	}
+	return out
+}
+
+func (c *converter) needObject(e hcl.Expression, what string) {
+	c.errorf(origin.Syntax, e.Range(), "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
+}
+
+// expression turns a JSON value into the native expression that means the same. Strings are templates.
+func (c *converter) expression(e hcl.Expression) hclsyntax.Expression {
+	if pairs, diags := hcl.ExprMap(e); !diags.HasErrors() {
+		o := &hclsyntax.ObjectConsExpr{SrcRange: e.Range(), OpenRange: startOf(e.Range())}
+		seen := map[string]hcl.Range{}
+		for _, kv := range pairs {
+			k, _ := kv.Key.Value(nil)
+			if first, ok := seen[k.AsString()]; ok {
+				c.errorf(origin.Duplicate, kv.Key.Range(), fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first))
+			}
+			seen[k.AsString()] = kv.Key.Range()
+			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.AsString(), kv.Key.Range())}, ValueExpr: c.expression(kv.Value)})
+		}
+		return o
+	}
+	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
+		t := &hclsyntax.TupleConsExpr{SrcRange: e.Range(), OpenRange: startOf(e.Range())}
+		for _, x := range list {
+			t.Exprs = append(t.Exprs, c.expression(x))
+		}
+		return t
+	}
+	v, diags := e.Value(nil) // without a context a string is its own text
+	c.diags = append(c.diags, origin.WithCode(diags, origin.Syntax)...)
+	if v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
+		return c.template(v.AsString(), e.Range())
+	}
+	return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: e.Range()}
+}
+
+// template parses the text of a JSON string that stands at a range, quotes included.
+func (c *converter) template(text string, at hcl.Range) hclsyntax.Expression {
+	start := at.Start
+	start.Byte, start.Column = start.Byte+1, start.Column+1
+	if len(text) > maxTokens {
+		if tokens, _ := hclsyntax.LexTemplate([]byte(text), at.Filename, start); len(tokens) > maxTokens {
+			c.diags = append(c.diags, tooManyTokens(at))
+			return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+		}
+	}
+	e, diags := hclsyntax.ParseTemplate([]byte(text), at.Filename, start)
+	where := c.escapes(text, at)
+	for _, d := range diags {
+		where.diagnostic(d)
+	}
+	c.diags = append(c.diags, origin.WithCode(diags, origin.Syntax)...)
+	if diags.HasErrors() {
+		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
+	}
+	where.expression(e)
+	if w, ok := e.(*hclsyntax.TemplateWrapExpr); ok { // "${x}" is how JSON writes x
+		return w.Wrapped
+	}
+	return e
+}
+
+func structured(e hcl.Expression) bool {
+	_, m := hcl.ExprMap(e)
+	_, l := hcl.ExprList(e)
+	return !m.HasErrors() || !l.HasErrors()
+}
+
+func isNull(e hcl.Expression) bool {
+	v, diags := e.Value(nil)
+	return !diags.HasErrors() && v.IsNull()
+}
+
+func startOf(r hcl.Range) hcl.Range { r.End = r.Start; return r }
+func endOf(r hcl.Range) hcl.Range   { r.Start = r.End; return r }

@@ -1,0 +1,189 @@
+package site
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// Options say what to load.
+type Options struct {
+	Paths   []string       // files and folders that replace the search (--config)
+	Root    string         // the search folders are looked for below it
+	Stages  []stages.Stage // the types that there are
+	Version string         // of prelet, for required_version; "" or one that is no version: not checked
+}
+
+// Load finds, reads and checks a site. The site is never nil, so that Sources is there for printing; it may be used
+// only if the diagnostics have no error. No file at all is the code no-site.
+func Load(fsys Files, opts Options) (*Site, hcl.Diagnostics) {
+	names, diags := find(fsys, opts)
+	if diags.HasErrors() {
+		return empty(), diags
+	}
+	files, diags := read(fsys, names)
+	if diags.HasErrors() {
+		s := empty()
+		s.Files = files
+		return s, diags
+	}
+	return Parse(files, opts)
+}
+
+// Parse checks a site whose files were read already (those of a recording), in the order given. Names decide by
+// their endings what a file is.
+func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
+	l := &loader{site: empty(), opts: opts, types: map[string]stageType{}, defs: map[string]*definition{}}
+	l.site.Files = files
+	for _, s := range opts.Stages {
+		spec := s.Spec()
+		spec.Labels = schema.StageBlock.Labels
+		l.types[spec.Type] = stageType{s, spec}
+	}
+	l.load(files)
+	sortDiagnostics(files, l.diags)
+	return l.site, l.diags
+}
+
+func empty() *Site {
+	return &Site{Sources: map[string][]byte{}, Variables: map[string]*Variable{}, Locals: map[string]*Local{},
+		Detectors: map[string]*Detector{}, Values: map[string]FileValue{}}
+}
+
+type stageType struct {
+	stage stages.Stage
+	spec  stages.Spec
+}
+
+// loader carries a site through its passes.
+type loader struct {
+	site  *Site
+	opts  Options
+	types map[string]stageType
+	order []*definition          // in site order
+	defs  map[string]*definition // by address
+	overs []*hclsyntax.Block     // override blocks, in site order
+	diags hcl.Diagnostics
+}
+
+func (l *loader) add(ds ...*hcl.Diagnostic) { l.diags = append(l.diags, ds...) }
+
+func (l *loader) errorf(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+	l.add(origin.Error(c, at, summary, detail, args...))
+}
+
+func (l *loader) load(files []world.SiteFile) {
+	if len(files) > maxFiles {
+		l.add(tooMany(files[maxFiles].Name))
+		return
+	}
+	var bodies, vars []*hclsyntax.Body
+	for _, f := range files {
+		src := []byte(f.Text)
+		l.site.Sources[f.Name] = src
+		body, diags := l.parse(f.Name, src)
+		l.add(diags...)
+		if diags.HasErrors() {
+			continue
+		}
+		l.add(checkExpressions(body)...)
+		if hasSuffix(f.Name, varsSuffix) {
+			vars = append(vars, body)
+		} else {
+			bodies = append(bodies, body)
+		}
+	}
+	if l.diags.HasErrors() {
+		return // what follows would be about definitions that only seem to be missing
+	}
+	for _, b := range bodies {
+		l.collect(b)
+	}
+	l.override()
+	l.build()
+	l.values(vars)
+	if !l.diags.HasErrors() {
+		l.prepare()
+	}
+}
+
+func (l *loader) parse(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	if diags := bounded(name, src); diags.HasErrors() {
+		return nil, diags
+	}
+	if hasSuffix(name, jsonSuffix) {
+		return l.parseJSON(name, src)
+	}
+	return parseNative(name, src)
+}
+
+// parseNative parses text that was found to be bounded.
+func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	origin.WithCode(diags, origin.Syntax)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return f.Body.(*hclsyntax.Body), diags
+}
+
+// ParseFile parses one native file under the limits of a site's file: for tests of sites, which are written in
+// the same language but are no part of it.
+func ParseFile(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	if diags := bounded(name, src); diags.HasErrors() {
+		return nil, diags
+	}
+	body, diags := parseNative(name, src)
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return body, append(diags, checkExpressions(body)...)
+}
+
+// ParseValue parses a literal that comes from outside of files: a variable's text from the command line or a
+// credential. What it says about errors never repeats the text.
+func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
+	if len(bounded(name, text)) > 0 {
+		return nil, fmt.Errorf("it is too long, or is not UTF-8 text")
+	}
+	e, diags := hclsyntax.ParseExpression(text, name, hcl.InitialPos)
+	if diags.HasErrors() || !literal(e) || checkExpression(e).HasErrors() {
+		return nil, fmt.Errorf("it is no literal; write one as in a vars file: 8, true, \"text\", [\"a\", \"b\"], { k = \"v\" }")
+	}
+	return e, nil
+}
+
+func hasSuffix(name, suffix string) bool { return strings.HasSuffix(name, suffix) }
+
+// place is a range as messages write it.
+func place(r hcl.Range) string {
+	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
+}
+
+// sortDiagnostics orders by file and place, since maps of attributes have no order.
+func sortDiagnostics(files []world.SiteFile, ds hcl.Diagnostics) {
+	number := map[string]int{}
+	for i, f := range files {
+		number[f.Name] = i
+	}
+	sort.SliceStable(ds, func(i, j int) bool {
+		a, b := ds[i].Subject, ds[j].Subject
+		switch {
+		case a == nil || b == nil:
+			return a == nil && b != nil
+		case number[a.Filename] != number[b.Filename]:
+			return number[a.Filename] < number[b.Filename]
+		case a.Start.Byte != b.Start.Byte:
+			return a.Start.Byte < b.Start.Byte
+		}
+		return ds[i].Summary < ds[j].Summary
+	})
+}

@@ -1,0 +1,134 @@
+package site
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/ext/typeexpr"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/schema"
+)
+
+// variable makes a variable of its block.
+func (l *loader) variable(d *definition) {
+	v := &Variable{Name: d.block.Labels[0], Type: cty.String, Range: d.block.DefRange()}
+	l.site.Variables[v.Name] = v
+	a := d.body.Attributes
+	if t := a[schema.VariableType.Name]; t != nil {
+		v.Type = l.variableType(t)
+	}
+	if t := a[schema.VariableDescription.Name]; t != nil {
+		v.Description, _ = l.constant(schema.VariableDescription, t)
+	}
+	if t := a[schema.VariableSensitive.Name]; t != nil {
+		if s, ok := l.literalValue(schema.VariableSensitive.Spec(), t); ok && !s.IsNull() {
+			v.Sensitive = s.True()
+		}
+	}
+	if t := a[schema.VariableDefault.Name]; t != nil {
+		v.Default = t.Expr
+		if literal(t.Expr) {
+			l.convertible(t.Expr, v, "default")
+		}
+	}
+	for _, x := range d.body.Blocks {
+		r := Rule{Range: x.DefRange()}
+		if c := x.Body.Attributes[schema.ValidationCondition.Name]; c != nil {
+			r.Condition = c.Expr
+		}
+		if m := x.Body.Attributes[schema.ValidationMessage.Name]; m != nil {
+			r.Message, _ = l.constant(schema.ValidationMessage, m)
+		}
+		v.Rules = append(v.Rules, r)
+	}
+	if !v.Sensitive {
+		return
+	}
+	if v.Type != cty.String {
+		l.errorf(origin.Sensitive, a[schema.VariableType.Name].Expr.Range(), "A sensitive variable is a string", "Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
+	}
+	if v.Default != nil {
+		l.errorf(origin.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
+	}
+}
+
+// variableType reads a type expression. In JSON it is a string that holds one.
+func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
+	e := a.Expr
+	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
+		v, _ := t.Value(nil)
+		if !hasSuffix(t.SrcRange.Filename, jsonSuffix) {
+			l.errorf(origin.WrongType, e.Range(), "A type is written without quotes", "Write type = %s.", v.AsString())
+			return cty.DynamicPseudoType
+		}
+		x, diags := hclsyntax.ParseExpression([]byte(v.AsString()), t.SrcRange.Filename, t.SrcRange.Start)
+		if diags.HasErrors() {
+			l.add(origin.WithCode(diags, origin.Syntax)...)
+			return cty.DynamicPseudoType
+		}
+		e = x
+	}
+	t, diags := typeexpr.TypeConstraint(e)
+	l.add(origin.WithCode(diags, origin.WrongType)...)
+	if diags.HasErrors() {
+		return cty.DynamicPseudoType
+	}
+	return t
+}
+
+// convertible checks that a literal fits a variable's type.
+func (l *loader) convertible(e hclsyntax.Expression, v *Variable, what string) {
+	val, diags := e.Value(nil)
+	if diags.HasErrors() {
+		l.add(origin.WithCode(diags, origin.WrongType)...)
+		return
+	}
+	if _, err := convert.Convert(val, v.Type); err != nil {
+		l.errorf(origin.VariableInvalid, e.Range(), fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name), "%s: a %s is needed, as declared at %s.", err, schema.TypeName(v.Type), place(v.Range))
+	}
+}
+
+// values takes the vars files: arguments with literal values for declared variables. A later file wins, and that is
+// noted as an override.
+func (l *loader) values(files []*hclsyntax.Body) {
+	given := map[string]hcl.Range{}
+	for _, body := range files {
+		for _, x := range body.Blocks {
+			l.errorf(origin.UnknownBlock, x.TypeRange, "A block in a vars file", "A vars file holds NAME = VALUE lines for the site's variables; blocks stand in *.hcl files.")
+		}
+		for _, a := range attributes(body) {
+			v := l.site.Variables[a.Name]
+			switch {
+			case v == nil && l.defs["variable."+a.Name] == nil:
+				l.errorf(origin.VariableUnknown, a.NameRange, fmt.Sprintf("There is no variable %q", a.Name), "%s Declare it with variable %q { … }, or remove this line.", l.suggestVariable(a.Name), a.Name)
+				continue
+			case v.Sensitive:
+				l.errorf(origin.Sensitive, a.NameRange, fmt.Sprintf("var.%s is sensitive", a.Name), "Vars files stand in every recording. Give its value as credential prelet.var.%s, and remove this line.", a.Name)
+				continue
+			case !literal(a.Expr):
+				l.errorf(origin.Reference, a.Expr.Range(), "A value in a vars file is a literal", "No references, no functions, no templates: what is computed stands in locals { … } of a *.hcl file.")
+				continue
+			}
+			l.convertible(a.Expr, v, "value")
+			if first, ok := given[a.Name]; ok {
+				l.site.Overrides = append(l.site.Overrides, Override{Address: "var." + a.Name, Base: first, Over: a.SrcRange})
+			}
+			given[a.Name] = a.SrcRange
+			l.site.Values[a.Name] = FileValue{Expr: a.Expr}
+		}
+	}
+}
+
+func (l *loader) suggestVariable(name string) string {
+	known := slices.Collect(maps.Keys(l.site.Variables))
+	if len(known) == 0 {
+		return "The site declares none."
+	}
+	return schema.Suggest(name, known)
+}

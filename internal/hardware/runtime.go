@@ -49,6 +49,9 @@ func (d *detection) readRuntime() error {
 		return nil
 	}
 	d.note("runtime.version", "no configuration file says the version")
+	if d.facts.Runtime.CgroupDriver == nil {
+		d.note("runtime.cgroup_driver", "the configuration of "+*d.facts.Runtime.Name+" names neither systemd nor cgroupfs")
+	}
 	return nil
 }
 

@@ -246,6 +246,7 @@ func (b *builder) device(d Device) string {
 		vendor, device, _ := strings.Cut(sub, ":")
 		write("subsystem_vendor", "0x"+vendor)
 		write("subsystem_device", "0x"+device)
+		write("uevent", uevent(d))
 	}
 	node := -1
 	if d.NUMA != nil {
@@ -277,6 +278,16 @@ func (b *builder) device(d Device) string {
 		b.link(folder+"/virtfn"+strconv.Itoa(i), function)
 	}
 	return folder
+}
+
+// uevent is as the kernel prints it: upper case, the class without leading zeros.
+func uevent(d Device) string {
+	text := ""
+	if d.Driver != "" {
+		text = "DRIVER=" + d.Driver + "\n"
+	}
+	return text + "PCI_CLASS=" + strings.ToUpper(strings.TrimLeft(d.Class, "0")) + "\nPCI_ID=" + strings.ToUpper(d.ID) +
+		"\nPCI_SUBSYS_ID=" + strings.ToUpper(d.Subsystem) + "\nPCI_SLOT_NAME=" + d.Address + "\n"
 }
 
 func (b *builder) port(folder string, p Port) {

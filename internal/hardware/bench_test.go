@@ -1,0 +1,62 @@
+package hardware
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/prelet/prelet/internal/hardware/hwtree"
+)
+
+// bigMachine is the DGX H100, 224 threads, filled up with bridges to 64 PCI functions.
+func bigMachine(t testing.TB) string {
+	t.Helper()
+	spec, err := hwtree.Read(machines + "/spec/dgx-h100.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	functions := 0
+	for _, d := range spec.Devices {
+		functions += 1 + len(d.VFs)
+	}
+	node := 1
+	for i := functions; i < 64; i++ {
+		spec.Devices = append(spec.Devices, hwtree.Device{
+			Address: fmt.Sprintf("0000:e0:%02x.%d", i%32, i/32), ID: "8086:352a", Subsystem: "8086:0000", Class: "060400", Driver: "pcieport", NUMA: &node})
+	}
+	dir := t.TempDir()
+	if err := hwtree.Build(spec, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// BenchmarkDetectDGX has the budget of 5 ms: this machine's own files are read by plain system calls.
+func BenchmarkDetectDGX(b *testing.B) {
+	tree := hostTree{bigMachine(b)}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Detect(context.Background(), Options{Tree: tree}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkDetectRecordedDGX is slower, because each element of each path is checked to stay inside.
+func BenchmarkDetectRecordedDGX(b *testing.B) {
+	dir := bigMachine(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Detect(context.Background(), Options{Root: dir}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkDetectThisMachine(b *testing.B) {
+	for b.Loop() {
+		if _, err := Detect(context.Background(), Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

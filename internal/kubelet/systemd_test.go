@@ -1,0 +1,52 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestArgvAsSystemdDoes compares with what a real systemd handed to a process.
+func TestArgvAsSystemdDoes(t *testing.T) {
+	data, err := os.ReadFile("testdata/systemd/argv-v252.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		Env  string   `json:"env"`
+		Argv []string `json:"argv"`
+	}
+	if err := json.Unmarshal(data, &cases); err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) < 280 {
+		t.Fatalf("%d cases, want the whole file", len(cases))
+	}
+	ambiguous := 0
+	for i, c := range cases {
+		f, err := ParseEnvFile(c.Env)
+		if err != nil {
+			t.Errorf("case %d %q: %v", i, c.Env, err)
+			continue
+		}
+		value, _ := f.Value("X")
+		same := slices.Equal(Argv(value), c.Argv)
+		if f.Ambiguous() != nil { // v252 reads such comments otherwise, see Ambiguous
+			ambiguous++
+			if same {
+				t.Errorf("case %d %q: called ambiguous, yet v252 reads it alike", i, c.Env)
+			}
+			continue
+		}
+		if !same {
+			t.Errorf("case %d %q:\n got  %q\n want %q", i, c.Env, Argv(value), c.Argv)
+		}
+		if flags, ok := f.Get("X"); ok && !slices.Equal(flags.Argv(), c.Argv) {
+			t.Errorf("case %d %q: Flags.Argv %q", i, c.Env, flags.Argv())
+		}
+	}
+	if ambiguous == 0 {
+		t.Error("no case exercises Ambiguous")
+	}
+}

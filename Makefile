@@ -17,8 +17,6 @@ MODULES := . $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
-# The machine that `make bench` boots: a folder with its sys/ and proc/.
-HARDWARE ?= testdata/hardware/dgx-h100
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -72,7 +70,7 @@ fuzz: ## each fuzz target for T=30s with new inputs
 .PHONY: bench
 bench: build ## prelet against the least that any program would need, N=15 times in turns
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
-	bin/bench/run -n $(N) -hardware $(HARDWARE)
+	bin/bench/run -n $(N)
 
 .PHONY: size
 size: build ## fail when the binary has outgrown its bound

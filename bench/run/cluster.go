@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// cluster is a running bench/serve.
+// cluster is a running bench/serve, which has built the machine too.
 type cluster struct {
 	URL    string `json:"url"`
 	CAHash string `json:"ca_hash"`
@@ -22,8 +22,9 @@ type cluster struct {
 	lines *bufio.Reader
 }
 
-func startCluster(ctx context.Context, o options) (*cluster, error) {
-	c := &cluster{cmd: exec.CommandContext(ctx, filepath.Join(o.helpers, "serve"), "-kubelet-config", o.kubelet, "-delay", o.delay.String())}
+func startCluster(ctx context.Context, o options, machine string) (*cluster, error) {
+	c := &cluster{cmd: exec.CommandContext(ctx, filepath.Join(o.helpers, "serve"),
+		"-kubelet-config", o.kubelet, "-delay", o.delay.String(), "-spec", o.spec, "-machine", machine)}
 	c.cmd.Stderr = os.Stderr
 	var err error
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {

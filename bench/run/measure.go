@@ -34,7 +34,8 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(base)
-	cluster, err := startCluster(ctx, o)
+	machine := filepath.Join(base, "machine")
+	cluster, err := startCluster(ctx, o, machine)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +46,12 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 	}
 
 	preletRun := func(round string) []string {
-		return []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", o.hardware}
+		return []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", machine}
 	}
 	programs := []program{
 		{floor, func(round string) []string {
 			return []string{filepath.Join(o.helpers, "floor"), "-server", cluster.URL, "-ca-hash", cluster.CAHash,
-				"-token-file", filepath.Join(credentials, "bootstrap-token"), "-hardware", o.hardware, "-out", filepath.Join(round, "floor")}
+				"-token-file", filepath.Join(credentials, "bootstrap-token"), "-hardware", machine, "-out", filepath.Join(round, "floor")}
 		}},
 		{first, preletRun},
 		{again, preletRun},

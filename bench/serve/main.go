@@ -1,7 +1,9 @@
-// Command serve is the cluster of a benchmark, in a process of its own so that its work is in nobody's measurement.
+// Command serve is the cluster and the machine of a benchmark, in a process of its own so that its work is in nobody's
+// measurement.
 //
-// It prints one line of JSON that says how to reach it, answers each line on stdin with the number of requests and
-// connections since the line before, and ends when stdin does. It listens on loopback only.
+// It builds the machine, prints one line of JSON that says how to reach the cluster, answers each line on stdin with the
+// number of requests and connections since the line before, and ends when stdin does. It listens on loopback only, and
+// writes below -machine only.
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/hardware/hwtree"
 )
 
 // address is the first line that serve prints.
@@ -32,11 +35,25 @@ type asked struct {
 func main() {
 	kubelet := flag.String("kubelet-config", "", "`FILE` for key kubelet of kube-system/kubelet-config")
 	delay := flag.Duration("delay", 0, "how much longer each answer takes, as a stand-in for a network")
+	spec := flag.String("spec", "", "`FILE` that describes a machine")
+	machine := flag.String("machine", "", "`FOLDER` to build that machine in")
 	flag.Parse()
-	if err := serve(*kubelet, *delay, os.Stdin, os.Stdout); err != nil {
+	err := build(*spec, *machine)
+	if err == nil {
+		err = serve(*kubelet, *delay, os.Stdin, os.Stdout)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "serve:", err)
 		os.Exit(1)
 	}
+}
+
+// build makes the machine's sys/ and proc/, if one is described.
+func build(spec, machine string) error {
+	if spec == "" {
+		return nil
+	}
+	return hwtree.BuildFile(spec, machine)
 }
 
 func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) error {

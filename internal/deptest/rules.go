@@ -57,7 +57,7 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/live/...", "internal/cluster/...", "internal/hardware/...", "internal/systemd/..."},
+			Except:    []string{"internal/live/...", "internal/cluster/...", "internal/hardware/...", "internal/systemd/...", "internal/demo/..."},
 			Forbidden: []string{module + "internal/cluster/...", module + "internal/hardware/...", module + "internal/systemd/..."},
 			Direct:    true,
 			Reason:    "internal/live is the only importer of the rooms that touch cluster, hardware and systemd: one place to look for what prelet reads",

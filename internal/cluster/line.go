@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"strings"
 	"time"
 )
 
@@ -68,8 +70,15 @@ type errDialTimeout time.Duration
 
 func (e errDialTimeout) Error() string { return "no connection within " + time.Duration(e).String() }
 
-// orCause prefers our own reason for a deadline over the network's word for it.
+// orCause prefers our own reason for a deadline over the network's word for it. A connection has the same deadline as
+// its context, and may notice it a moment earlier.
 func orCause(ctx context.Context, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -134,14 +143,11 @@ func (l *line) exchange(req *http.Request) (*reply, error) {
 		return nil, err
 	}
 	resp, err := http.ReadResponse(l.reader, req)
-	for n := 0; err == nil && resp.StatusCode < 200 && n < 5; n++ {
+	for n := 0; err == nil && resp.StatusCode < 200 && resp.StatusCode != http.StatusSwitchingProtocols && n < 5; n++ {
 		resp, err = http.ReadResponse(l.reader, req) // 100 Continue, 103 Early Hints
 	}
 	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, err
+		return nil, l.paced.explain(err)
 	}
 	defer resp.Body.Close()
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
@@ -152,7 +158,7 @@ func (l *line) exchange(req *http.Request) (*reply, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
-		return nil, err
+		return nil, l.paced.explain(err)
 	}
 	if len(body) > maxBody {
 		return nil, errTooLarge
@@ -172,13 +178,34 @@ type pacedReader struct {
 	seen   int // bytes of this answer
 	since  time.Time
 	inside int // bytes since then
+	first  []byte
+	failed error // of the last read
 }
 
 func (p *pacedReader) begin(ctx context.Context, end time.Time) {
-	p.ctx, p.end, p.seen, p.inside = ctx, end, 0, 0
+	p.ctx, p.end, p.seen, p.inside, p.first, p.failed = ctx, end, 0, 0, p.first[:0], nil
 }
 
-func (p *pacedReader) Read(b []byte) (int, error) {
+// explain gives the reason why an answer could not be parsed: net/http reports a head that breaks off as a malformed
+// one, or the end of what it was given.
+func (p *pacedReader) explain(err error) error {
+	const http1 = "HTTP/1."
+	switch {
+	case p.failed == nil:
+		return err
+	case !errors.Is(p.failed, io.EOF):
+		return p.failed
+	case errors.Is(err, io.EOF), strings.HasPrefix(http1, string(p.first)), strings.HasPrefix(string(p.first), http1):
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+func (p *pacedReader) Read(b []byte) (n int, err error) {
+	if p.failed != nil { // a reader of lines takes what came before an error and reads on
+		return 0, p.failed
+	}
+	defer func() { p.failed = err }()
 	for {
 		until := p.end
 		if p.seen > 0 {
@@ -190,8 +217,9 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 		if p.ctx.Err() != nil { // after the deadline was set, so that a cancellation in between is not lost
 			return 0, context.Cause(p.ctx)
 		}
-		n, err := p.conn.Read(b)
+		n, err = p.conn.Read(b)
 		if n > 0 {
+			p.first = append(p.first, b[:min(n, 8-min(len(p.first), 8))]...)
 			if p.seen == 0 {
 				p.since = time.Now()
 			}

@@ -1,0 +1,546 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+type handler = func(h *hostile, w http.ResponseWriter, r *http.Request, n int) bool
+
+func answerWith(code int, header ...string) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		for i := 0; i+1 < len(header); i += 2 {
+			w.Header().Set(header[i], header[i+1])
+		}
+		writeStatus(w, code, http.StatusText(code), "as the test wishes")
+		return true
+	}
+}
+
+func body(contentType, text string) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, text)
+		return true
+	}
+}
+
+// raw answers with bytes of its own and closes the connection.
+func raw(text string) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return true
+		}
+		_, _ = io.WriteString(conn, text)
+		conn.Close()
+		return true
+	}
+}
+
+// trickle sends a byte now and then, for ever.
+func trickle(head string) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			return true
+		}
+		defer conn.Close()
+		_, err = io.WriteString(conn, head)
+		for err == nil {
+			time.Sleep(5 * time.Millisecond)
+			_, err = conn.Write([]byte(" "))
+		}
+		return true
+	}
+}
+
+func gzipped(text string) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, text)
+		_ = z.Close()
+		return true
+	}
+}
+
+func bigBody(chunked bool) handler {
+	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+		text := bytes.Repeat([]byte(" "), maxBody+1)
+		if !chunked {
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		}
+		_, _ = w.Write(text)
+		return true
+	}
+}
+
+// Rows of the matrix of faults that are an answer, or the lack of one. Each is met by an anonymous read of
+// cluster-info and by a read with a token. With heals, the third request is answered well.
+func TestAnswers(t *testing.T) {
+	cases := []struct {
+		name   string
+		handle handler
+		kind   Kind
+		retry  bool
+		text   string
+	}{
+		{"4 slow-loris", trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"), Unreachable, true, "trickles in below the least rate"},
+		{"4 slow head", trickle("HTTP/1.1 200 OK\r\nX-A:"), Unreachable, true, "trickles in below the least rate"},
+		{"9 401", answerWith(401), Denied, true, "HTTP 401: as the test wishes"},
+		{"10 403", answerWith(403), Denied, false, "HTTP 403: as the test wishes"},
+		{"11 404", answerWith(404), Absent, true, "HTTP 404: as the test wishes"},
+		{"11 404 of something else", func(_ *hostile, w http.ResponseWriter, r *http.Request, _ int) bool { http.NotFound(w, r); return true }, Absent, true, `HTTP 404 with a text that begins "404 page not found"`},
+		{"13 503", answerWith(503), Unreachable, true, "HTTP 503: as the test wishes"},
+		{"13 502 with a page", func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
+			w.WriteHeader(502)
+			_, _ = io.WriteString(w, "<html><body>bad gateway")
+			return true
+		}, Unreachable, true, "HTTP 502 with an HTML page"},
+		{"13 400", answerWith(400), Unusable, false, "HTTP 400"},
+		{"14 body > 1 MiB", bigBody(false), Unusable, false, "larger than 1 MiB"},
+		{"14 body > 1 MiB, chunked", bigBody(true), Unusable, false, "larger than 1 MiB"},
+		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: b\r\n", (maxBody+maxHead)/8+9)), Unusable, false, "larger than 1 MiB"},
+		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended in the middle"},
+		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended in the middle"},
+		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended in the middle"},
+		{"15 no answer", raw(""), Unreachable, true, "ended in the middle"},
+		{"16 gzip", gzipped(strings.Repeat("\x00", 10<<20)), Unusable, false, "compressed"},
+		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), Unusable, false, `a redirect, to "https://elsewhere.example/"`},
+		{"18 HTML of a portal", body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"), Unusable, false, "an HTML page, as a captive portal sends"},
+		{"18 an empty body", body("application/json", ""), Unusable, false, "an empty body"},
+		{"18 a text", body("text/plain", "It works!\x1b[31m"), Unusable, false, `a text that begins "It works! [31m"`},
+		{"18 no HTTP at all", raw("SSH-2.0-OpenSSH_9.2\r\n"), Unusable, false, "not HTTP"},
+		{"19 malformed JSON", body("application/json", `{"kind": "ConfigMap", "data":`), Unusable, false, "JSON that breaks off or is malformed"},
+		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), Unusable, false, "JSON that is no Kubernetes object"},
+		{"19 another kind", body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`), Unusable, false, `"Secret"`},
+		{"19 another object", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`), Unusable, false, "y/x"},
+		{"19 two objects", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1"} {}`), Unusable, false, "goes on"},
+		{"switching protocols", raw("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Unusable, false, "HTTP 101"},
+	}
+	ca := newTestCA(t, "cluster")
+	for _, c := range cases {
+		for _, way := range []string{"trust", "object"} {
+			for _, heals := range []bool{false, true} {
+				if heals && !c.retry {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s by %s heals %t", c.name, way, heals), func(t *testing.T) {
+					t.Parallel()
+					h := newHostile(t, ca)
+					h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+						if heals && n > 2 {
+							return false
+						}
+						return c.handle(h, w, r, n)
+					}
+					opts := fast()
+					opts.RateWindow, opts.RateBytes = 40*time.Millisecond, 64
+					limit := 400 * time.Millisecond
+					if heals || !c.retry {
+						limit = 10 * time.Second
+					}
+					ctx := within(t, limit)
+					var err error
+					if way == "trust" {
+						_, err = FetchTrust(ctx, h.pinned(), opts)
+					} else {
+						_, err = FetchConfigMap(ctx, h.object(), opts)
+					}
+					if heals {
+						if err != nil {
+							t.Error(err)
+						}
+						return
+					}
+					want{kind: c.kind, retry: c.retry, text: []string{c.text}}.check(t, err)
+					if way == "trust" && h.authorized.Load() != 0 {
+						t.Error("an anonymous request carried Authorization")
+					}
+				})
+			}
+		}
+	}
+}
+
+// An interim answer is no answer.
+func TestEarlyHints(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+		w.WriteHeader(http.StatusEarlyHints)
+		return false
+	}
+	if _, err := FetchConfigMap(within(t, 5*time.Second), h.object(), fast()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that thinks for too long is given up by the request's own limit, and asked again.
+func TestRequestTimeout(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	release := make(chan struct{})
+	h.handle = func(_ http.ResponseWriter, r *http.Request, n int) bool {
+		if n < 3 {
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	}
+	defer close(release)
+	opts := fast()
+	opts.RequestTimeout = 50 * time.Millisecond
+	var whys []string
+	opts.OnRetry = func(_ int, _, why string, _ time.Duration) { whys = append(whys, why) }
+	if _, err := FetchConfigMap(within(t, 10*time.Second), h.object(), opts); err != nil {
+		t.Error(err)
+	}
+	if len(whys) != 2 || whys[0] != "no whole answer within 50ms" {
+		t.Errorf("got %q", whys)
+	}
+}
+
+// Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
+func TestDialling(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	d := new(net.Dialer)
+	cases := []struct {
+		name string
+		dial func(ctx context.Context) (net.Conn, error)
+		text string
+	}{
+		{"1 DNS failure", func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "k8s.example", Err: "no such host", IsNotFound: true}}
+		}, `the name "k8s.example" cannot be resolved: no such host`},
+		{"2 refused", func(ctx context.Context) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", closed.Addr().String())
+		}, "connection refused"},
+		{"3 SYN blackhole", func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no connection within 20ms"},
+		{"3 silence after the connection", func(ctx context.Context) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", silent.Addr().String())
+		}, "no connection within 20ms"},
+		{"an unknown failure", func(context.Context) (net.Conn, error) { return nil, errors.New("network is unreachable") }, "network is unreachable"},
+	}
+	for _, c := range cases {
+		for _, heals := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s heals %t", c.name, heals), func(t *testing.T) {
+				t.Parallel()
+				n := 0
+				opts := fast()
+				opts.DialTimeout = 20 * time.Millisecond
+				opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if n++; heals && n > 2 {
+						return d.DialContext(ctx, network, address)
+					}
+					return c.dial(ctx)
+				}
+				limit := 150 * time.Millisecond
+				if heals {
+					limit, opts.DialTimeout = 10*time.Second, 200*time.Millisecond
+				}
+				_, err := FetchTrust(within(t, limit), h.pinned(), opts)
+				if heals {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				want{kind: Unreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
+			})
+		}
+	}
+}
+
+// A port that does not speak TLS is no API server.
+func TestNoTLS(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	req := TrustRequest{Endpoint: Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	_, err := FetchTrust(within(t, 5*time.Second), req, fast())
+	want{kind: Unusable, text: []string{"does not speak TLS"}}.check(t, err)
+}
+
+// Row 12: what the server asks for is waited, but never more than 30 seconds.
+func TestRetryAfter(t *testing.T) {
+	for header, expect := range map[string]time.Duration{"7": 7 * time.Second, "3600": 30 * time.Second, "": 2 * time.Millisecond, "soon": 2 * time.Millisecond, "-1": 2 * time.Millisecond} {
+		t.Run(header, func(t *testing.T) {
+			h := newHostile(t, newTestCA(t, "cluster"))
+			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+				return n == 1 && answerWith(429, "Retry-After", header)(h, w, r, n)
+			}
+			opts := fast()
+			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
+			opts.Rand = func() float64 { return 1 }
+			var slept []time.Duration
+			opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
+			if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
+				t.Fatal(err)
+			}
+			if len(slept) != 1 || slept[0] != expect {
+				t.Errorf("slept %v, want %v", slept, expect)
+			}
+		})
+	}
+	t.Run("past the deadline", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			return answerWith(429, "Retry-After", "20")(h, w, r, n)
+		}
+		began := time.Now()
+		_, err := FetchConfigMap(within(t, 10*time.Second), h.object(), fast())
+		want{kind: Unreachable, text: []string{"HTTP 429"}}.check(t, err)
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("waited %v for what could not come in time", d)
+		}
+	})
+}
+
+// The wait doubles up to its limit, and jitter takes at most half of it.
+func TestBackoff(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 7 && answerWith(503)(h, w, r, n) }
+	for jitter, expect := range map[float64]string{0: "[500ms 1s 2s 2.5s 2.5s 2.5s]", 0.5: "[750ms 1.5s 3s 3.75s 3.75s 3.75s]"} {
+		h.requests.Store(0)
+		var slept []time.Duration
+		opts := Options{BackoffMin: time.Second, Rand: func() float64 { return jitter }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
+		if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(slept); got != expect {
+			t.Errorf("slept %s, want %s", got, expect)
+		}
+	}
+}
+
+// Row 17: the token does not follow a redirect, not even to a server of the same CA.
+func TestRedirectKeepsToken(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	other := newHostile(t, ca)
+	h := newHostile(t, ca)
+	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+		return true
+	}
+	_, err := FetchConfigMap(within(t, 5*time.Second), h.object(), fast())
+	want{kind: Unusable, text: []string{other.URL}}.check(t, err)
+	if n := other.conns.Load(); n != 0 {
+		t.Errorf("%d connections to where the redirect pointed", n)
+	}
+}
+
+// Row 27, and what a list of servers means beside it.
+func TestSeveralServers(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	good := newHostile(t, ca)
+	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
+		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
+	})
+	ill := newHostile(t, ca)
+	ill.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(ill, w, r, n) }
+	denies := newHostile(t, ca)
+	denies.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(denies, w, r, n) }
+	const dead, hole = "127.0.0.1:1", "192.0.2.1:6443"
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		switch address {
+		case dead:
+			return nil, errors.New("connection refused")
+		case hole:
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	for _, c := range []struct {
+		name    string
+		servers []string
+		kind    Kind
+		text    string
+		waits   int
+	}{
+		{"the first is dead", []string{dead, good.URL}, "", "", 0},
+		{"the first is a hole", []string{hole, good.URL}, "", "", 0},
+		{"the first is ill", []string{ill.URL, good.URL}, "", "", 0},
+		{"a dead one and an evil one", []string{dead, evil.URL, good.URL}, Untrusted, evil.URL, 0},
+		{"the first denies for now", []string{denies.URL, good.URL}, "", "", 1},
+		{"an answer tells more than silence", []string{dead, denies.URL}, Denied, denies.URL, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			waits := 0
+			opts := fast()
+			opts.Dial, opts.DialTimeout = dial, time.Second
+			opts.OnRetry = func(_ int, _, _ string, wait time.Duration) {
+				if wait > 0 {
+					waits++
+				}
+			}
+			req := good.object()
+			req.Servers = c.servers
+			limit := 600 * time.Millisecond
+			_, err := FetchConfigMap(within(t, limit), req, opts)
+			if c.waits >= 0 && waits != c.waits {
+				t.Errorf("%d waits, want %d", waits, c.waits)
+			}
+			if c.kind == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			want{kind: c.kind, retry: true, text: []string{c.text}}.check(t, err)
+		})
+	}
+	if n := evil.authorized.Load(); n != 0 {
+		t.Errorf("the evil server was sent Authorization %d times", n)
+	}
+	t.Run("the one that answered is asked first", func(t *testing.T) {
+		opts := fast()
+		retries := 0
+		opts.Dial = dial
+		opts.OnRetry = func(int, string, string, time.Duration) { retries++ }
+		cl := New(opts)
+		defer cl.Close()
+		req := good.object()
+		req.Servers = []string{dead, good.URL}
+		for range 2 {
+			if _, err := cl.FetchConfigMap(within(t, 5*time.Second), req); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if retries != 1 {
+			t.Errorf("%d retries in two calls, want 1", retries)
+		}
+	})
+}
+
+// Row 28: the environment's proxy is nobody; the site's is asked to CONNECT and sees neither request nor token.
+func TestProxy(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	h := newHostile(t, ca)
+	var connects atomic.Int32
+	var seen atomic.Value
+	answer := "HTTP/1.1 200 Connection established\r\n\r\n"
+	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
+		connects.Add(1)
+		seen.Store(req.Method + " " + req.Host + " " + req.Header.Get("Proxy-Authorization"))
+		_, _ = io.WriteString(client, answer)
+		if strings.Contains(answer, " 200 ") {
+			splice(client, req.Host)
+		}
+	})
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
+		t.Setenv(name, "http://"+proxy)
+	}
+	opts := fast()
+	c := New(opts)
+	if _, err := c.FetchTrust(within(t, 5*time.Second), h.pinned()); err != nil {
+		t.Fatal(err)
+	}
+	if n := connects.Load(); n != 0 {
+		t.Errorf("the environment's proxy was used %d times", n)
+	}
+	req := h.object()
+	req.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
+	if _, err := c.FetchConfigMap(within(t, 5*time.Second), req); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if got, expect := seen.Load(), "CONNECT "+strings.TrimPrefix(h.URL, "https://")+" Basic c29tZW9uZTpwYXNz"; got == nil || !strings.HasPrefix(got.(string), expect) {
+		t.Errorf("the proxy saw %v, want %s…", got, expect)
+	}
+	answer = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
+	_, err := FetchConfigMap(within(t, 50*time.Millisecond), req, opts)
+	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
+}
+
+func rawProxy(t *testing.T, serve func(*http.Request, net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					serve(req, conn)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func splice(client net.Conn, host string) {
+	server, err := net.Dial("tcp", host)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	go func() { _, _ = io.Copy(server, client) }()
+	_, _ = io.Copy(client, server)
+}
+
+// Without a deadline there is one; a cancelled call ends at once.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	opts := fast()
+	opts.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if d, ok := ctx.Deadline(); !ok || time.Until(d) > defaultBudget {
+			t.Errorf("the dial's deadline is %v, %t", d, ok)
+		}
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	began := time.Now()
+	_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{"k8s.example:6443"}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}, opts)
+	want{kind: Unreachable, text: []string{"interrupted"}}.check(t, err)
+	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	t.Run("in the middle of an answer", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		ctx, cancel := context.WithCancel(context.Background())
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			cancel()
+			<-r.Context().Done()
+			return true
+		}
+		began := time.Now()
+		_, err := FetchConfigMap(ctx, h.object(), Options{})
+		if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+}

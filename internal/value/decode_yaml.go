@@ -35,18 +35,22 @@ func DecodeYAML(src []byte) (cty.Value, error) {
 }
 
 // yamlDepth bounds nesting before the parser sees the text, in the three ways that YAML nests: flow brackets,
-// indentation, and indicators in a row on one line ("- - - x"). It may count too much (brackets inside of quoted or
-// block text), never in a way that matters to a real document: the 65th unclosed bracket is refused.
+// indentation, and indicators in a row on one line ("- - - x"). It is no parser: text that is built to mislead it
+// meets the limit of the parser itself (10,000 levels, 30 ms), and what comes out of that is counted again.
 func yamlDepth(src []byte) error {
-	var flow, line int
+	flow, line, block := 0, 0, -1 // block: the column of the line whose value is the block of text that follows
 	var indents []int
 	for text := range bytes.Lines(src) {
 		line++
 		rest := bytes.TrimLeft(text, " ")
 		col := len(text) - len(rest)
 		rest = bytes.TrimSpace(rest)
-		if len(rest) == 0 || rest[0] == '#' {
+		if len(rest) == 0 || rest[0] == '#' || block >= 0 && col > block {
 			continue
+		}
+		block = -1
+		if flow == 0 && blockText(rest) {
+			block = col
 		}
 		for len(indents) > 0 && indents[len(indents)-1] >= col {
 			indents = indents[:len(indents)-1]
@@ -65,25 +69,29 @@ func yamlDepth(src []byte) error {
 	return nil
 }
 
-// flowDepth is the deepest count of open brackets, carried from line to line. Closing brackets inside of quotes do
-// not count, so that they cannot hide open ones.
+// blockText reports whether the value of a line is the text below it: "key: |", "- >-", "key: |2+".
+func blockText(line []byte) bool {
+	i := bytes.LastIndexAny(line, " ")
+	last := bytes.TrimRight(line[i+1:], "+-123456789")
+	return i > 0 && (string(last) == "|" || string(last) == ">")
+}
+
+// flowDepth is the count of open brackets after a line, or where it first went over the bound. Brackets in quoted
+// text do not count.
 func flowDepth(line []byte, open int) int {
 	var quote byte
+	start := true // of a scalar: only there a quote is one
 	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
+		c := line[i]
+		switch {
 		case quote == '"' && c == '\\':
 			i++
 		case quote != 0:
 			if c == quote {
 				quote = 0
 			}
-			if c == '[' || c == '{' {
-				// A quote that is none (an apostrophe in plain text) must not hide a bracket.
-				if apostrophe := quote == '\'' && bytes.IndexByte(line[i:], quote) < 0; apostrophe {
-					open++
-				}
-			}
-		case c == '"' || c == '\'':
+			continue
+		case start && (c == '"' || c == '\''):
 			quote = c
 		case c == '[' || c == '{':
 			if open++; open > maxDepth {
@@ -92,6 +100,7 @@ func flowDepth(line []byte, open int) int {
 		case c == ']' || c == '}':
 			open = max(0, open-1)
 		}
+		start = bytes.IndexByte([]byte(" \t[{,:"), c) >= 0
 	}
 	return open
 }

@@ -15,13 +15,16 @@ import (
 func textEncoder(op, desc string) function.Function {
 	return function.New(&function.Spec{
 		Description: desc,
-		Params:      []function.Parameter{{Name: "string", Type: cty.DynamicPseudoType, AllowMarked: true, AllowDynamicType: true}},
+		Params:      []function.Parameter{{Name: "string", Type: cty.DynamicPseudoType, AllowUnknown: true, AllowMarked: true, AllowDynamicType: true}},
 		Type:        function.StaticReturnType(cty.String),
 		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
 			plain, marks := a[0].UnmarkDeep()
 			s, err := convert.Convert(plain, cty.String)
 			if err != nil {
 				return cty.NilVal, function.NewArgError(0, err)
+			}
+			if !s.IsKnown() {
+				return cty.UnknownVal(cty.String).RefineNotNull().WithMarks(marks), nil
 			}
 			if HasPlaceholder(s.AsString()) {
 				return cty.StringVal(placeholder(op, s.AsString())).WithMarks(marks), nil

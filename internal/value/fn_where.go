@@ -141,7 +141,7 @@ func suggest(given string, names []string) string {
 	if best == "" {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
 func sortedKeys[T any](m map[string]T) []string {

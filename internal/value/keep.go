@@ -55,9 +55,12 @@ func (k keeper) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 		c := *x
 		c.Key = part(x.Key) // of the collection only its own marks belong to the element, and HCL keeps these
 		v, diags = c.Value(ctx)
+	case *hclsyntax.UnaryOpExpr:
+		c := *x
+		c.Val = part(x.Val)
+		v, diags = c.Value(ctx)
 	case *hclsyntax.TemplateJoinExpr:
-		v, diags = joinTemplate(ctx, x)
-		return v, diags
+		return joinTemplate(ctx, x)
 	case *hclsyntax.ForExpr:
 		return typedFor(ctx, x)
 	default:

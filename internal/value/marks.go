@@ -85,7 +85,9 @@ func checkUnmarked(v cty.Value, covered []string, path cty.Path) error {
 		if !HasPlaceholder(s) {
 			return nil
 		}
-		return path.NewError(uncovered(s, covered))
+		if err := uncovered(s, covered); err != nil {
+			return path.NewError(err)
+		}
 	case t.IsObjectType() || t.IsMapType():
 		for it := v.ElementIterator(); it.Next(); {
 			k, e := it.Element()

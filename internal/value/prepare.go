@@ -88,6 +88,7 @@ func Prepare(e hclsyntax.Expression) hclsyntax.Expression {
 		x.LHS, x.RHS = guarded(x.LHS, "an operator"), guarded(x.RHS, "an operator")
 	case *hclsyntax.UnaryOpExpr:
 		x.Val = guarded(x.Val, "an operator")
+		return keeper{wrap(x)}
 	case *hclsyntax.IndexExpr:
 		x.Collection, x.Key = Prepare(x.Collection), guarded(x.Key, "an index")
 		return keeper{wrap(x)}

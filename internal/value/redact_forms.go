@@ -48,7 +48,7 @@ func secretForms(secret []byte) []string {
 		}
 		add(escaped(s, true))
 		add(escaped(s, false))
-		add(strings.Trim(strconv.Quote(s), `"`))
+		add(strconv.Quote(s)[1 : len(strconv.Quote(s))-1])
 		add(percent(s, "%20", false))
 		add(percent(s, "+", false))
 		add(percent(s, "%20", true))

@@ -31,7 +31,7 @@ func (e *armsError) Error() string { return e.msg }
 // carries says why argument i must not be a secret; empty when it may be one.
 type carries func(args []cty.Value, i int) string
 
-func carriesNothing(_ []cty.Value, _ int) string { return "it would look into it" }
+func carriesNothing(_ []cty.Value, _ int) string { return "its result would depend on the content" }
 func carriesAll(_ []cty.Value, _ int) string     { return "" }
 
 // carriesElements is for join: the separator says nothing about where it came from, so it stays the site's text.
@@ -92,6 +92,9 @@ func careful(name string, f function.Function, rule carries) function.Function {
 		v, err := safeCall(f, conv)
 		if err != nil {
 			return cty.NilVal, nullCaused(name, f, of, args, err)
+		}
+		if !v.IsKnown() { // cty forgets marks of arguments that it did not come to look at
+			v = withDeepMarks(v, args)
 		}
 		return v, nil
 	}

@@ -1,0 +1,41 @@
+package value
+
+import (
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// evaluate parses, prepares and evaluates one expression, as the site's evaluator does.
+func evaluate(t testing.TB, src string, vars map[string]cty.Value) (cty.Value, hcl.Diagnostics) {
+	t.Helper()
+	return evaluateWith(t, src, vars, Options{})
+}
+
+func evaluateWith(t testing.TB, src string, vars map[string]cty.Value, opts Options) (cty.Value, hcl.Diagnostics) {
+	t.Helper()
+	e := parse(t, src)
+	ctx := &hcl.EvalContext{Variables: vars, Functions: FunctionsWith(opts)}
+	return Prepare(e).Value(ctx)
+}
+
+func parse(t testing.TB, src string) hclsyntax.Expression {
+	t.Helper()
+	e, diags := hclsyntax.ParseExpression([]byte(src), "site.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatalf("%s: %s", src, diags)
+	}
+	return e
+}
+
+// must is the value of an expression that has no error.
+func must(t testing.TB, src string, vars map[string]cty.Value) cty.Value {
+	t.Helper()
+	v, diags := evaluate(t, src, vars)
+	if diags.HasErrors() {
+		t.Fatalf("%s: %s", src, diags)
+	}
+	return v
+}

@@ -1,0 +1,315 @@
+package value
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// calls is a call that works of every function in the table, argument by argument, and its result.
+var calls = map[string]struct {
+	args []string
+	want string
+}{
+	"abs":             {[]string{"-2"}, "2"},
+	"alltrue":         {[]string{"[true, true]"}, "true"},
+	"anytrue":         {[]string{"[false, null, true]"}, "true"},
+	"base64decode":    {[]string{`"YQ=="`}, `"a"`},
+	"base64encode":    {[]string{`"a"`}, `"YQ=="`},
+	"can":             {[]string{"1 / 2"}, "true"},
+	"ceil":            {[]string{"1.2"}, "2"},
+	"chomp":           {[]string{`"a\n\n"`}, `"a"`},
+	"chunklist":       {[]string{`["a", "b", "c"]`, "2"}, `tolist([tolist(["a", "b"]), tolist(["c"])])`},
+	"coalesce":        {[]string{"null", `"a"`, `"b"`}, `"a"`},
+	"coalescelist":    {[]string{"[]", `["a"]`}, `["a"]`},
+	"compact":         {[]string{`["a", "", null]`}, `tolist(["a"])`},
+	"concat":          {[]string{`["a"]`, "[1]"}, `["a", 1]`},
+	"contains":        {[]string{`["a", "b"]`, `"b"`}, "true"},
+	"csvdecode":       {[]string{`"a,b\n1,2\n"`}, `tolist([{a = "1", b = "2"}])`},
+	"distinct":        {[]string{`["a", "a"]`}, `tolist(["a"])`},
+	"element":         {[]string{`["a", "b"]`, "3"}, `"b"`},
+	"endswith":        {[]string{`"abc"`, `"bc"`}, "true"},
+	"flatten":         {[]string{"[[1], [[2]]]"}, "[1, 2]"},
+	"floor":           {[]string{"1.8"}, "1"},
+	"format":          {[]string{`"%s-%03d"`, `"a"`, "7"}, `"a-007"`},
+	"formatdate":      {[]string{`"YYYY"`, `"2020-01-02T03:04:05Z"`}, `"2020"`},
+	"formatlist":      {[]string{`"%s!"`, `["a", "b"]`}, `tolist(["a!", "b!"])`},
+	"indent":          {[]string{"2", `"a\nb"`}, `"a\n  b"`},
+	"index":           {[]string{`["a", "b"]`, `"b"`}, "1"},
+	"join":            {[]string{`"-"`, `["a", "b"]`}, `"a-b"`},
+	"jsondecode":      {[]string{`"{\"a\":[1,null]}"`}, "{a = [1, null]}"},
+	"jsonencode":      {[]string{`{a = [1, null]}`}, `"{\"a\":[1,null]}"`},
+	"keys":            {[]string{"{b = 1, a = 2}"}, `["a", "b"]`},
+	"length":          {[]string{"{a = 1}"}, "1"},
+	"log":             {[]string{"8", "2"}, "3"},
+	"lookup":          {[]string{"{a = 1}", `"a"`, "2"}, "1"},
+	"lower":           {[]string{`"AB"`}, `"ab"`},
+	"max":             {[]string{"1", "3"}, "3"},
+	"merge":           {[]string{"{a = 1}", "{a = 2, b = 3}"}, "{a = 2, b = 3}"},
+	"min":             {[]string{"1", "3"}, "1"},
+	"one":             {[]string{"[1]"}, "1"},
+	"parseint":        {[]string{`"ff"`, "16"}, "255"},
+	"pow":             {[]string{"2", "10"}, "1024"},
+	"range":           {[]string{"1", "7", "2"}, "tolist([1, 3, 5])"},
+	"regex":           {[]string{`"b+"`, `"abbc"`}, `"bb"`},
+	"regexall":        {[]string{`"b"`, `"abbc"`}, `tolist(["b", "b"])`},
+	"replace":         {[]string{`"a.b"`, `"."`, `"-"`}, `"a-b"`},
+	"reverse":         {[]string{"[1, 2]"}, "[2, 1]"},
+	"setintersection": {[]string{`toset(["a", "b"])`, `toset(["b"])`}, `toset(["b"])`},
+	"setproduct":      {[]string{`["a"]`, `["x", "y"]`}, `tolist([["a", "x"], ["a", "y"]])`},
+	"setsubtract":     {[]string{`toset(["a", "b"])`, `toset(["b"])`}, `toset(["a"])`},
+	"setunion":        {[]string{`toset(["a"])`, `toset(["b"])`}, `toset(["a", "b"])`},
+	"sha256":          {[]string{`"abc"`}, `"ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"`},
+	"signum":          {[]string{"-5"}, "-1"},
+	"slice":           {[]string{"[1, 2, 3]", "1", "2"}, "[2]"},
+	"slug":            {[]string{`"NVIDIA H100 80GB"`}, `"nvidia-h100-80gb"`},
+	"sort":            {[]string{`["b", "a"]`}, `tolist(["a", "b"])`},
+	"split":           {[]string{`","`, `"a,b"`}, `tolist(["a", "b"])`},
+	"startswith":      {[]string{`"abc"`, `"ab"`}, "true"},
+	"strrev":          {[]string{`"abc"`}, `"cba"`},
+	"substr":          {[]string{`"abc"`, "1", "1"}, `"b"`},
+	"timeadd":         {[]string{`"2020-01-02T03:04:05Z"`, `"1h"`}, `"2020-01-02T04:04:05Z"`},
+	"title":           {[]string{`"a b"`}, `"A B"`},
+	"tobool":          {[]string{`"true"`}, "true"},
+	"tolist":          {[]string{`["a", 1]`}, `tolist(["a", "1"])`},
+	"tomap":           {[]string{`{a = 1}`}, `tomap({a = 1})`},
+	"tonumber":        {[]string{`"1"`}, "1"},
+	"toset":           {[]string{`["a", "a"]`}, `toset(["a"])`},
+	"tostring":        {[]string{"1"}, `"1"`},
+	"trim":            {[]string{`"-a-"`, `"-"`}, `"a"`},
+	"trimprefix":      {[]string{`"abc"`, `"a"`}, `"bc"`},
+	"trimspace":       {[]string{`" a "`}, `"a"`},
+	"trimsuffix":      {[]string{`"abc"`, `"c"`}, `"ab"`},
+	"try":             {[]string{"{}.a", `"b"`}, `"b"`},
+	"upper":           {[]string{`"ab"`}, `"AB"`},
+	"values":          {[]string{"{b = 1, a = 2}"}, "[2, 1]"},
+	"where":           {[]string{`[{a = "x", n = 1}, {a = "y", n = 2}]`, `{a = "y"}`}, `tolist([{a = "y", n = 2}])`},
+	"yamldecode":      {[]string{`"a: [1, ~]"`}, "{a = [1, null]}"},
+	"yamlencode":      {[]string{`{a = [1, null]}`}, `"\"a\":\n- 1\n- null\n"`},
+	"zipmap":          {[]string{`["a"]`, "[1]"}, "{a = 1}"},
+}
+
+func call(name string, args []string) string { return name + "(" + strings.Join(args, ", ") + ")" }
+
+func TestFunctionsWork(t *testing.T) {
+	for name := range Functions() {
+		c, ok := calls[name]
+		if !ok {
+			t.Errorf("%s: no call of it in this test", name)
+			continue
+		}
+		got := must(t, call(name, c.args), nil)
+		if want := must(t, c.want, nil); !got.RawEquals(want) {
+			t.Errorf("%s is %#v, want %#v", call(name, c.args), got, want)
+		}
+	}
+	if len(calls) != len(Functions()) {
+		t.Errorf("%d calls, %d functions", len(calls), len(Functions()))
+	}
+}
+
+// TestFunctionsRefuseOrMark: a secret in any argument of any function, by itself or inside of a collection, is
+// refused, also where try could catch it, or its mark is on the result. What can answers holds no secret.
+func TestFunctionsRefuseOrMark(t *testing.T) {
+	carriers := []string{"merge", "concat", "join", "values", "coalesce", "format", "try", "base64encode", "sha256", "jsonencode", "yamlencode"}
+	vars := map[string]cty.Value{"sec": Credential("c"), "usec": cty.UnknownVal(cty.String).Mark(Secret{"c"})}
+	carried := map[string]bool{}
+	for name, c := range calls {
+		for i := range c.args {
+			for _, secret := range []string{"sec", "[sec]", "{a = sec}", "[{a = sec}]", "usec", "[usec]"} {
+				args := slices.Clone(c.args)
+				args[i] = secret
+				if name == "try" {
+					args = args[i:]
+				}
+				src := call(name, args)
+				v, diags := evaluate(t, src, vars)
+				for _, d := range diags {
+					if HasPlaceholder(d.Summary + d.Detail) {
+						t.Errorf("%s: the message holds a placeholder: %s", src, d.Detail)
+					}
+				}
+				switch {
+				case SensitiveError(diags):
+					if w, again := evaluate(t, "try("+src+`, "caught")`, vars); !SensitiveError(again) {
+						t.Errorf("try(%s) is %#v: the refusal was caught", src, w)
+					}
+					if w, again := evaluate(t, "can("+src+")", vars); !SensitiveError(again) {
+						t.Errorf("can(%s) is %#v: it answers", src, w)
+					}
+				case name == "can":
+					if diags.HasErrors() || len(Secrets(v)) > 0 {
+						t.Errorf("%s is %#v, %s", src, v, diags)
+					}
+				case !slices.Contains(carriers, name):
+					t.Errorf("%s is not refused: %#v, %s", src, v, diags)
+				case diags.HasErrors(): // of a wrong type
+				case src == "merge({a = sec}, {a = 2, b = 3})": // what is overwritten takes its mark with it
+				case !slices.Equal(Secrets(v), []string{"c"}):
+					t.Errorf("%s has marks %v: %#v", src, Secrets(v), v)
+				default:
+					carried[name] = true
+					if err := CheckUnmarked(v); err != nil {
+						t.Errorf("%s: %s", src, err)
+					}
+				}
+			}
+		}
+	}
+	for _, name := range carriers {
+		if !carried[name] {
+			t.Errorf("%s carried no secret in this test", name)
+		}
+	}
+}
+
+// TestFunctionsKeepUnread: an unread answer in an argument is named by what comes out.
+func TestFunctionsKeepUnread(t *testing.T) {
+	vars := map[string]cty.Value{"unread": UnreadVal(cty.DynamicPseudoType, "q")}
+	for name, c := range calls {
+		for i := range c.args {
+			args := slices.Clone(c.args)
+			args[i] = "unread"
+			if name == "try" {
+				args = args[i:]
+			}
+			v, diags := evaluate(t, call(name, args), vars)
+			if _, _, q := Plain(v); diags.HasErrors() || !slices.Equal(q, []string{"q"}) {
+				t.Errorf("%s is %#v, %s: the question is lost", call(name, args), v, diags)
+			}
+		}
+	}
+}
+
+func TestFunctionErrors(t *testing.T) {
+	long := cty.StringVal(strings.Repeat("a", 1<<20))
+	vars := map[string]cty.Value{"long": long, "sec": Credential("c"), "big": must(t, "range(200)", nil)}
+	tests := []struct{ src, want string }{
+		{`length(1)`, "not number"},
+		{`one([1, 2])`, "at most one element, not 2"},
+		{`one(tolist(["a", "b"]))`, "at most one element, not 2"},
+		{`index(["a"], "b")`, "does not have that element"},
+		{`range(10001)`, "more than 10000"},
+		{`range(1, 2, 0)`, "must not be 0"},
+		{`range()`, "one to three"},
+		{`setproduct(big, big)`, "40000 elements"},
+		{`indent(1001, "a\nb")`, "at most 1000 spaces"},
+		{`format("%1001d", 1)`, "at most 1000 columns"},
+		{`format("%.99999999999999999999f", 1)`, "at most 1000 columns"},
+		{`formatlist("%2000s", ["a"])`, "at most 1000 columns"},
+		{`replace(long, "a", long)`, "larger than 8 MiB"},
+		{`replace(long, "/a/", "$0$0$0")`, "larger than 8 MiB"},
+		{`replace("a", "/(/", "")`, "not a regular expression"},
+		{`where(["a"], {a = 1})`, "a list of objects is needed"},
+		{`where([{name = "x"}], {nmae = "x"})`, `no attribute "nmae" (did you mean "name"?)`},
+		{`where([{n = 1}], {n = "x"})`, `attribute "n" is number`},
+		{`where([{n = 1}], ["n"])`, "attributes and their values are needed"},
+		{`where(null, {a = 1})`, "null"},
+		{`jsondecode("[")`, "ends too early"},
+		{`jsondecode("{\"a\":1,\"a\":2}")`, `key "a" stands twice`},
+		{`yamldecode("a: 1\na: 2")`, `key "a" already set`},
+		{`base64decode("gICA")`, "not UTF-8"},
+		{`base64decode("7oCA")`, "U+E000"},
+		{`jsondecode("\"\\ue000cred:x\\ue001\"")`, "U+E000"},
+		{`yamldecode("\"\\uE000cred:x\\uE001\"")`, "U+E000"},
+		{`join(sec, ["a"])`, "the separator must not be one"},
+		{`format(sec)`, "the format must not be one"},
+		{`format("%q", sec)`, "not %q here"},
+		{`format("%.3s", sec)`, "not %s here"},
+		{`format("%d %[1]s", sec)`, "not %d here"},
+		{`format("%v", [sec])`, "only a string can be put in"},
+		{`format("%#v", sec)`, "not %v here"},
+		{`try()`, "at least one expression"},
+		{`try({}.a, [][0])`, "none of the expressions works:\n- site.hcl:1,7: Unsupported attribute"},
+	}
+	for _, tt := range tests {
+		v, diags := evaluate(t, tt.src, vars)
+		if !diags.HasErrors() || !strings.Contains(diags[0].Detail, tt.want) {
+			t.Errorf("%s is %#v, %q; want an error with %q", tt.src, v, diags, tt.want)
+		}
+	}
+}
+
+func TestFunctionResults(t *testing.T) {
+	gpus := cty.ListVal([]cty.Value{gpu("nvidia", 80), gpu("amd", 192), cty.ObjectVal(map[string]cty.Value{
+		"vendor": cty.NullVal(cty.String), "mem": cty.NullVal(cty.Number)})})
+	vars := map[string]cty.Value{
+		"gpus": gpus, "none": cty.ListValEmpty(gpus.Type().ElementType()),
+		"ugpus": cty.UnknownVal(gpus.Type()), "unk": cty.UnknownVal(cty.String),
+		"part": cty.ListVal([]cty.Value{gpu("nvidia", 80), cty.ObjectVal(map[string]cty.Value{"vendor": cty.UnknownVal(cty.String), "mem": cty.NumberIntVal(1)})}),
+		"ul":   cty.UnknownVal(cty.List(cty.String)),
+	}
+	tests := []struct{ src, want string }{
+		{`where(gpus, {vendor = "nvidia"})[*].mem`, "tolist([80])"},
+		{`where(gpus, {mem = "192"})[0].vendor`, `"amd"`}, // compared as the attribute's type
+		{`length(where(gpus, {vendor = null}))`, "1"},
+		{`length(where(gpus, {vendor = "null"}))`, "0"},
+		{`where(gpus, {vendor = "x"})`, "none"},
+		{`where(gpus, {})`, "gpus"},
+		{`where(gpus, {vendor = "amd", mem = 1})`, "none"},
+		{`where(gpus, tomap({vendor = "amd"}))[0].mem`, "192"},
+		{`where(ugpus, {vendor = "amd"})`, "ugpus"},
+		{`where(part, {mem = 80})[0].vendor`, `"nvidia"`}, // the unknown one is out whatever it is
+		{`where([], {a = 1})`, "[]"},
+		{`length("né")`, "2"},
+		{`length({})`, "0"},
+		{`length([])`, "0"},
+		{`length([unk, unk])`, "2"},
+		{`one([])`, "null"},
+		{`one(toset(["a"]))`, `"a"`},
+		{`alltrue([])`, "true"},
+		{`anytrue([])`, "false"},
+		{`alltrue([true, null])`, "false"},
+		{`alltrue([unk == "a", false])`, "false"},
+		{`anytrue([unk == "a", true])`, "true"},
+		{`length(compact([]))`, "0"},
+		{`replace("a1b22", "/[0-9]+/", "#")`, `"a#b#"`},
+		{`replace("abc", "/(b)/", "<$1>")`, `"a<b>c"`},
+		{`replace("a/b", "/", "-")`, `"a-b"`},
+		{`range(3)`, "tolist([0, 1, 2])"},
+		{`range(3, 0)`, "tolist([3, 2, 1])"},
+		{`length(range(0))`, "0"},
+		{`slug(null)`, "tostring(null)"},
+		{`slug(5)`, `"5"`},
+		{`format("%%s %s", "a")`, `"%s a"`},
+		{`format("%[2]s%[1]s", "a", "b")`, `"ba"`},
+		{`try(one([]), 1)`, "null"},
+		{`coalesce("", "a")`, `""`},
+	}
+	for _, tt := range tests {
+		got, want := must(t, tt.src, vars), must(t, tt.want, vars)
+		u, _ := got.UnmarkDeep()
+		if fmt.Sprintf("%#v", u) != fmt.Sprintf("%#v", want) && !(got.IsKnown() && u.RawEquals(want)) {
+			t.Errorf("%s is %#v, want %#v", tt.src, got, want)
+		}
+	}
+	for src, want := range map[string]cty.Type{
+		"length(ul)":                       cty.Number,
+		"one(ugpus)":                       gpus.Type().ElementType(),
+		"compact(ul)":                      cty.List(cty.String),
+		`where(part, {vendor = "nvidia"})`: gpus.Type(),
+		`index([unk], "a")`:                cty.Number,
+		`alltrue([unk == "a"])`:            cty.Bool,
+		"jsondecode(unk)":                  cty.DynamicPseudoType,
+		"jsonencode(ul)":                   cty.String,
+		"sha256(unk)":                      cty.String,
+	} {
+		if v := must(t, src, vars); v.IsKnown() || !v.Type().Equals(want) {
+			t.Errorf("%s is %#v, want an unknown %s", src, v, want.FriendlyName())
+		}
+	}
+}
+
+func gpu(vendor string, mem int64) cty.Value {
+	return cty.ObjectVal(map[string]cty.Value{"vendor": cty.StringVal(vendor), "mem": cty.NumberIntVal(mem)})
+}
+
+func BenchmarkFunctions(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Functions()
+	}
+}

@@ -125,7 +125,7 @@ func CompareTaints(a, b Taint) int {
 }
 
 // FormatTaints prints taints in the order given, as --register-with-taints takes them: here a taint without a
-// value is written key=:Effect, which every kubelet reads (before 1.17 key:Effect was an error).
+// value is written key=:Effect, which every kubelet reads (key:Effect is an error up to 1.11).
 func FormatTaints(taints []Taint) string {
 	items := make([]string, len(taints))
 	for i, t := range taints {

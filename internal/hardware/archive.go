@@ -82,6 +82,30 @@ func readArchive(r io.Reader) (*memoryTree, error) {
 	return t.below(), nil
 }
 
+// TreeOf makes a tree in memory of the texts of files and the targets of symbolic links, by path. Folders come by
+// themselves.
+func TreeOf(files, links map[string]string) (Tree, error) {
+	t := &memoryTree{root: folder()}
+	add := func(name string, e *entry) error {
+		clean, err := archiveName(name)
+		if err != nil {
+			return err
+		}
+		return t.add(clean, e)
+	}
+	for name, text := range files {
+		if err := add(name, &entry{data: []byte(text)}); err != nil {
+			return nil, err
+		}
+	}
+	for name, target := range links {
+		if err := add(name, &entry{target: target}); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
 func archiveName(name string) (string, error) {
 	clean := path.Clean(name)
 	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) ||

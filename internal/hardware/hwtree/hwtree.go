@@ -89,12 +89,13 @@ func Read(file string) (Spec, error) {
 	return s, nil
 }
 
-// Build writes the machine below dir, which is made if it is not there.
-func Build(s Spec, dir string) error {
+// Files describes the machine as texts of files and targets of symbolic links, by path: what hardware.TreeOf takes, where
+// nothing needs to lie on a disk.
+func Files(s Spec) (files, links map[string]string, err error) {
 	if s.CPU.Sockets < 1 || s.CPU.Cores < 1 || s.CPU.Threads < 1 || s.MemoryKiB < 1 {
-		return fmt.Errorf("a machine needs sockets, cores, threads and memory_kib")
+		return nil, nil, fmt.Errorf("a machine needs sockets, cores, threads and memory_kib")
 	}
-	b := &builder{dir: dir}
+	b := &builder{files: map[string]string{}, links: map[string]string{}}
 	b.processors(s)
 	b.memory(s)
 	for _, d := range s.Devices {
@@ -109,14 +110,50 @@ func Build(s Spec, dir string) error {
 	if s.Addresses != nil {
 		text, err := json.Marshal(s.Addresses)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		b.file("addresses.json", string(text))
 	}
 	for name, text := range s.Files {
 		b.file(name, text)
 	}
-	return b.err
+	return b.files, b.links, b.err
+}
+
+// Build writes the machine below dir, which is made if it is not there.
+func Build(s Spec, dir string) error {
+	files, links, err := Files(s)
+	if err != nil {
+		return err
+	}
+	made := map[string]bool{}
+	above := func(name string) (string, error) {
+		full := filepath.Join(dir, name)
+		if folder := filepath.Dir(full); !made[folder] {
+			made[folder] = true
+			return full, os.MkdirAll(folder, 0o755)
+		}
+		return full, nil
+	}
+	for name, text := range files {
+		full, err := above(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for name, target := range links {
+		full, err := above(name)
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(target, full); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // BuildFile reads a description and writes the machine below dir.
@@ -133,39 +170,34 @@ func BuildFile(file, dir string) error {
 
 // builder keeps the first error.
 type builder struct {
-	dir string
-	err error
+	files, links map[string]string
+	err          error
 }
 
-func (b *builder) path(name string) (string, bool) {
-	if b.err == nil && !filepath.IsLocal(name) {
+// free says whether a path is inside the machine and not taken.
+func (b *builder) free(name string) bool {
+	_, file := b.files[name]
+	_, link := b.links[name]
+	switch {
+	case b.err != nil:
+	case !filepath.IsLocal(name):
 		b.err = fmt.Errorf("%q is no path inside the machine", name)
+	case file || link:
+		b.err = fmt.Errorf("%s is described twice", name)
 	}
-	full := filepath.Join(b.dir, name)
-	if b.err == nil {
-		b.err = os.MkdirAll(filepath.Dir(full), 0o755)
-	}
-	return full, b.err == nil
+	return b.err == nil
 }
 
 func (b *builder) file(name, text string) {
-	if full, ok := b.path(name); ok {
-		if !strings.HasSuffix(text, "\n") {
-			text += "\n"
-		}
-		b.err = os.WriteFile(full, []byte(text), 0o644)
+	if b.free(name) {
+		b.files[name] = strings.TrimSuffix(text, "\n") + "\n"
 	}
 }
 
 // link makes a relative link from one path inside the machine to another.
 func (b *builder) link(name, target string) {
-	if full, ok := b.path(name); ok {
-		relative, err := filepath.Rel(filepath.Dir(name), target)
-		if err != nil {
-			b.err = err
-			return
-		}
-		b.err = os.Symlink(relative, full)
+	if b.free(name) {
+		b.links[name] = strings.Repeat("../", strings.Count(name, "/")) + target
 	}
 }
 

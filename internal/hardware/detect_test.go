@@ -1,0 +1,280 @@
+package hardware
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// why is the reason for a fact, or empty.
+func why(facts world.Facts, fact string) string {
+	for _, u := range facts.Unknown {
+		if u.Fact == fact {
+			return u.Why
+		}
+	}
+	return ""
+}
+
+func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
+	trees := recorded(t)
+	for _, name := range []string{"dgx-h100", "linux-amd64-61797caf7c0b6bca1725ad7975ed4773"} {
+		opened := trees[name]
+		first := encode(t, detect(t, Options{Tree: opened}))
+		for seed := range uint64(100) {
+			again := encode(t, detect(t, Options{Tree: shuffled{opened, rand.New(rand.NewPCG(seed, 1))}}))
+			if !bytes.Equal(first, again) {
+				t.Fatalf("%s, seed %d: %s", name, seed, cmp.Diff(string(first), string(again)))
+			}
+		}
+	}
+}
+
+// Every null among the fields that always have a meaning must have its reason.
+func TestNullHasAReason(t *testing.T) {
+	for name, tree := range recorded(t) {
+		facts := detect(t, Options{Tree: tree})
+		need := func(isNil bool, fact string) {
+			if isNil && why(facts, fact) == "" {
+				t.Errorf("%s: %s is null and nobody says why", name, fact)
+			}
+		}
+		for _, a := range facts.Accelerators {
+			at := "accelerators[" + *a.Address + "]"
+			need(a.Vendor == nil, at+".vendor")
+			need(a.Name == nil, at+".name")
+			need(a.Model == nil, at+".model")
+			need(a.MemoryGiB == nil, at+".memory_gib")
+			need(a.NUMA == nil, at+".numa")
+		}
+		for _, n := range facts.NICs {
+			at := "nics[" + *n.Address + "]"
+			need(n.Interface == nil, at+".interface")
+			need(n.Vendor == nil, at+".vendor")
+			need(n.Model == nil, at+".model")
+			need(n.SpeedGbps == nil, at+".speed_gbps")
+			need(n.Link == nil, at+".link")
+		}
+		need(facts.CPU.Model == nil, "cpu.model")
+		need(facts.Product.Name == nil, "product.name")
+		need(facts.Product.Serial == nil, "product.serial")
+		need(facts.Virtualization == nil, "virtualization")
+		need(facts.Kernel.Release == nil, "kernel.release")
+		need(facts.OS.ID == nil, "os.id")
+		need(facts.Runtime.CgroupDriver == nil, "runtime.cgroup_driver")
+		need(facts.MachineID == nil, "machine_id")
+		need(len(facts.Interfaces) == 0, "interfaces")
+	}
+}
+
+func TestNeedsCPUsAndMemoryOnly(t *testing.T) {
+	facts := detect(t, Options{Tree: tree(t, nil)})
+	if *facts.CPU.Logical != 1 || *facts.Memory.TotalBytes != 1<<30 {
+		t.Errorf("got %d CPUs and %d bytes", *facts.CPU.Logical, *facts.Memory.TotalBytes)
+	}
+	want := []world.NUMANode{{ID: 0, CPUs: []int{0}, MemoryBytes: facts.Memory.TotalBytes, HugePages: map[string]int{}}}
+	if diff := cmp.Diff(want, facts.NUMA); diff != "" {
+		t.Errorf("a kernel without NUMA has one node: %s", diff)
+	}
+	if node := facts.CPU.Cores[0].Node; node == nil || *node != 0 {
+		t.Errorf("core on node %v, want 0", value(node))
+	}
+	for name, files := range map[string]map[string]string{
+		"no meminfo":       {"proc/meminfo": "-"},
+		"no MemTotal":      {"proc/meminfo": "MemFree: 12 kB\n"},
+		"no CPU anywhere":  {"proc/cpuinfo": "-", "sys/devices/system/cpu/online": "-"},
+		"an empty cpuinfo": {"proc/cpuinfo": "", "sys/devices/system/cpu/online": "x"},
+	} {
+		if _, err := Detect(context.Background(), Options{Tree: tree(t, files)}); err == nil {
+			t.Errorf("%s: no error", name)
+		} else if !strings.Contains(err.Error(), "is needed and") {
+			t.Errorf("%s: %v does not say what it is needed for", name, err)
+		}
+	}
+	if _, err := Detect(context.Background(), Options{Root: filepath.Join(t.TempDir(), "nowhere")}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a root that is not there: %v", err)
+	}
+}
+
+func TestOnlineCPUs(t *testing.T) {
+	const cpu = "sys/devices/system/cpu/"
+	tests := map[string]struct {
+		files map[string]string
+		want  []world.CPUCore
+	}{
+		"an offline sibling is not counted": {
+			map[string]string{cpu + "online": "0-2\n", cpu + "cpu0/topology/thread_siblings_list": "0,2\n",
+				cpu + "cpu1/topology/thread_siblings_list": "1,3\n"},
+			[]world.CPUCore{{CPUs: []int{0, 2}}, {CPUs: []int{1}}},
+		},
+		"a recording without the list of online ones": {
+			map[string]string{cpu + "online": "-", cpu + "cpu10/topology/x": "", cpu + "cpu2/online": "0\n", cpu + "cpu9/online": "1\n"},
+			[]world.CPUCore{{CPUs: []int{9}}, {CPUs: []int{10}}},
+		},
+		"no folder at all": {
+			map[string]string{cpu + "online": "-", "proc/cpuinfo": "processor: 0\n\nprocessor: 1\n"},
+			[]world.CPUCore{{CPUs: []int{0}}, {CPUs: []int{1}}},
+		},
+		"a core that does not list itself": {
+			map[string]string{cpu + "online": "0-1", cpu + "cpu0/topology/thread_siblings_list": "1",
+				cpu + "cpu1/topology/thread_siblings_list": "1"},
+			[]world.CPUCore{{CPUs: []int{0}}, {CPUs: []int{1}}},
+		},
+		"the newer name of the file": {
+			map[string]string{cpu + "online": "0-1", cpu + "cpu0/topology/core_cpus_list": "0-1"},
+			[]world.CPUCore{{CPUs: []int{0, 1}}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := detect(t, Options{Tree: tree(t, tt.files)})
+			for i := range facts.CPU.Cores {
+				facts.CPU.Cores[i].Node = nil
+			}
+			if diff := cmp.Diff(tt.want, facts.CPU.Cores); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestOneOddDeviceDoesNotLoseTheOthers(t *testing.T) {
+	files := map[string]string{}
+	pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
+	pci(files, "20000:01:00.0", "10de:2330", "030200", "nvidia", nil) // above domain 1ffff
+	pci(files, "0000:02:00.0", "10de:2330", "030200", "nvidia", map[string]string{"vendor": "-"})
+	pci(files, "0000:03:00.0", "10de:2330", "030200", "nvidia", map[string]string{"class": "0x"})
+	pci(files, "0000:04:00.0", "10de:2330", "030200", "nvidia", nil)
+	pci(files, "0000:05:00.0", "10de:2330", "030200", "", map[string]string{"numa_node": "-1"})
+	pci(files, "not an address", "10de:2330", "030200", "", nil)
+	delete(files, pciFolder+"/0000:02:00.0/vendor")
+	machine := faulty{Tree: tree(t, files), errs: map[string]error{
+		pciFolder + "/0000:04:00.0/device":    syscall.EIO,
+		pciFolder + "/0000:05:00.0/numa_node": syscall.EIO,
+	}}
+	facts := detect(t, Options{Tree: machine})
+	var got []string
+	for _, a := range facts.Accelerators {
+		got = append(got, *a.Address)
+	}
+	if diff := cmp.Diff([]string{"0000:01:00.0", "0000:05:00.0", "20000:01:00.0"}, got); diff != "" {
+		t.Error(diff)
+	}
+	var degraded []string
+	for _, u := range Degraded(facts) {
+		degraded = append(degraded, u.Fact)
+	}
+	want := []string{"pci[0000:02:00.0]", "pci[0000:03:00.0]", "pci[0000:04:00.0]", "pci[0000:05:00.0].numa"}
+	if diff := cmp.Diff(want, degraded); diff != "" {
+		t.Errorf("degraded: %s", diff)
+	}
+}
+
+func TestUnreadableIsDegradedAndAbsentIsNot(t *testing.T) {
+	machine := faulty{Tree: tree(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}), errs: map[string]error{
+		"sys/class/dmi/id/product_serial": syscall.EACCES,
+	}}
+	facts := detect(t, Options{Tree: machine})
+	want := []world.UnknownFact{{Fact: "product.serial", Why: "cannot read /sys/class/dmi/id/product_serial: permission denied"}}
+	if diff := cmp.Diff(want, Degraded(facts)); diff != "" {
+		t.Error(diff)
+	}
+	if got := why(facts, "product.uuid"); got != "there is no /sys/class/dmi/id/product_uuid" {
+		t.Errorf("product.uuid: %q", got)
+	}
+}
+
+func TestAHangingFileCostsTheRestOnly(t *testing.T) {
+	let := make(chan struct{})
+	defer close(let)
+	files := map[string]string{}
+	pci(files, "0000:01:00.0", "15b3:1015", "020000", "mlx5_core", map[string]string{"net/eth0/x": ""})
+	machine := faulty{Tree: tree(t, files), hangs: "sys/class/net/eth0/operstate", let: let}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 50_000_000, errors.New("the boot's time is up"))
+	defer cancel()
+	facts, err := Detect(ctx, Options{Tree: machine})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *facts.CPU.Logical != 1 || facts.NICs == nil || facts.PCI == nil || facts.Interfaces == nil {
+		t.Errorf("got %+v", facts)
+	}
+	for _, fact := range []string{"nics", "accelerators", "runtime", "kernel"} {
+		if got := why(facts, fact); got != "cannot read it in time: the boot's time is up" {
+			t.Errorf("%s: %q", fact, got)
+		}
+	}
+
+	machine.hangs = "proc/meminfo"
+	if _, err := Detect(ctx, Options{Tree: machine}); err == nil || !strings.Contains(err.Error(), "the boot's time is up") {
+		t.Errorf("memory hangs: %v", err)
+	}
+}
+
+func TestWithout(t *testing.T) {
+	files := map[string]string{}
+	pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
+	pci(files, "0000:02:00.0", "10de:2330", "030200", "nvidia", nil)
+	facts := detect(t, Options{Tree: tree(t, files), Without: []string{"0000:01:00.0"}})
+	if len(facts.PCI) != 1 || len(facts.Accelerators) != 1 || *facts.Accelerators[0].Address != "0000:02:00.0" {
+		t.Errorf("got %+v", facts.PCI)
+	}
+}
+
+// A recorded tree must say nothing of the machine that reads it, however it is linked.
+func TestARecordedTreeKeepsToItself(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("ffffffffffffffffffffffffffffff11"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range minimal {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	etc := filepath.Join(dir, "etc")
+	if err := os.Mkdir(etc, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(etc, "machine-id")); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(etc, "os-release"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	facts := detect(t, Options{Root: dir}) // and does not hang on the pipe
+	if facts.MachineID != nil || facts.OS.ID != nil || len(facts.Interfaces) != 0 || facts.Kernel.Release != nil || facts.Product.Name != nil {
+		t.Errorf("something came in from outside: %s", encode(t, facts))
+	}
+	if got := why(facts, "machine_id"); !strings.HasPrefix(got, "cannot read /etc/machine-id") {
+		t.Errorf("machine_id: %q", got)
+	}
+}
+
+func TestThisMachine(t *testing.T) {
+	facts := detect(t, Options{})
+	if *facts.CPU.Logical < 1 || *facts.Memory.TotalBytes < 1<<20 || facts.Kernel.Release == nil {
+		t.Errorf("got %s", encode(t, facts))
+	}
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	if err == nil && strings.TrimSpace(string(release)) != *facts.Kernel.Release {
+		t.Errorf("kernel %s, want %s", *facts.Kernel.Release, release)
+	}
+	if _, ok := facts.Interfaces["lo"]; ok {
+		t.Error("the loopback interface is listed")
+	}
+}

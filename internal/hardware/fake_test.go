@@ -1,0 +1,86 @@
+package hardware
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// minimal is the least that Detect takes: one CPU and some memory.
+var minimal = map[string]string{
+	"proc/cpuinfo":                  "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Test\nflags\t\t: fpu\n",
+	"proc/meminfo":                  "MemTotal:        1048576 kB\n",
+	"sys/devices/system/cpu/online": "0\n",
+}
+
+// tree makes a tree in memory: minimal, with files over it. A text "-> x" is a link to x, "-" takes a file away.
+func tree(t testing.TB, files map[string]string) *memoryTree {
+	t.Helper()
+	m := &memoryTree{root: folder()}
+	for _, layer := range []map[string]string{minimal, files} {
+		for name, text := range layer {
+			if files[name] == "-" {
+				continue
+			}
+			e := &entry{data: []byte(text)}
+			if target, ok := strings.CutPrefix(text, "-> "); ok {
+				e = &entry{target: target}
+			}
+			if err := m.add(name, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return m
+}
+
+// pci adds a function to files, as its folder below /sys/bus/pci/devices.
+func pci(files map[string]string, address, id, class, driver string, more map[string]string) {
+	folder := pciFolder + "/" + address + "/"
+	files[folder+"vendor"], files[folder+"device"], files[folder+"class"] = "0x"+id[:4], "0x"+id[5:], "0x"+class
+	files[folder+"subsystem_vendor"], files[folder+"subsystem_device"], files[folder+"numa_node"] = "0x0000", "0x0000", "0"
+	if driver != "" {
+		files[folder+"driver"] = "-> ../../../../bus/pci/drivers/" + driver
+	}
+	for name, text := range more {
+		files[folder+name] = text
+	}
+}
+
+// shuffled lists folders in another order each time, as kernels may.
+type shuffled struct {
+	Tree
+	random *rand.Rand
+}
+
+func (s shuffled) ReadDir(name string) ([]string, error) {
+	names, err := s.Tree.ReadDir(name)
+	s.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return names, err
+}
+
+// faulty fails to read some files, and hangs on one until it is let go.
+type faulty struct {
+	Tree
+	errs  map[string]error
+	hangs string
+	let   chan struct{}
+}
+
+func (f faulty) ReadFile(name string, limit int) ([]byte, error) {
+	if name == f.hangs {
+		<-f.let
+	}
+	if err := f.errs[name]; err != nil {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+	}
+	return f.Tree.ReadFile(name, limit)
+}
+
+func value[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}

@@ -17,6 +17,10 @@ type Evaluator interface {
 	Value(s Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics)
 	// Item finds the expression that gave one key of a map or object; nil if it cannot be told.
 	Item(e hclsyntax.Expression, key string) hclsyntax.Expression
+	// Origins says what an expression rests on: itself, and what it refers to.
+	Origins(e hclsyntax.Expression) []origin.Origin
+	// Default gives the value of an attribute that is not written and whose default is another stage's output.
+	Default(s Spec, at hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics)
 	// Expand says how often a block with when or for_each is there, and how each copy is evaluated.
 	Expand(body *hclsyntax.Body) ([]Copy, hcl.Diagnostics)
 }
@@ -54,10 +58,14 @@ func (b Block) Decode(body *hclsyntax.Body, labels []string, ev Evaluator) (Body
 			v, d := b.value(s, a, ev)
 			diags = append(diags, d...)
 			r.Expr, r.Range = a.Expr, a.Expr.Range()
-			r.item = func(key string) hclsyntax.Expression { return ev.Item(a.Expr, key) }
+			r.item, r.origins = func(key string) hclsyntax.Expression { return ev.Item(a.Expr, key) }, ev.Origins
 			if !v.IsKnown() || !v.IsNull() { // null means the default
 				r.Cty = v
 			}
+		} else if s.Ref != nil {
+			v, from, d := ev.Default(s, body.SrcRange)
+			diags = append(diags, d...)
+			r.Cty, r.origins = v, func(hclsyntax.Expression) []origin.Origin { return from }
 		}
 		out.attrs[s.Name] = r
 	}
@@ -110,6 +118,9 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 	if !s.Raw && len(value.Secrets(c)) > 0 {
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.Sensitive, a.Expr.Range(),
 			"A secret cannot be used for "+s.Name, "This value is carried into the plan as it is, and everybody may read a plan. Secrets go into files (write) and the cluster's token only."))
+	}
+	if _, _, unread := value.Plain(c); len(unread) > 0 {
+		diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
 	}
 	if err := s.check(c); err != nil {
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s", err))

@@ -12,6 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
+
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type;
@@ -34,6 +36,7 @@ type Attr[T any] struct {
 type RefDefault struct {
 	Stage  string // fetch-config
 	Output string // data
+	Key    string // of that output, where it is a map
 	Having string // an attribute that the stage must have: config_map
 }
 
@@ -115,11 +118,12 @@ func (s Spec) CheckValue(v cty.Value) error { return s.check(v) }
 
 // Value is an attribute as it was decoded. V is zero while Cty is null or unknown.
 type Value[T any] struct {
-	V     T
-	Cty   cty.Value            // with marks
-	Expr  hclsyntax.Expression // nil: the default
-	Range hcl.Range
-	item  func(key string) hclsyntax.Expression
+	V       T
+	Cty     cty.Value            // with marks
+	Expr    hclsyntax.Expression // nil: the default
+	Range   hcl.Range
+	item    func(key string) hclsyntax.Expression
+	origins func(hclsyntax.Expression) []origin.Origin
 }
 
 // Set says whether the attribute has a value that is known and not null.
@@ -137,6 +141,31 @@ func (v Value[T]) ItemRange(key string) hcl.Range {
 		}
 	}
 	return v.Range
+}
+
+// ElementRange is where element i of a list literal stands; else the whole attribute.
+func (v Value[T]) ElementRange(i int) hcl.Range {
+	if t, ok := v.Expr.(*hclsyntax.TupleConsExpr); ok && i < len(t.Exprs) {
+		return t.Exprs[i].Range()
+	}
+	return v.Range
+}
+
+// Origins says what the whole value rests on; a default has none.
+func (v Value[T]) Origins() []origin.Origin {
+	if v.origins == nil {
+		return nil
+	}
+	return v.origins(v.Expr)
+}
+
+// ItemOrigins says what one key of a map rests on.
+func (v Value[T]) ItemOrigins(key string) []origin.Origin {
+	e := v.ItemExpr(key)
+	if e == nil || v.origins == nil {
+		return nil
+	}
+	return v.origins(e)
 }
 
 // ItemExpr is the expression behind ItemRange, or nil.
@@ -167,7 +196,7 @@ func (a Attr[T]) Of(b Body) Value[T] {
 	if !ok {
 		panic(fmt.Sprintf("schema: %s is not declared in block %s", a.Name, b.Type))
 	}
-	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item}
+	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item, origins: c.origins}
 	fill(c.Cty, &r.V)
 	return r
 }

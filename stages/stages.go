@@ -63,6 +63,10 @@ type Detector struct {
 // by warnings.
 type Output struct {
 	Value cty.Value
+	Facts *world.Facts // of detect-hw
+	// Recommended are the labels that detectors would set, by detector: the site says which are taken.
+	Recommended map[string]map[string]string
+	Trust       *world.TrustAns // of fetch-ca
 }
 
 // Decider adds to the node. It takes no context, because it cannot wait.
@@ -73,14 +77,15 @@ type Decider interface {
 
 // Inputs is what the code of decide and render needs beside its configuration.
 type Inputs struct {
-	Address string       // of this stage
-	Facts   *world.Facts // of the only detect-hw; nil: none, failed, or unknown
-	Base    node.Base    // the node before decide
-	Kubelet world.KubeletAns
-	Node    NodeIdentity
-	Access  world.Access
-	Trust   *world.TrustAns // of the only fetch-ca; nil: none or failed
-	Check   bool            // no machine is at hand (validate): what is unknown is no fault
+	Address     string                       // of this stage
+	Facts       *world.Facts                 // of the only detect-hw; nil: none, failed, or unknown
+	Recommended map[string]map[string]string // by detector
+	Base        node.Base                    // the node before decide
+	Kubelet     world.KubeletAns
+	Node        NodeIdentity
+	Access      world.Access
+	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
+	Check       bool            // no machine is at hand (validate): what is unknown is no fault
 }
 
 // NodeIdentity is the node block; nil is null.

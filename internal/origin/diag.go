@@ -2,6 +2,7 @@ package origin
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 )
@@ -11,7 +12,8 @@ type Extra struct {
 	Code   Code
 	Origin string // the stage's address, where there is one
 	Cause  error
-	Note   bool // tells something, asks nothing: not even --strict minds it
+	Unread []string // questions that a recording was never asked, and that this place depends on
+	Note   bool     // tells something, asks nothing: not even --strict minds it
 }
 
 // Error makes an error diagnostic. Detail says why and what to do next. A zero range has no place in the site.
@@ -28,6 +30,13 @@ func Warning(c Code, at hcl.Range, summary, detail string, args ...any) *hcl.Dia
 func Note(c Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	d := diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 	d.Extra = Extra{Code: c, Note: true}
+	return d
+}
+
+// NotRead says that a recording does not tell what a place of the site depends on.
+func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
+	d := diagnostic(hcl.DiagWarning, Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
+	d.Extra = Extra{Code: Unread, Unread: questions}
 	return d
 }
 

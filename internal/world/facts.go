@@ -137,4 +137,6 @@ type Runtime struct {
 type UnknownFact struct {
 	Fact string `json:"fact"` // nics[0000:b1:00.1].speed_gbps
 	Why  string `json:"why"`
+	// Degraded says that it should have been readable (a file that failed or vanished), so the boot is degraded.
+	Degraded bool `json:"degraded,omitempty"`
 }

@@ -139,3 +139,24 @@ type TargetAns struct {
 	Same   bool   `json:"same,omitempty"`
 	Drift  string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
 }
+
+// ManagedReq asks what the generation in place holds.
+type ManagedReq struct{}
+
+// ManagedAns is empty before the first generation.
+type ManagedAns struct {
+	Generation int             `json:"generation"`
+	Targets    []ManagedTarget `json:"targets"`
+}
+
+// ManagedTarget is one target of the generation in place, and what became of it.
+type ManagedTarget struct {
+	Path       string `json:"path"`
+	Dir        bool   `json:"dir,omitempty"`
+	Purpose    string `json:"purpose"`
+	CreateOnly bool   `json:"create_only,omitempty"`
+	Exists     bool   `json:"exists"`              // now
+	NotEmpty   bool   `json:"not_empty,omitempty"` // a folder with something in it
+	Edited     bool   `json:"edited,omitempty"`    // since that generation
+	Original   bool   `json:"original,omitempty"`  // there was something before prelet
+}

@@ -25,6 +25,7 @@ const (
 	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
 	KindOriginal   Kind = "original"   // what a target held before prelet
 	KindTarget     Kind = "target"     // what a target holds now
+	KindManaged    Kind = "managed"    // what the generation in place holds
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
 
@@ -47,6 +48,8 @@ const (
 	Untrusted   Failure = "untrusted"
 	Unusable    Failure = "unusable"
 	Unread      Failure = "unread" // replay only: this recording was never asked
+	// NoCredential is a question that needed a credential which is not there or cannot be read.
+	NoCredential Failure = "credential"
 )
 
 // Answer is what came back.
@@ -86,6 +89,7 @@ var (
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}
+	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )
 

@@ -1,0 +1,300 @@
+// Package boot is the function (site, world) → node, and the only place that knows all of its steps: gather,
+// decide, render, observe, diff. It reads through one tape, and writes nothing. Read it first.
+package boot
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// Options are what a run has beside its site.
+type Options struct {
+	Source world.Source     // live adapters or a recording; Run puts a tape before it
+	Now    func() time.Time // for durations of stages only; no answer depends on it
+	Event  func(Event)      // progress; nil: none
+	// FallBack may replace an answer that failed by one of the last good generation (see world.Tape).
+	FallBack func(world.Question, world.Answer) (world.Answer, bool)
+}
+
+// Event is one step of progress.
+type Event struct {
+	Stage, State, Summary string
+	Took                  time.Duration
+}
+
+// Plan is what came out. Nothing has been written.
+type Plan struct {
+	Site        *site.Site
+	Node        node.Node
+	Hash        string // "" unless Complete
+	Complete    bool
+	Diagnostics hcl.Diagnostics
+	Degraded    []Degraded
+	Unread      []Unread
+	Changes     []Change
+	Restart     Restart
+	Kubelet     world.KubeletAns
+	Facts       *world.Facts
+	Access      world.Access
+	Stages      []StageReport
+	Edges       []eval.Edge
+	Tape        *world.Tape
+	Eval        *eval.Eval    // for explain and test: the scope as it was at the end
+	OnCluster   string        // last-good | fail
+	MaxAge      time.Duration // of a last good answer
+}
+
+// Degraded is one thing that is not as the site wants it, though the boot goes on.
+type Degraded struct {
+	Code    origin.Code `json:"code"`
+	Summary string      `json:"summary"`
+}
+
+// Unread is one place that depends on what a recording was never asked.
+type Unread struct {
+	Where    string `json:"where"`
+	Question string `json:"question"`
+}
+
+// StageReport is how one stage went.
+type StageReport struct {
+	Address string        `json:"address"`
+	State   string        `json:"state"`
+	Took    time.Duration `json:"-"`
+}
+
+// Run evaluates a site over a world, up to the difference between what is and what shall be. The plan is there
+// on failure too, as far as it came.
+func Run(ctx context.Context, s *site.Site, o Options) *Plan {
+	r := newRun(ctx, s, o)
+	if r.static(); r.diags.HasErrors() {
+		return r.plan()
+	}
+	deadline := r.settings()
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if r.open(ctx); r.diags.HasErrors() {
+		return r.plan()
+	}
+	r.gather(ctx)
+	if r.diags.HasErrors() {
+		return r.plan()
+	}
+	r.bounded(func() {
+		r.decide()
+		r.render()
+	})
+	if r.diags.HasErrors() {
+		return r.plan()
+	}
+	r.observe(ctx)
+	return r.plan()
+}
+
+// run is one evaluation in progress.
+type run struct {
+	site  *site.Site
+	opt   Options
+	e     *eval.Eval
+	tape  *world.Tape
+	env   stages.Env
+	types map[string]cty.Type // outputs without state
+	needs map[string][]string
+	order []*site.Instance
+	ident stages.NodeIdentity
+
+	facts       *world.Facts
+	trust       *world.TrustAns
+	recommended map[string]map[string]string
+	kubelet     world.KubeletAns
+	base        node.Base
+	contrib     []node.Contribution
+	node        node.Node
+	changes     []Change
+	restart     Restart
+
+	fatal    map[string]bool // stages that failed for good
+	diags    hcl.Diagnostics
+	degraded []Degraded
+	reports  map[string]StageReport
+	onError  string
+	maxAge   time.Duration
+	done     bool
+}
+
+func newRun(ctx context.Context, s *site.Site, o Options) *run {
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Time{} }
+	}
+	r := &run{site: s, opt: o, fatal: map[string]bool{}, reports: map[string]StageReport{}}
+	if o.Source != nil {
+		r.tape = world.NewTape(o.Source)
+		r.e = eval.New(ctx, s, r.tape)
+	} else {
+		r.e = eval.New(ctx, s, nil)
+	}
+	r.types = Types(s)
+	return r
+}
+
+// Types are the output types of a site's stages, without state.
+func Types(s *site.Site) map[string]cty.Type {
+	var d stages.Declared
+	for _, n := range sortedKeys(s.Detectors) {
+		d.Detectors = append(d.Detectors, n)
+	}
+	out := map[string]cty.Type{}
+	for _, i := range s.Stages {
+		out[i.Addr()] = i.Stage.Outputs(d)
+	}
+	return out
+}
+
+// static checks everything that needs no world: references along types, phases, cycles.
+func (r *run) static() {
+	if len(r.site.Stages) == 0 {
+		r.diags = append(r.diags, origin.Error(origin.NoSite, hcl.Range{}, "The site has no stage", "Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site."))
+		return
+	}
+	blank := eval.New(context.Background(), r.site, nil)
+	for _, i := range r.site.Stages {
+		blank.SetOutput(i.Addr(), unknownOutput(i, r.types[i.Addr()]))
+	}
+	blank.SetNode(cty.UnknownVal(eval.NodeType()))
+	blank.Variables() // its findings belong to the real run
+	r.diags = append(r.diags, blank.References()...)
+	r.order, r.needs = blank.Order(), map[string][]string{}
+	for _, i := range r.site.Stages {
+		r.needs[i.Addr()] = blank.Needs(i)
+	}
+}
+
+// settings decodes the prelet block; its deadline bounds gathering.
+func (r *run) settings() time.Duration {
+	b, d := schema.PreletBlock.Decode(r.site.Prelet, nil, r.e.Scope("prelet"))
+	r.diags = append(r.diags, d...)
+	r.onError = schema.OnClusterError.Of(b).V
+	r.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
+	deadline, err := time.ParseDuration(schema.Deadline.Of(b).V)
+	if err != nil {
+		deadline = 5 * time.Minute
+	}
+	return deadline
+}
+
+// open resolves variables, the cluster, detectors and the kubelet at hand: what gatherers need first.
+func (r *run) open(ctx context.Context) {
+	if r.tape != nil && r.opt.FallBack != nil && r.onError == "last-good" {
+		r.tape.FallBack(r.opt.FallBack)
+	}
+	r.diags = append(r.diags, r.e.Variables()...)
+	if r.diags.HasErrors() {
+		return
+	}
+	var d hcl.Diagnostics
+	r.env.Access, d = r.access()
+	if r.site.Cluster != nil {
+		r.env.Cluster = r.site.Cluster.SrcRange
+	}
+	r.diags = append(r.diags, d...)
+	r.env.Detectors, d = r.detectors()
+	r.diags = append(r.diags, d...)
+	if r.tape != nil && !r.diags.HasErrors() {
+		k, ans, err := world.Kubelet.Ask(ctx, r.tape, world.KubeletReq{})
+		switch {
+		case ans.Fail == world.Unread:
+			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", []string{"kubelet"}))
+		case err != nil:
+			r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+ans.Detail)
+		}
+		r.kubelet = k
+	}
+}
+
+// bounded runs the pure part under a watchdog: HCL's evaluator takes no context, and limits on the site's text
+// cannot foresee every combination.
+func (r *run) bounded(f func()) {
+	const limit = 30 * time.Second
+	done := make(chan any, 1)
+	go func() {
+		defer func() { done <- recover() }()
+		f()
+	}()
+	select {
+	case p := <-done:
+		if p != nil {
+			r.diags = append(r.diags, origin.Error(origin.Internal, hcl.Range{}, "prelet broke while deciding", "This is a fault of prelet: %v. Please report it with `prelet record`.", p))
+		}
+	case <-time.After(limit):
+		// The goroutine still writes to r: nothing of it is used any more.
+		*r = run{site: r.site, opt: r.opt, e: r.e, tape: r.tape, reports: map[string]StageReport{}, diags: hcl.Diagnostics{
+			origin.Error(origin.Limit, hcl.Range{}, "Deciding took more than "+limit.String(), "An expression of the site is too large: look for nested for expressions.")}}
+	}
+}
+
+func (r *run) plan() *Plan {
+	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Restart: r.restart,
+		Kubelet: r.kubelet, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
+	for _, d := range r.diags {
+		if x, ok := d.Extra.(origin.Extra); ok && len(x.Unread) > 0 {
+			where := ""
+			if d.Subject != nil {
+				where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+			}
+			for _, q := range x.Unread {
+				p.Unread = append(p.Unread, Unread{where, q})
+			}
+		}
+	}
+	for _, i := range r.site.Stages {
+		if s, ok := r.reports[i.Addr()]; ok {
+			p.Stages = append(p.Stages, s)
+		}
+		p.Edges = append(p.Edges, r.e.Edges(i)...)
+	}
+	p.Complete = r.done && !r.diags.HasErrors() && len(p.Unread) == 0
+	if p.Complete {
+		p.Hash = r.node.Hash()
+	}
+	return p
+}
+
+func (r *run) now() time.Time { return r.opt.Now() }
+
+func (r *run) event(stage, state, summary string) {
+	if r.opt.Event != nil {
+		r.opt.Event(Event{Stage: stage, State: state, Summary: summary})
+	}
+}
+
+func (r *run) took(addr, state string, d time.Duration) {
+	old := r.reports[addr]
+	if old.State == stateFailed {
+		state = stateFailed
+	}
+	r.reports[addr] = StageReport{addr, state, max(old.Took, d)}
+	if r.opt.Event != nil {
+		r.opt.Event(Event{Stage: addr, State: state, Took: d})
+	}
+}
+
+func (r *run) degrade(c origin.Code, summary string) {
+	r.degraded = append(r.degraded, Degraded{c, summary})
+}
+
+func attributeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
+	return &hclsyntax.Body{Attributes: hclsyntax.Attributes{name: {Name: name, Expr: x, SrcRange: x.Range(), NameRange: x.Range()}}, SrcRange: x.Range()}
+}

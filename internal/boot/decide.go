@@ -1,0 +1,339 @@
+package boot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// access decodes the cluster block.
+func (r *run) access() (world.Access, hcl.Diagnostics) {
+	if r.site.Cluster == nil {
+		return world.Access{}, nil
+	}
+	b, diags := schema.ClusterBlock.Decode(r.site.Cluster, nil, r.e.Scope("cluster"))
+	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
+	a := world.Access{
+		Servers: schema.Servers.Of(b).V, CACertHashes: schema.CACertHashes.Of(b).V, CAFile: schema.CAFile.Of(b).V,
+		DiscoveryFile: schema.Discovery.Of(b).V, TrustToken: schema.TrustBy.Of(b).V == "token",
+		ProxyURL: schema.ProxyURL.Of(b).V, RetryMillis: retry.Milliseconds(),
+	}
+	if t := schema.Token.Of(b); t.Expr != nil {
+		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
+		// the token is needed: a node that has joined does not look at it.
+		a.Token, _ = site.TokenName(t.Expr)
+		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == origin.CredentialMissing })
+	}
+	return a, diags
+}
+
+func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
+	var out []stages.Detector
+	var diags hcl.Diagnostics
+	for _, n := range sortedKeys(r.site.Detectors) {
+		det := r.site.Detectors[n]
+		b, d := schema.DetectorBlock.Decode(det.Body, []string{n}, r.e.Scope("detector."+n))
+		diags = append(diags, d...)
+		timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
+		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Range: det.Range}
+		if c, ok := b.One("config"); ok {
+			x.Config = map[string]any{}
+			for k, v := range c.Free {
+				g, err := value.ToGo(v)
+				if err != nil {
+					if v.IsWhollyKnown() {
+						diags = append(diags, origin.Error(origin.WrongType, det.Range, fmt.Sprintf("Detector %q cannot take %s", n, k), "%s.", err))
+					}
+					continue
+				}
+				x.Config[k] = g
+			}
+		}
+		out = append(out, x)
+	}
+	return out, diags
+}
+
+// identity decodes the node block.
+func (r *run) identity() hcl.Diagnostics {
+	if r.site.Node == nil {
+		return nil
+	}
+	b, diags := schema.NodeBlock.Decode(r.site.Node, nil, r.e.Scope("node"))
+	if v := schema.NodeNameAttr.Of(b); v.Set() {
+		r.ident.Name, r.ident.NameRange = &v.V, v.Range
+	}
+	if v := schema.NodeIP.Of(b); v.Set() {
+		r.ident.IP, r.ident.IPRange = &v.V, v.Range
+	}
+	return diags
+}
+
+func (r *run) inputs(i *site.Instance) stages.Inputs {
+	return stages.Inputs{Address: i.Addr(), Facts: r.facts, Recommended: r.recommended, Base: r.base, Kubelet: r.kubelet, Node: r.ident,
+		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking()}
+}
+
+// decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
+func (r *run) decide() {
+	r.diags = append(r.diags, r.identity()...)
+	for _, i := range r.order {
+		if b, ok := i.Stage.(stages.Baser); ok {
+			r.readBase(i, b)
+		}
+	}
+	if r.diags.HasErrors() && !r.e.Checking() {
+		return
+	}
+	byAddr := map[string][]node.Contribution{}
+	for _, i := range r.order {
+		if i.Spec.Phase == schema.Decide {
+			byAddr[i.Addr()] = r.decideOne(i)
+		}
+	}
+	for _, i := range r.site.Stages { // merged in site order, whatever the order of evaluation was
+		r.contrib = append(r.contrib, byAddr[i.Addr()]...)
+	}
+}
+
+func (r *run) readBase(i *site.Instance, b stages.Baser) {
+	cfg, d := i.Spec.Decode(i.Body, nil, r.e.Scope(i.Addr()).Only(schema.Gather))
+	r.diags = append(r.diags, d...)
+	if r.diags.HasErrors() {
+		return
+	}
+	base, d := b.Base(cfg, r.inputs(i), r.original)
+	r.diags = append(r.diags, d...)
+	r.base = base
+}
+
+// original answers what a target held before prelet.
+func (r *run) original(path string) (world.TargetAns, error) {
+	if r.tape == nil {
+		return world.TargetAns{}, &world.Failed{Answer: world.Answer{Fail: world.Unread, Detail: "no machine is at hand"}}
+	}
+	a, _, err := world.Original.Ask(r.e.AskContext(), r.tape, world.OriginalReq{Path: path})
+	return a, err
+}
+
+func (r *run) decideOne(i *site.Instance) []node.Contribution {
+	if r.blocked(i) {
+		r.e.SetOutput(i.Addr(), withState(value.Absent(r.types[i.Addr()]), stateFailed))
+		r.took(i.Addr(), stateFailed, 0)
+		return nil
+	}
+	started := r.now()
+	soft := i.Type == "label" || i.Type == "taint"
+	scope := r.e.Scope(i.Addr())
+	if soft {
+		scope = scope.Soft()
+	}
+	copies, known, diags := scope.Copies(i.When, i.ForEach)
+	t := r.types[i.Addr()]
+	if failed := r.settle(i, diags); failed {
+		r.e.SetOutput(i.Addr(), withState(value.Absent(t), stateFailed))
+		r.took(i.Addr(), stateFailed, r.now().Sub(started))
+		return nil
+	}
+	if !known {
+		r.diags = append(r.diags, r.undecided(i)...)
+	}
+	var out []node.Contribution
+	values := map[string]cty.Value{}
+	state := stateOK
+	for _, c := range copies {
+		cfg, diags := i.Spec.Decode(i.Body, nil, c.Scope)
+		cfg.Key, cfg.Range = c.Key, i.Range
+		v := value.Absent(t)
+		s := stateOK
+		if diags.HasErrors() {
+			s = stateFailed
+		} else {
+			add, o, d := i.Stage.(stages.Decider).Decide(cfg, r.inputs(i))
+			diags = append(diags, d...)
+			if d.HasErrors() {
+				s = stateFailed
+			} else {
+				add.Stage = i.Addr()
+				out, v = append(out, add), o.Value
+			}
+		}
+		r.settle(i, diags)
+		if s == stateFailed {
+			state = s
+		}
+		values[c.Key] = withState(v, s)
+	}
+	switch {
+	case i.ForEach != nil && known:
+		r.e.SetOutput(i.Addr(), keyed(values, t))
+	case !known:
+		r.e.SetOutput(i.Addr(), unknownOutput(i, t))
+	case len(copies) == 1:
+		r.e.SetOutput(i.Addr(), values[""])
+	default:
+		state = stateSkipped
+		r.e.SetOutput(i.Addr(), withState(value.Absent(t), state))
+	}
+	r.took(i.Addr(), state, r.now().Sub(started))
+	return out
+}
+
+// settle records diagnostics. Errors that a null fact caused in a label or a taint are warnings, and the boot is
+// degraded. It says whether the instance failed.
+func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
+	failed = ds.HasErrors()
+	soft := eval.Soften(ds)
+	for _, d := range ds {
+		if origin.CodeOf(d) == origin.NullFact && eval.AllSoft(hcl.Diagnostics{d}) {
+			r.degrade(origin.NullFact, fmt.Sprintf("stage %s left something out: %s", i.Addr(), d.Summary))
+		}
+	}
+	if failed && !eval.AllSoft(ds) {
+		r.fatal[i.Addr()] = true
+	}
+	r.diags = append(r.diags, soft...)
+	return failed
+}
+
+// render merges what decide added, and lets write and restart turn it into files and a policy.
+func (r *run) render() {
+	if r.diags.HasErrors() && !r.e.Checking() {
+		return
+	}
+	n, d := node.Merge(r.base, r.contrib)
+	r.diags = append(r.diags, d...)
+	r.node = n
+	for _, i := range r.order {
+		if i.Spec.Phase != schema.Render {
+			continue
+		}
+		r.e.SetNode(r.nodeValue(r.node))
+		if r.renderOne(i); r.diags.HasErrors() && !r.e.Checking() {
+			return
+		}
+	}
+	r.e.SetNode(r.nodeValue(r.node))
+	r.done = true
+}
+
+func (r *run) renderOne(i *site.Instance) {
+	started := r.now()
+	copies, known, diags := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	r.diags = append(r.diags, diags...)
+	if !known {
+		r.diags = append(r.diags, r.undecided(i)...)
+	}
+	t := r.types[i.Addr()]
+	out, state := withState(value.Absent(t), stateSkipped), stateSkipped
+	for _, c := range copies {
+		cfg, d := i.Spec.Decode(i.Body, nil, c.Scope)
+		cfg.Range = i.Range
+		state = stateOK
+		if d.HasErrors() {
+			r.diags = append(r.diags, d...)
+			state = stateFailed
+			break
+		}
+		add, o, d2 := i.Stage.(stages.Renderer).Render(cfg, r.node, r.inputs(i))
+		r.diags = append(append(r.diags, d...), d2...)
+		if d2.HasErrors() {
+			state = stateFailed
+			break
+		}
+		add.Stage = i.Addr()
+		r.contrib = append(r.contrib, add)
+		merged, d3 := node.Merge(r.base, r.contrib)
+		r.diags = append(r.diags, newOnly(r.diags, d3)...)
+		r.node = merged
+		out = withState(o.Value, stateOK)
+	}
+	r.e.SetOutput(i.Addr(), out)
+	r.took(i.Addr(), state, r.now().Sub(started))
+}
+
+// newOnly leaves out what an earlier merge of the same contributions has said.
+func newOnly(have, ds hcl.Diagnostics) (out hcl.Diagnostics) {
+	seen := map[string]bool{}
+	for _, d := range have {
+		seen[d.Error()] = true
+	}
+	for _, d := range ds {
+		if !seen[d.Error()] {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// nodeValue is the merged node as sites see it.
+func (r *run) nodeValue(n node.Node) cty.Value {
+	if r.e.Checking() && r.facts == nil {
+		return cty.UnknownVal(eval.NodeType())
+	}
+	return NodeValue(n)
+}
+
+// NodeValue is `node` as expressions see it; plan JSON has the same names.
+func NodeValue(n node.Node) cty.Value {
+	labels, flags := map[string]string{}, map[string]string{}
+	for _, l := range n.Labels {
+		labels[l.Key] = l.Value
+	}
+	for _, f := range n.Flags {
+		flags[f.Name] = f.Value
+	}
+	taints := []cty.Value{}
+	for _, t := range n.Taints {
+		taints = append(taints, cty.StringVal(t.String()))
+	}
+	list := cty.ListValEmpty(cty.String)
+	if len(taints) > 0 {
+		list = cty.ListVal(taints)
+	}
+	config, err := value.FromGo(n.Config)
+	if err != nil || n.Config == nil {
+		config = cty.EmptyObjectVal
+	}
+	res := value.Absent(eval.NodeType().AttributeType("reserved"))
+	if x := n.Reserved; x != nil {
+		res = cty.ObjectVal(map[string]cty.Value{
+			"policy": cty.StringVal(x.Policy), "kube_reserved": stringMap(x.Kube), "system_reserved": stringMap(x.System),
+			"reserved_cpus": text(x.CPUs), "eviction_hard": stringMap(x.EvictionHard), "allocatable": stringMap(x.Allocatable),
+			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
+	}
+	return cty.ObjectVal(map[string]cty.Value{"labels": stringMap(labels), "flags": stringMap(flags), "taints": list, "kubelet_config": config, "reserved": res})
+}
+
+func text(s string) cty.Value {
+	if s == "" {
+		return cty.NullVal(cty.String)
+	}
+	return cty.StringVal(s)
+}
+
+func stringMap(m map[string]string) cty.Value {
+	if len(m) == 0 {
+		return cty.MapValEmpty(cty.String)
+	}
+	out := map[string]cty.Value{}
+	for k, v := range m {
+		out[k] = cty.StringVal(v)
+	}
+	return cty.MapVal(out)
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,203 @@
+package boot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Change is one target with what it is and what it shall be.
+type Change struct {
+	File   node.File
+	Old    world.TargetAns
+	Action string // create | update | delete | restore | keep | none
+	Why    string // of keep and delete: in words
+	Drift  string // how it was edited since the last generation
+}
+
+// Restart says whether the kubelet must start anew, and why.
+type Restart struct {
+	Unit    string
+	Needed  bool
+	Because []string
+}
+
+// observe asks for every target, and finds the difference.
+func (r *run) observe(ctx context.Context) {
+	if r.tape == nil {
+		return
+	}
+	for _, f := range r.node.Files {
+		c, d := r.observeOne(ctx, f)
+		r.diags = append(r.diags, d...)
+		r.changes = append(r.changes, c)
+	}
+	r.changes = append(r.changes, r.stateFiles(ctx)...)
+	r.changes = append(r.changes, r.undeclared(ctx)...)
+	slices.SortFunc(r.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
+	if a := r.node.Activation; a != nil {
+		r.restart.Unit = a.Unit
+		for _, c := range r.changes {
+			if c.Action != "none" && c.Action != "keep" && c.File.Purpose != "directory" && c.File.Purpose != "bootstrap-kubeconfig" {
+				r.restart.Needed = true
+				r.restart.Because = append(r.restart.Because, c.File.Path+" "+past(c.Action))
+			}
+		}
+	}
+}
+
+func past(action string) string {
+	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
+}
+
+func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnostics) {
+	req := world.TargetReq{Path: f.Path}
+	secret := len(f.Text.Secrets()) > 0
+	if secret {
+		req.Secret, req.Want = true, f.Text.Template()
+	}
+	a, ans, err := world.Target.Ask(ctx, r.tape, req)
+	if err != nil {
+		at := hcl.Range{}
+		if len(f.Origins) > 0 {
+			at = f.Origins[0].Range
+		}
+		if ans.Fail == world.Unread {
+			return Change{File: f, Action: "none"}, hcl.Diagnostics{origin.NotRead(at, f.Path, []string{"target " + f.Path})}
+		}
+		return Change{File: f, Action: "none"}, hcl.Diagnostics{origin.Error(origin.CannotWrite, at, "Cannot look at "+f.Path, "%s. %s", strings.TrimSuffix(ans.Detail, "."), ans.Hint)}
+	}
+	return r.diff(f, a), nil
+}
+
+// diff is pure: what is, against what shall be.
+func (r *run) diff(f node.File, a world.TargetAns) Change {
+	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
+	mode := f.Mode
+	if mode == 0 && a.Exists {
+		mode = a.Mode
+	}
+	switch {
+	case f.Kind == node.Missing && !a.Exists:
+		c.Action = "none"
+	case f.Kind == node.Missing:
+		c.Action = "delete"
+	case !a.Exists:
+		c.Action = "create"
+	case f.CreateOnly:
+		c.Action, c.Why = "none", "it is there already"
+	case f.Kind == node.Directory && a.Dir && mode == a.Mode:
+		c.Action = "none"
+	case f.Kind == node.Regular && !a.Dir && same(f, a) && mode == a.Mode && ownerSame(f.Owner, a):
+		c.Action = "none"
+	}
+	return c
+}
+
+func same(f node.File, a world.TargetAns) bool {
+	if len(f.Text.Secrets()) > 0 {
+		return a.Same
+	}
+	h := sha256.Sum256([]byte(f.Text.Template()))
+	return a.SHA256 == hex.EncodeToString(h[:])
+}
+
+func ownerSame(owner string, a world.TargetAns) bool {
+	if owner == "" {
+		return true
+	}
+	return owner == fmt.Sprintf("%d:%d", a.UID, a.GID) || owner == "root:root" && a.UID == 0 && a.GID == 0
+}
+
+// kubeletState are the files in which the kubelet's managers remember their policy. With another policy, or other
+// reserved CPUs or memory, the kubelet does not start until they are gone.
+var kubeletState = map[string][]string{
+	"/var/lib/kubelet/cpu_manager_state":    {"cpuManagerPolicy", "cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"},
+	"/var/lib/kubelet/memory_manager_state": {"memoryManagerPolicy", "reservedMemory"},
+}
+
+func (r *run) stateFiles(ctx context.Context) []Change {
+	var out []Change
+	at := slices.IndexFunc(r.changes, func(c Change) bool { return c.File.Purpose == "kubelet-config" && c.Action == "update" })
+	if at < 0 {
+		return nil
+	}
+	old, new := configOf(r.changes[at].Old.Text), configOf(r.changes[at].File.Text.Template())
+	for _, path := range sortedKeys(kubeletState) {
+		changed := ""
+		for _, field := range kubeletState[path] {
+			if (field == "kubeReserved" || field == "systemReserved") && new["cpuManagerPolicy"] != "static" {
+				continue
+			}
+			if fmt.Sprint(old[field]) != fmt.Sprint(new[field]) {
+				changed = field
+				break
+			}
+		}
+		if changed == "" {
+			continue
+		}
+		f := node.File{Path: path, Kind: node.Missing, Purpose: "state"}
+		a, _, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path})
+		if err != nil || !a.Exists {
+			continue
+		}
+		out = append(out, Change{File: f, Old: a, Action: "delete", Why: changed + " changes, and the kubelet refuses to start with the state of the old one"})
+	}
+	return out
+}
+
+func configOf(text string) map[string]any {
+	c, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return map[string]any{}
+	}
+	return c.Map()
+}
+
+// undeclared are targets of the generation in place that the site declares no more: removed, or put back as they
+// were before prelet, unless somebody changed them since. The bootstrap kubeconfig is not the plan's business once
+// the node has joined.
+func (r *run) undeclared(ctx context.Context) []Change {
+	m, _, err := world.Managed.Ask(ctx, r.tape, world.ManagedReq{})
+	if err != nil {
+		return nil // a recording that holds no generation
+	}
+	planned := map[string]bool{}
+	for _, c := range r.changes {
+		planned[c.File.Path] = true
+	}
+	var out []Change
+	for _, t := range m.Targets {
+		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || !t.Exists && !t.Original {
+			continue
+		}
+		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
+		a, _, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: t.Path})
+		if err != nil {
+			continue
+		}
+		c := Change{File: f, Old: a, Action: "delete", Why: "the site does not declare it any more"}
+		switch {
+		case t.Edited:
+			c.Action, c.Why = "keep", "the site does not declare it any more, but somebody changed it since"
+			r.diags = append(r.diags, origin.Warning(origin.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but it was changed since generation %d wrote it. Remove it by hand if nobody needs it.", m.Generation))
+		case t.CreateOnly, t.Dir && t.NotEmpty:
+			c.Action, c.Why = "keep", "the site does not declare it any more; what others may have put there stays"
+		case t.Original:
+			c.Action, c.Why = "restore", "the site does not declare it any more; it is put back as it was before prelet"
+		}
+		out = append(out, c)
+	}
+	return out
+}

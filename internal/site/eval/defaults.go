@@ -1,0 +1,65 @@
+package eval
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+)
+
+// Default implements schema.Evaluator: the output of the only stage that is meant.
+func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics) {
+	unknown := cty.UnknownVal(spec.Type)
+	if s.only != 0 && spec.Phase != s.only {
+		return unknown, nil, nil
+	}
+	i, d := s.e.Choose(spec.Ref, spec.Name, at)
+	if d != nil {
+		return unknown, nil, hcl.Diagnostics{d}
+	}
+	from := []origin.Origin{{Kind: origin.Default, Role: origin.Value, Ref: "stage." + i.Addr() + "." + spec.Ref.Output, Range: i.Range, Text: "the only one"}}
+	out, ok := s.e.out[i.Addr()]
+	if !ok || !out.IsKnown() {
+		return unknown, from, nil
+	}
+	v := out.GetAttr(spec.Ref.Output)
+	if spec.Ref.Key == "" {
+		return v, from, nil
+	}
+	if !v.IsKnown() {
+		_, _, unread := value.Plain(v)
+		if len(unread) > 0 {
+			return unknown, from, hcl.Diagnostics{origin.NotRead(at, spec.Name, unread)}
+		}
+		return unknown, from, nil
+	}
+	if v.IsNull() || !has(v, spec.Ref.Key) {
+		state := ""
+		if st := out.GetAttr("state"); st.IsKnown() && st.AsString() != "ok" {
+			state = fmt.Sprintf(" (it is %s)", st.AsString())
+		}
+		return unknown, from, hcl.Diagnostics{origin.Error(origin.DefaultChoice, at, fmt.Sprintf("stage.%s has no key %q", i.Addr(), spec.Ref.Key),
+			"%s is not written, so it is that key of the stage's %s%s. It has: %s. Write %s here, or mend the source.", spec.Name, spec.Ref.Output, state, list(v), spec.Name)}
+	}
+	from[0].Ref += fmt.Sprintf("[%q]", spec.Ref.Key)
+	return v.Index(cty.StringVal(spec.Ref.Key)), from, nil
+}
+
+func list(v cty.Value) string {
+	if v.IsNull() || v.LengthInt() == 0 {
+		return "nothing"
+	}
+	s := ""
+	for it := v.ElementIterator(); it.Next(); {
+		k, _ := it.Element()
+		if s != "" {
+			s += ", "
+		}
+		s += k.AsString()
+	}
+	return s
+}

@@ -1,0 +1,245 @@
+// Package eval gives a site's expressions their values, over whatever the tape answers, or over nothing at all
+// when a site is checked. It is pure: all that it knows of the outside comes through a world.Source. One goroutine
+// uses an Eval at a time.
+package eval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Eval is the scope of one run: variables, outputs so far, memoised locals.
+type Eval struct {
+	site  *site.Site
+	ask   world.Source // nil: check mode, where files are unknown and credentials present
+	ctx   context.Context
+	vars  map[string]cty.Value
+	out   map[string]cty.Value // by address
+	node  cty.Value
+	memo  map[string]result
+	depth map[string]bool // locals being evaluated now
+	funcs map[string]function.Function
+	stage cty.Value // the object that `stage` is; rebuilt when an output comes
+
+	unsupported []*hcl.Diagnostic // what try and can met on an unknown machine
+}
+
+type result struct {
+	v cty.Value
+	d hcl.Diagnostics
+}
+
+// New starts a run over a site. With ask nil nothing outside is known (check mode).
+func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
+	return &Eval{site: s, ask: ask, ctx: ctx, vars: map[string]cty.Value{}, out: map[string]cty.Value{},
+		node: cty.DynamicVal, memo: map[string]result{}, depth: map[string]bool{}}
+}
+
+// Checking says whether there is no world behind this run.
+func (e *Eval) Checking() bool { return e.ask == nil }
+
+// SetOutput makes a stage's output visible; v is of its declared type with state.
+func (e *Eval) SetOutput(addr string, v cty.Value) { e.out[addr], e.stage = v, cty.NilVal }
+
+// Output is a stage's output so far.
+func (e *Eval) Output(addr string) (cty.Value, bool) { v, ok := e.out[addr]; return v, ok }
+
+// SetNode makes node.* visible to render stages. Locals that reach the node are forgotten.
+func (e *Eval) SetNode(v cty.Value) {
+	e.node = v
+	for name := range e.memo {
+		if e.Reach(e.site.Locals[name].Expr).Node {
+			delete(e.memo, name)
+		}
+	}
+}
+
+func (e *Eval) stageObject() cty.Value {
+	if e.stage != cty.NilVal {
+		return e.stage
+	}
+	types := map[string]map[string]cty.Value{}
+	for _, i := range e.site.Stages {
+		if v, ok := e.out[i.Addr()]; ok {
+			if types[i.Type] == nil {
+				types[i.Type] = map[string]cty.Value{}
+			}
+			types[i.Type][i.Name] = v
+		}
+	}
+	m := map[string]cty.Value{}
+	for k, x := range types {
+		m[k] = cty.ObjectVal(x)
+	}
+	e.stage = cty.ObjectVal(m)
+	return e.stage
+}
+
+// Local evaluates a local at its first use. Its error belongs to each place that uses it.
+func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
+	if r, ok := e.memo[name]; ok {
+		return r.v, r.d
+	}
+	l := e.site.Locals[name]
+	if l == nil || e.depth[name] { // both are refused by References, which runs first
+		return cty.DynamicVal, nil
+	}
+	e.depth[name] = true
+	v, d := e.Value(l.Expr, cty.NilVal)
+	delete(e.depth, name)
+	if d.HasErrors() {
+		v = cty.DynamicVal
+	}
+	e.memo[name] = result{v, d}
+	return v, d
+}
+
+// Context is the scope of one expression: only the locals that it names are evaluated.
+func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	c := &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(e.vars)}, Functions: e.functions()}
+	locals := map[string]cty.Value{}
+	for _, tr := range x.Variables() {
+		switch tr.RootName() {
+		case "local":
+			name, _, ok := second(tr)
+			if _, done := locals[name]; !ok || done {
+				continue
+			}
+			v, d := e.Local(name)
+			locals[name] = v
+			diags = append(diags, d...)
+		case "stage":
+			c.Variables["stage"] = e.stageObject()
+		case "node":
+			c.Variables["node"] = e.node
+		case "each":
+			if each != cty.NilVal {
+				c.Variables["each"] = each
+			}
+		}
+	}
+	c.Variables["local"] = cty.ObjectVal(locals)
+	return c, diags
+}
+
+// Value evaluates one expression.
+func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
+	c, diags := e.Context(x, each)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	v, d := x.Value(c)
+	return v, append(diags, d...)
+}
+
+func second(tr hcl.Traversal) (name string, rng hcl.Range, ok bool) {
+	if len(tr) < 2 {
+		return "", tr.SourceRange(), false
+	}
+	switch s := tr[1].(type) {
+	case hcl.TraverseAttr:
+		return s.Name, s.SrcRange, true
+	case hcl.TraverseIndex:
+		if s.Key.Type() == cty.String && s.Key.IsKnown() && !s.Key.IsNull() && !s.Key.IsMarked() {
+			return s.Key.AsString(), s.SrcRange, true
+		}
+	}
+	return "", tr.SourceRange(), false
+}
+
+func (e *Eval) functions() map[string]function.Function {
+	if e.funcs != nil {
+		return e.funcs
+	}
+	var o value.Options
+	if e.Checking() {
+		o.OnUnsupported = func(d *hcl.Diagnostic) { e.unsupported = append(e.unsupported, d) }
+	}
+	e.funcs = value.FunctionsWith(o)
+	e.funcs["file"] = e.reader(cty.String, func(path string) (cty.Value, error) {
+		a, ans, err := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
+		switch {
+		case ans.Fail == world.Unread:
+			return value.UnreadVal(cty.String, "file "+path), nil
+		case err != nil:
+			return cty.NilVal, fmt.Errorf("%s: %s", path, ans.Detail)
+		case value.HasPlaceholder(a.Text):
+			return cty.NilVal, fmt.Errorf("%s holds U+E000 or U+E001, which prelet keeps for itself; remove them", path)
+		}
+		return cty.StringVal(a.Text), nil
+	})
+	e.funcs["fileexists"] = e.reader(cty.Bool, func(path string) (cty.Value, error) {
+		_, ans, _ := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
+		switch ans.Fail {
+		case world.Unread:
+			return value.UnreadVal(cty.Bool, "file "+path), nil
+		case "", world.Absent:
+			return cty.BoolVal(ans.Fail == ""), nil
+		}
+		return cty.NilVal, fmt.Errorf("%s: %s", path, ans.Detail)
+	})
+	e.funcs["credential"] = function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "name", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
+		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
+			name := a[0].AsString()
+			if e.Checking() {
+				return value.Credential(name), nil
+			}
+			_, ans, err := world.Credential.Ask(e.ctx, e.ask, world.CredentialReq{Name: name})
+			switch {
+			case ans.Fail == world.Unread:
+				return value.UnreadVal(cty.String, "credential "+name), nil
+			case err != nil:
+				return cty.NilVal, &MissingCredential{name, ans.Detail}
+			}
+			return value.Credential(name), nil
+		}})
+	return e.funcs
+}
+
+// MissingCredential is the error of credential() for one that is not there.
+type MissingCredential struct{ Name, Why string }
+
+func (m *MissingCredential) Error() string {
+	return fmt.Sprintf("credential %q: %s. Give it to prelet.service with LoadCredential= or ImportCredential=", m.Name, strings.TrimSuffix(m.Why, "."))
+}
+
+func (e *Eval) reader(t cty.Type, read func(string) (cty.Value, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: "path", Type: cty.String}}, Type: function.StaticReturnType(t),
+		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
+			if e.Checking() {
+				return cty.UnknownVal(t), nil
+			}
+			return read(a[0].AsString())
+		}})
+}
+
+// Unsupported are the attributes that try() and can() met and that no machine has.
+func (e *Eval) Unsupported() hcl.Diagnostics {
+	var out hcl.Diagnostics
+	seen := map[string]bool{}
+	for _, d := range e.unsupported {
+		if d.Subject == nil || seen[d.Subject.String()] {
+			continue
+		}
+		seen[d.Subject.String()] = true
+		out = append(out, origin.Error(origin.Reference, *d.Subject, d.Summary, "%s try() and can() do not excuse it: no machine has this attribute.", d.Detail))
+	}
+	return out
+}
+
+// AskContext is the context that questions of this run are asked under.
+func (e *Eval) AskContext() context.Context { return e.ctx }

@@ -1,0 +1,91 @@
+package eval
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"github.com/prelet/prelet/schema"
+)
+
+// Reached is what an expression refers to, through locals.
+type Reached struct {
+	Stages []string // addresses, sorted
+	Node   bool     // node.*
+	Facts  bool     // an output of detect-hw
+	Phase  schema.Phase
+	Locals []string // in the order in which they were met
+}
+
+// Reach follows an expression's references through locals. It evaluates nothing.
+func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
+	r := Reached{Phase: schema.Static}
+	seen := map[string]bool{}
+	stages := map[string]bool{}
+	var walk func(x hclsyntax.Expression)
+	walk = func(x hclsyntax.Expression) {
+		if x == nil {
+			return
+		}
+		for _, tr := range x.Variables() {
+			name, _, ok := second(tr)
+			switch tr.RootName() {
+			case "local":
+				if l := e.site.Locals[name]; ok && l != nil && !seen[name] {
+					seen[name] = true
+					r.Locals = append(r.Locals, name)
+					walk(l.Expr)
+				}
+			case "node":
+				r.Node, r.Phase = true, max(r.Phase, schema.Render)
+			case "stage":
+				if len(tr) < 3 || !ok {
+					continue
+				}
+				n, _, ok := second(tr[1:])
+				if !ok {
+					continue
+				}
+				if i := e.site.Stage(name + "." + n); i != nil {
+					stages[i.Addr()] = true
+					r.Facts = r.Facts || name == "detect-hw"
+					r.Phase = max(r.Phase, i.Spec.Phase)
+				}
+			}
+		}
+	}
+	for _, x := range xs {
+		walk(x)
+	}
+	for a := range stages {
+		r.Stages = append(r.Stages, a)
+	}
+	sort.Strings(r.Stages)
+	return r
+}
+
+// BodyExpressions lists every expression of a body and its blocks, in the order of the file.
+func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
+	if b == nil {
+		return nil
+	}
+	var out []hclsyntax.Expression
+	for _, a := range b.Attributes {
+		out = append(out, a.Expr)
+	}
+	for _, x := range b.Blocks {
+		out = append(out, BodyExpressions(x.Body)...)
+	}
+	slices.SortStableFunc(out, func(a, b hclsyntax.Expression) int {
+		ra, rb := a.Range(), b.Range()
+		if ra.Filename != rb.Filename {
+			if ra.Filename < rb.Filename {
+				return -1
+			}
+			return 1
+		}
+		return ra.Start.Byte - rb.Start.Byte
+	})
+	return out
+}

@@ -1,0 +1,375 @@
+package eval
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+)
+
+// Scope is how the attributes of one block are evaluated. It implements schema.Evaluator.
+type Scope struct {
+	e    *Eval
+	each cty.Value
+	only schema.Phase // attributes of a later phase are unknown; 0: all are evaluated
+	soft bool         // an error that a null fact causes is a warning (label, taint)
+	when hclsyntax.Expression
+	addr string
+}
+
+// Scope makes the scope of a block. Addr is shown as the owner of origins.
+func (e *Eval) Scope(addr string) Scope { return Scope{e: e, addr: addr, each: cty.NilVal} }
+
+// Soft makes errors that a null fact causes warnings.
+func (s Scope) Soft() Scope { s.soft = true; return s }
+
+// Only evaluates attributes of that phase, and leaves all others unknown.
+func (s Scope) Only(p schema.Phase) Scope { s.only = p; return s }
+
+// With gives the scope an each.
+func (s Scope) With(key string, v cty.Value) Scope {
+	s.each = cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal(key), "value": v})
+	return s
+}
+
+// Under remembers the condition that the block is there for, for origins.
+func (s Scope) Under(when hclsyntax.Expression) Scope { s.when = when; return s }
+
+// Value implements schema.Evaluator.
+func (s Scope) Value(spec schema.Spec, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
+	if s.only != 0 && spec.Phase != s.only {
+		return cty.UnknownVal(spec.Type), nil
+	}
+	if o, ok := object(x); ok && spec.Items && s.soft {
+		return s.items(spec, o)
+	}
+	v, diags := s.e.Value(x, s.each)
+	if diags.HasErrors() {
+		return cty.UnknownVal(spec.Type), s.mild(diags, x)
+	}
+	return v, diags
+}
+
+// items evaluates an object literal item by item: one that fails for a null fact is left out, with a warning.
+func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	out := map[string]cty.Value{}
+	unknown := false
+	for _, it := range o.Items {
+		k, d := s.e.Value(it.KeyExpr, s.each)
+		if !d.HasErrors() && k.IsKnown() && (k.IsNull() || k.Type() != cty.String && k.Type() != cty.Number && k.Type() != cty.Bool) {
+			d = append(d, origin.Error(origin.WrongType, it.KeyExpr.Range(), "Wrong key", "A key must be a string."))
+		}
+		var v cty.Value
+		if !d.HasErrors() {
+			var d2 hcl.Diagnostics
+			v, d2 = s.e.Value(it.ValueExpr, s.each)
+			d = append(d, d2...)
+		}
+		if d.HasErrors() {
+			d = s.mild(d, it.ValueExpr)
+			diags = append(diags, soften(d)...)
+			if d := soften(d); d.HasErrors() {
+				unknown = true
+			}
+			continue
+		}
+		diags = append(diags, d...)
+		switch name, ok := keyText(k); {
+		case !ok:
+			unknown = true
+		default:
+			if _, dup := out[name]; dup {
+				diags = append(diags, origin.Error(origin.Duplicate, it.KeyExpr.Range(), fmt.Sprintf("Key %q is there twice", name), "Remove one of them."))
+			}
+			out[name] = v
+		}
+	}
+	if unknown {
+		return cty.UnknownVal(spec.Type), diags
+	}
+	return cty.ObjectVal(out), diags
+}
+
+func keyText(k cty.Value) (string, bool) {
+	u, _, _ := value.Plain(k)
+	if !u.IsKnown() || u.IsNull() {
+		return "", false
+	}
+	switch u.Type() {
+	case cty.String:
+		return u.AsString(), true
+	case cty.Number:
+		return u.AsBigFloat().Text('f', -1), true
+	case cty.Bool:
+		return fmt.Sprint(u.True()), true
+	}
+	return "", false
+}
+
+// mild gives errors their code, and marks those that a null fact caused: where the scope is soft they are
+// warnings in the end.
+func (s Scope) mild(ds hcl.Diagnostics, x hclsyntax.Expression) hcl.Diagnostics {
+	facts := s.e.Reach(x).Facts
+	var out hcl.Diagnostics
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError && facts && value.NullCause(d) {
+			out = append(out, nullFact(d, s.soft))
+			continue
+		}
+		out = append(out, d)
+	}
+	return named(out)
+}
+
+func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
+	c := *d
+	c.Detail = d.Detail + " A fact that this expression uses is null on this machine: nobody could tell it. Write a condition, as in x == null ? null : …"
+	if soft {
+		c.Detail += ". What depends on it is left out, and the boot is degraded."
+	} else {
+		c.Detail += "."
+	}
+	c.Extra = softExtra{soft: soft}
+	return &c
+}
+
+// softExtra marks an error that a null fact caused.
+type softExtra struct{ soft bool }
+
+// DiagnosticCode implements origin.Coded.
+func (softExtra) DiagnosticCode() origin.Code { return origin.NullFact }
+
+// AllSoft says whether every error was caused by a null fact in a scope that forgives it.
+func AllSoft(ds hcl.Diagnostics) bool {
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError {
+			if x, ok := d.Extra.(softExtra); !ok || !x.soft {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Soften turns the errors that AllSoft speaks of into warnings.
+func Soften(ds hcl.Diagnostics) hcl.Diagnostics { return soften(ds) }
+
+func soften(ds hcl.Diagnostics) hcl.Diagnostics {
+	out := make(hcl.Diagnostics, len(ds))
+	for i, d := range ds {
+		out[i] = d
+		if x, ok := d.Extra.(softExtra); ok && x.soft && d.Severity == hcl.DiagError {
+			c := *d
+			c.Severity = hcl.DiagWarning
+			out[i] = &c
+		}
+	}
+	return out
+}
+
+// Item implements schema.Evaluator: through parentheses, locals, merge, and the branch that is taken.
+func (s Scope) Item(x hclsyntax.Expression, key string) hclsyntax.Expression {
+	return s.e.item(x, key, s.each, 0)
+}
+
+func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth int) hclsyntax.Expression {
+	if depth > 16 {
+		return nil
+	}
+	if in, ok := unwrap(x); ok {
+		return e.item(in, key, each, depth+1)
+	}
+	switch x := x.(type) {
+	case *hclsyntax.ObjectConsExpr:
+		for i := len(x.Items) - 1; i >= 0; i-- {
+			if v, d := e.Value(x.Items[i].KeyExpr, each); !d.HasErrors() {
+				if name, ok := keyText(v); ok && name == key {
+					return x.Items[i].ValueExpr
+				}
+			}
+		}
+	case *hclsyntax.FunctionCallExpr:
+		if x.Name != "merge" {
+			return nil
+		}
+		for i := len(x.Args) - 1; i >= 0; i-- {
+			if r := e.item(x.Args[i], key, each, depth+1); r != nil {
+				return r
+			}
+			if v, d := e.Value(x.Args[i], each); !d.HasErrors() && has(v, key) {
+				return x.Args[i]
+			}
+		}
+	case *hclsyntax.ConditionalExpr:
+		if v, d := e.Value(x.Condition, each); !d.HasErrors() {
+			if u, _, _ := value.Plain(v); u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool {
+				if u.True() {
+					return e.item(x.TrueResult, key, each, depth+1)
+				}
+				return e.item(x.FalseResult, key, each, depth+1)
+			}
+		}
+	case *hclsyntax.ScopeTraversalExpr:
+		if name, _, ok := second(x.Traversal); ok && x.Traversal.RootName() == "local" && len(x.Traversal) == 2 && e.site.Locals[name] != nil {
+			return e.item(e.site.Locals[name].Expr, key, each, depth+1)
+		}
+	}
+	return nil
+}
+
+func has(v cty.Value, key string) bool {
+	u, _, _ := value.Plain(v)
+	if !u.IsKnown() || u.IsNull() {
+		return false
+	}
+	if u.Type().IsObjectType() {
+		return u.Type().HasAttribute(key)
+	}
+	return u.Type().IsMapType() && u.HasIndex(cty.StringVal(key)).True()
+}
+
+func unwrap(x hclsyntax.Expression) (hclsyntax.Expression, bool) {
+	if in := value.Unwrap(x); in != x {
+		return in, true
+	}
+	switch x := x.(type) {
+	case *hclsyntax.ObjectConsKeyExpr:
+		return x.Wrapped, true
+	case *hclsyntax.TemplateWrapExpr:
+		return x.Wrapped, true
+	}
+	return nil, false
+}
+
+func object(x hclsyntax.Expression) (*hclsyntax.ObjectConsExpr, bool) {
+	for {
+		if o, ok := x.(*hclsyntax.ObjectConsExpr); ok {
+			return o, true
+		}
+		in, ok := unwrap(x)
+		if !ok {
+			return nil, false
+		}
+		x = in
+	}
+}
+
+// Expand implements schema.Evaluator for blocks with when and for_each.
+func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
+	var when, forEach hclsyntax.Expression
+	if a := body.Attributes["when"]; a != nil {
+		when = a.Expr
+	}
+	if a := body.Attributes["for_each"]; a != nil {
+		forEach = a.Expr
+	}
+	copies, _, diags := s.Copies(when, forEach)
+	var out []schema.Copy
+	for _, c := range copies {
+		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope})
+	}
+	return out, diags
+}
+
+// Copy is one instance of a block.
+type Copy struct {
+	Key   string
+	Scope Scope
+}
+
+// Copies says how often a block is there: not at all when `when` is false, once for each key of for_each, sorted.
+// Known is false where a condition or a collection is unknown: then there is one copy with an unknown element,
+// so that its body is still checked.
+func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known bool, diags hcl.Diagnostics) {
+	known = true
+	if when != nil {
+		ok, sure, d := s.Condition("when", when)
+		diags = append(diags, d...)
+		if d.HasErrors() || sure && !ok {
+			return nil, true, diags
+		}
+		known = sure
+		s = s.Under(when)
+	}
+	if forEach == nil {
+		return []Copy{{Scope: s}}, known, diags
+	}
+	v, d := s.e.Value(forEach, s.each)
+	if diags = append(diags, s.mild(d, forEach)...); d.HasErrors() {
+		return nil, true, diags
+	}
+	u, secret, _ := value.Plain(v)
+	if len(secret) > 0 {
+		return nil, true, append(diags, origin.Error(origin.Sensitive, forEach.Range(), "for_each depends on a secret", "How many there are would tell something of the secret. Use a value that is none."))
+	}
+	t := u.Type()
+	if t.IsSetType() && t.ElementType() != cty.String && t.ElementType() != cty.DynamicPseudoType ||
+		t != cty.DynamicPseudoType && !t.IsMapType() && !t.IsObjectType() && !t.IsSetType() {
+		return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "Wrong type for for_each",
+			"A map, an object or a set of strings is needed, not %s: copies need names. For a list: { for x in LIST : x.NAME => x } or toset(LIST).", schema.TypeName(t)))
+	}
+	if u.IsKnown() && u.IsNull() {
+		return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "for_each is null", "Write {} for none, or coalesce(x, {})."))
+	}
+	if !u.IsKnown() {
+		elem := cty.DynamicPseudoType
+		if t.IsMapType() || t.IsSetType() {
+			elem = t.ElementType()
+		}
+		c := s
+		c.each = cty.ObjectVal(map[string]cty.Value{"key": cty.UnknownVal(cty.String), "value": cty.UnknownVal(elem)})
+		return []Copy{{Scope: c}}, false, diags
+	}
+	m := map[string]cty.Value{}
+	for it := v.ElementIterator(); it.Next(); {
+		k, x := it.Element()
+		if t.IsSetType() {
+			k = x
+		}
+		ku, _, _ := value.Plain(k)
+		if !ku.IsKnown() || ku.IsNull() {
+			return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "A key of for_each is null or unknown", "Copies need names."))
+		}
+		m[ku.AsString()] = x
+	}
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	for _, k := range keys {
+		out = append(out, Copy{Key: k, Scope: s.With(k, m[k])})
+	}
+	return out, known, diags
+}
+
+// Condition evaluates a boolean that decides whether something is there. Sure is false when it is unknown.
+func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, diags hcl.Diagnostics) {
+	v, d := s.e.Value(x, s.each)
+	if d.HasErrors() {
+		return false, false, s.mild(d, x)
+	}
+	u, secret, _ := value.Plain(v)
+	switch {
+	case len(secret) > 0:
+		d = append(d, origin.Error(origin.Sensitive, x.Range(), name+" depends on a secret", "Existence is no secret: can(credential(%q)).", secret[0]))
+	case u.Type() == cty.DynamicPseudoType && !u.IsKnown():
+		return false, false, d
+	case u.Type() != cty.Bool:
+		d = append(d, origin.Error(origin.WrongType, x.Range(), "Wrong type for "+name, "true or false is needed, not %s.", schema.TypeName(u.Type())))
+	case !u.IsKnown():
+		return false, false, d
+	case u.IsNull():
+		d = append(d, s.mild(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: name + " is null", Detail: "true or false is needed.", Subject: x.Range().Ptr(), Expression: x, EvalContext: &hcl.EvalContext{}}}, x)...)
+	default:
+		return u.True(), true, d
+	}
+	return false, false, d
+}

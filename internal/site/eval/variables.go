@@ -1,0 +1,181 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Variables gives every variable its value: default, vars files, then what the world says (credential, kernel
+// command line, --var; the adapter knows which wins). In check mode one without a value is unknown of its type.
+func (e *Eval) Variables() hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
+		v := e.site.Variables[n]
+		val, d := e.variable(v)
+		diags = append(diags, d...)
+		if d.HasErrors() || val == cty.NilVal {
+			val = cty.UnknownVal(v.Type)
+		}
+		e.vars[n] = val
+	}
+	if diags.HasErrors() {
+		return diags
+	}
+	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
+		diags = append(diags, e.validate(e.site.Variables[n])...)
+	}
+	return diags
+}
+
+func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
+	if !e.Checking() {
+		a, ans, err := world.Variable.Ask(e.ctx, e.ask, world.VariableReq{Name: v.Name, Sensitive: v.Sensitive})
+		var failed *world.Failed
+		switch {
+		case err == nil && v.Sensitive:
+			return value.Credential("prelet.var." + v.Name), nil
+		case err == nil:
+			return e.given(v, a)
+		case ans.Fail == world.Unread:
+			return value.UnreadVal(v.Type, "variable "+v.Name), nil
+		case errors.As(err, &failed) && ans.Fail != world.Absent:
+			return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s %s", ans.Detail, ans.Hint)}
+		}
+	}
+	if f, ok := e.site.Values[v.Name]; ok {
+		return e.convert(v, f.Expr)
+	}
+	if v.Default != nil {
+		return e.convert(v, v.Default)
+	}
+	if e.Checking() {
+		if v.Sensitive {
+			return value.Credential("prelet.var." + v.Name), nil
+		}
+		return cty.UnknownVal(v.Type), nil
+	}
+	how := "Set it in a *.prelet.vars file, as credential prelet.var.%s, on the kernel command line (prelet.var.%s=…), or with --var %s=…"
+	detail := fmt.Sprintf(how, v.Name, v.Name, v.Name)
+	if v.Sensitive {
+		detail = fmt.Sprintf("It is sensitive: only the credential prelet.var.%s can give it.", v.Name)
+	}
+	if v.Description != "" {
+		detail = "It is for: " + v.Description + ". " + detail
+	}
+	return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableMissing, v.Range, fmt.Sprintf("Variable %q has no value", v.Name), "%s", detail)}
+}
+
+// given converts a text from outside: a string as it is, anything else as an expression of literals.
+func (e *Eval) given(v *site.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
+	if value.HasPlaceholder(a.Text) {
+		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has a character that prelet keeps for itself", v.Name), "U+E000 and U+E001 cannot be used.")}
+	}
+	if v.Type == cty.String || v.Type == cty.Number || v.Type == cty.Bool {
+		return e.fit(v, cty.StringVal(a.Text), fmt.Sprintf("from %s: %q", a.Source, a.Text))
+	}
+	x, d := hclsyntax.ParseExpression([]byte(a.Text), a.Source+" "+v.Name, hcl.InitialPos)
+	if d.HasErrors() {
+		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q is no expression", v.Name), "From %s: %s: %s", a.Source, d[0].Summary, d[0].Detail)}
+	}
+	val, d := x.Value(nil)
+	if d.HasErrors() {
+		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q is not made of literals", v.Name), "From %s: %s", a.Source, d[0].Detail)}
+	}
+	return e.fit(v, val, "from "+a.Source)
+}
+
+func (e *Eval) convert(v *site.Variable, x hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
+	val, d := x.Value(nil)
+	if d.HasErrors() {
+		return cty.NilVal, named(d)
+	}
+	r := x.Range()
+	return e.fit(v, val, fmt.Sprintf("at %s:%d", r.Filename, r.Start.Line))
+}
+
+func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hcl.Diagnostics) {
+	c, err := convert.Convert(val, v.Type)
+	if err != nil {
+		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has the wrong type", v.Name), "Its value %s: %s.", where, err)}
+	}
+	return c, nil
+}
+
+// validate applies the rules of a variable. A sensitive one is judged where its bytes are: the answer is on the tape.
+func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for n, r := range v.Rules {
+		refused := origin.Error(origin.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", r.Message)
+		if v.Sensitive {
+			if e.Checking() {
+				continue
+			}
+			a, ans, err := world.Validation.Ask(e.ctx, e.ask, world.ValidationReq{Variable: v.Name, Rule: n})
+			if ans.Fail == world.Unread {
+				continue
+			}
+			if err != nil || !a.OK {
+				diags = append(diags, refused)
+			}
+			continue
+		}
+		val, d := e.Value(r.Condition, cty.NilVal)
+		if diags = append(diags, named(d)...); d.HasErrors() {
+			continue
+		}
+		u, _, _ := value.Plain(val)
+		switch {
+		case !u.IsKnown():
+		case u.Type() != cty.Bool || u.IsNull():
+			diags = append(diags, origin.Error(origin.WrongType, r.Condition.Range(), "Wrong type for condition", "true or false is needed."))
+		case u.False():
+			if given, _, _ := value.Plain(e.vars[v.Name]); given.IsKnown() && !given.IsNull() && given.Type() == cty.String {
+				refused.Detail += fmt.Sprintf(" It is %q.", given.AsString())
+			}
+			diags = append(diags, refused)
+		}
+	}
+	return diags
+}
+
+// Judge evaluates one rule of a sensitive variable over its real text: for the live adapter of "validation".
+func Judge(ctx context.Context, s *site.Site, variable string, rule int, secret string) bool {
+	v := s.Variables[variable]
+	if v == nil || rule >= len(v.Rules) {
+		return false
+	}
+	e := New(ctx, s, nil)
+	e.vars[variable] = cty.StringVal(secret)
+	val, d := e.Value(v.Rules[rule].Condition, cty.NilVal)
+	if d.HasErrors() {
+		return false
+	}
+	u, _, _ := value.Plain(val)
+	return u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool && u.True()
+}
+
+// named gives diagnostics of HCL and cty their code: a missing credential has its own exit status.
+func named(ds hcl.Diagnostics) hcl.Diagnostics {
+	for _, d := range ds {
+		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
+			var m *MissingCredential
+			if errors.As(x.FunctionCallError(), &m) {
+				d.Extra = origin.Extra{Code: origin.CredentialMissing, Cause: m}
+			}
+		}
+	}
+	return origin.WithCode(ds, origin.Evaluation)
+}

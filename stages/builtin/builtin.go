@@ -1,0 +1,22 @@
+// Package builtin is the list of stage types, in the order of the docs. A list that one can read, instead of
+// registration.
+package builtin
+
+import (
+	"github.com/prelet/prelet/stages"
+	"github.com/prelet/prelet/stages/detecthw"
+	"github.com/prelet/prelet/stages/fetchca"
+	"github.com/prelet/prelet/stages/fetchconfig"
+	"github.com/prelet/prelet/stages/label"
+	"github.com/prelet/prelet/stages/restart"
+	"github.com/prelet/prelet/stages/taint"
+)
+
+// Stages lists every stage type.
+func Stages() []stages.Stage {
+	return []stages.Stage{
+		fetchca.Stage{}, fetchconfig.Stage{}, detecthw.Stage{},
+		label.Stage{}, taint.Stage{},
+		restart.Stage{},
+	}
+}

@@ -1,0 +1,84 @@
+package detecthw
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// factsType is world.Facts as sites see it: the same names, pointers as nullable attributes.
+func factsType() cty.Type { return typeOf(reflect.TypeFor[world.Facts]()) }
+
+func typeOf(t reflect.Type) cty.Type {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeOf(t.Elem())
+	case reflect.Slice:
+		return cty.List(typeOf(t.Elem()))
+	case reflect.Map:
+		return cty.Map(typeOf(t.Elem()))
+	case reflect.String:
+		return cty.String
+	case reflect.Bool:
+		return cty.Bool
+	case reflect.Struct:
+		m := map[string]cty.Type{}
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			m[name] = typeOf(t.Field(i).Type)
+		}
+		return cty.Object(m)
+	}
+	return cty.Number
+}
+
+// withhold makes what a recording left out unknown, so that nobody takes it for null.
+func withhold(v cty.Value, pointers []string) (cty.Value, error) {
+	for _, p := range pointers {
+		keys := strings.Split(strings.TrimPrefix(p, "/"), "/")
+		found := false
+		w, err := cty.Transform(v, func(path cty.Path, x cty.Value) (cty.Value, error) {
+			if matches(path, keys) {
+				found = true
+				return value.UnreadVal(x.Type(), "facts "+p), nil
+			}
+			return x, nil
+		})
+		if err != nil {
+			return v, err
+		}
+		if !found {
+			return v, fmt.Errorf("%s is not there", p)
+		}
+		v = w
+	}
+	return v, nil
+}
+
+func matches(path cty.Path, keys []string) bool {
+	if len(path) != len(keys) {
+		return false
+	}
+	for i, st := range path {
+		want := strings.NewReplacer("~1", "/", "~0", "~").Replace(keys[i])
+		switch st := st.(type) {
+		case cty.GetAttrStep:
+			if st.Name != want {
+				return false
+			}
+		case cty.IndexStep:
+			if st.Key.Type() == cty.String && st.Key.AsString() != want {
+				return false
+			}
+			if st.Key.Type() == cty.Number && st.Key.AsBigFloat().Text('f', -1) != want {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package stages
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// ClusterFailure turns a failed answer of the cluster into a message with the right exit status. What is the
+// object in words: "the cluster's CA".
+func ClusterFailure(at hcl.Range, what string, ans world.Answer, err error) hcl.Diagnostics {
+	code := map[world.Failure]origin.Code{
+		world.Unreachable: origin.ClusterUnreachable, world.Untrusted: origin.ClusterUntrusted, world.Denied: origin.ClusterDenied,
+		world.Absent: origin.ClusterUnusable, world.Unusable: origin.ClusterUnusable}[ans.Fail]
+	if ans.Fail == world.Unread {
+		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
+	}
+	if ans.Fail == world.NoCredential {
+		code = origin.CredentialMissing
+	}
+	if code == "" {
+		var f *world.Failed
+		if errors.As(err, &f) {
+			ans = f.Answer
+		}
+		code = origin.ClusterUnusable
+	}
+	return hcl.Diagnostics{origin.Error(code, at, summary(ans.Fail, what), "%s", Sentence(ans.Detail, ans.Hint))}
+}
+
+func summary(f world.Failure, what string) string {
+	switch f {
+	case world.Unreachable:
+		return "Cannot reach the cluster for " + what
+	case world.Untrusted:
+		return "Cannot trust the cluster that answered for " + what
+	case world.Denied:
+		return "The cluster denies " + what
+	case world.NoCredential:
+		return "A credential is needed for " + what
+	case world.Absent:
+		return "The cluster does not have " + what
+	}
+	return "The cluster's answer for " + what + " cannot be used"
+}
+
+// StaleWarning says that the last good generation's recording answered.
+func StaleWarning(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
+	return origin.Warning(origin.Stale, at, what+" is from the last good generation", "%s",
+		Sentence(ans.Because, "The answer of an earlier boot is used, and this boot is degraded; prelet status says so until the cluster answers rightly."))
+}
+
+// Sentence joins why and what next, each ended by one full stop.
+func Sentence(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p = strings.TrimRight(strings.TrimSpace(p), "."); p != "" {
+			out = append(out, p+".")
+		}
+	}
+	return strings.Join(out, " ")
+}

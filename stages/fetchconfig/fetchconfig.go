@@ -1,0 +1,145 @@
+// Package fetchconfig is the stage that fetches configuration: a ConfigMap of the cluster, or a file of the node.
+package fetchconfig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+var (
+	configMap = schema.Attr[string]{Name: "config_map", Doc: "`NAMESPACE/NAME`. Read with the bootstrap token, or with kubelet.conf on a node that has joined.", Check: checkConfigMap}
+	file      = schema.Attr[string]{Name: "file", Doc: "A file of the node, YAML or JSON. Its name may depend on other gather stages.", Check: checkFile}
+	optional  = schema.Attr[bool]{Name: "optional", Doc: "Whether it may be missing: then `data` is empty and `value` is null.", Default: false}
+)
+
+// Stage implements stages.Gatherer.
+type Stage struct{}
+
+// Spec implements stages.Stage.
+func (Stage) Spec() stages.Spec {
+	return stages.Spec{Phase: schema.Gather, ForEach: true, Timeout: 3 * time.Minute, Block: schema.Block{Type: "fetch-config",
+		Doc:    "Fetches configuration: `config_map` or `file`. `data` is a ConfigMap's (empty for a file), `value` a file parsed as YAML (null for a ConfigMap).",
+		Fields: []schema.Field{configMap, file, optional}}}
+}
+
+// Outputs implements stages.Stage.
+func (Stage) Outputs(stages.Declared) cty.Type {
+	return cty.Object(map[string]cty.Type{"data": cty.Map(cty.String), "value": cty.DynamicPseudoType, "resource_version": cty.String})
+}
+
+// Check implements stages.Checker.
+func (Stage) Check(cfg schema.Body, _ stages.Inputs) hcl.Diagnostics {
+	cm, f := configMap.Of(cfg), file.Of(cfg)
+	switch {
+	case cm.Expr == nil && f.Expr == nil:
+		return hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\".")}
+	case cm.Set() && f.Set():
+		return hcl.Diagnostics{origin.Error(origin.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
+	}
+	return nil
+}
+
+// Gather implements stages.Gatherer.
+func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
+	if d := s.Check(cfg, stages.Inputs{}); d.HasErrors() {
+		return stages.Output{}, d
+	}
+	cm, f := configMap.Of(cfg), file.Of(cfg)
+	switch {
+	case cm.Set():
+		return s.object(ctx, cfg, cm, env, r)
+	case f.Set():
+		return s.file(ctx, cfg, f, r)
+	case cm.Null() && f.Null():
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "Nothing to fetch", "config_map and file are both null on this machine.")}
+	}
+	return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, nil
+}
+
+func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[string], env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
+	if env.Cluster.Filename == "" {
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "There is no cluster block", "A ConfigMap is fetched from the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+	}
+	ns, name, _ := strings.Cut(cm.V, "/")
+	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name})
+	switch {
+	case ans.Fail == world.Unread:
+		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans, err)
+	case ans.Fail == world.Absent && optional.Of(cfg).V:
+		return stages.Output{Value: value.Absent(s.Outputs(stages.Declared{}))}, nil
+	case err != nil:
+		return stages.Output{}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans, err)
+	}
+	var diags hcl.Diagnostics
+	if ans.Stale != 0 {
+		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
+	}
+	data := map[string]cty.Value{}
+	for k, v := range a.Data {
+		if value.HasPlaceholder(v) {
+			return stages.Output{}, append(diags, origin.Error(origin.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
+		}
+		data[k] = cty.StringVal(v)
+	}
+	m := cty.MapValEmpty(cty.String)
+	if len(data) > 0 {
+		m = cty.MapVal(data)
+	}
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"data": m, "value": cty.NullVal(cty.DynamicPseudoType), "resource_version": cty.StringVal(a.ResourceVersion)})}, diags
+}
+
+func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string], r world.Source) (stages.Output, hcl.Diagnostics) {
+	a, ans, err := world.File.Ask(ctx, r, world.FileReq{Path: f.V})
+	out := value.Absent(s.Outputs(stages.Declared{})).AsValueMap()
+	switch {
+	case ans.Fail == world.Unread:
+		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, hcl.Diagnostics{origin.NotRead(f.Range, "file "+f.V, []string{"file " + f.V})}
+	case ans.Fail == world.Absent && optional.Of(cfg).V:
+		return stages.Output{Value: cty.ObjectVal(out)}, nil
+	case ans.Fail == world.Absent:
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, or write optional = true if nodes without it are right.")}
+	case err != nil:
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, "Cannot read "+f.V, "%s", stages.Sentence(ans.Detail, ans.Hint))}
+	case value.HasPlaceholder(a.Text):
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
+	}
+	v, err := value.DecodeYAML([]byte(a.Text))
+	if err != nil {
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, f.V+" is no YAML or JSON", "%s", stages.Sentence(err.Error(), "Mend the file"))}
+	}
+	out["value"] = v
+	return stages.Output{Value: cty.ObjectVal(out)}, nil
+}
+
+func checkConfigMap(s string) error {
+	ns, name, ok := strings.Cut(s, "/")
+	if !ok {
+		return fmt.Errorf("%q is not NAMESPACE/NAME; the kubelet's own is kube-system/kubelet-config", s)
+	}
+	if e := content.IsDNS1123Label(ns); len(e) > 0 {
+		return fmt.Errorf("namespace %q: %s", ns, strings.Join(e, "; "))
+	}
+	if e := content.IsDNS1123Subdomain(name); len(e) > 0 {
+		return fmt.Errorf("name %q: %s", name, strings.Join(e, "; "))
+	}
+	return nil
+}
+
+func checkFile(s string) error {
+	if !strings.HasPrefix(s, "/") {
+		return fmt.Errorf("%q is not an absolute path", s)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+// Package label is the stage that adds labels to the node.
+package label
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+var (
+	labels        = schema.Attr[cty.Value]{Name: "labels", Items: true, Doc: "Keys and values, as `kubectl label` takes them. Numbers and booleans are written as text. Null is no label. An item that cannot be told because a fact is null is left out, and the boot is degraded."}
+	fromDetectors = schema.Attr[[]string]{Name: "from_detectors", Type: cty.List(cty.String), Doc: "Which of the labels that detectors recommend are taken, as shell patterns of keys: `nvidia.com/*`."}
+)
+
+// Stage implements stages.Decider.
+type Stage struct{}
+
+// Spec implements stages.Stage.
+func (Stage) Spec() stages.Spec {
+	return stages.Spec{Phase: schema.Decide, ForEach: true, Block: schema.Block{Type: "label",
+		Doc:    "Adds labels. The kubelet registers with them; keys that it refuses inside kubernetes.io and k8s.io are refused here.",
+		Fields: []schema.Field{labels, fromDetectors}}}
+}
+
+// Outputs implements stages.Stage.
+func (Stage) Outputs(stages.Declared) cty.Type {
+	return cty.Object(map[string]cty.Type{"labels": cty.Map(cty.String)})
+}
+
+// Decide implements stages.Decider.
+func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	var out node.Contribution
+	attr := labels.Of(cfg)
+	values := map[string]cty.Value{}
+	unknown := false
+	u, secrets, unread := value.Plain(attr.Cty)
+	switch {
+	case len(unread) > 0 && !u.IsKnown():
+		return out, absent(), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
+	case !u.IsKnown() || u.IsNull():
+		unknown = !u.IsKnown()
+	case !u.Type().IsObjectType() && !u.Type().IsMapType():
+		return out, absent(), hcl.Diagnostics{origin.Error(origin.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
+	case len(secrets) > 0 && u.LengthInt() == 0:
+		return out, absent(), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
+	default:
+		for it := attr.Cty.ElementIterator(); it.Next(); {
+			k, v := it.Element()
+			key, _, _ := value.Plain(k)
+			l, d := one(attr, key.AsString(), v, in)
+			diags = append(diags, d...)
+			if l != nil {
+				out.Labels = append(out.Labels, *l)
+				values[l.Key] = cty.StringVal(l.Value)
+			} else if !v.IsWhollyKnown() {
+				unknown = true
+			}
+		}
+	}
+	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
+	slices.SortStableFunc(out.Labels, func(a, b node.Label) int {
+		if a.Key < b.Key {
+			return -1
+		}
+		return 1
+	})
+	m := cty.MapValEmpty(cty.String)
+	switch {
+	case unknown:
+		m = cty.UnknownVal(cty.Map(cty.String))
+	case len(values) > 0:
+		m = cty.MapVal(values)
+	}
+	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": m})}, diags
+}
+
+func absent() stages.Output {
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": cty.UnknownVal(cty.Map(cty.String))})}
+}
+
+func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {
+	return origin.Error(origin.Sensitive, at, "A secret cannot be used in "+what, "Everybody who may list nodes reads their labels.")
+}
+
+// one turns an item into a label; nil where there is none.
+func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs) (*node.Label, hcl.Diagnostics) {
+	at := attr.ItemRange(key)
+	u, secrets, unread := value.Plain(v)
+	switch {
+	case len(secrets) > 0:
+		return nil, hcl.Diagnostics{refuseSecret(at, "label "+key)}
+	case len(unread) > 0:
+		return nil, hcl.Diagnostics{origin.NotRead(at, "label "+key, unread)}
+	case !u.IsKnown():
+		return nil, checkKey(key, at, in)
+	case u.IsNull():
+		return nil, append(checkKey(key, at, in), origin.Note(origin.NullFact, at, "No label "+key, "Its value is null on this machine."))
+	}
+	s, err := convert.Convert(u, cty.String)
+	if err != nil {
+		return nil, hcl.Diagnostics{origin.Error(origin.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", err)}
+	}
+	l := &node.Label{Key: key, Value: s.AsString(), Origins: attr.ItemOrigins(key)}
+	if d := check(l.Key, l.Value, at, in); d.HasErrors() {
+		return nil, d
+	}
+	return l, nil
+}
+
+func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
+	if err := kubelet.CheckLabel(key, val); err != nil {
+		return hcl.Diagnostics{origin.Error(origin.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s", stages.Sentence(err.Error(), "slug() makes a valid value of any text"))}
+	}
+	version := ""
+	if in.Kubelet.Version != nil {
+		version = *in.Kubelet.Version
+	}
+	if err := kubelet.CheckNodeLabel(key, val, version); err != nil {
+		return hcl.Diagnostics{origin.Error(origin.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))}
+	}
+	return nil
+}
+
+// checkKey checks a key whose value is not known: with one that is always valid.
+func checkKey(key string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
+	return check(key, "", at, in)
+}
+
+// recommended takes the labels of detectors that the site's patterns name.
+func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, diags *hcl.Diagnostics) (out []node.Label) {
+	patterns := fromDetectors.Of(cfg)
+	for _, p := range patterns.V {
+		if _, err := path.Match(p, "x"); err != nil {
+			*diags = append(*diags, origin.Error(origin.LabelInvalid, patterns.Range, fmt.Sprintf("%q is no pattern", p), "A shell pattern is needed, as nvidia.com/*."))
+			return nil
+		}
+	}
+	for _, d := range slices.Sorted(maps.Keys(in.Recommended)) {
+		for _, k := range slices.Sorted(maps.Keys(in.Recommended[d])) {
+			taken := slices.ContainsFunc(patterns.V, func(p string) bool { ok, _ := path.Match(p, k); return ok })
+			if _, dup := have[k]; !taken || dup {
+				continue
+			}
+			v := in.Recommended[d][k]
+			if ds := check(k, v, patterns.Range, in); ds.HasErrors() {
+				*diags = append(*diags, ds...)
+				continue
+			}
+			have[k] = cty.StringVal(v)
+			out = append(out, node.Label{Key: k, Value: v, Origins: append(patterns.Origins(),
+				origin.Origin{Kind: origin.Detector, Role: origin.Value, Ref: "detector." + d, Text: k + "=" + v})})
+		}
+	}
+	return out
+}

@@ -1,0 +1,77 @@
+// Package restart is the stage that says, as data, what apply shall do with the kubelet after a commit.
+package restart
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+var (
+	unit      = schema.Attr[string]{Name: "unit", Default: "kubelet.service", Doc: "The unit that runs the kubelet."}
+	rollback  = schema.Attr[bool]{Name: "rollback", Default: true, Doc: "Whether to go back to the last good generation when the kubelet is not healthy."}
+	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Whether labels of a node that has joined are patched, as far as it may patch its own."}
+	settle    = schema.Attr[string]{Name: "settle", Default: "10s", Check: schema.Duration, Doc: "How long the kubelet must run without a new start before it counts as healthy."}
+	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for that."}
+	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
+	message   = schema.Attr[string]{Name: "error_message", Required: true, Doc: "Why not, and what to do."}
+)
+
+// Stage implements stages.Renderer.
+type Stage struct{}
+
+// Spec implements stages.Stage.
+func (Stage) Spec() stages.Spec {
+	return stages.Spec{Phase: schema.Render, Singleton: true, Block: schema.Block{Type: "restart",
+		Doc:    "What happens with the kubelet after files changed: start or restart, verify, go back.",
+		Fields: []schema.Field{unit, rollback, reconcile},
+		Blocks: []schema.Block{
+			{Type: "verify", Max: 1, Always: true, Doc: "When the kubelet counts as healthy.", Fields: []schema.Field{settle, timeout}},
+			{Type: "precondition", Doc: "What must be true before anything is written; `node` is the finished node.", Fields: []schema.Field{condition, message}},
+		}}}
+}
+
+// Outputs implements stages.Stage.
+func (Stage) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
+
+// Render implements stages.Renderer.
+func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	out := stages.Output{Value: cty.EmptyObjectVal}
+	v, _ := cfg.One("verify")
+	s, _ := time.ParseDuration(settle.Of(v).V)
+	t, _ := time.ParseDuration(timeout.Of(v).V)
+	if s > 0 && t > 0 && t <= s {
+		diags = append(diags, origin.Error(origin.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
+	}
+	u := unit.Of(cfg)
+	if u.Set() && (!strings.HasSuffix(u.V, ".service") || strings.ContainsAny(u.V, "/ ")) {
+		diags = append(diags, origin.Error(origin.WrongType, u.Range, "Not a service", "%q: a unit as kubelet.service is needed.", u.V))
+	}
+	for _, p := range cfg.Blocks["precondition"] {
+		c := condition.Of(p)
+		x, _, unread := value.Plain(c.Cty)
+		switch {
+		case len(unread) > 0:
+			diags = append(diags, origin.NotRead(c.Range, "a precondition", unread))
+		case !x.IsKnown():
+		case x.IsNull() || x.Type() != cty.Bool:
+			diags = append(diags, origin.Error(origin.WrongType, c.Range, "Wrong type for condition", "true or false is needed."))
+		case x.False():
+			diags = append(diags, origin.Error(origin.Precondition, c.Range, "A precondition does not hold", "%s", stages.Sentence(message.Of(p).V)))
+		}
+	}
+	if !u.Set() {
+		return node.Contribution{}, out, diags
+	}
+	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(),
+		Rollback: rollback.Of(cfg).V, ReconcileLabels: reconcile.Of(cfg).V, Range: cfg.Range}}, out, diags
+}

@@ -51,6 +51,12 @@ func (k keeper) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 			c.Args[i] = part(a)
 		}
 		v, diags = c.Value(ctx)
+		if len(seen) == 1 { // HCL looked at what it could not expand, and at nothing else
+			for _, a := range x.Args[:len(x.Args)-1] {
+				other, _ := a.Value(ctx)
+				seen = append(seen, other)
+			}
+		}
 	case *hclsyntax.IndexExpr:
 		c := *x
 		c.Key = part(x.Key) // of the collection only its own marks belong to the element, and HCL keeps these

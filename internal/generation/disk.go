@@ -12,6 +12,7 @@ import (
 // or end the world at any of them. All of them work through descriptors of folders: no path is resolved twice.
 type disk struct {
 	fault func(op, path string) error
+	fsync func(fd int) error
 }
 
 // Names of operations, as the fault hook sees them.
@@ -106,7 +107,7 @@ func (d *disk) sync(f *folder) error {
 	if err := d.before(opFsync, f.path); err != nil {
 		return err
 	}
-	return wrap(ExitCannotWrite, opFsync, f.path, unix.Fsync(f.fd))
+	return wrap(ExitCannotWrite, opFsync, f.path, d.fsync(f.fd))
 }
 
 func (d *disk) chmodAt(in *folder, base string, mode uint32) error {
@@ -191,7 +192,7 @@ func (f *newFile) sync() error {
 		f.close()
 		return err
 	}
-	err := unix.Fsync(f.fd)
+	err := f.d.fsync(f.fd)
 	if cerr := f.close(); err == nil {
 		err = cerr
 	}

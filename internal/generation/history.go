@@ -128,6 +128,51 @@ func (s *Store) Current() (*Info, error) {
 	return &i, err
 }
 
+// Original is what a target of the generation in place was before the first generation that had it, with the content of a
+// file. ok is false when the generation in place does not have it: then it is as it always was.
+func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {
+	m, ms, err := s.current()
+	if err != nil || m == nil {
+		return State{}, nil, false, err
+	}
+	for _, e := range live(m, ms) {
+		if e.Path != p {
+			continue
+		}
+		if e.Original.Kind == File {
+			dir, err := s.gen(m.Gen)
+			if err != nil {
+				return State{}, nil, false, err
+			}
+			defer dir.close()
+			if content, _, err = contentIn(dir, e.Original.SHA256); err != nil {
+				return State{}, nil, false, err
+			}
+		}
+		return e.Original, content, true, nil
+	}
+	return State{}, nil, false, nil
+}
+
+// Differing lists the targets of the generation in place that are not as it made them, in content, mode or owner; those
+// that are written only once do not count. Nil: it is whole, or there is none.
+func (s *Store) Differing() ([]string, error) {
+	m, st, err := s.current()
+	if err != nil || m == nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range live(m, st) {
+		if e.CreateOnly {
+			continue
+		}
+		if o, err := s.tree.observe(e.Path); err != nil || !o.state.Equal(e.New) {
+			out = append(out, e.Path)
+		}
+	}
+	return out, nil
+}
+
 // List tells all generations that are kept, ascending. One that cannot be read is in it with StatusDamaged.
 func (s *Store) List() ([]Info, error) {
 	all, err := s.committed()
@@ -231,21 +276,28 @@ func contentIn(gen *folder, sha string) (b []byte, sub string, err error) {
 	if !shaName.MatchString(sha) {
 		return nil, "", &Error{Op: "find content", Path: sha, Err: errors.New("it is no sha256"), Exit: ExitInternal}
 	}
-	for _, sub = range []string{newName, oldName} {
-		var dir *folder
-		if dir, err = openIn(gen, sub); err != nil {
-			continue
-		}
-		b, err = readFile(dir, sha)
-		p := dir.name(sha)
-		dir.close()
-		if err != nil {
-			continue
-		}
-		if sum(b) == sha {
+	err = wrap(ExitCannotWrite, "find content in", gen.name(sha), unix.ENOENT)
+	for _, sub := range []string{newName, oldName} {
+		b, miss := contentAt(gen, sub, sha)
+		if miss == nil {
 			return b, sub, nil
 		}
-		err = &StuckError{Path: p, Why: "its bytes are no longer those that were stored", Hint: "go back to another generation, or restore the state folder from a backup"}
+		if !errors.Is(miss, unix.ENOENT) {
+			err = miss
+		}
 	}
 	return nil, "", err
+}
+
+func contentAt(gen *folder, sub, sha string) ([]byte, error) {
+	dir, err := openIn(gen, sub)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.close()
+	b, err := readFile(dir, sha)
+	if err == nil && sum(b) != sha {
+		err = &StuckError{Path: dir.name(sha), Why: "its bytes are no longer those that were stored", Hint: "go back to another generation, or restore the state folder from a backup"}
+	}
+	return b, err
 }

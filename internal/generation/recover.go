@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"runtime"
 	"slices"
 	"strconv"
@@ -56,6 +57,9 @@ func (s *Store) Recover() (*Journal, error) {
 		return j, nil
 	}
 	m, err := s.manifest(j.Gen, j.Manifest)
+	if errors.Is(err, ErrNoGeneration) {
+		return nil, &StuckError{Path: s.dir.name(journalName), Why: "it speaks of generation " + itoa(j.Gen) + ", whose folder is missing", Hint: "restore the state folder from a backup, or bring the targets in place by hand and move it aside"}
+	}
 	if err != nil {
 		return nil, err
 	}

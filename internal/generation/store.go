@@ -22,6 +22,8 @@ type Options struct {
 	// Fault is called before every operation that changes anything, with its name and object. An error is taken for the
 	// operation's own. For tests; nil in production.
 	Fault func(op, path string) error
+
+	fsync func(fd int) error // nil is fsync(2); tests of thousands of crashes have a model of it
 }
 
 // Store is the generations of one node. It is not safe for concurrent use; two processes are kept apart by the lock.
@@ -44,6 +46,9 @@ func newStore(o Options) (*Store, error) {
 	if o.Mono == nil {
 		o.Mono = monotonic
 	}
+	if o.fsync == nil {
+		o.fsync = unix.Fsync
+	}
 	o.Dir = filepath.Clean(o.Dir)
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
 		return nil, &Error{Op: "open", Path: o.Dir, Err: errors.New("the state folder is not an absolute path"), Exit: ExitInternal}
@@ -52,7 +57,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, disk: &disk{fault: o.Fault}, tree: t, lockFD: -1}, nil
+	return &Store{o: o, disk: &disk{fault: o.Fault, fsync: o.fsync}, tree: t, lockFD: -1}, nil
 }
 
 // Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with

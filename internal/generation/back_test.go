@@ -1,0 +1,314 @@
+package generation
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// actions of a comparison, by path.
+func actions(es []Entry) map[string]Action {
+	m := map[string]Action{}
+	for _, e := range es {
+		m[e.Path] = e.Action
+	}
+	return m
+}
+
+func TestGoingBackOverSeveral(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "original a", 0o640)
+	before := nodes(b.look())
+	s := b.open()
+	one := plan("p1", file("/etc/kubernetes/a", "a1"), file("/etc/kubernetes/b", "b1"))
+	b.apply(s, one)
+	if err := s.Good(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	first := nodes(b.look())
+	b.apply(s, plan("p2", file("/etc/kubernetes/a", "a2"), with(file("/etc/kubernetes/x/y/c", "c2"), func(t *Target) { t.Parents = true })))
+	if b.read("/etc/kubernetes/b") != "absent" {
+		t.Error("what the site no longer declares is still there")
+	}
+	b.apply(s, plan("p3", file("/etc/kubernetes/a", "a3"), with(file("/etc/kubernetes/x/y/c", "c3"), func(t *Target) { t.Parents = true })))
+
+	n, err := s.Rollback(3, 1, "crash loop", true)
+	if err != nil || n != 4 {
+		t.Fatal(n, err)
+	}
+	if !same(first, nodes(b.look())) {
+		t.Errorf("not as in generation 1: %v", nodes(b.look()))
+	}
+	if why, ok := s.Held("p3"); !ok || why != "crash loop" {
+		t.Error("the plan that was left is not held:", why, ok)
+	}
+	if j, err := s.Journal(); j != nil || err != nil {
+		t.Error("a journal is left:", j, err)
+	}
+	if got, err := s.Blob(4, "plan.json"); err != nil || string(got) != `{"id":"p1"}` {
+		t.Errorf("%s %v", got, err)
+	}
+	if g, ok := s.LastGood(); g != 1 || !ok {
+		t.Error("last good:", g, ok)
+	}
+	if _, err := s.Begin(one); !errors.Is(err, ErrNothing) {
+		t.Error("the plan gone back to is not in place:", err)
+	}
+	if err := s.Good(4, nil); err != nil {
+		t.Fatal(err)
+	}
+	if g, _ := s.LastGood(); g != 4 {
+		t.Error("last good:", g)
+	}
+
+	n, err = s.Rollback(4, 0, "by hand", false)
+	if err != nil || n != 5 {
+		t.Fatal(n, err)
+	}
+	if !same(before, nodes(b.look())) {
+		t.Errorf("not as before prelet: %v, want %v", nodes(b.look()), before)
+	}
+	if g, _ := s.LastGood(); g != 1 {
+		t.Error("last good:", g)
+	}
+	var statuses []Status
+	l, err := s.List()
+	for i, g := range l {
+		if g.Gen != i+1 {
+			t.Error("numbers do not only grow:", g.Gen)
+		}
+		statuses = append(statuses, g.Status)
+	}
+	want := []Status{StatusGood, StatusSuperseded, StatusRolledBack, StatusRolledBack, StatusRestored}
+	if err != nil || len(l) != 5 || l[3].Restores != 1 || l[4].Restores != 0 || l[0].Restores != -1 {
+		t.Errorf("%+v %v", l, err)
+	}
+	for i := range want {
+		if statuses[i] != want[i] {
+			t.Errorf("statuses %v, want %v", statuses, want)
+			break
+		}
+	}
+	if l := b.litter(); l != nil {
+		t.Error("left behind:", l)
+	}
+}
+
+func TestWhatIsNoLongerDeclared(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/restored", "mine", 0o600)
+	b.write("/etc/kubernetes/edited", "mine too", 0o644)
+	s := b.open()
+	b.apply(s, plan("p1",
+		file("/etc/kubernetes/restored", "theirs"),
+		file("/etc/kubernetes/edited", "theirs"),
+		file("/etc/kubernetes/removed", "x"),
+		with(file("/etc/kubernetes/once", "written once"), func(t *Target) { t.CreateOnly = true }),
+		folderTarget("/etc/kubernetes/full"), folderTarget("/etc/kubernetes/empty"),
+	))
+	b.write("/etc/kubernetes/edited", "edited by a person", 0o644)
+	b.write("/etc/kubernetes/full/file", "of a person", 0o644)
+	next := plan("p2", file("/etc/kubernetes/other", "y"))
+	c, err := s.Compare(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]Action{
+		"restored": ActionRestore, "edited": ActionKeep, "removed": ActionDelete, "once": ActionKeep, "full": ActionDelete, "empty": ActionDelete, "other": ActionCreate,
+	} {
+		if got := actions(c.Entries)["/etc/kubernetes/"+p]; got != want {
+			t.Errorf("%s: %q, want %q", p, got, want)
+		}
+	}
+	b.apply(s, next)
+	for p, want := range map[string]string{
+		"restored": "mine", "edited": "edited by a person", "removed": "absent", "once": "written once", "full/file": "of a person", "other": "y",
+	} {
+		if got := b.read("/etc/kubernetes/" + p); got != want {
+			t.Errorf("%s: %q, want %q", p, got, want)
+		}
+	}
+	if _, err := os.Lstat(b.path("/etc/kubernetes/empty")); !os.IsNotExist(err) {
+		t.Error("an empty folder of ours is still there")
+	}
+	if i, _ := os.Lstat(b.path("/etc/kubernetes/restored")); i.Mode() != 0o600 {
+		t.Error("mode was not put back:", i.Mode())
+	}
+	if c, err = s.Compare(next); err != nil || c.Changed || len(c.Entries) != 1 {
+		t.Errorf("what was let go still counts: %+v %v", c, err)
+	}
+}
+
+func TestDriftKeepsTheBytes(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	p := plan("p1", file("/etc/kubernetes/a", "planned"))
+	b.apply(s, p)
+	b.write("/etc/kubernetes/a", "by hand", 0o644)
+	if d, err := s.Differing(); err != nil || len(d) != 1 {
+		t.Error(d, err)
+	}
+	c, err := s.Compare(p)
+	if err != nil || !c.Entries[0].Drift || c.Entries[0].Action != ActionUpdate {
+		t.Fatalf("%+v %v", c.Entries, err)
+	}
+	n := b.apply(s, p)
+	if b.read("/etc/kubernetes/a") != "planned" {
+		t.Error("drift stays")
+	}
+	if got, err := os.ReadFile(filepath.Join(b.o.Dir, "generations", itoa(n), "old", sum([]byte("by hand")))); err != nil || string(got) != "by hand" {
+		t.Errorf("%q %v", got, err)
+	}
+	if st, orig, ok, err := s.Original("/etc/kubernetes/a"); st.Kind != Absent || orig != nil || !ok || err != nil {
+		t.Error("the original is lost over a generation:", st, ok, err)
+	}
+}
+
+func TestCreateOnlyIsNeverOverwritten(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/once", "was there", 0o644)
+	s := b.open()
+	once := with(file("/etc/kubernetes/once", "from the site"), func(t *Target) { t.CreateOnly = true })
+	before := b.look()["/etc/kubernetes/once"]
+	b.apply(s, plan("p1", once, file("/etc/kubernetes/a", "1")))
+	if now := b.look()["/etc/kubernetes/once"]; now != before {
+		t.Error("replaced:", now)
+	}
+	b.write("/etc/kubernetes/once", "edited", 0o644)
+	if _, err := s.Begin(plan("p1", once, file("/etc/kubernetes/a", "1"))); !errors.Is(err, ErrNothing) {
+		t.Error(err)
+	}
+	if _, err := s.Rollback(1, 0, "by hand", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.read("/etc/kubernetes/once"); got != "edited" {
+		t.Error(got)
+	}
+}
+
+// Going back puts metadata back too, and a folder that we made goes only when nobody uses it.
+func TestGoingBackKeepsModesAndForeignFiles(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "same bytes", 0o600)
+	if err := os.Mkdir(b.path("/etc/kubernetes/dir"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	xattrs := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.note", []byte("keep me"), 0) == nil
+	s := b.open()
+	b.apply(s, plan("p1", file("/etc/kubernetes/a", "same bytes"), folderTarget("/etc/kubernetes/dir"),
+		with(file("/etc/kubernetes/new/x", "x"), func(t *Target) { t.Parents = true })))
+	for p, want := range map[string]os.FileMode{"a": 0o644, "dir": os.ModeDir | 0o755} {
+		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
+			t.Errorf("%s: %v %v", p, i.Mode(), err)
+		}
+	}
+	b.write("/etc/kubernetes/new/foreign", "f", 0o644)
+	if _, err := s.Rollback(1, 0, "by hand", false); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]os.FileMode{"a": 0o600, "dir": os.ModeDir | 0o750} {
+		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
+			t.Errorf("%s: %v %v", p, i.Mode(), err)
+		}
+	}
+	if b.read("/etc/kubernetes/new/x") != "absent" || b.read("/etc/kubernetes/new/foreign") != "f" {
+		t.Error("x or foreign is wrong")
+	}
+	if xattrs {
+		buf := make([]byte, 64)
+		n, err := unix.Getxattr(b.path("/etc/kubernetes/a"), "user.note", buf)
+		if err != nil || string(buf[:n]) != "keep me" {
+			t.Errorf("attribute: %q %v", buf[:max(n, 0)], err)
+		}
+	}
+}
+
+func TestRetire(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	boot := with(file("/etc/kubernetes/bootstrap", "token"), func(t *Target) { t.Secret, t.Mode = true, Keep })
+	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1"), boot))
+	if err := s.Retire(1, "/etc/kubernetes/unknown"); exitOf(err) != ExitInternal {
+		t.Error(err)
+	}
+	if err := s.Retire(1, "/etc/kubernetes/bootstrap"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Good(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if b.read("/etc/kubernetes/bootstrap") != "absent" {
+		t.Fatal("it is still there")
+	}
+	// A joined node's plan is silent about it: nothing to do, and it does not come back.
+	k := &killAt{at: 1}
+	s.Close()
+	b.o.Fault = k.hook
+	s = b.open()
+	if _, err := s.Begin(plan("p1", file("/etc/kubernetes/a", "1"))); !errors.Is(err, ErrNothing) {
+		t.Error(err)
+	}
+	if err := s.Retire(1, "/etc/kubernetes/bootstrap"); err != nil || k.seen != 0 {
+		t.Error("retired twice:", err, k.seen)
+	}
+	if d, err := s.Differing(); d != nil || err != nil {
+		t.Error(d, err)
+	}
+	s.Close()
+	b.o.Fault = nil
+	s = b.open()
+	b.apply(s, plan("p2", file("/etc/kubernetes/a", "2")))
+	if _, err := s.Rollback(2, 1, "ill", false); err != nil {
+		t.Fatal(err)
+	}
+	if b.read("/etc/kubernetes/bootstrap") != "absent" || b.read("/etc/kubernetes/a") != "1" {
+		t.Error("going back brought the token back, or not the file")
+	}
+}
+
+func TestCollect(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "original", 0o644)
+	s := b.open()
+	for i := 1; i <= 8; i++ {
+		b.apply(s, plan("p"+itoa(i), file("/etc/kubernetes/a", "content "+itoa(i))))
+		if i == 2 {
+			if err := s.Good(2, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := s.Collect(3); err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	l, err := s.List()
+	for _, g := range l {
+		got = append(got, g.Gen)
+	}
+	if err != nil || len(got) != 4 || got[0] != 2 || got[1] != 6 || got[3] != 8 {
+		t.Fatal(got, err)
+	}
+	if _, err := s.Content(sum([]byte("content 4"))); err == nil {
+		t.Error("content of a collected generation is still there")
+	}
+	if _, err := s.Blob(4, "plan.json"); !errors.Is(err, ErrNoGeneration) {
+		t.Error(err)
+	}
+	// What was there before prelet outlives the generation that found it.
+	if _, c, ok, err := s.Original("/etc/kubernetes/a"); string(c) != "original" || !ok || err != nil {
+		t.Errorf("%q %v %v", c, ok, err)
+	}
+	if _, err := s.Rollback(8, 2, "ill", false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback(9, 0, "by hand", false); err != nil || b.read("/etc/kubernetes/a") != "original" {
+		t.Fatal(err, b.read("/etc/kubernetes/a"))
+	}
+	if n := b.apply(s, plan("p11", file("/etc/kubernetes/a", "x"))); n != 11 {
+		t.Error("a number came again:", n)
+	}
+}

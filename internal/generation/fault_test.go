@@ -1,0 +1,363 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestRefusals(t *testing.T) {
+	deep := func(p string) Target { return file(p, "new") }
+	for _, c := range []struct {
+		name  string
+		build func(b *box)
+		t     Target
+		say   []string
+	}{
+		{"parent missing", nil, deep("/etc/none/a"), []string{"/etc/none", "declare it"}},
+		{"target is a link", func(b *box) { b.link("/etc/kubernetes/real", "/etc/kubernetes/a") }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes/a", "link"}},
+		{"dangling link", func(b *box) { os.Symlink("nowhere", b.path("/etc/kubernetes/a")) }, deep("/etc/kubernetes/a"), []string{"link"}},
+		{"link above the target", func(b *box) { b.link("/etc/kubernetes", "/etc/k8s") }, deep("/etc/k8s/a"), []string{"/etc/k8s", "link", "real path"}},
+		{"file above the target", func(b *box) { b.write("/etc/f", "x", 0o644) }, deep("/etc/f/a"), []string{"/etc/f", "not a folder"}},
+		{"pipe", func(b *box) { unix.Mkfifo(b.path("/etc/kubernetes/a"), 0o600) }, deep("/etc/kubernetes/a"), []string{"neither a file nor a folder"}},
+		{"parent writable by all", func(b *box) { os.Chmod(b.path("/etc/kubernetes"), 0o777) }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes", "0777", "chmod o-w"}},
+		{"sticky parent", func(b *box) { os.Chmod(b.path("/etc/kubernetes"), 0o777|os.ModeSticky) }, deep("/etc/kubernetes/a"), []string{"chmod o-w"}},
+		{"folder above writable by all", func(b *box) { os.Chmod(b.path("/etc"), 0o777) }, deep("/etc/kubernetes/a"), []string{"check /etc:", "0777"}},
+		{"folder where a file is planned", func(b *box) { os.Mkdir(b.path("/etc/kubernetes/a"), 0o755) }, deep("/etc/kubernetes/a"), []string{"a file is planned where a dir is"}},
+		{"own folder", nil, deep("/var/lib/prelet/journal.json"), []string{"own folder"}},
+		{"not clean", nil, deep("/etc/../etc/passwd"), []string{"clean"}},
+		{"temporary's name", nil, deep("/etc/kubernetes/.prelet-1-0.tmp"), []string{"temporaries"}},
+		{"changed since", nil, with(deep("/etc/kubernetes/z"), func(t *Target) { t.Seen = &State{Kind: File, SHA256: sum(nil)} }), []string{"changed since", "/etc/kubernetes/z"}},
+		{"too large", func(b *box) {
+			b.write("/etc/kubernetes/a", "", 0o644)
+			os.Truncate(b.path("/etc/kubernetes/a"), MaxContent+1)
+		}, deep("/etc/kubernetes/a"), []string{"bytes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBox(t)
+			b.write("/etc/kubernetes/real", "real", 0o644)
+			if c.build != nil {
+				c.build(b)
+			}
+			s := b.open()
+			before := b.look()
+			_, err := s.Begin(plan("p", file("/etc/kubernetes/ok", "fine"), c.t))
+			if exitOf(err) != ExitCannotWrite {
+				t.Fatalf("exit %d: %v", exitOf(err), err)
+			}
+			for _, w := range c.say {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q does not say %q", err, w)
+				}
+			}
+			if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
+				t.Error("something changed")
+			}
+		})
+	}
+}
+
+func (b *box) link(to, at string) {
+	b.t.Helper()
+	if err := os.Symlink(b.path(to), b.path(at)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// A component-wise walk and openat2 must agree on what they refuse.
+func TestWalkRefusesLinksAsOpenat2Does(t *testing.T) {
+	b := newBox(t)
+	b.link("/etc/kubernetes", "/etc/k8s")
+	tr, err := newTree(b.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.root.close()
+	for p, want := range map[string]error{"/etc/k8s": unix.ELOOP, "/etc/k8s/x": unix.ELOOP, "/etc/none/x": unix.ENOENT, "/etc/kubernetes": nil, "/": nil} {
+		f, err := tr.walk(p, openFolder, nil)
+		if !errors.Is(err, want) {
+			t.Errorf("walk %s: %v, want %v", p, err, want)
+		}
+		if f != nil {
+			f.close()
+		}
+		f, err = tr.open(p)
+		if !errors.Is(err, want) {
+			t.Errorf("open %s: %v, want %v", p, err, want)
+		}
+		if f != nil {
+			f.close()
+		}
+	}
+}
+
+// Each errno, at each operation before COMMIT: nothing changed, nothing is left, the class is 40 and the message has a next step.
+func TestErrnoBeforeCommit(t *testing.T) {
+	b := sweepBox(t, 7)
+	start := b.look()
+	for _, errno := range []error{unix.ENOSPC, unix.EROFS, unix.EIO, unix.EDQUOT, unix.EMFILE, unix.EPERM} {
+		for k := 1; ; k++ {
+			s, hook := b.openHooked()
+			left, op := k, ""
+			*hook = failOnce(&left, &op, errno)
+			tx, err := s.Begin(b.next)
+			*hook = nil
+			if op == opLink && err == nil { // where links are refused, contents are copied
+				if err := tx.Abort(); err != nil {
+					t.Fatal(err)
+				}
+				s.Close()
+				continue
+			}
+			if err == nil {
+				if left > 0 && k > 50 {
+					s.Close()
+					b.recover(t)
+					break
+				}
+				t.Fatalf("%v at %d (%s) was swallowed", errno, k, op)
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Exit != ExitCannotWrite || !errors.Is(err, errno) || e.Hint == "" || e.Path == "" {
+				t.Fatalf("%v at %d: %v", errno, k, err)
+			}
+			s.Close()
+			if l := b.litter(); l != nil {
+				t.Fatalf("%v at %d (%s): left behind %v", errno, k, e.Op, l)
+			}
+			if !reflect.DeepEqual(start, b.lookTargets(start)) {
+				t.Fatalf("%v at %d: something changed", errno, k)
+			}
+		}
+	}
+}
+
+// failOnce refuses the k-th operation, says which it was, and lets everything else pass. The ballast does not count: without
+// it a commit goes on.
+func failOnce(k *int, which *string, err error) func(op, p string) error {
+	return func(op, p string) error {
+		if filepath.Base(p) == ballastName {
+			return nil
+		}
+		if *k--; *k == 0 {
+			*which = op
+			return err
+		}
+		return nil
+	}
+}
+
+// After EIO on fsync the state of the data is unknown: it is not asked a second time.
+func TestFsyncIsNotRepeated(t *testing.T) {
+	b := newBox(t)
+	calls, bad := 0, 0
+	s := b.open()
+	s.Close()
+	b.o.fsync = func(int) error {
+		if calls++; calls == 3 {
+			bad++
+			return unix.EIO
+		}
+		return nil
+	}
+	seen := map[string]int{}
+	b.o.Fault = func(op, p string) error {
+		if op == opFsync && strings.HasSuffix(p, tmpSuffix) {
+			seen[p]++
+		}
+		return nil
+	}
+	s = b.open()
+	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "2")))
+	if !errors.Is(err, unix.EIO) || exitOf(err) != ExitCannotWrite || bad != 1 {
+		t.Fatal(err, bad)
+	}
+	for p, n := range seen {
+		if n > 1 {
+			t.Errorf("%s was fsynced %d times", p, n)
+		}
+	}
+}
+
+// The limit is one of the whole process, so it is set in a child.
+func TestFileSizeLimitInChild(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^TestFileSizeLimit$", "-test.v")
+	c.Env = append(os.Environ(), "PRELET_TEST_FSIZE=1")
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFileSizeLimit") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestFileSizeLimit(t *testing.T) {
+	if os.Getenv("PRELET_TEST_FSIZE") == "" {
+		t.Skip("runs in a child process of TestFileSizeLimitInChild")
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 16, Max: 1 << 16}); err != nil {
+		t.Fatal(err)
+	}
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "old", 0o644)
+	s := b.open()
+	before := b.look()
+	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", strings.Repeat("x", 1<<17))))
+	if exitOf(err) != ExitCannotWrite || !errors.Is(err, unix.EFBIG) {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
+		t.Error("something changed or was left", b.litter())
+	}
+}
+
+// The targets change between Begin and Commit, or between Commit and Publish.
+func TestForeignEdits(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "old a", 0o644)
+	b.write("/etc/kubernetes/b", "old b", 0o644)
+	s := b.open()
+	p := plan("p", file("/etc/kubernetes/a", "new a"), file("/etc/kubernetes/b", "new b"))
+	tx, err := s.Begin(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("/etc/kubernetes/b", "edited", 0o644)
+	if _, err := tx.Commit(); !errors.Is(err, ErrChanged) || exitOf(err) != ExitCannotWrite {
+		t.Fatal(err)
+	}
+	if b.litter() != nil || b.read("/etc/kubernetes/b") != "edited" {
+		t.Error("left behind", b.litter())
+	}
+	if tx, err = s.Begin(p); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	b.write("/etc/kubernetes/b", "edited again", 0o644)
+	err = tx.Publish()
+	var stuck *StuckError
+	if !errors.As(err, &stuck) || stuck.Path != "/etc/kubernetes/b" || exitOf(err) != ExitStuck {
+		t.Fatal(err)
+	}
+	if _, err := s.Recover(); !errors.As(err, &stuck) {
+		t.Fatal(err)
+	}
+	if b.read("/etc/kubernetes/a") != "old a" || b.read("/etc/kubernetes/b") != "edited again" {
+		t.Error("a stuck recovery touched a target")
+	}
+	// A person puts one of the two back, and recovery goes on.
+	b.write("/etc/kubernetes/b", "edited", 0o600)
+	if j, err := s.Recover(); err != nil || j.Phase != PhaseVerify {
+		t.Fatal(j, err)
+	}
+	if b.read("/etc/kubernetes/a") != "new a" || b.read("/etc/kubernetes/b") != "new b" {
+		t.Error("not new after recovery")
+	}
+}
+
+func TestDamagedJournal(t *testing.T) {
+	for name, content := range map[string]string{
+		"empty":       "",
+		"no json":     "{",
+		"newer":       `{"version":2,"phase":"publish","something":1}`,
+		"unknown key": `{"version":1,"phase":"publish","gen":1,"extra":1}`,
+		"bad phase":   `{"version":1,"phase":"clean","gen":1,"manifest":"` + sum(nil) + `","commit_time":"2026-01-01T00:00:00Z"}`,
+		"no manifest": `{"version":1,"phase":"publish","gen":9,"manifest":"` + sum(nil) + `","commit_time":"2026-01-01T00:00:00Z"}`,
+		"other sum":   `{"version":1,"phase":"publish","gen":1,"manifest":"` + sum(nil) + `","commit_time":"2026-01-01T00:00:00Z"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBox(t)
+			s := b.open()
+			b.apply(s, plan("p", file("/etc/kubernetes/a", "1")))
+			before := b.look()
+			if err := os.WriteFile(filepath.Join(b.o.Dir, journalName), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := s.Recover()
+			if exitOf(err) != ExitStuck {
+				t.Fatalf("exit %d: %v", exitOf(err), err)
+			}
+			if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); err == nil {
+				t.Error("a commit began on a damaged journal")
+			}
+			if !reflect.DeepEqual(before, b.look()) {
+				t.Error("something changed")
+			}
+			if name == "newer" && !strings.Contains(err.Error(), "newer version") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A content of the generation gone back to that has rotted is found before anything is touched.
+func TestRottenContent(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
+	b.apply(s, plan("p2", file("/etc/kubernetes/a", "2")))
+	p := filepath.Join(b.o.Dir, "generations/1/new", sum([]byte("1")))
+	if err := os.WriteFile(p, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := b.look()
+	if _, err := s.Rollback(2, 1, "ill", false); err == nil || !strings.Contains(err.Error(), p) {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(before, b.look()) {
+		t.Error("something changed")
+	}
+}
+
+// A full disk does not keep anybody from going back: space was set aside for that.
+func TestGoingBackOnAFullDisk(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
+	b.apply(s, plan("p2", file("/etc/kubernetes/a", "2")))
+	s.Close()
+	full := true
+	b.o.Fault = func(op, p string) error {
+		if op == opUnlink && filepath.Base(p) == ballastName {
+			full = false
+		}
+		if full && op == opWrite {
+			return unix.ENOSPC
+		}
+		return nil
+	}
+	s = b.open()
+	if _, err := s.Begin(plan("p3", file("/etc/kubernetes/a", "3"))); !errors.Is(err, unix.ENOSPC) || !full {
+		t.Fatal("a commit used what is set aside for going back:", err)
+	}
+	if _, err := s.Rollback(2, 1, "ill", false); err != nil {
+		t.Fatal(err)
+	}
+	if b.read("/etc/kubernetes/a") != "1" {
+		t.Error(b.read("/etc/kubernetes/a"))
+	}
+	b.o.Fault = nil
+	b.apply(s, plan("p3", file("/etc/kubernetes/a", "3")))
+	if i, err := os.Stat(filepath.Join(b.o.Dir, ballastName)); err != nil || i.Size() != ballastSize {
+		t.Error("nothing is set aside again:", err)
+	}
+}
+
+func TestErrorsName(t *testing.T) {
+	err := wrap(ExitCannotWrite, "rename", "/etc/a", fmt.Errorf("x: %w", unix.EROFS))
+	if got := err.Error(); !strings.Contains(got, "rename /etc/a") || !strings.Contains(got, "ReadWritePaths=") {
+		t.Error(got)
+	}
+	if again := wrap(ExitStuck, "other", "/b", err); again != err {
+		t.Error("wrapped twice:", again)
+	}
+	if exitOf(afterCommit(err)) != ExitInterrupted || exitOf(err) != ExitCannotWrite {
+		t.Error("class after commit")
+	}
+}

@@ -1,0 +1,211 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// box is a root folder with a state folder in it.
+type box struct {
+	t    *testing.T
+	root string
+	o    Options
+}
+
+func newBox(t *testing.T) *box {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "root")
+	if err := os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return boxAt(t, root)
+}
+
+func boxAt(t *testing.T, root string) *box {
+	b := &box{t: t, root: root}
+	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	mono := int64(1000)
+	b.o = Options{
+		Root: root, Dir: filepath.Join(root, "var/lib/prelet"), BootID: "boot-1",
+		Now:   func() time.Time { clock = clock.Add(time.Second); return clock },
+		Mono:  func() int64 { mono++; return mono },
+		fsync: func(int) error { return nil },
+	}
+	return b
+}
+
+func (b *box) open() *Store {
+	b.t.Helper()
+	s, err := Open(context.Background(), b.o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func (b *box) path(p string) string { return filepath.Join(b.root, p) }
+
+func (b *box) write(p, content string, mode fs.FileMode) {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(b.path(p)), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(b.path(p), []byte(content), mode); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Chmod(b.path(p), mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// read returns a file's bytes, or "absent".
+func (b *box) read(p string) string {
+	b.t.Helper()
+	c, err := os.ReadFile(b.path(p))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "absent"
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(c)
+}
+
+func file(p, content string) Target {
+	return Target{Path: p, Kind: File, Content: []byte(content), Mode: 0o644, UID: Keep, GID: Keep}
+}
+
+func with(t Target, f func(*Target)) Target { f(&t); return t }
+
+func folderTarget(p string) Target {
+	return Target{Path: p, Kind: Dir, Mode: 0o755, UID: Keep, GID: Keep}
+}
+
+func plan(id string, ts ...Target) Proposal {
+	return Proposal{PlanID: id, Targets: ts, Blobs: map[string][]byte{"plan.json": []byte(`{"id":"` + id + `"}`)}}
+}
+
+// apply commits and publishes.
+func apply(s *Store, p Proposal) (int, error) {
+	t, err := s.Begin(p)
+	if err != nil {
+		return 0, err
+	}
+	n, err := t.Commit()
+	if err != nil {
+		return n, err
+	}
+	return n, t.Publish()
+}
+
+func (b *box) apply(s *Store, p Proposal) int {
+	b.t.Helper()
+	n, err := apply(s, p)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// node is one thing in the tree, as a test compares it.
+type node struct {
+	mode    fs.FileMode
+	content string
+}
+
+// inode is what must not change when nothing happened.
+type inode struct {
+	node
+	ino   uint64
+	mtime time.Time
+}
+
+// look reads the whole tree but the state folder.
+func (b *box) look() map[string]inode {
+	b.t.Helper()
+	out := map[string]inode{}
+	err := filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if p == b.o.Dir {
+			return fs.SkipDir
+		}
+		i, err := d.Info()
+		if err != nil {
+			return err
+		}
+		n := inode{node: node{mode: i.Mode()}, ino: i.Sys().(*syscall.Stat_t).Ino, mtime: i.ModTime()}
+		if i.Mode().IsRegular() {
+			c, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			n.content = string(c)
+		}
+		if strings.HasPrefix(p, filepath.Join(b.root, "var")) {
+			return nil // made for the state folder
+		}
+		out["/"+strings.TrimPrefix(strings.TrimPrefix(p, b.root), "/")] = n
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+func nodes(m map[string]inode) map[string]node {
+	out := map[string]node{}
+	for p, n := range m {
+		out[p] = n.node
+	}
+	return out
+}
+
+func same(a, b map[string]node) bool { return reflect.DeepEqual(a, b) }
+
+// litter lists temporaries anywhere below the root, and the list of them.
+func (b *box) litter() []string {
+	var out []string
+	_ = filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && (strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || d.Name() == stagingName) {
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out
+}
+
+// exitOf is the exit class of an error of this package, or 0.
+func exitOf(err error) int {
+	var c interface{ ExitCode() int }
+	if errors.As(err, &c) {
+		return c.ExitCode()
+	}
+	return 0
+}
+
+var errKilled = errors.New("killed")
+
+// killAt ends the world at the k-th operation: that one and all later ones fail. It counts what came by.
+type killAt struct {
+	at, seen int
+}
+
+func (k *killAt) hook(string, string) error {
+	k.seen++
+	if k.at > 0 && k.seen >= k.at {
+		return errKilled
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// sweepWorld is a box on which a first generation is good and a next one is proposed.
+type sweepWorld struct {
+	*box
+	next    Proposal
+	scratch string
+}
+
+// sweepBox makes random targets: created, changed, removed, dropped, with other modes, in folders that are new.
+func sweepBox(t *testing.T, seed uint64) *sweepWorld {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := newBox(t)
+	modes := []int{0o600, 0o644, 0o640, 0o444}
+	var first, next []Target
+	for i := range 5 {
+		p := fmt.Sprintf("/etc/kubernetes/f%d", i)
+		parents := r.IntN(3) == 0
+		if parents {
+			p = fmt.Sprintf("/etc/kubernetes/d%d/e/f%d", r.IntN(2), i)
+		}
+		mk := func(what string) Target {
+			return Target{Path: p, Kind: File, Content: fmt.Appendf(nil, "%s %d %d", what, i, r.IntN(100)), Mode: modes[r.IntN(len(modes))], UID: Keep, GID: Keep, Parents: true, Secret: r.IntN(4) == 0}
+		}
+		if r.IntN(2) == 0 && !parents {
+			b.write(p, fmt.Sprint("before ", i), 0o644)
+		}
+		if r.IntN(3) > 0 {
+			first = append(first, mk("first"))
+		}
+		switch n := r.IntN(6); {
+		case n == 0:
+			next = append(next, Target{Path: p, Kind: Absent})
+		case n > 1:
+			next = append(next, mk("next"))
+		}
+	}
+	first = append(first, folderTarget("/etc/kubernetes/folder1"), file("/etc/kubernetes/always", "first"))
+	next = append(next, with(folderTarget("/etc/kubernetes/folder2"), func(t *Target) { t.Mode = 0o750 }),
+		file("/etc/kubernetes/folder2/inside", "x"), file("/etc/kubernetes/always", "next"))
+	s := b.open()
+	b.apply(s, plan("first", first...))
+	if err := s.Good(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	return &sweepWorld{box: b, next: plan("next", next...), scratch: t.TempDir()}
+}
+
+// openHooked opens the store with a fault hook that may be set later.
+func (b *box) openHooked() (*Store, *func(op, p string) error) {
+	b.t.Helper()
+	hook := new(func(op, p string) error)
+	o := b.o
+	o.Fault = func(op, p string) error {
+		if *hook != nil {
+			return (*hook)(op, p)
+		}
+		return nil
+	}
+	s, err := Open(context.Background(), o)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return s, hook
+}
+
+func (b *box) recover(t *testing.T) *Journal {
+	t.Helper()
+	s, err := Open(context.Background(), b.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	j, err := s.Recover()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// lookTargets is look without what folder times tell: a folder that had a temporary in it has another time, and no target has.
+func (b *box) lookTargets(like map[string]inode) map[string]inode {
+	now := b.look()
+	for p, n := range now {
+		if was, ok := like[p]; ok && n.mode.IsDir() && was.mode.IsDir() {
+			n.mtime = was.mtime
+			now[p] = n
+		}
+	}
+	return now
+}
+
+// copyTo copies the whole box, hard links in the state folder included.
+func (b *box) copyTo(t *testing.T, dir string) *box {
+	t.Helper()
+	root := filepath.Join(dir, "root")
+	if err := os.RemoveAll(root); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cp", "-a", b.root, root).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v %s", err, out)
+	}
+	return boxAt(t, root)
+}
+
+// step is something that a caller does in one go, and that may be interrupted anywhere.
+type step struct {
+	name string
+	do   func(s *Store, next Proposal) error
+	new  func(t *testing.T, b *box, next Proposal) map[string]node
+}
+
+func steps() []step {
+	commit := func(s *Store, p Proposal) error { _, err := apply(s, p); return err }
+	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "ill", true); return err }
+	after := func(do func(s *Store, p Proposal) error) func(*testing.T, *box, Proposal) map[string]node {
+		return func(t *testing.T, b *box, p Proposal) map[string]node {
+			c := b.copyTo(t, t.TempDir())
+			s := c.open()
+			defer s.Close()
+			if err := do(s, p); err != nil {
+				t.Fatal(err)
+			}
+			return nodes(c.look())
+		}
+	}
+	return []step{{"commit", commit, after(commit)}, {"rollback", back, after(back)}}
+}
+
+// TestKilledAnywhere stops the writer at every operation, and, after some of them (all of them with PRELET_SWEEP=full),
+// recovery at every one of its own (I1, I2, I4–I8).
+func TestKilledAnywhere(t *testing.T) {
+	seeds, full := 3, os.Getenv("PRELET_SWEEP") == "full"
+	if full {
+		seeds = 20
+	}
+	for seed := range seeds {
+		for _, st := range steps() {
+			t.Run(fmt.Sprint(st.name, seed), func(t *testing.T) {
+				w := sweepBox(t, uint64(seed))
+				old := nodes(w.look())
+				want := st.new(t, w.box, w.next)
+				if same(old, want) {
+					t.Fatal("the step changes nothing")
+				}
+				ends := map[string]int{}
+				for k := 1; ; k++ {
+					twice := full || k%11 == seed
+					if done := killedAt(t, w, st, k, twice, old, want, ends); done {
+						break
+					}
+				}
+				if ends["old"] == 0 || ends["new"] == 0 {
+					t.Errorf("the sweep did not cross COMMIT: %v", ends)
+				}
+				t.Log(ends)
+			})
+		}
+	}
+}
+
+func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want map[string]node, ends map[string]int) (done bool) {
+	b := w.copyTo(t, w.scratch)
+	start := b.look()
+	s, hook := b.openHooked()
+	kill := &killAt{at: k}
+	committed, moved := false, true
+	*hook = func(op, p string) error {
+		if err := kill.hook(op, p); err != nil {
+			return err
+		}
+		if !moved { // the operation before this one cannot be seen by others
+			moved = visible(op)
+			return nil
+		}
+		moved = visible(op)
+		j, _ := s.Journal() // what a reader sees at this instant
+		committed = committed || j != nil
+		if !committed && !untouched(start, b.lookTargets(start)) {
+			t.Fatalf("k=%d: before %s %s: a target changed before COMMIT (I8)", k, op, p)
+		}
+		eachIsOldOrNew(t, b, old, want)
+		return nil
+	}
+	err := st.do(s, w.next)
+	*hook = nil
+	if err == nil {
+		s.Close()
+		if !same(want, nodes(b.look())) {
+			t.Fatalf("k=%d: no error, and not new (I3)", k)
+		}
+		return true
+	}
+	if !errors.Is(err, errKilled) {
+		t.Fatalf("k=%d: %v", k, err)
+	}
+	s.Close()
+	// Recovery is killed as well, at one place after another, each time on top of the last (I5).
+	for depth := 1; twice; depth++ {
+		s, hook := b.openHooked()
+		*hook = (&killAt{at: depth}).hook
+		_, err := s.Recover()
+		s.Close()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("k=%d, recovery killed at %d: %v", k, depth, err)
+		}
+		eachIsOldOrNew(t, b, old, want)
+	}
+	before := b.look()
+	j := b.recover(t)
+	if !reflect.DeepEqual(before, b.look()) {
+		t.Fatalf("k=%d: a second recovery changed something (I5)", k)
+	}
+	if l := b.litter(); l != nil {
+		t.Fatalf("k=%d: left behind %v (I6)", k, l)
+	}
+	switch now := nodes(before); {
+	case same(now, old):
+		ends["old"]++
+		if j != nil {
+			t.Fatalf("k=%d: old, and a journal in %s", k, j.Phase)
+		}
+		if committed {
+			t.Fatalf("k=%d: committed, and old after recovery", k)
+		}
+	case same(now, want):
+		ends["new"]++
+		if st.name == "commit" && (j == nil || j.Phase != PhaseVerify || j.Gen != 2) {
+			t.Fatalf("k=%d: new, and the journal is %+v", k, j)
+		}
+		if st.name == "rollback" {
+			s := b.open()
+			if _, ok := s.Held("first"); !ok || j != nil {
+				t.Fatalf("k=%d: gone back, plan held %v, journal %+v", k, ok, j)
+			}
+			s.Close()
+		}
+	default:
+		t.Fatalf("k=%d: a mixture (I1)\nnow  %v\nold  %v\nnew  %v", k, now, old, want)
+	}
+	b.goesOn(t)
+	return false
+}
+
+// goesOn shows that the next run works on what recovery left.
+func (b *box) goesOn(t *testing.T) {
+	t.Helper()
+	s := b.open()
+	defer s.Close()
+	b.apply(s, plan("after", file("/etc/kubernetes/always", "after")))
+	if b.read("/etc/kubernetes/always") != "after" {
+		t.Fatal("the next commit did not publish")
+	}
+}
+
+// visible says whether an operation may change what others see of a target.
+func visible(op string) bool {
+	return op == opRename || op == opUnlink || op == opRmdir || op == opChmod || op == opChown || op == opMkdir
+}
+
+// untouched says whether everything of start is as it was: inode, times, bytes. What is new are temporaries and new folders.
+func untouched(start, now map[string]inode) bool {
+	for p, n := range start {
+		if now[p] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// eachIsOldOrNew checks I2, and I7 for what is no target: each single thing is its own old or new one, at every instant.
+func eachIsOldOrNew(t *testing.T, b *box, old, want map[string]node) {
+	t.Helper()
+	now := nodes(b.look())
+	for p, n := range now {
+		if strings.Contains(p, "/.prelet-") || n.mode.IsDir() {
+			continue
+		}
+		o, isOld := old[p]
+		w, isNew := want[p]
+		if !(isOld && n == o) && !(isNew && n == w) {
+			t.Fatalf("%s is neither old nor new: %+v (I2)", p, n)
+		}
+	}
+	for p := range old {
+		if _, there := now[p]; !there {
+			if _, stays := want[p]; stays {
+				t.Fatalf("%s is not there, and it is both old and new (I2)", p)
+			}
+		}
+	}
+}

@@ -26,6 +26,10 @@ const (
 
 // classifyLine turns an error of connecting, shaking hands or reading into a failure.
 func classifyLine(err error, now time.Time) *failure {
+	var own sendFailure
+	if errors.As(err, &own) {
+		return own.failure
+	}
 	var proxy proxyError
 	if errors.As(err, &proxy) {
 		return fail(Unreachable, reach, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(proxy.Error())).because(err)

@@ -193,6 +193,17 @@ func fast() Options {
 	return Options{DialTimeout: 2 * time.Second, RequestTimeout: 2 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
 }
 
+// givingUp makes the deadline come at the nth wait, whatever the clock says: a loaded machine changes nothing.
+func givingUp(opts Options, n int) Options {
+	opts.Sleep = func(context.Context, time.Duration) error {
+		if n--; n == 0 {
+			return context.DeadlineExceeded
+		}
+		return nil
+	}
+	return opts
+}
+
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)

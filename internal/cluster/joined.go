@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -44,8 +46,13 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 		}
 	}
 	rc, err := clientcmd.NewDefaultClientConfig(*doc, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return none, errors.New("the node's kubeconfig names no usable context, cluster and user")
+	if err != nil { // names and paths, no values
+		return none, fmt.Errorf("the node's kubeconfig: %s", quote(err.Error()))
+	}
+	if len(req.Servers) == 0 {
+		if _, err := ParseServer(rc.Host); err != nil {
+			return none, fmt.Errorf("the node's kubeconfig: %w", err)
+		}
 	}
 	if rc.Insecure && len(req.CAPEM) == 0 {
 		return none, errors.New("the node's kubeconfig says insecure-skip-tls-verify, which is refused")
@@ -82,6 +89,15 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 	}
 	a := newAnchor(certs)
 	config.RootCAs = a.pool
+	if get := config.GetClientCertificate; get != nil {
+		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			cert, err := get(info)
+			if err != nil {
+				err = sendFailure{noCredential(err)}
+			}
+			return cert, err
+		}
+	}
 	sum := sha256.Sum256(req.Kubeconfig)
 	return joined{server: server, credential: credential{
 		key: lineKey{proxy: proxy, anchor: a.id, client: hex.EncodeToString(sum[:])}, config: config, who: "node's kubeconfig",
@@ -96,12 +112,18 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 				if rt.err != nil {
 					return nil, rt.err
 				}
-				return nil, sendFailure{fail(Denied, final, "Run the kubeconfig's credential plugin by hand", "the node's kubeconfig gives no credential").because(err)}
+				return nil, sendFailure{noCredential(err)}
 			}
 			defer resp.Body.Close()
 			return rt.reply, nil
 		},
 	}}, nil
+}
+
+// noCredential is a plugin or a file that does not answer; it may yet.
+func noCredential(err error) *failure {
+	return fail(Denied, answer, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
+		"the node's kubeconfig gives no credential: its plugin, certificate or token file fails").because(err)
 }
 
 // lineTripper lets client-go's wrappers put credentials on a request that goes over our line.

@@ -150,11 +150,10 @@ func TestAnswers(t *testing.T) {
 					}
 					opts := fast()
 					opts.RateWindow, opts.RateBytes = 40*time.Millisecond, 64
-					limit := 400 * time.Millisecond
-					if heals || !c.retry {
-						limit = 10 * time.Second
+					if !heals {
+						opts = givingUp(opts, 3)
 					}
-					ctx := within(t, limit)
+					ctx := within(t, 10*time.Second)
 					var err error
 					if way == "trust" {
 						_, err = FetchTrust(ctx, h.pinned(), opts)
@@ -259,11 +258,12 @@ func TestDialling(t *testing.T) {
 					}
 					return c.dial(ctx)
 				}
-				limit := 150 * time.Millisecond
 				if heals {
-					limit, opts.DialTimeout = 10*time.Second, 200*time.Millisecond
+					opts.DialTimeout = 200 * time.Millisecond
+				} else {
+					opts = givingUp(opts, 3)
 				}
-				_, err := FetchTrust(within(t, limit), h.pinned(), opts)
+				_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), opts)
 				if heals {
 					if err != nil {
 						t.Error(err)
@@ -400,8 +400,7 @@ func TestSeveralServers(t *testing.T) {
 			}
 			req := good.object()
 			req.Servers = c.servers
-			limit := 600 * time.Millisecond
-			_, err := FetchConfigMap(within(t, limit), req, opts)
+			_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(opts, 4))
 			if c.waits >= 0 && waits != c.waits {
 				t.Errorf("%d waits, want %d", waits, c.waits)
 			}
@@ -473,7 +472,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("the proxy saw %v, want %s…", got, expect)
 	}
 	answer = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
-	_, err := FetchConfigMap(within(t, 50*time.Millisecond), req, opts)
+	_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(opts, 2))
 	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 

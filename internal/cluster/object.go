@@ -131,14 +131,6 @@ type sendFailure struct{ *failure }
 
 func (s sendFailure) Error() string { return s.detail }
 
-func classifySend(err error, now time.Time) *failure {
-	var s sendFailure
-	if errors.As(err, &s) {
-		return s.failure
-	}
-	return classifyLine(err, now)
-}
-
 // withheldReply takes what we sent out of what came back, before any of it can get into a message. A good object is
 // left as it is.
 func withheldReply(r *reply, err error) func(secrets []string) (*reply, error) {

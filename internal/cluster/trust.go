@@ -293,7 +293,7 @@ func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *
 		}
 		l.close()
 		if err != errStale {
-			return nil, classifySend(err, c.opts.Now())
+			return nil, classifyLine(err, c.opts.Now())
 		}
 		l = nil
 	}

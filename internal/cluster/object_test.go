@@ -1,0 +1,266 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Who may read, as a kubeadm cluster answers it, and what the message tells to do.
+func TestObject(t *testing.T) {
+	s := startDemo(t)
+	s.SetConfigMap("kube-system", "closed", map[string]string{"a": "b"})
+	s.Deny("kube-system", "closed", true)
+	s.SetConfigMap("ns", "empty", nil)
+	token := func(context.Context) (string, error) { return s.Token(), nil }
+	wrong := func(context.Context) (string, error) { return testToken, nil }
+	req := func(namespace, name string, tok Token) ObjectRequest {
+		return ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Token: tok, Namespace: namespace, Name: name}
+	}
+	ctx := within(t, 10*time.Second)
+
+	got, err := FetchConfigMap(ctx, req("kube-system", "kubelet-config", token), fast())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"kubelet": "kind: KubeletConfiguration\n"}, got.Data); d != "" || got.ResourceVersion == "" {
+		t.Errorf("version %q, %s", got.ResourceVersion, d)
+	}
+	if got, err = FetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil || len(got.Data) != 0 {
+		t.Errorf("an empty one: %+v, %v", got, err)
+	}
+	for _, c := range []struct {
+		name string
+		req  ObjectRequest
+		want want
+	}{
+		{"403", req("kube-system", "closed", token), want{kind: Denied, text: []string{
+			"configmap kube-system/closed at " + s.URL(), `configmaps "closed" is forbidden: User "system:bootstrap:`, "a Role in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
+		{"401", req("kube-system", "kubelet-config", wrong), want{kind: Denied, retry: true, text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
+		{"404", req("kube-system", "nothing", token), want{kind: Absent, retry: true, text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := FetchConfigMap(ctx, c.req, givingUp(fast(), 3))
+			c.want.check(t, err)
+		})
+	}
+}
+
+// A token, and an object, that come late are waited for; an optional object is not.
+func TestLate(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	asked := 0
+	req := h.object()
+	req.Token = func(context.Context) (string, error) {
+		if asked++; asked < 4 {
+			return "abcdef.0123456789abcdef", nil
+		}
+		return testToken, nil
+	}
+	if _, err := FetchConfigMap(within(t, 10*time.Second), req, fast()); err != nil || asked != 4 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+
+	req = h.object()
+	req.Name, req.Optional = "nothing", true
+	_, err := FetchConfigMap(within(t, 10*time.Second), req, fast())
+	want{kind: Absent}.check(t, err)
+
+	// What a load balancer says without a Kubernetes Status is no answer about the object.
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
+	_, err = FetchConfigMap(within(t, 10*time.Second), req, givingUp(fast(), 3))
+	want{kind: Absent, retry: true}.check(t, err)
+}
+
+// The token is not even looked at before the server is known.
+func TestTokenLast(t *testing.T) {
+	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
+	h := newHostile(t, evil)
+	req := h.object()
+	req.CAPEM = good.pem()
+	req.Token = func(context.Context) (string, error) {
+		t.Error("the token was read")
+		return testToken, nil
+	}
+	_, err := FetchConfigMap(within(t, 5*time.Second), req, fast())
+	want{kind: Untrusted, text: []string{h.URL}}.check(t, err)
+	req.CAPEM = nil
+	_, err = FetchConfigMap(within(t, 5*time.Second), req, fast())
+	want{kind: Unusable, text: []string{"no verified CA"}}.check(t, err)
+	if h.requests.Load() != 0 {
+		t.Error("a request arrived")
+	}
+}
+
+// A server that echoes what it was sent does not get it into a message.
+func TestEcho(t *testing.T) {
+	for name, answer := range map[string]func(w http.ResponseWriter, token string){
+		"403":       func(w http.ResponseWriter, token string) { writeStatus(w, 403, "Forbidden", token) },
+		"401":       func(w http.ResponseWriter, token string) { writeStatus(w, 401, token, "") },
+		"503":       func(w http.ResponseWriter, token string) { w.WriteHeader(503); _, _ = w.Write([]byte("no " + token)) },
+		"418":       func(w http.ResponseWriter, token string) { w.WriteHeader(418); _, _ = w.Write([]byte(token)) },
+		"redirect":  func(w http.ResponseWriter, token string) { w.Header().Set("Location", "/"+token); w.WriteHeader(302) },
+		"text":      func(w http.ResponseWriter, token string) { _, _ = w.Write([]byte(strings.Repeat("x", 28) + token)) },
+		"kind":      func(w http.ResponseWriter, token string) { writeJSON(w, 200, map[string]string{"kind": token}) },
+		"other":     func(w http.ResponseWriter, token string) { writeConfigMap(w, token, token, nil) },
+		"malformed": func(w http.ResponseWriter, token string) { rawAnswer(w, "HTTP/1.1 "+token+"\r\n\r\n") },
+		"header":    func(w http.ResponseWriter, token string) { rawAnswer(w, "HTTP/1.1 200 OK\r\n"+token+"\r\n\r\n") },
+		"encoding":  func(w http.ResponseWriter, token string) { w.Header().Set("Content-Encoding", token) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t, newTestCA(t, "cluster"))
+			h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+				token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				if token != testToken {
+					t.Errorf("the server was sent %q", token)
+				}
+				answer(w, token)
+				return true
+			}
+			opts := givingUp(fast(), 2)
+			opts.OnRetry = func(_ int, _, why string, _ time.Duration) { noCanary(t, errors.New(why)) }
+			_, err := FetchConfigMap(within(t, 10*time.Second), h.object(), opts)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			noCanary(t, err)
+		})
+	}
+}
+
+func rawAnswer(w http.ResponseWriter, text string) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err == nil {
+		_, _ = conn.Write([]byte(text + strings.Repeat(" ", 64)))
+		conn.Close()
+	}
+}
+
+// A joined node reads with its kubeconfig, and the token is only looked at when that is not accepted.
+func TestKubeconfig(t *testing.T) {
+	s := startDemo(t)
+	other := startDemo(t)
+	mine, err := s.NodeKubeconfig("worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key, err := s.IssueNode("worker-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "current.pem"), append(cert, key...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.NodeKubeconfig("worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(s.Token()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with := func(user string) []byte {
+		text, _, _ := strings.Cut(string(mine), "    client-certificate-data")
+		return []byte(text + user)
+	}
+	plugin := filepath.Join(dir, "plugin")
+	script := "#!/bin/sh\necho '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"" + s.Token() + "\"}}'\n"
+	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	execUser := "    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      interactiveMode: Never\n      command: "
+	noToken := func(context.Context) (string, error) {
+		t.Error("the token was looked at")
+		return s.Token(), nil
+	}
+	token := func(context.Context) (string, error) { return s.Token(), nil }
+	at := Endpoint{Servers: []string{s.URL()}}
+	cases := []struct {
+		name string
+		req  ObjectRequest
+		user string // the last request's
+		want want   // if no user
+	}{
+		{"data inside", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: mine, Token: noToken}, "system:node:worker-1", want{}},
+		{"its own server and CA", ObjectRequest{Kubeconfig: mine}, "system:node:worker-1", want{}},
+		{"files that rotate", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: current.pem\n    client-key: current.pem\n"), KubeconfigDir: dir}, "system:node:worker-2", want{}},
+		{"a token file", ObjectRequest{Endpoint: at, Kubeconfig: with("    tokenFile: token\n"), KubeconfigDir: dir}, "system:bootstrap:", want{}},
+		{"a plugin", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + plugin + "\n")}, "system:bootstrap:", want{}},
+		{"malformed, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token}, "system:bootstrap:", want{}},
+		{"not accepted, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: with("    token: abcdef.0123456789abcdef\n"), Token: token}, "system:bootstrap:", want{}},
+		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{kind: Denied, retry: true, text: []string{"client certificate is expired"}}},
+		{"malformed", ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)}, "", want{kind: Denied, text: []string{"cannot be parsed"}}},
+		{"no certificate where it says", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: gone.pem\n    client-key: gone.pem\n"), KubeconfigDir: dir}, "", want{kind: Denied, text: []string{"gone.pem"}}},
+		{"a plugin that fails", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")}, "", want{kind: Denied, retry: true, text: []string{"plugin"}}},
+		{"of another cluster", ObjectRequest{Endpoint: at, Kubeconfig: foreign}, "", want{kind: Untrusted, text: []string{"not signed by"}}},
+		{"insecure", ObjectRequest{Endpoint: at, Kubeconfig: []byte(strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1))}, "", want{kind: Denied, text: []string{"insecure-skip-tls-verify"}}},
+		{"http", ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))}, "", want{kind: Denied, text: []string{"http is refused"}}},
+		{"nothing at all", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()}, "", want{kind: Unusable, text: []string{"neither a kubeconfig nor a token"}}},
+		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{kind: Unusable, text: []string{"no name of an object"}}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			connections := s.Connections()
+			c.req.Name = "kubelet-config"
+			if c.req.Namespace == "" {
+				c.req.Namespace = "kube-system"
+			}
+			_, err := FetchConfigMap(within(t, 10*time.Second), c.req, givingUp(fast(), 3))
+			if c.user == "" {
+				c.want.check(t, err)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := s.Requests()
+			if got := all[len(all)-1].User; !strings.HasPrefix(got, c.user) {
+				t.Errorf("read as %q, want %q", got, c.user)
+			}
+			if n := s.Connections() - connections; n != 1 && c.name != "not accepted, with a token" {
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+}
+
+// The environment's proxy is nobody for a kubeconfig either, its own proxy-url is somebody.
+func TestKubeconfigProxy(t *testing.T) {
+	s := startDemo(t)
+	mine, err := s.NodeKubeconfig("worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var connects int
+	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
+		connects++
+		_, _ = client.Write([]byte("HTTP/1.1 200 OK\r\n\r\n"))
+		splice(client, req.Host)
+	})
+	t.Setenv("HTTPS_PROXY", "http://"+proxy)
+	read := func(kubeconfig []byte, servers ...string) {
+		t.Helper()
+		req := ObjectRequest{Endpoint: Endpoint{Servers: servers}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
+		if _, err := FetchConfigMap(within(t, 10*time.Second), req, fast()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := []byte(strings.Replace(string(mine), "    server:", "    proxy-url: http://"+proxy+"\n    server:", 1))
+	read(mine)
+	read(own, s.URL())
+	if connects != 0 {
+		t.Errorf("%d connections through a proxy that nobody asked for", connects)
+	}
+	read(own)
+	if connects != 1 {
+		t.Errorf("%d connections through the kubeconfig's proxy, want 1", connects)
+	}
+}

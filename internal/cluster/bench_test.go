@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// BenchmarkBoot is what a node that joins asks of the network: identity by pins, then its configuration.
+func BenchmarkBoot(b *testing.B) {
+	s := startDemo(b)
+	token := func(context.Context) (string, error) { return s.Token(), nil }
+	at := Endpoint{Servers: []string{s.URL()}}
+	for b.Loop() {
+		c := New(Options{})
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: []byte(trust.PEM), Token: token, Namespace: "kube-system", Name: "kubelet-config"}); err != nil {
+			b.Fatal(err)
+		}
+		cancel()
+		c.Close()
+	}
+}
+
+// BenchmarkJoined is the read of a node that has joined.
+func BenchmarkJoined(b *testing.B) {
+	s := startDemo(b)
+	kubeconfig, err := s.NodeKubeconfig("worker-1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	req := ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
+	for b.Loop() {
+		if _, err := FetchConfigMap(context.Background(), req, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkFloor is the same two objects by net/http over one connection, trusting beforehand.
+func BenchmarkFloor(b *testing.B) {
+	s := startDemo(b)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(s.CAPEM())
+	for b.Loop() {
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+		for _, path := range []string{infoPath, configPath} {
+			req, err := http.NewRequest(http.MethodGet, s.URL()+path, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if path == configPath {
+				req.Header.Set("Authorization", "Bearer "+s.Token())
+			}
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+				b.Fatal(resp.Status, err)
+			}
+			resp.Body.Close()
+		}
+		tr.CloseIdleConnections()
+	}
+}

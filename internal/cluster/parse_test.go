@@ -1,0 +1,354 @@
+package cluster
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseServer(t *testing.T) {
+	for in, out := range map[string]string{
+		"10.0.0.11:6443":              "https://10.0.0.11:6443",
+		"https://10.0.0.11:6443":      "https://10.0.0.11:6443",
+		"https://10.0.0.11:6443/":     "https://10.0.0.11:6443",
+		"HTTPS://K8s.Site3.example":   "https://k8s.site3.example:443",
+		"k8s.example:06443":           "https://k8s.example:6443",
+		"[2001:DB8::1]:6443":          "https://[2001:db8::1]:6443",
+		"https://[2001:db8::1]":       "https://[2001:db8::1]:443",
+		"localhost:1":                 "https://localhost:1",
+		"my_host.example:65535":       "https://my_host.example:65535",
+		"https://k8s.example.:6443":   "https://k8s.example.:6443",
+		"xn--bcher-kva.example:6443/": "https://xn--bcher-kva.example:6443",
+	} {
+		u, err := ParseServer(in)
+		if err != nil {
+			t.Errorf("%q: %v", in, err)
+			continue
+		}
+		if u.String() != out {
+			t.Errorf("%q: %s, want %s", in, u, out)
+		}
+	}
+	for in, text := range map[string]string{
+		"":                                   "empty",
+		"http://k8s:6443":                    "http is refused",
+		"ftp://k8s:6443":                     `scheme "ftp" is not https`,
+		"https://me:" + tokenSecret + "@k8s": "user name or password",
+		tokenSecret + "@k8s:6443":            "user name or password",
+		"https://k8s:6443/api":               `"/api"`,
+		"k8s:6443?x=1":                       `"?x=1"`,
+		"k8s:6443#x":                         `"#x"`,
+		"k8s.example":                        "no port; write k8s.example:6443, or https://k8s.example",
+		"k8s.example:":                       "port after the colon is missing",
+		"https://k8s.example:":               "port",
+		"k8s:0":                              "not between 1 and 65535",
+		"k8s:65536":                          "not between 1 and 65535",
+		"k8s:+1":                             "not between 1 and 65535",
+		"2001:db8::1:6443":                   "in brackets",
+		"[fe80::1%25eth0]:6443":              "zones are refused",
+		"[10.0.0.1]:6443":                    "no IPv6 address",
+		"[::1]6443":                          "no port",
+		"[::1":                               "no ]",
+		":6443":                              "no host",
+		"10.0.0.300:6443":                    "no IP address",
+		"-a:1":                               "no host name",
+		"a..b:1":                             "no host name",
+		"k8s :6443":                          "a space",
+		"k8s\n:6443":                         "a space, a control character",
+		"bücher.example:6443":                "outside ASCII",
+		strings.Repeat("a.", 127) + "a:1":    "at most 253",
+	} {
+		u, err := ParseServer(in)
+		if err == nil {
+			t.Errorf("%q is accepted as %s", in, u)
+			continue
+		}
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v, want %q in it", in, err, text)
+		}
+		noCanary(t, err)
+	}
+}
+
+func TestParseProxy(t *testing.T) {
+	for _, good := range []string{"http://proxy:3128", "https://u:p@proxy.example:3128/", "http://10.0.0.1"} {
+		if _, err := ParseProxy(good); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", "proxy:3128", "socks5://u:" + tokenSecret + "@proxy:1", "http://u:" + tokenSecret + "@", "http://u:" + tokenSecret + "@p/x", "http://u:" + tokenSecret + "@p:%zz"} {
+		_, err := ParseProxy(bad)
+		if err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+		noCanary(t, err)
+	}
+}
+
+func TestParseToken(t *testing.T) {
+	for _, good := range []string{"abcdef.0123456789abcdef", "abcdef.0123456789abcdef\n"} {
+		if id, secret, err := ParseToken(good); err != nil || id != "abcdef" || secret != "0123456789abcdef" {
+			t.Errorf("%q: %q %q %v", good, id, secret, err)
+		}
+	}
+	for _, bad := range []string{"", "abcdef", "abcdef.", testToken + "x", "x" + testToken, "ABCDEF." + tokenSecret, testToken + "\n\n", " " + testToken, testToken + ".", "abcdef.0123456789abcde\u00e4"} {
+		_, _, err := ParseToken(bad)
+		if err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+		noCanary(t, err)
+	}
+}
+
+// A token never prints itself.
+func TestTokenPrints(t *testing.T) {
+	tok := bootstrapToken{tokenID, tokenSecret}
+	for _, s := range []string{fmt.Sprint(tok), fmt.Sprintf("%v %+v %s", tok, tok, tok)} {
+		if strings.Contains(s, tokenSecret) || !strings.Contains(s, tokenID) {
+			t.Errorf("printed as %s", s)
+		}
+	}
+}
+
+// The certificate and its pin are from openssl:
+//
+//	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout /dev/null -subj /CN=kubernetes -days 36500
+//	openssl x509 -pubkey -noout | openssl pkey -pubin -outform DER | sha256sum
+func TestCAHashes(t *testing.T) {
+	got, err := CAHashes([]byte(opensslCA))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{opensslPin}, got); d != "" {
+		t.Error(d)
+	}
+	ca := newTestCA(t, "second")
+	both := []byte("# two\n" + opensslCA + "between\n" + string(ca.pem()))
+	if got, err = CAHashes(both); err != nil || len(got) != 2 || got[0] != opensslPin || got[1] != ca.pin() {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := Covers(both, []string{ca.pin(), strings.ToUpper(opensslPin)}); err != nil {
+		t.Error(err)
+	}
+	for _, pins := range [][]string{nil, {ca.pin()}, {opensslPin}} {
+		if err := Covers(both, pins); err == nil {
+			t.Errorf("%v cover both", pins)
+		}
+	}
+	for _, bad := range []string{"", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", strings.Repeat(string(ca.pem()), maxCAs+1)} {
+		if _, err := CAHashes([]byte(bad)); err == nil {
+			t.Errorf("%.60q is accepted", bad)
+		}
+	}
+	for _, bad := range []string{"", "sha256", "sha256:", opensslPin + "0", opensslPin[:70], "md5:" + opensslPin[7:], "sha256:zz" + opensslPin[9:]} {
+		if p, err := ParsePin(bad); err == nil {
+			t.Errorf("%q is accepted as %q", bad, p)
+		}
+	}
+}
+
+// The first vector is that of Kubernetes' own test of its signer (pkg/controller/bootstrap, jws_test.go).
+func TestVerifyJWS(t *testing.T) {
+	const text, id, secret = "Hello from the other side. I must have called a thousand times.", "joshua", "my voice is my passcode"
+	const good = "eyJhbGciOiJIUzI1NiIsImtpZCI6Impvc2h1YSJ9..VShe2taLd-YTrmWuRkcL_8QTNDHYxQIEBsAYYiIj1_8"
+	if err := verifyJWS(good, text, id, secret); err != nil {
+		t.Error(err)
+	}
+	head := func(h string) string {
+		return base64.RawURLEncoding.EncodeToString([]byte(h)) + ".." + strings.SplitN(good, "..", 2)[1]
+	}
+	for name, c := range map[string]struct{ signature, text, id, secret, says string }{
+		"another text":      {good, text + " ", id, secret, "does not match"},
+		"another secret":    {good, text, id, secret + "x", "does not match"},
+		"another id":        {good, text, "joshub", secret, `names token "joshua"`},
+		"empty":             {"", text, id, secret, "no detached JWS"},
+		"not detached":      {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret, "no detached JWS"},
+		"four parts":        {good + ".x", text, id, secret, "no detached JWS"},
+		"padded":            {good + "=", text, id, secret, "not base64url"},
+		"a bit more":        {good[:len(good)-1] + "9", text, id, secret, "not base64url"}, // the last character has two bits to spare
+		"a newline":         {good + "\n", text, id, secret, "more than one line"},
+		"cut":               {good[:len(good)-4], text, id, secret, "does not match"},
+		"alg none":          {head(`{"alg":"none","kid":"joshua"}`), text, id, secret, `"none"`},
+		"alg HS512":         {head(`{"alg":"HS512","kid":"joshua"}`), text, id, secret, `"HS512"`},
+		"a critical header": {head(`{"alg":"HS256","kid":"joshua","crit":["b64"],"b64":false}`), text, id, secret, "alg and kid"},
+		"two headers":       {head(`{"alg":"HS256","kid":"joshua"} {}`), text, id, secret, "alg and kid"},
+		"a long one":        {head(`{"alg":"HS256","kid":"joshua"` + strings.Repeat(" ", maxJWS) + `}`), text, id, secret, "too long"},
+	} {
+		err := verifyJWS(c.signature, c.text, c.id, c.secret)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		}
+	}
+}
+
+// Row 20: what a kubeconfig in cluster-info may not be, and that refusing it is quick.
+func TestDiscoveryRefused(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	good := infoText("https://k8s:6443", ca.pem())
+	if certs, server, err := parseDiscovery(good); err != nil || len(certs) != 1 || server != "https://k8s:6443" {
+		t.Fatalf("%d certificates, %q, %v", len(certs), server, err)
+	}
+	var bomb strings.Builder
+	bomb.WriteString("kind: Config\napiVersion: v1\nextensions: &a0 [x]\n")
+	for i := range 30 {
+		fmt.Fprintf(&bomb, "e%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d,", i), 9), ","))
+	}
+	for name, c := range map[string]struct{ text, says string }{
+		"repeated field":  {strings.Replace(good, "kind: Config", "kind: Config\nkind: Config", 1), "already set"},
+		"repeated server": {strings.Replace(good, "    server:", "    server: a\n    server:", 1), "already set"},
+		"unknown field":   {strings.Replace(good, "    server:", "    certificate-authority-dat: a\n    server:", 1), "unknown field"},
+		"alias bomb":      {bomb.String(), "not strict YAML"},
+		"deep flow":       {good + "extensions: " + strings.Repeat("[", 100_000), "nests deeper"},
+		"deep flow lines": {good + "extensions: " + strings.Repeat("[\n", 100_000), "nests deeper"},
+		"deep block":      {good + "extensions:\n" + strings.Repeat("- ", 100_000), "nests deeper"},
+		"deep keys":       {good + "extensions:\n" + strings.Repeat("? ", 100_000), "nests deeper"},
+		"deep indent":     {good + "extensions:\n" + strings.Repeat(" ", 2000) + "- a", "nests deeper"},
+		"too large":       {good + "#" + strings.Repeat("x", maxKubeconfig), "larger than 256 KiB"},
+		"another kind":    {strings.Replace(good, "kind: Config", "kind: List", 1), `"List"`},
+		"another version": {strings.Replace(good, "v1", "v2", 1), `"v2"`},
+		"two clusters":    {strings.Replace(good, "contexts: null", "- cluster: {}\n  name: b\ncontexts: null", 1), "2 clusters"},
+		"no cluster":      {"kind: Config\napiVersion: v1\n", "0 clusters"},
+		"insecure":        {strings.Replace(good, "    server:", "    insecure-skip-tls-verify: true\n    server:", 1), "refused"},
+		"a CA by path":    {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {server: x, certificate-authority: /ca.crt}\n", "--flatten"},
+		"not base64":      {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {certificate-authority-data: '%%%'}\n", "not strict YAML"},
+		"no certificate":  {"kind: Config\napiVersion: v1\nclusters:\n- name: a\n  cluster: {certificate-authority-data: aGVsbG8=}\n", "no certificate"},
+		"a list":          {"- a\n", "not strict YAML"},
+	} {
+		began := time.Now()
+		_, _, err := parseDiscovery(c.text)
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("%s: refused after %v", name, d)
+		}
+		// The same inside an answer is unusable, and final.
+		h := newHostile(t, ca)
+		h.info = func(int) map[string]string { return signedInfo(c.text) }
+		_, err = FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
+		want{kind: Unusable, text: []string{"cluster-info"}}.check(t, err)
+	}
+	h := newHostile(t, ca)
+	h.info = func(int) map[string]string { return map[string]string{"x": "y"} }
+	_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
+	want{kind: Unusable, text: []string{"no key kubeconfig"}}.check(t, err)
+}
+
+func TestErrorText(t *testing.T) {
+	e := &Error{Kind: Denied, Server: "https://k8s:6443", Object: "configmap a/b", Detail: "HTTP 401", Hint: "Do that", Retries: 2}
+	if got, expect := e.Error(), "configmap a/b at https://k8s:6443: denied: HTTP 401 (after 2 retries). Do that"; got != expect {
+		t.Errorf("%q, want %q", got, expect)
+	}
+	if got, expect := (&Error{Kind: Absent, Object: "o", Detail: "d", Retries: 1}).Error(), "o: absent: d (after 1 retry)"; got != expect {
+		t.Errorf("%q, want %q", got, expect)
+	}
+	if got, expect := quote("a\x1b[2J\nb\xff"+strings.Repeat("x", 300)), "a [2J b "+strings.Repeat("x", 192)+"…"; got != expect {
+		t.Errorf("%q, want %q", got, expect)
+	}
+}
+
+func FuzzServer(f *testing.F) {
+	for _, s := range []string{"k8s:6443", "https://[::1]:6443/", "https://a:b@c", "http://x", "1.2.3", "[::ffff:1.2.3.4]:1", "a:1@b:2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		u, err := ParseServer(s)
+		if err != nil {
+			return
+		}
+		again, err := ParseServer(u.String())
+		if err != nil || again.String() != u.String() {
+			t.Fatalf("%q gives %s, which gives %v, %v", s, u, again, err)
+		}
+		std, err := url.Parse(u.String())
+		if err != nil || std.Scheme != "https" || std.User != nil || std.Path != "" || std.RawQuery != "" || std.Fragment != "" || std.Hostname() == "" || std.Port() == "" || std.Host != u.Host {
+			t.Fatalf("%q gives %s, which net/url reads as %#v, %v", s, u, std, err)
+		}
+	})
+}
+
+func FuzzJWS(f *testing.F) {
+	f.Add(signTest("text", "abcdef", "0123456789abcdef"), "text", "abcdef", "0123456789abcdef", 3)
+	f.Add("..", "", "", "", 0)
+	f.Fuzz(func(t *testing.T, signature, text, id, secret string, flip int) {
+		if verifyJWS(signature, text, id, secret) == nil && strings.Split(signature, ".")[2] != strings.Split(signTest(text, id, secret), ".")[2] {
+			// Another header than the signer's: the MAC must be over that header, with its kid.
+			raw, _ := base64.RawURLEncoding.DecodeString(strings.Split(signature, ".")[0])
+			var h map[string]string
+			if json.Unmarshal(raw, &h) != nil {
+				t.Fatalf("%q is accepted", signature)
+			}
+		}
+		if quoted, err := json.Marshal(id); err != nil || string(quoted) != `"`+id+`"` || len(id) > 100 {
+			return // no id of a token
+		}
+		good := signTest(text, id, secret)
+		if err := verifyJWS(good, text, id, secret); err != nil {
+			t.Fatalf("a good signature is refused: %v", err)
+		}
+		b := []byte(good)
+		i := int(uint(flip) % uint(len(b)))
+		b[i] ^= 1
+		if verifyJWS(string(b), text, id, secret) == nil {
+			t.Fatalf("%q is accepted for %q", b, good)
+		}
+		if verifyJWS(good, text+"x", id, secret) == nil {
+			t.Fatal("a longer text is accepted")
+		}
+	})
+}
+
+func FuzzClusterInfo(f *testing.F) {
+	text := infoText("https://k8s:6443", []byte(opensslCA))
+	for _, kubeconfig := range []string{text, "", "a: &a [*a]", strings.Repeat("- ", 100), "kind: Config"} {
+		b, err := json.Marshal(map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"}, "data": signedInfo(kubeconfig)})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(200, b)
+	}
+	f.Add(403, []byte(`{"kind":"Status","reason":"Forbidden"}`))
+	f.Add(200, []byte("<html>"))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		info, fail := parseClusterInfo(&reply{status: status, header: map[string][]string{}, body: body})
+		if fail != nil {
+			if fail.detail == "" || fail.hint == "" || strings.ContainsAny(fail.detail, "\n\x1b") {
+				t.Fatalf("detail %q, hint %q", fail.detail, fail.hint)
+			}
+			return
+		}
+		if status != 200 || len(info.certs) == 0 || info.kubeconfig == "" {
+			t.Fatalf("accepted with %d certificates, status %d", len(info.certs), status)
+		}
+		again, err := parseBundle([]byte(encodeBundle(info.certs)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err := parsePins(hashes(again))
+		if err != nil || set.covers(info.certs) != nil {
+			t.Fatalf("what would be written is not what was read: %v", err)
+		}
+	})
+}
+
+const (
+	opensslPin = "sha256:c3fde2956bf334b8fca745a919a474d44e304e949596b06ca29f5bf057025477"
+	opensslCA  = `-----BEGIN CERTIFICATE-----
+MIIBgTCCASegAwIBAgIUW/6aDMWMY0xQKDtTiTA9jMTKiu8wCgYIKoZIzj0EAwIw
+FTETMBEGA1UEAwwKa3ViZXJuZXRlczAgFw0yNjExMjAwOTI4NTNaGA8yMTI2MTAy
+NzA5Mjg1M1owFTETMBEGA1UEAwwKa3ViZXJuZXRlczBZMBMGByqGSM49AgEGCCqG
+SM49AwEHA0IABIwncip2U5RhjmdIK5AkHFCJ3lwIsgMkvyz/mM60r8ieqJe1Zmc7
+nQNg95r6u2CIrT4YycG6qOe3SY83+Tz1e/6jUzBRMB0GA1UdDgQWBBT++1wNJQIZ
+ktIVBYTdSMe6yya6ETAfBgNVHSMEGDAWgBT++1wNJQIZktIVBYTdSMe6yya6ETAP
+BgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIC11E8FkAopNGCYsfZkc
+UJS/z/XCOHDsyzvnDI6kk1JuAiEA9OkK02UD+Onf9Y2cqzvtNEpxO+81nG4TANdt
+ghylv1k=
+-----END CERTIFICATE-----
+`
+)

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
+	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,8 +21,8 @@ func DecodeYAML(src []byte) (cty.Value, error) {
 	if err := yamlDepth(src); err != nil {
 		return cty.DynamicVal, err
 	}
-	if n := yamlDocuments(src); n > 1 {
-		return cty.DynamicVal, fmt.Errorf("the text holds %d YAML documents; one is read", n)
+	if err := oneDocument(src); err != nil {
+		return cty.DynamicVal, err
 	}
 	j, err := yaml.YAMLToJSONStrict(src)
 	if err != nil {
@@ -105,25 +107,22 @@ func flowDepth(line []byte, open int) int {
 	return open
 }
 
-// yamlDocuments counts documents that "---" separates; the parser would read the first and drop the others.
-func yamlDocuments(src []byte) int {
-	n, content := 0, false
-	for text := range bytes.Lines(src) {
-		text = bytes.TrimRight(text, " \t\r\n")
-		switch {
-		case bytes.Equal(text, []byte("---")) || bytes.HasPrefix(text, []byte("--- ")):
-			if content {
-				n++
-			}
-			content = len(text) > 3
-		case len(bytes.TrimSpace(text)) > 0 && bytes.TrimSpace(text)[0] != '#' && !bytes.Equal(text, []byte("...")):
-			content = true
+// oneDocument refuses what stands after the first document: the parser of which the kubelet's is made reads the
+// first and drops the others, and text that is no YAML too, without a word. Empty documents are none.
+func oneDocument(src []byte) error {
+	dec := goyaml.NewDecoder(bytes.NewReader(src))
+	dec.SetStrict(true)
+	for n := 1; ; n++ {
+		var doc any
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return yamlError(err)
+		case n > 1 && doc != nil:
+			return errors.New("the text holds more than one YAML document; one is read")
 		}
 	}
-	if content {
-		n++
-	}
-	return n
 }
 
 // yamlError keeps the library's line and cause, on one line.

@@ -1,0 +1,296 @@
+package value
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zclconf/go-cty/cty"
+)
+
+func TestDecode(t *testing.T) {
+	for src, want := range map[string]string{
+		`{"a":[1,-2.50,"x",null,true,{}],"b":""}`: "",
+		`18446744073709551617`:                    "",
+		`"é"`:                                     "",
+	} {
+		j, err := DecodeJSON([]byte(src))
+		noError(t, err)
+		y, err := DecodeYAML([]byte(src))
+		noError(t, err)
+		if want == "" {
+			want = src
+		}
+		if v := must(t, strings.ReplaceAll(want, `":`, `"=`), nil); !j.RawEquals(v) {
+			t.Errorf("JSON %s is %#v, want %#v", src, j, v)
+		} else if src[0] == '{' && !y.RawEquals(v) {
+			t.Errorf("YAML %s is %#v, want %#v", src, y, v)
+		}
+	}
+	for src, want := range map[string]string{
+		"a: 1\nb:\n- x\n- {c: ~}\n":            `{a = 1, b = ["x", {c = null}]}`,
+		"# only a comment\n":                   `null`,
+		"":                                     `null`,
+		"---\na: yes\n":                        `{a = true}`, // YAML 1.1, as the kubelet reads it
+		"a: &x {b: 1}\nc: *x\n":                `{a = {b = 1}, c = {b = 1}}`,
+		"1: a\n":                               `{"1" = "a"}`,
+		"a: |\n  [[[\n    [[\n  - - - -\nb: 1": `{a = "[[[\n  [[\n- - - -\n", b = 1}`,
+		"a: 10Gi\nb: 0.5\n":                    `{a = "10Gi", b = 0.5}`,
+		"a: \"[\"\nb: don't [\nc: '{'\n":       `{a = "[", b = "don't [", c = "{"}`,
+		"a: 1\n---\n# nothing more\n":          `{a = 1}`,
+	} {
+		got, err := DecodeYAML([]byte(src))
+		if v := must(t, want, nil); err != nil || !got.RawEquals(v) {
+			t.Errorf("YAML %q is %#v, %v; want %#v", src, got, err, v)
+		}
+	}
+	long := "a: |\n" + strings.Repeat("  if [[ x\n", 500) + "b: " + strings.Repeat("[", 60) + strings.Repeat("]", 60)
+	if _, err := DecodeYAML([]byte(long)); err != nil {
+		t.Errorf("brackets in block text count: %s", err)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n"
+	for i := range 9 {
+		prev, next := string(rune('0'+i)), string(rune('1'+i))
+		bomb += "a" + next + ": &a" + next + " [" + strings.TrimSuffix(strings.Repeat("*a"+prev+",", 10), ",") + "]\n"
+	}
+	var indented strings.Builder
+	for i := range 70 {
+		indented.WriteString(strings.Repeat(" ", i) + "a:\n")
+	}
+	jsonCases := map[string]string{
+		"":                               "ends too early",
+		"[1":                             "ends too early",
+		"{]":                             "not JSON at byte 1",
+		"1 2":                            "more after the end",
+		`{"a":1,"b":{"c":1,"c":2}}`:      `the key "c" stands twice`,
+		"{\"\u00e9\":1,\"e\u0301\":2}":   "same Unicode text",
+		"\"\xff\"":                       "not UTF-8",
+		`"` + phOpen + `"`:               "U+E000",
+		`"\ue001"`:                       "U+E000",
+		`{"\ue000":1}`:                   "U+E000",
+		"1e401":                          "out of range",
+		"-1E-99999999999999999999":       "out of range",
+		strings.Repeat("9", 900):         "out of range",
+		deep(65):                         "nests more than 64 levels at byte 64",
+		strings.Repeat(`{"a":`, 65):      "nests more than 64 levels",
+		strings.Repeat(" ", 1<<20) + "1": "has 1048577 bytes",
+	}
+	yamlCases := map[string]string{
+		"a: 1\na: 2":                   "already set",
+		"a: [":                         "not YAML",
+		"a: 1\n---\nb: 2":              "more than one YAML document",
+		"\xff":                         "not UTF-8",
+		`"\uE000"`:                     "U+E000",
+		"a: " + phShut:                 "U+E000",
+		"a: .inf":                      "not YAML",
+		bomb:                           "excessive aliasing",
+		deep(65):                       "nests more than 64 levels in line 1",
+		strings.Repeat("- ", 65) + "x": "nests more than 64 levels in line 1",
+		indented.String():              "nests more than 64 levels in line 66",
+		strings.Repeat("[\n", 65):      "nests more than 64 levels in line 65",
+		strings.Repeat("#", 1<<20+1):   "has 1048577 bytes",
+		strings.Repeat("? ", 70) + "x": "nests more than 64 levels",
+		// Made to mislead what counts before parsing: a closing bracket in a plain word, and text that is none.
+		"[" + strings.Repeat("x], [", 3) + strings.Repeat(`[a'], '`, 200): "not YAML",
+		strings.Repeat("[\"]\",\n", 70):                                   "nests more than 64 levels",
+		strings.Repeat("[a],[|\n", 1):                                     "not YAML",
+	}
+	for kind, cases := range map[string]map[string]string{"JSON": jsonCases, "YAML": yamlCases} {
+		decode := map[string]func([]byte) (cty.Value, error){"JSON": DecodeJSON, "YAML": DecodeYAML}[kind]
+		for src, want := range cases {
+			start := time.Now()
+			v, err := decode([]byte(src))
+			shown := src[:min(len(src), 60)]
+			if err == nil || !strings.Contains(err.Error(), want) || v.IsKnown() {
+				t.Errorf("%s %q is %#v, %v; want an error with %q", kind, shown, v, err, want)
+			} else if len(err.Error()) > 320 || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%s %q: the message is long: %s", kind, shown, err)
+			}
+			if d := time.Since(start); d > 2*time.Second {
+				t.Errorf("%s %q takes %s", kind, shown, d)
+			}
+		}
+	}
+}
+
+func TestGoValues(t *testing.T) {
+	v := must(t, `{a = [1, -2.5, "x", null, true, {}], n = 18446744073709551617, m = 9223372036854775807, e = [], t = 0.1}`, nil)
+	want := map[string]any{
+		"a": []any{int64(1), json.Number("-2.5"), "x", nil, true, map[string]any{}}, "n": json.Number("18446744073709551617"),
+		"m": int64(math.MaxInt64), "e": []any{}, "t": json.Number("0.1"),
+	}
+	got, err := ToGo(v)
+	noError(t, err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("ToGo (- want, + got):\n%s", diff)
+	}
+	back, err := FromGo(got)
+	noError(t, err)
+	if !back.RawEquals(v) {
+		t.Errorf("there and back is %#v, want %#v", back, v)
+	}
+	coll := cty.ObjectVal(map[string]cty.Value{"s": cty.SetVal([]cty.Value{cty.True}), "m": cty.MapVal(map[string]cty.Value{"k": cty.Zero})})
+	if got, err := ToGo(coll); err != nil || cmp.Diff(map[string]any{"s": []any{true}, "m": map[string]any{"k": int64(0)}}, got) != "" {
+		t.Errorf("collections are %#v, %v", got, err)
+	}
+	for name, tt := range map[string]struct {
+		v    cty.Value
+		path string
+	}{
+		"marked":   {cty.ObjectVal(map[string]cty.Value{"a": cty.TupleVal([]cty.Value{cty.True, Credential("c")})}), `["a"][1]`},
+		"unknown":  {cty.ListVal([]cty.Value{cty.UnknownVal(cty.String)}), "[0]"},
+		"infinite": {cty.PositiveInfinity, "."},
+		"huge":     {must(t, "1e99999", nil), "."},
+		"capsule":  {cty.CapsuleVal(cty.Capsule("x", reflect.TypeFor[int]()), new(int)), "."},
+	} {
+		if got, err := ToGo(tt.v); err == nil || FormatPath(err) != tt.path {
+			t.Errorf("%s is %#v, %v at %s; want an error at %s", name, got, err, FormatPath(err), tt.path)
+		}
+	}
+	for name, tt := range map[string]struct {
+		v    any
+		want cty.Value
+	}{
+		"int":   {3, cty.NumberIntVal(3)},
+		"uint":  {uint64(math.MaxUint64), cty.MustParseNumberVal("18446744073709551615")},
+		"float": {0.1, cty.MustParseNumberVal("0.1")},
+		"strs":  {[]string{"a"}, cty.TupleVal([]cty.Value{cty.StringVal("a")})},
+		"map":   {map[string]string{"a": "b"}, cty.ObjectVal(map[string]cty.Value{"a": cty.StringVal("b")})},
+		"nil":   {nil, cty.NullVal(cty.DynamicPseudoType)},
+	} {
+		if got, err := FromGo(tt.v); err != nil || !got.RawEquals(tt.want) {
+			t.Errorf("%s is %#v, %v; want %#v", name, got, err, tt.want)
+		}
+	}
+	for name, v := range map[string]any{
+		"NaN": math.NaN(), "infinite": math.Inf(1), "placeholder": []any{phOpen}, "UTF-8": "\xff", "struct": struct{}{},
+		"number": json.Number("x"), "key": map[string]any{phOpen: 1}, "inside": map[string]any{"a": []any{make(chan int)}},
+	} {
+		if got, err := FromGo(v); err == nil {
+			t.Errorf("%s is %#v", name, got)
+		}
+	}
+}
+
+func TestFromJSONTyped(t *testing.T) {
+	gpuType := cty.Object(map[string]cty.Type{"name": cty.String, "mem": cty.Number, "sriov": cty.Object(map[string]cty.Type{"vfs": cty.Number})})
+	facts := cty.Object(map[string]cty.Type{"gpus": cty.List(gpuType), "os": cty.Map(cty.String), "tags": cty.Set(cty.String), "free": cty.DynamicPseudoType, "ok": cty.Bool})
+	got, err := FromJSONTyped([]byte(`{"gpus":[{"name":"H100","mem":"80","extra":1},{"sriov":null}],"os":{"id":"x"},"tags":null,"free":{"a":[1]},"more":[]}`), facts)
+	noError(t, err)
+	want := cty.ObjectVal(map[string]cty.Value{
+		"gpus": cty.ListVal([]cty.Value{
+			cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("H100"), "mem": cty.NumberIntVal(80), "sriov": Absent(gpuType.AttributeType("sriov"))}),
+			Absent(gpuType),
+		}),
+		"os":   cty.MapVal(map[string]cty.Value{"id": cty.StringVal("x")}),
+		"tags": cty.SetValEmpty(cty.String),
+		"free": cty.ObjectVal(map[string]cty.Value{"a": cty.TupleVal([]cty.Value{cty.NumberIntVal(1)})}),
+		"ok":   cty.NullVal(cty.Bool),
+	})
+	if !got.RawEquals(want) {
+		t.Errorf("facts are %#v, want %#v", got, want)
+	}
+	for src, want := range map[string]string{
+		`{"gpus":[{"mem":"many"}]}`: `.gpus[0].mem: number is needed, not string`,
+		`{"gpus":{}}`:               `.gpus: a list is needed`,
+		`{"os":[]}`:                 `.os: a map is needed`,
+		`{"os":{"a":{}}}`:           `.os["a"]: string is needed, not object`,
+		`[]`:                        `.: an object is needed`,
+		`{"ok":"\ue000"}`:           `.ok: the text holds the character U+E000`,
+		`{`:                         `ends too early`,
+	} {
+		v, err := FromJSONTyped([]byte(src), facts)
+		if err == nil || !strings.Contains(err.Error(), want) || !v.Type().Equals(facts) || v.IsKnown() {
+			t.Errorf("%s is %#v, %v; want %q", src, v, err, want)
+		}
+	}
+}
+
+func TestAbsentAndUnknown(t *testing.T) {
+	typ := cty.Object(map[string]cty.Type{
+		"l": cty.List(cty.String), "m": cty.Map(cty.Number), "s": cty.Set(cty.Bool), "o": cty.Object(map[string]cty.Type{"x": cty.String, "l": cty.List(cty.String)}),
+		"t": cty.Tuple([]cty.Type{cty.String}), "n": cty.Number, "d": cty.DynamicPseudoType,
+	})
+	a := Absent(typ)
+	if !a.Type().Equals(typ) || !a.IsWhollyKnown() {
+		t.Errorf("absent is %#v", a)
+	}
+	vars := map[string]cty.Value{"a": a, "u": UnknownOutput(typ)}
+	for src, want := range map[string]string{
+		"length(a.l) + length(a.m) + length(a.s) + length(a.o.l)": "0", "a.o.x": "tostring(null)", "a.n": "tonumber(null)", "a.t[0]": "tostring(null)", "a.d": "null",
+	} {
+		if v, w := must(t, src, vars), must(t, want, vars); !v.RawEquals(w) {
+			t.Errorf("%s is %#v, want %#v", src, v, w)
+		}
+	}
+	u := vars["u"]
+	if !u.IsKnown() || !u.Type().Equals(typ) {
+		t.Errorf("unknown is %#v", u)
+	}
+	for src, want := range map[string]cty.Value{
+		"u.o == null": cty.False, "u.l == null": cty.False, // objects and collections are there
+		"u.n == null": cty.UnknownVal(cty.Bool).RefineNotNull(), "u.o.x": cty.UnknownVal(cty.String), "u.d.x": cty.DynamicVal,
+	} {
+		if v := must(t, src, vars); !v.RawEquals(want) {
+			t.Errorf("%s is %#v, want %#v", src, v, want)
+		}
+	}
+	if _, diags := evaluate(t, "u.o.y", vars); !diags.HasErrors() {
+		t.Error("a misspelt attribute of an unknown output is no error")
+	}
+}
+
+func FuzzDecodeJSON(f *testing.F) {
+	for _, s := range []string{`{"a":[1,2.5e3,null,true,"\u00e9"]}`, `[[[[`, `{"a":1,"a":2}`, `"\ue000"`, `1e999999999`, "\xff", `[]]`, ` "x" `, `{"":{"":[]}}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) { decoded(t, src, DecodeJSON) })
+}
+
+func FuzzDecodeYAML(f *testing.F) {
+	for _, s := range []string{"a: [1, {b: ~}]\n", "- - - x\n", "a: &x [*x]", "a: |\n  [[[\n", "? [a]\n: b\n", "---\n---\n", "\"\\uE000\"", "<<: {a: 1}\n", "!!binary aGk=", "a: .nan", "2020-01-01", "a: 'x\n  y'\n", "%YAML 1.1\n---\na"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, src []byte) { decoded(t, src, DecodeYAML) })
+}
+
+// decoded: what a decoder lets pass is plain, bounded, and comes back the same by way of Go and of JSON.
+func decoded(t *testing.T, src []byte, decode func([]byte) (cty.Value, error)) {
+	v, err := decode(src)
+	if err != nil {
+		if strings.Contains(err.Error(), phOpen) {
+			t.Errorf("the message holds a placeholder: %s", err)
+		}
+		return
+	}
+	if err := CheckUnmarked(v); err != nil {
+		t.Fatalf("%q holds a placeholder: %s", src, err)
+	}
+	_ = cty.Walk(v, func(p cty.Path, _ cty.Value) (bool, error) {
+		if len(p) > maxDepth+1 {
+			t.Fatalf("%q has depth %d", src, len(p))
+		}
+		return true, nil
+	})
+	g, err := ToGo(v)
+	noError(t, err)
+	back, err := FromGo(g)
+	noError(t, err)
+	if !back.RawEquals(v) {
+		t.Errorf("%q there and back is %#v, was %#v", src, back, v)
+	}
+	j, err := json.Marshal(g)
+	noError(t, err)
+	if again, err := DecodeJSON(j); err != nil && !errors.Is(err, errPlaceholderInput) || err == nil && !again.RawEquals(v) {
+		t.Errorf("%q by way of JSON is %#v, %v", src, again, err)
+	}
+}

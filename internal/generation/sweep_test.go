@@ -224,8 +224,11 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 		}
 		eachIsOldOrNew(t, b, old, want)
 	}
-	before := b.look()
 	j := b.recover(t)
+	before := b.look()
+	if again := b.recover(t); !reflect.DeepEqual(j, again) {
+		t.Fatalf("k=%d: a second recovery found %+v after %+v (I5)", k, again, j)
+	}
 	if !reflect.DeepEqual(before, b.look()) {
 		t.Fatalf("k=%d: a second recovery changed something (I5)", k)
 	}

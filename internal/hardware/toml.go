@@ -17,7 +17,7 @@ func parseTOML(s string) table {
 		if line[0] == '[' {
 			// [[a]] is an array of tables: a new path that no setting of ours has.
 			parts, rest, ok := tomlKey(strings.TrimLeft(line, "["))
-			section = nil
+			section = []string{"?"} // what follows a header that cannot be read belongs nowhere
 			if ok && strings.HasPrefix(rest, "]") {
 				section = parts
 				if strings.HasPrefix(line, "[[") {

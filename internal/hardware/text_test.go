@@ -1,0 +1,180 @@
+package hardware
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseCPUList(t *testing.T) {
+	tests := []struct {
+		in   string
+		want []int
+		ok   bool
+	}{
+		{"0-3,8,10-11\n", []int{0, 1, 2, 3, 8, 10, 11}, true},
+		{"", []int{}, true},
+		{"\n", []int{}, true},
+		{"5,1,5", []int{1, 5}, true},
+		{"65535", []int{65535}, true},
+		{"65536", nil, false},
+		{"3-1", nil, false},
+		{"-1", nil, false},
+		{"1-", nil, false},
+		{"0-65535,0-65535", nil, false},
+		{"a", nil, false},
+		{"0,,1", nil, false},
+		{"+1", nil, false},
+	}
+	for _, tt := range tests {
+		got, err := parseCPUList(tt.in)
+		if (err == nil) != tt.ok || !slices.Equal(got, tt.want) {
+			t.Errorf("parseCPUList(%q) = %v, %v; want %v", tt.in, got, err, tt.want)
+		}
+	}
+}
+
+func FuzzParseCPUList(f *testing.F) {
+	for _, seed := range []string{"0-3,8", "", "0-65535", "1,1", "9-"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		list, err := parseCPUList(s)
+		if err != nil {
+			return
+		}
+		if !slices.IsSorted(list) || len(slices.Compact(slices.Clone(list))) != len(list) || len(list) > maxCPU {
+			t.Errorf("parseCPUList(%q) = %v", s, list)
+		}
+		if len(list) > 0 && (list[0] < 0 || list[len(list)-1] >= maxCPU) {
+			t.Errorf("parseCPUList(%q) goes from %d to %d", s, list[0], list[len(list)-1])
+		}
+	})
+}
+
+func TestParseMeminfo(t *testing.T) {
+	got := parseMeminfo("MemTotal:       16384 kB\nHugePages_Total:   12\nNode 1 MemFree:  1 kB\nDirectMap: x kB\nMemTotal: 1 kB\nBad: -4 kB\nHuge: 9007199254740993 kB\n")
+	want := map[string]int64{"MemTotal": 16384 * 1024, "HugePages_Total": 12, "MemFree": 1024}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func FuzzParseMeminfo(f *testing.F) {
+	f.Add("MemTotal:       16384 kB\nNode 0 MemTotal: 5 kB")
+	f.Fuzz(func(t *testing.T, s string) {
+		for key, n := range parseMeminfo(s) {
+			if n < 0 {
+				t.Errorf("%q is %d", key, n)
+			}
+		}
+	})
+}
+
+func TestParseCPUInfo(t *testing.T) {
+	tests := map[string]struct {
+		in            string
+		vendor, model any
+		hypervisor    bool
+		processors    []int
+	}{
+		"x86":                     {"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nmodel name\t: other\n", "AuthenticAMD", "AMD EPYC", true, []int{0, 1}},
+		"arm":                     {"processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\n", "ARM", nil, false, []int{0}},
+		"power":                   {"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", nil, "POWER9, altivec supported", false, []int{0}},
+		"s390x":                   {"vendor_id       : IBM/S390\ncpu number      : 3\n", "IBM/S390", nil, false, []int{3}},
+		"nothing":                 {"", nil, nil, false, []int{}},
+		"flags of the first only": {"flags : fpu\n\nflags : hypervisor\n", nil, nil, false, []int{}},
+	}
+	for name, tt := range tests {
+		got := parseCPUInfo(tt.in)
+		if value(got.vendor) != tt.vendor || value(got.model) != tt.model || got.hypervisor != tt.hypervisor || !slices.Equal(got.processors, tt.processors) {
+			t.Errorf("%s: %v %v %v %v", name, value(got.vendor), value(got.model), got.hypervisor, got.processors)
+		}
+	}
+}
+
+func FuzzParseCPUInfo(f *testing.F) {
+	f.Add("processor\t: 0\nvendor_id\t: GenuineIntel\nflags : hypervisor")
+	f.Fuzz(func(t *testing.T, s string) {
+		info := parseCPUInfo(s)
+		if info.hypervisor && !info.flags || !slices.IsSorted(info.processors) {
+			t.Errorf("%+v", info)
+		}
+		if info.model != nil && !strings.Contains(s, *info.model) {
+			t.Errorf("model %q is not in the text", *info.model)
+		}
+	})
+}
+
+func TestBinaryQuantity(t *testing.T) {
+	for kib, want := range map[int64]string{64: "64Ki", 1024: "1Mi", 2048: "2Mi", 32768: "32Mi", 524288: "512Mi", 1048576: "1Gi", 16777216: "16Gi", 1 << 30: "1Ti", 1 << 40: "1024Ti"} {
+		if got := binaryQuantity(kib); got != want {
+			t.Errorf("%d KiB is %s, want %s", kib, got, want)
+		}
+	}
+}
+
+func TestParseOSRelease(t *testing.T) {
+	os := operatingSystem(parseOSRelease("# a comment\nNAME=\"Rocky Linux\"\nID='rocky'\nID_LIKE=\"rhel centos\"\nVERSION_ID=9.4\nPRETTY_NAME=\"a \\\"b\\\" \\$c \\\\ \\n\"\n=x\nnoise\n"))
+	if value(os.ID) != "rocky" || value(os.VersionID) != "9.4" || value(os.Name) != `a "b" $c \ \n` || !slices.Equal(os.IDLike, []string{"rhel", "centos"}) {
+		t.Errorf("got %v %v %v %v", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
+	}
+	os = operatingSystem(parseOSRelease("ID=\"\n")) // a quote that never ends is a character
+	if value(os.ID) != `"` || os.VersionID != nil || value(os.Name) != "Linux" || os.IDLike == nil {
+		t.Errorf("got %v %v %v %v", value(os.ID), value(os.VersionID), value(os.Name), os.IDLike)
+	}
+	if os = operatingSystem(nil); value(os.ID) != "linux" {
+		t.Errorf("without ID the manual says linux, got %v", value(os.ID))
+	}
+}
+
+func FuzzParseOSRelease(f *testing.F) {
+	f.Add("ID=\"debian\"\nVERSION_ID='12'\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		os := operatingSystem(parseOSRelease(s))
+		if os.ID == nil || os.IDLike == nil || os.Name == nil {
+			t.Errorf("%+v", os)
+		}
+		for key, v := range parseOSRelease(s) {
+			if key == "" || len(v) > len(s) || strings.Contains(v, "\n") {
+				t.Errorf("%q = %q", key, v)
+			}
+		}
+	})
+}
+
+func TestParsePCIAddress(t *testing.T) {
+	for _, good := range []string{"0000:1b:00.0", "20000:01:00.0", "abcd1234:00:1f.7"} {
+		if _, ok := parsePCIAddress(good); !ok {
+			t.Errorf("%s is refused", good)
+		}
+	}
+	for _, bad := range []string{"", "1b:00.0", "0000:1b:00", "0000:1b:00.00", "0000:1b.00:0", "000g:1b:00.0", "123456789:1b:00.0", "0000:1b:00.0 ", ":0000:1b:00.0"} {
+		if a, ok := parsePCIAddress(bad); ok {
+			t.Errorf("%q is taken for %v", bad, a)
+		}
+	}
+}
+
+func FuzzParseAddresses(f *testing.F) {
+	f.Add([]byte(`{"eth0": ["198.51.100.7/24", "2001:db8::7/64"]}`))
+	f.Add([]byte(`{"../x": ["198.51.100.7/24"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		addresses, err := parseAddresses(data)
+		if err != nil {
+			return
+		}
+		for name, prefixes := range addresses {
+			if !isInterfaceName(name) || strings.ContainsAny(name, "/\x00") {
+				t.Errorf("name %q", name)
+			}
+			for _, p := range prefixes {
+				if !p.IsValid() {
+					t.Errorf("%s: %v", name, p)
+				}
+			}
+		}
+	})
+}

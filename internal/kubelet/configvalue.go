@@ -153,6 +153,11 @@ func yamlString(s string) string {
 	if isPlain(s) && !looksOtherwise(s) {
 		return s
 	}
+	return quotedYAML(s)
+}
+
+// quotedYAML prints a string as a double-quoted scalar, which every reader of YAML and JSON takes for a string.
+func quotedYAML(s string) string {
 	var b strings.Builder
 	for _, r := range string(encodeJSON(s)) {
 		if r >= 0x7f && r <= 0x9f || r == 0xfeff || r&0xfffe == 0xfffe {
@@ -163,7 +168,6 @@ func yamlString(s string) string {
 	}
 	return b.String()
 }
-
 
 func isPlain(s string) bool {
 	for i := range len(s) {

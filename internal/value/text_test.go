@@ -1,0 +1,69 @@
+package value
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+func TestText(t *testing.T) {
+	secret, err := TextOf(must(t, `"user: ${sec}\n"`, map[string]cty.Value{"sec": Credential("tok")}))
+	noError(t, err)
+	plain, err := TextOf(cty.StringVal("a\nb"))
+	noError(t, err)
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("m", "text", secret, "all", []Text{secret})
+	inJSON, err := json.Marshal(map[string]any{"a": secret, "b": &secret})
+	noError(t, err)
+	for how, out := range map[string]string{
+		"String": secret.String(), "%v": fmt.Sprintf("%v", secret), "%+v": fmt.Sprintf("%+v", struct{ T Text }{secret}), "%#v": fmt.Sprintf("%#v", []Text{secret}),
+		"%d": fmt.Sprintf("%d", secret), "%x": fmt.Sprintf("%x", &secret), "%q": fmt.Sprintf("%q", secret), "slog": log.String(), "JSON": string(inJSON),
+		"Errorf": fmt.Errorf("text %s", secret).Error(),
+	} {
+		if !strings.Contains(out, "(sensitive)") || strings.Contains(out, "user") || HasPlaceholder(out) || strings.Contains(out, "tok") {
+			t.Errorf("%s shows %q", how, out)
+		}
+	}
+	if !slices.Equal(secret.Secrets(), []string{"tok"}) || secret.Template() != "user: "+placeholder(opCred, "tok")+"\n" {
+		t.Errorf("the text has secrets %v and template %q", secret.Secrets(), secret.Template())
+	}
+	secret.Secrets()[0] = "changed"
+	if secret.Secrets()[0] != "tok" {
+		t.Error("a caller can change the text's secrets")
+	}
+	b, err := secret.Bytes(func(n string) ([]byte, error) { return []byte("<" + n + ">\n"), nil })
+	if err != nil || string(b) != "user: <tok>\n" {
+		t.Errorf("the bytes are %q, %v", b, err)
+	}
+	if _, err := secret.Bytes(func(string) ([]byte, error) { return nil, errors.New("is gone") }); err == nil || !strings.Contains(err.Error(), `"tok": is gone`) {
+		t.Errorf("a credential that is gone gives %v", err)
+	}
+	if plain.String() != "a\nb" || fmt.Sprintf("%v|%q", plain, plain) != "a\nb|\"a\\nb\"" || len(plain.Secrets()) != 0 {
+		t.Errorf("plain text shows %v", plain)
+	}
+	if b, err := plain.Bytes(nil); err != nil || string(b) != "a\nb" {
+		t.Errorf("plain bytes are %q, %v", b, err)
+	}
+	marked, err := TextOf(cty.StringVal("other branch").Mark(Secret{"tok"}))
+	if err != nil || marked.String() != "(sensitive)" {
+		t.Errorf("a marked text without a placeholder shows %s, %v", marked, err)
+	}
+	if n, err := TextOf(cty.NumberIntVal(5)); err != nil || n.Template() != "5" {
+		t.Errorf("a number is %q, %v", n.Template(), err)
+	}
+	for want, v := range map[string]cty.Value{
+		`never asked for "file a"`: UnreadVal(cty.String, "file a"), "not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
+		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(placeholder(opCred, "x")), "did not make ": cty.StringVal(placeholder(opCred, "x")).Mark(Secret{"y"}),
+	} {
+		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+			t.Errorf("%#v is %s, %v; want an error with %q", v, text, err, want)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package activate
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// Change is a commit that is staged, with what is needed to activate it.
+type Change struct {
+	Txn  Txn
+	Plan Plan // the same that the proposal holds as PlanBlob
+	// Reload: a unit file or a drop-in is among what changes. Without it systemd is not made to read them again.
+	Reload bool
+}
+
+// Apply commits a change and makes the kubelet run on it. The lock is held. An error of ExitSystemd means that nothing was
+// committed; after COMMIT it is one of ExitInterrupted, or what the Store says, and Recover goes on from there.
+//
+// Inside prelet.service the verdict is Pending when it returns. Elsewhere it waits for the verdict.
+func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
+	plan := c.Plan.withDefaults()
+	ground, err := m.Preflight(ctx, plan.Unit)
+	if err == nil && ctx.Err() != nil {
+		err = systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
+	}
+	if err != nil {
+		if aborted := c.Txn.Abort(); aborted != nil {
+			return Outcome{}, fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
+		}
+		return Outcome{}, err
+	}
+	steady := context.WithoutCancel(ctx)
+	m.note("commit", "started", "%s", plan.Unit)
+	gen, err := c.Txn.Commit()
+	if err != nil {
+		m.note("commit", "failed", "%v", err)
+		return Outcome{}, err
+	}
+	m.note("commit", "ok", "generation %d", gen)
+	if err := m.keepOut(steady, plan.Unit, fmt.Sprintf("generation %d is being put in place", gen)); err != nil {
+		return Outcome{Generation: gen}, afterCommit(fmt.Sprintf("generation %d is committed and not in place yet", gen), err)
+	}
+	m.note("publish", "started", "generation %d", gen)
+	if err := c.Txn.Publish(); err != nil {
+		m.note("publish", "failed", "%v", err)
+		return Outcome{Generation: gen}, afterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
+	}
+	m.note("publish", "ok", "generation %d is in place", gen)
+	if c.Reload {
+		if err := m.reload(steady); err != nil {
+			return Outcome{Generation: gen}, afterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", gen), err)
+		}
+	}
+	if err := m.open(gen); err != nil {
+		return Outcome{Generation: gen}, afterCommit(fmt.Sprintf("generation %d is in place", gen), err)
+	}
+	j, err := m.Store.Journal()
+	if err != nil {
+		return Outcome{Generation: gen}, err
+	}
+	if j == nil || j.Phase != generation.PhaseVerify || j.Gen != gen {
+		return Outcome{Generation: gen}, &Error{Exit: ExitInternalFlaw, What: fmt.Sprintf("generation %d was put in place, and the journal does not say so", gen)}
+	}
+	if !ground.MayWait {
+		_, err := m.bringUp(steady, plan.Unit, errand{opened: true, since: m.inPlace(j)})
+		return Outcome{Verdict: Pending, Generation: gen}, afterCommit(fmt.Sprintf("generation %d is in place", gen), err)
+	}
+	return m.judge(ctx, j, true)
+}
+
+// GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the plan
+// that is left until somebody releases it is the caller's. What a crash left must have been recovered.
+func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
+	current, err := m.Store.Current()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if current == nil {
+		return Outcome{}, fmt.Errorf("going back to generation %d: %w", to, errNothingInPlace)
+	}
+	plan, err := m.planOf(current.Gen)
+	if err != nil {
+		return Outcome{}, err
+	}
+	ground, err := m.Preflight(ctx, plan.Unit)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out, err := m.goBack(ctx, back{from: current.Gen, to: to, why: why, mayWait: ground.MayWait})
+	if err == nil && out.Verdict == Bad && out.Exit == ExitUnhealthy { // it was asked for, and came up well
+		out.Exit, out.Verdict = 0, Good
+		if !ground.MayWait {
+			out.Verdict = Pending
+		}
+	}
+	if err == nil && out.Verdict == Unknown {
+		out.Exit = 0
+	}
+	return out, err
+}

@@ -1,0 +1,108 @@
+package activate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// PlanBlob is the name under which a generation keeps its Plan.
+const PlanBlob = "activation.json"
+
+// Plan is what activate needs to know of one generation: how to bring the unit up on it, and what must then be so. It is kept
+// in the generation, so that a later boot, or a node that went back, judges by what was planned then.
+type Plan struct {
+	Unit     string        // the kubelet's unit
+	Settle   time.Duration // how long it must run without a change before it counts as healthy
+	Timeout  time.Duration // for the start and the watch together
+	Rollback bool          // go back when it is bad
+
+	UnitFiles bool // a target is a unit file or a drop-in: going back needs a reload
+
+	// What must be so. The zero value of each is not asked for.
+	Healthz    string            // URL on loopback
+	Kubeconfig string            // the file that a node which joined has
+	Flags      []string          // of the kubelet's command line, as planned
+	Files      map[string]string // path → sha256 of the content, 64 hexadecimal digits
+	Node       string            // name of the Node object
+
+	// Retire are files that go as soon as the generation is good, like the kubeconfig with the bootstrap token. Files must not
+	// name them: they may be gone already when a later boot looks.
+	Retire []string
+}
+
+// Defaults of a Plan.
+const (
+	DefaultUnit    = "kubelet.service"
+	DefaultSettle  = 10 * time.Second
+	DefaultTimeout = 2 * time.Minute
+)
+
+func (p Plan) withDefaults() Plan {
+	if p.Unit == "" {
+		p.Unit = DefaultUnit
+	}
+	if p.Settle <= 0 {
+		p.Settle = DefaultSettle
+	}
+	if p.Timeout <= 0 {
+		p.Timeout = DefaultTimeout
+	}
+	return p
+}
+
+// before is what can be asked of a kubelet on the files that were there before prelet: that it runs and says it is well.
+func (p Plan) before() Plan {
+	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
+}
+
+type planDocument struct {
+	FormatVersion int               `json:"format_version"`
+	Unit          string            `json:"unit"`
+	SettleMillis  int64             `json:"settle_ms"`
+	TimeoutMillis int64             `json:"timeout_ms"`
+	Rollback      bool              `json:"rollback"`
+	UnitFiles     bool              `json:"unit_files,omitempty"`
+	Healthz       string            `json:"healthz,omitempty"`
+	Kubeconfig    string            `json:"kubeconfig,omitempty"`
+	Flags         []string          `json:"flags,omitempty"`
+	Files         map[string]string `json:"files,omitempty"`
+	Node          string            `json:"node,omitempty"`
+	Retire        []string          `json:"retire,omitempty"`
+}
+
+// Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
+func (p Plan) Encode() ([]byte, error) {
+	p = p.withDefaults()
+	for _, path := range p.Retire {
+		if _, both := p.Files[path]; both {
+			return nil, fmt.Errorf("%s: %s shall go when it is good, and be there to be good", PlanBlob, path)
+		}
+	}
+	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Rollback, p.UnitFiles,
+		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire})
+}
+
+// DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
+// planned could call an ill kubelet good.
+func DecodePlan(text []byte) (Plan, error) {
+	var d planDocument
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&d); err != nil {
+		return Plan{}, fmt.Errorf("%s: %w", PlanBlob, err)
+	}
+	if d.FormatVersion != 1 {
+		return Plan{}, fmt.Errorf("%s: format_version is %d; this prelet reads 1", PlanBlob, d.FormatVersion)
+	}
+	const longest = int64(24 * time.Hour / time.Millisecond)
+	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 || d.TimeoutMillis > longest {
+		return Plan{}, fmt.Errorf("%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis, d.TimeoutMillis)
+	}
+	return Plan{
+		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
+		Rollback: d.Rollback, UnitFiles: d.UnitFiles,
+		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire,
+	}, nil
+}

@@ -1,0 +1,299 @@
+package activate
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that lives as the text of its
+// configuration says, and prelet's units in the order in which systemd runs them.
+type node struct {
+	t       *testing.T
+	clk     *sim
+	systemd *fakeSystemd
+	disk    string // root of targets and state
+	run     string // /run/prelet of this boot
+	boot    string
+	boots   int
+
+	store     *generation.Store // of the process that runs now
+	locked    bool
+	events    []string
+	killAt    int // dies at this many events from now
+	apiserver bool // answers
+	foreign   func(pid uint32) error
+	onCommit  func() // once, right after COMMIT
+
+	timeout  time.Duration
+	rollback bool
+}
+
+const (
+	configPath = "/etc/kubernetes/kubelet.conf.d/90.conf"
+	flagsPath  = "/etc/default/kubelet"
+)
+
+func newNode(t *testing.T) *node {
+	n := &node{t: t, disk: t.TempDir(), apiserver: true, timeout: 2 * time.Minute, rollback: true}
+	for _, dir := range []string{"/etc/kubernetes/kubelet.conf.d", "/etc/default"} {
+		if err := os.MkdirAll(n.disk+dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.reboot()
+	return n
+}
+
+// reboot is a power cycle: the run folder is empty, no process is left, the kubelet's start waits for prelet.service.
+func (n *node) reboot() {
+	n.boots++
+	n.boot = fmt.Sprintf("%032x", n.boots)
+	n.run = n.t.TempDir()
+	n.clk = &sim{now: 5 * time.Second}
+	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restartSec: 10 * time.Second, startLimit: 90 * time.Second}
+	n.systemd.unit = kubeletUnit(n.run)
+	n.systemd.behave = n.behave
+	n.systemd.lockHeld = func() bool { return n.locked }
+	n.systemd.onStart = n.checkWhole
+	n.systemd.ordered, n.systemd.inside = true, true
+	n.systemd.enqueue("start")
+	n.clk.advance(10 * time.Millisecond)
+}
+
+// checkWhole is I4: whenever a kubelet starts, both files are of one generation, and of that which the gate says.
+func (n *node) checkWhole() {
+	config, flags := n.read(configPath), n.read(flagsPath)
+	if config != flags {
+		n.t.Errorf("%s: the kubelet starts on a mixture: %s is %q, %s is %q", n.clk.now, configPath, config, flagsPath, flags)
+	}
+}
+
+func (n *node) read(path string) string {
+	text, _ := os.ReadFile(n.disk + path)
+	return string(text)
+}
+
+// behave reads the configuration as words: dies=3s, ready=never, healthz=bad.
+func (n *node) behave() conduct {
+	c := conduct{ready: 50 * time.Millisecond, healthz: true}
+	for _, word := range strings.Fields(n.read(configPath)) {
+		key, value, _ := strings.Cut(word, "=")
+		switch key {
+		case "dies":
+			c.dies, _ = time.ParseDuration(value)
+			c.ready = 0
+		case "ready":
+			c.ready = -1
+		case "healthz":
+			c.healthz = false
+		}
+	}
+	return c
+}
+
+type unknownError struct{ error }
+
+func (unknownError) Unknown() bool { return true }
+
+func (n *node) Healthz(context.Context, string) error {
+	if n.systemd.unit.Active != "active" || !n.systemd.conduct.healthz {
+		return errors.New("500 Internal Server Error")
+	}
+	return nil
+}
+func (n *node) Kubeconfig(context.Context, string) error { return nil }
+func (n *node) Flags(_ context.Context, pid uint32, _ []string) error {
+	if n.foreign != nil {
+		return n.foreign(pid)
+	}
+	return nil
+}
+func (n *node) Files(_ context.Context, want map[string]string) error {
+	for path, sum := range want {
+		if got := sha256.Sum256([]byte(n.read(path))); hex.EncodeToString(got[:]) != sum {
+			return fmt.Errorf("%s was changed", path)
+		}
+	}
+	return nil
+}
+func (n *node) Node(context.Context, string) error {
+	if !n.apiserver {
+		return unknownError{errors.New("the apiserver does not answer")}
+	}
+	return nil
+}
+
+// lockedStore notes who holds the lock, so that the fake systemd can object.
+type lockedStore struct {
+	*generation.Store
+	n *node
+}
+
+func (s lockedStore) Unlock() error { s.n.locked = false; return s.Store.Unlock() }
+func (s lockedStore) Relock(ctx context.Context) error {
+	err := s.Store.Relock(ctx)
+	s.n.locked = err == nil
+	return err
+}
+
+// process is one run of prelet: open, do, close.
+func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
+	ctx, cancel := context.WithTimeout(n.t.Context(), 100*time.Millisecond)
+	defer cancel()
+	store, err := generation.Open(ctx, generation.Options{
+		Root: n.disk, Dir: filepath.Join(n.disk, "var/lib/prelet"), Now: n.clk.Now, BootID: n.boot,
+		Mono: func() int64 { return n.clk.now.Microseconds() },
+	})
+	if err != nil {
+		return Outcome{}, err
+	}
+	wasStore, wasLocked := n.store, n.locked
+	n.store, n.locked = store, true
+	defer func() { store.Close(); n.store, n.locked = wasStore, wasLocked }()
+	m := &Machine{
+		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
+		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
+		Note: n.note,
+	}
+	return do(m)
+}
+
+// note keeps the events, and dies at one when that was asked for, as of SIGKILL.
+func (n *node) note(e Event) {
+	n.events = append(n.events, e.Step+" "+e.State)
+	if n.killAt == 0 {
+		return
+	}
+	if n.killAt--; n.killAt == 0 {
+		panic(killed{e})
+	}
+}
+
+type killed struct{ at Event }
+
+// maybeKilled runs prelet and says at which event it was killed, if it was.
+func (n *node) maybeKilled(run func()) (at string) {
+	defer func() {
+		if r := recover(); r != nil {
+			k, ok := r.(killed)
+			if !ok {
+				panic(r)
+			}
+			at = k.at.Step + " " + k.at.State
+		}
+	}()
+	run()
+	return ""
+}
+
+func (n *node) plan(config string) Plan {
+	sum := sha256.Sum256([]byte(config))
+	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
+		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
+		Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
+}
+
+// runSite is `prelet run` on a site that renders config into both files.
+func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
+	return n.process(func(m *Machine) (Outcome, error) {
+		if _, err := m.Recover(ctx); err != nil {
+			return Outcome{}, err
+		}
+		if _, held := n.store.Held(config); held {
+			return m.Resume(ctx)
+		}
+		blob, err := n.plan(config).Encode()
+		if err != nil {
+			return Outcome{}, err
+		}
+		target := func(path string) generation.Target {
+			return generation.Target{Path: path, Kind: generation.File, Content: []byte(config), Mode: 0o644, UID: generation.Keep, GID: generation.Keep}
+		}
+		txn, err := n.store.Begin(generation.Proposal{PlanID: config, Targets: []generation.Target{target(configPath), target(flagsPath)}, Blobs: map[string][]byte{PlanBlob: blob}})
+		if errors.Is(err, generation.ErrNothing) {
+			return m.Resume(ctx)
+		}
+		if err != nil {
+			return Outcome{}, err
+		}
+		return m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config)})
+	})
+}
+
+type watchedTxn struct {
+	*generation.Txn
+	n *node
+}
+
+func (t watchedTxn) Commit() (int, error) {
+	gen, err := t.Txn.Commit()
+	if do := t.n.onCommit; do != nil {
+		t.n.onCommit = nil
+		do()
+	}
+	return gen, err
+}
+
+// bootWith is a whole boot on a site: prelet.service, the kubelet, prelet-verify.service.
+func (n *node) bootWith(config string) (run, verify Outcome) {
+	n.t.Helper()
+	run, err := n.runSite(n.t.Context(), config)
+	n.want(err, "prelet.service")
+	n.started()
+	return run, n.verify()
+}
+
+// started is the end of prelet.service, and time for the kubelet to come up.
+func (n *node) started() {
+	n.systemd.preletEnds()
+	n.systemd.inside = false
+	n.clk.advance(100 * time.Millisecond)
+}
+
+func (n *node) verify() Outcome {
+	n.t.Helper()
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(n.t.Context()) })
+	n.want(err, "prelet-verify.service")
+	return out
+}
+
+func (n *node) want(err error, what string) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (n *node) exit(err error) int {
+	var coded interface{ ExitCode() int }
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	if err != nil {
+		n.t.Fatalf("an error without exit code: %v", err)
+	}
+	return 0
+}
+
+func (n *node) journal() *generation.Journal {
+	n.t.Helper()
+	var j *generation.Journal
+	_, err := n.process(func(m *Machine) (_ Outcome, err error) { j, err = m.Store.Journal(); return })
+	n.want(err, "journal")
+	return j
+}
+
+func (n *node) gateSays() string {
+	text, _ := os.ReadFile(gatePath(n.run))
+	return strings.TrimSpace(string(text))
+}

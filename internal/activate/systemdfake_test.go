@@ -1,0 +1,390 @@
+package activate
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sim is time that passes only when somebody sleeps or waits: what is due happens then, in order.
+type sim struct {
+	now   time.Duration
+	queue events
+	order int
+}
+
+type event struct {
+	at    time.Duration
+	order int
+	do    func()
+}
+
+type events []event
+
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	return e[i].at < e[j].at || e[i].at == e[j].at && e[i].order < e[j].order
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	old := *e
+	last := old[len(old)-1]
+	*e = old[:len(old)-1]
+	return last
+}
+
+func (s *sim) after(d time.Duration, do func()) {
+	s.order++
+	heap.Push(&s.queue, event{s.now + d, s.order, do})
+}
+
+func (s *sim) advance(d time.Duration) { s.until(d, func() bool { return false }) }
+
+// until lets time pass until stop says so, for d at most.
+func (s *sim) until(d time.Duration, stop func() bool) {
+	end := s.now + d
+	for !stop() && len(s.queue) > 0 && s.queue[0].at <= end {
+		next := heap.Pop(&s.queue).(event)
+		s.now = max(s.now, next.at)
+		next.do()
+	}
+	if !stop() {
+		s.now = max(s.now, end)
+	}
+}
+
+func (s *sim) Now() time.Time           { return time.Unix(1_800_000_000, 0).Add(s.now) }
+func (s *sim) Monotonic() time.Duration { return s.now }
+func (s *sim) Sleep(ctx context.Context, d time.Duration) error {
+	s.until(d, func() bool { return ctx.Err() != nil })
+	return context.Cause(ctx)
+}
+
+// job is a queued job of the kubelet's unit.
+type job struct {
+	id     uint32
+	kind   string // start, restart, stop
+	result string // once it has ended
+}
+
+// fakeSystemd behaves as systemd 252 was seen to, for one unit: jobs merge or replace one another, a start waits for the unit
+// that it is ordered after, the gate is looked at when the process is about to start, a process that dies is started again
+// after RestartSec=, and NRestarts, MainPID and Result move as they do there.
+type fakeSystemd struct {
+	t    *testing.T
+	clk  *sim
+	unit Unit
+	gate string
+
+	restartSec time.Duration
+	noRestart  bool          // Restart=no
+	startLimit time.Duration // TimeoutStartSec= of Type=notify
+	dependency bool          // a unit that it requires fails
+	ordered    bool          // prelet.service has a job, and the unit is ordered after it
+	inside     bool          // we are that prelet.service
+	gone       bool          // D-Bus does not answer
+
+	job     *job
+	jobs    uint32
+	pids    uint32
+	life    int            // counts processes and stops, so that what was planned for an old one does not happen to a new one
+	behave  func() conduct // of a process that starts now, by the files that it reads now
+	conduct conduct
+	starts  []startSeen
+	reloads int
+
+	// lockHeld says whether the caller holds the store's lock: nobody may wait for a start then.
+	lockHeld func() bool
+	onStart  func() // at each exec
+}
+
+// conduct is how a kubelet lives.
+type conduct struct {
+	ready   time.Duration // until READY=1; negative: never
+	dies    time.Duration // after its start; 0: never
+	healthz bool
+}
+
+type startSeen struct {
+	at   time.Duration
+	gate string // what the gate said
+}
+
+var errBus = errors.New("connection closed by foreign host")
+
+func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
+	if f.gone {
+		return Unit{}, errBus
+	}
+	if name != f.unit.Name {
+		return Unit{Name: name, Load: "not-found", Active: "inactive", Sub: "dead"}, nil
+	}
+	u := f.unit
+	if f.job != nil {
+		u.Job = f.job.id
+	}
+	return u, nil
+}
+
+func (f *fakeSystemd) MayWait(context.Context, string) (bool, error) {
+	if f.gone {
+		return false, errBus
+	}
+	return !(f.inside && f.ordered), nil
+}
+
+func (f *fakeSystemd) Reload(context.Context) error {
+	if f.gone {
+		return errBus
+	}
+	f.clk.advance(300 * time.Millisecond)
+	f.reloads++
+	return nil
+}
+
+func (f *fakeSystemd) Restart(ctx context.Context, _ string, wait time.Duration) (string, error) {
+	return f.ask(ctx, "restart", wait)
+}
+
+func (f *fakeSystemd) Stop(ctx context.Context, _ string, wait time.Duration) (string, error) {
+	return f.ask(ctx, "stop", wait)
+}
+
+func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) (string, error) {
+	if f.gone {
+		return "unanswered", errBus
+	}
+	if kind == "restart" && wait > 0 {
+		if f.lockHeld() {
+			f.t.Errorf("%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock", f.clk.now)
+		}
+		if f.inside && f.ordered {
+			f.t.Errorf("%s: prelet.service waits for a start that waits for prelet.service", f.clk.now)
+		}
+	}
+	j := f.enqueue(kind)
+	if wait == 0 {
+		return "queued", nil
+	}
+	f.clk.until(wait, func() bool { return j.result != "" || ctx.Err() != nil || f.gone })
+	switch {
+	case j.result != "":
+		return j.result, nil
+	case f.gone:
+		return "unanswered", errBus
+	case ctx.Err() != nil:
+		return "unanswered", context.Cause(ctx)
+	}
+	return "unanswered", nil
+}
+
+// enqueue installs a job, in mode replace: one of the same direction merges, one of the other cancels.
+func (f *fakeSystemd) enqueue(kind string) *job {
+	if old := f.job; old != nil {
+		if (old.kind == "stop") == (kind == "stop") {
+			if kind == "restart" {
+				old.kind = kind
+			}
+			f.clk.after(0, f.runJob)
+			return old
+		}
+		f.end("canceled")
+	}
+	f.jobs++
+	f.job = &job{id: f.jobs, kind: kind}
+	f.clk.after(0, f.runJob)
+	return f.job
+}
+
+func (f *fakeSystemd) end(result string) {
+	if f.job != nil {
+		f.job.result = result
+		f.job = nil
+	}
+}
+
+func (f *fakeSystemd) runJob() {
+	j := f.job
+	if j == nil {
+		return
+	}
+	if j.kind == "stop" {
+		f.clk.after(2*time.Millisecond, func() {
+			if f.job == j {
+				f.dead("inactive", "dead", "success")
+				f.end("done")
+			}
+		})
+		return
+	}
+	if f.ordered || f.unit.Active == "activating" && f.unit.Sub == "start" && j.kind == "start" {
+		return // preletEnds runs it, or it is on its way
+	}
+	if f.dependency {
+		f.end("dependency")
+		return
+	}
+	if j.kind == "start" && f.unit.Active == "active" {
+		f.end("done")
+		return
+	}
+	if f.unit.MainPID != 0 {
+		f.dead("inactive", "dead", "success")
+	}
+	j.kind = "start"
+	f.unit.Restarts = 0 // somebody asked for it
+	f.exec()
+}
+
+// preletEnds is the end of prelet.service's job: what is ordered after it goes on.
+func (f *fakeSystemd) preletEnds() {
+	f.ordered = false
+	f.runJob()
+}
+
+func (f *fakeSystemd) dead(active, sub, result string) {
+	f.life++
+	f.unit.Active, f.unit.Sub, f.unit.Result, f.unit.MainPID = active, sub, result, 0
+}
+
+// exec is the moment at which systemd reads EnvironmentFile= and starts the process.
+func (f *fakeSystemd) exec() {
+	text, err := os.ReadFile(f.gate)
+	if requires(f.unit, f.gate) && err != nil {
+		f.fail("resources")
+		return
+	}
+	f.starts = append(f.starts, startSeen{f.clk.now, strings.TrimSpace(string(text))})
+	if f.onStart != nil {
+		f.onStart()
+	}
+	f.pids++
+	f.life++
+	life := f.life
+	f.conduct = f.behave()
+	f.unit.MainPID, f.unit.Started, f.unit.Result = 1000+f.pids, f.clk.now, "success"
+	f.unit.Active, f.unit.Sub = "activating", "start"
+	f.later(life, f.conduct.ready, func() {
+		f.unit.Active, f.unit.Sub = "active", "running"
+		f.end("done")
+	})
+	if f.conduct.ready < 0 {
+		f.later(life, f.startLimit, func() { f.fail("timeout") })
+	}
+	if f.conduct.dies > 0 {
+		f.later(life, f.conduct.dies, func() { f.fail("exit-code") })
+	}
+}
+
+func (f *fakeSystemd) later(life int, d time.Duration, do func()) {
+	if d < 0 {
+		return
+	}
+	f.clk.after(d, func() {
+		if f.life == life {
+			do()
+		}
+	})
+}
+
+// fail is the end of a process that was not asked for, or a start that was not possible.
+func (f *fakeSystemd) fail(result string) {
+	if result == "timeout" {
+		f.end("timeout")
+	} else {
+		f.end("failed")
+	}
+	if f.noRestart {
+		f.dead("failed", "failed", result)
+		return
+	}
+	f.dead("activating", "auto-restart", result)
+	f.later(f.life, f.restartSec, func() {
+		f.unit.Restarts++
+		f.exec()
+	})
+}
+
+// systemctl stop, by somebody.
+func (f *fakeSystemd) somebodyStops() { f.enqueue("stop") }
+
+func gatePath(dir string) string { return filepath.Join(dir, gateFile) }
+
+// TestFakeSystemd pins what the fake replays to what was seen on a real boot (systemd 252.39): that the scenarios rely on it.
+func TestFakeSystemd(t *testing.T) {
+	dir := t.TempDir()
+	clk := &sim{now: time.Second}
+	f := &fakeSystemd{t: t, clk: clk, gate: gatePath(dir), restartSec: 10 * time.Second, startLimit: 90 * time.Second, lockHeld: func() bool { return false }}
+	f.unit = kubeletUnit(dir)
+	f.behave = func() conduct { return conduct{ready: 50 * time.Millisecond, healthz: true} }
+	look := func() Unit { u, _ := f.Look(t.Context(), f.unit.Name); return u }
+
+	// A start behind prelet.service: restart without waiting merges with it, and the unit starts once.
+	f.ordered = true
+	f.enqueue("start")
+	before := look().Job
+	if r, _ := f.Restart(t.Context(), "", 0); r != "queued" || look().Job != before {
+		t.Fatalf("restart at boot: %s, job %d, want it merged with job %d", r, look().Job, before)
+	}
+	// The gate is missing when prelet has ended: Result=resources, auto-restart.
+	f.preletEnds()
+	clk.advance(time.Second)
+	if u := look(); !waitsToRestart(u) || u.Result != "resources" || u.MainPID != 0 || len(f.starts) != 0 {
+		t.Fatalf("without gate: %+v", u)
+	}
+	clk.advance(10 * time.Second)
+	if u := look(); u.Restarts != 1 {
+		t.Fatalf("NRestarts = %d after RestartSec, want 1", u.Restarts)
+	}
+	// With the gate: restart does not wait for RestartSec, and sets NRestarts back.
+	os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600)
+	at := clk.now
+	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
+		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d", r, clk.now-at, look().Restarts)
+	}
+	// A process that dies 3 s after "done".
+	f.behave = func() conduct { return conduct{ready: 0, dies: 3 * time.Second} }
+	pid := look().MainPID
+	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || look().MainPID == pid || look().MainPID == 0 {
+		t.Fatalf("restart: %s, pid %d → %d", r, pid, look().MainPID)
+	}
+	clk.advance(3 * time.Second)
+	if u := look(); !waitsToRestart(u) || u.Result != "exit-code" {
+		t.Fatalf("after it died: %+v", u)
+	}
+	// A stop cancels the start that is queued.
+	f.ordered = true
+	j := f.enqueue("start")
+	f.somebodyStops()
+	clk.advance(time.Second)
+	if u := look(); j.result != "canceled" || u.Active != "inactive" || u.Result != "success" {
+		t.Fatalf("stop: job %q, %+v", j.result, u)
+	}
+	// Type=notify that never says READY=1.
+	f.ordered = false
+	f.behave = func() conduct { return conduct{ready: -1} }
+	if r, _ := f.Restart(t.Context(), "", 2*time.Minute); r != "timeout" {
+		t.Fatalf("never ready: %s", r)
+	}
+	f.somebodyStops()
+	clk.advance(time.Second)
+	f.dependency = true
+	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "dependency" || look().Active != "inactive" {
+		t.Fatalf("dependency: %s", r)
+	}
+}
+
+func kubeletUnit(dir string) Unit {
+	u := Unit{Name: DefaultUnit, Load: "loaded", File: "enabled", Active: "inactive", Sub: "dead", Result: "success"}
+	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
+		Path     string
+		Optional bool
+	}{gatePath(dir), false})
+	return u
+}

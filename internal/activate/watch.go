@@ -1,0 +1,253 @@
+package activate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Probe answers what can be seen of a running kubelet, beside what systemd says. Each method returns nil when it is so, an
+// error that says what is wrong when it is not, and one with a method Unknown() bool that returns true when it cannot be told
+// (the apiserver does not answer): an unknown is never held against a generation.
+type Probe interface {
+	// Healthz asks the kubelet on loopback. Connection refused is not well, not unknown.
+	Healthz(ctx context.Context, url string) error
+	// Kubeconfig: the file is there and can be used. While it is missing and the apiserver cannot be reached, unknown.
+	Kubeconfig(ctx context.Context, path string) error
+	// Flags: the command line of this process has them all.
+	Flags(ctx context.Context, pid uint32, flags []string) error
+	// Files: each path has content with this sha256.
+	Files(ctx context.Context, sha256 map[string]string) error
+	// Node: the Node object exists.
+	Node(ctx context.Context, name string) error
+}
+
+// Check is one thing that was looked at.
+type Check struct {
+	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node
+	State   string `json:"state"` // ok, failed, unknown
+	Message string `json:"message,omitempty"`
+}
+
+const (
+	lookEvery = 100 * time.Millisecond
+	askEvery  = time.Second // what costs more than a look: the apiserver, hashing files
+	// crashLoop is the number of deaths within one watch after which waiting longer tells nothing new.
+	crashLoop = 3
+	// silence is how long systemd may not answer before the watch gives up: a reload, or systemd's own re-execution, takes less.
+	silence = 10 * time.Second
+)
+
+// finding is how a watch ended.
+type finding struct {
+	verdict Verdict
+	why     string
+	checks  []Check
+}
+
+// watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
+// job ended that brought it up, if it was waited for. since is when the files were in place; a process that started before
+// cannot have read them.
+func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string) (finding, error) {
+	m.note("verify", "started", "%s", p.Unit)
+	m.extend(max(0, deadline-m.Clock.Monotonic()))
+	w := watcher{m: m, plan: p, since: since, result: result}
+	f, err := w.run(ctx, deadline)
+	switch {
+	case err != nil:
+		m.note("verify", "failed", "%v", err)
+	case f.verdict == Good:
+		m.note("verify", "ok", "%s is healthy", p.Unit)
+	case f.verdict == Bad:
+		m.note("verify", "failed", "%s is ill: %s", p.Unit, f.why)
+	default:
+		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.why)
+	}
+	return f, err
+}
+
+type watcher struct {
+	m      *Machine
+	plan   Plan
+	since  time.Duration
+	result string
+
+	looked   bool
+	pid      uint32        // of the last look
+	restarts uint32        // NRestarts at the first look, or after somebody restarted it
+	falls    uint32        // deaths that were seen
+	steady   time.Duration // since when the same process has answered well; 0: it does not
+	asked    time.Duration // when askAll ran last
+	answers  []Check       // and what it was told
+
+	checks []Check
+	why    string // the last thing that was not so
+	dunno  bool   // that could not be told, as opposed to is wrong
+}
+
+func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
+	clock := w.m.Clock
+	lastAnswer := clock.Monotonic()
+	for {
+		if ctx.Err() != nil {
+			return w.end(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
+		}
+		u, err := w.m.Units.Look(ctx, w.plan.Unit)
+		now := clock.Monotonic()
+		if err != nil {
+			if now-lastAnswer >= silence {
+				return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
+			}
+		} else {
+			lastAnswer = now
+			if verdict, why := w.look(ctx, u, now); verdict != Pending {
+				return w.end(verdict, why), nil
+			}
+		}
+		if now = clock.Monotonic(); now >= deadline {
+			if w.dunno {
+				return w.end(Unknown, w.why), nil
+			}
+			return w.end(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.why)), nil
+		}
+		// A ctx that ends is seen above; an error here says nothing else.
+		_ = clock.Sleep(ctx, min(lookEvery, deadline-now))
+	}
+}
+
+func (w *watcher) end(verdict Verdict, why string) finding {
+	return finding{verdict: verdict, why: why, checks: w.checks}
+}
+
+// look judges one look at the unit. Pending: go on.
+func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	w.countFalls(u)
+	w.checks = nil
+	if deaths := max(w.falls, u.Restarts-w.restarts); deaths >= crashLoop {
+		return Bad, w.wrong("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
+	}
+	switch {
+	case stopped(u) && w.result == jobDependency:
+		return Bad, w.wrong("unit", "it was not started, because a unit that it requires failed")
+	case stopped(u):
+		return Unknown, w.unclear("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
+	case givenUp(u):
+		return Bad, w.wrong("unit", "it failed (result %s), and systemd does not start it again", u.Result)
+	case u.Active != "active":
+		w.steady = 0
+		w.wrong("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+		return Pending, ""
+	}
+	w.right("unit")
+	if u.Started < w.since {
+		w.steady = 0
+		w.wrong("started", "process %d started before the files were in place", u.MainPID)
+		return Pending, ""
+	}
+	w.right("started")
+	if w.plan.Healthz != "" {
+		if !w.ask("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
+			w.steady = 0
+			return Pending, ""
+		}
+	}
+	if w.steady == 0 {
+		w.steady = now
+	}
+	if now-w.steady < w.plan.Settle {
+		w.wrong("steady", "well for %s of %s so far", now-w.steady, w.plan.Settle)
+		return Pending, ""
+	}
+	w.right("steady")
+	return w.askAll(ctx, u, now)
+}
+
+// countFalls counts the deaths of the main process that were seen between two looks. Those that were too quick to be seen are
+// in NRestarts. A process that somebody replaced, or stopped, did not die.
+func (w *watcher) countFalls(u Unit) {
+	switch {
+	case !w.looked:
+		w.looked, w.restarts = true, u.Restarts
+	case u.Restarts < w.restarts: // a manual start or restart sets NRestarts to 0
+		w.restarts, w.steady = u.Restarts, 0
+	case w.pid != 0 && u.MainPID != w.pid:
+		w.steady = 0
+		if u.Active == "failed" || waitsToRestart(u) || u.Restarts > w.restarts+w.falls {
+			w.falls++
+		}
+	}
+	w.pid = u.MainPID
+}
+
+// askAll asks what only a settled kubelet can answer. What cannot mend itself is bad at once.
+func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	if w.asked != 0 && now-w.asked < askEvery {
+		w.checks = append(w.checks, w.answers...)
+		return Pending, ""
+	}
+	w.asked = now
+	before := len(w.checks)
+	defer func() { w.answers = w.checks[before:] }()
+	probe := w.m.Probe
+	all := true
+	if len(w.plan.Flags) > 0 && !w.ask("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
+		if !w.dunno {
+			return Bad, w.why
+		}
+		all = false
+	}
+	if len(w.plan.Files) > 0 && !w.ask("files", probe.Files(ctx, w.plan.Files)) {
+		if !w.dunno {
+			return Bad, w.why
+		}
+		all = false
+	}
+	if w.plan.Kubeconfig != "" {
+		all = w.ask("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
+	}
+	if w.plan.Node != "" {
+		all = w.ask("node", probe.Node(ctx, w.plan.Node)) && all
+	}
+	if all {
+		return Good, ""
+	}
+	// Some answers are wrong and some unknown: what is wrong counts.
+	for _, check := range w.checks {
+		if check.State == "failed" {
+			w.why, w.dunno = check.Name+": "+check.Message, false
+		}
+	}
+	return Pending, ""
+}
+
+func (w *watcher) ask(name string, err error) bool {
+	if err == nil {
+		w.right(name)
+		return true
+	}
+	var unknown interface{ Unknown() bool }
+	if errors.As(err, &unknown) && unknown.Unknown() {
+		w.unclear(name, "%v", err)
+	} else {
+		w.wrong(name, "%v", err)
+	}
+	return false
+}
+
+func (w *watcher) right(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }
+
+func (w *watcher) wrong(name, format string, args ...any) string {
+	return w.put(name, "failed", false, format, args)
+}
+
+func (w *watcher) unclear(name, format string, args ...any) string {
+	return w.put(name, "unknown", true, format, args)
+}
+
+func (w *watcher) put(name, state string, dunno bool, format string, args []any) string {
+	message := fmt.Sprintf(format, args...)
+	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
+	w.why, w.dunno = name+": "+message, dunno
+	return w.why
+}

@@ -39,7 +39,12 @@ func readArchive(r io.Reader) (*memoryTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	archive := tar.NewReader(&io.LimitedReader{R: unzipped, N: maxArchiveBytes + 1})
+	return readTar(unzipped)
+}
+
+func readTar(r io.Reader) (*memoryTree, error) {
+	// What is not in a file counts too: headers, and what is passed over.
+	archive := tar.NewReader(io.LimitReader(r, 2*maxArchiveBytes))
 	t := &memoryTree{root: folder()}
 	var total int64
 	for count := 0; ; count++ {

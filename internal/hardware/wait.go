@@ -38,24 +38,31 @@ func WaitFor(ctx context.Context, o Options, links, drivers []string, timeout ti
 		return Missing{}, err
 	}
 	defer done()
+	if !live {
+		timeout = 0
+	}
 	clock := o.Clock
 	if clock == nil {
 		clock = realClock{}
 	}
-	deadline := clock.Now().Add(timeout)
-	m := Missing{Links: slices.Clone(links), Drivers: slices.Clone(drivers)}
-	for {
-		d := &detection{ctx: ctx, Tree: tree}
-		m.Links = slices.DeleteFunc(m.Links, d.isLinkUp)
-		m.Drivers = slices.DeleteFunc(m.Drivers, d.hasDevice)
+	return poll(ctx, tree, clock, links, drivers, timeout), nil
+}
+
+func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) Missing {
+	d := &detection{ctx: ctx, Tree: tree}
+	var m Missing
+	for deadline := clock.Now().Add(timeout); ; {
+		// All are looked at each time: a link that came up and went down again is not up.
+		m.Links = slices.DeleteFunc(slices.Clone(links), d.isLinkUp)
+		m.Drivers = slices.DeleteFunc(slices.Clone(drivers), d.hasDevice)
 		left := deadline.Sub(clock.Now())
-		if m.None() || !live || left <= 0 {
-			return m, nil
+		if m.None() || left <= 0 {
+			return m
 		}
 		select {
 		case <-clock.After(min(waitInterval, left)):
 		case <-ctx.Done():
-			return m, nil
+			return m
 		}
 	}
 }

@@ -3,6 +3,7 @@ package site
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	version "github.com/hashicorp/go-version"
 	"github.com/hashicorp/hcl/v2"
@@ -19,13 +20,11 @@ func (l *loader) build() {
 	for _, d := range l.order {
 		meta := hclsyntax.Attributes{}
 		if d.typ != nil {
-			l.checkMeta(d, d.body)
-			d.body, meta = splitMeta(d.body)
+			l.checkMeta(d)
+			d.body, meta = splitMeta(d)
 		}
-		ds := d.schema.Check(d.body)
-		l.add(ds...)
-		ds = constants(d.schema, d.body)
-		l.add(ds...)
+		l.add(d.schema.Check(d.body, metaNames(d.typ)...)...)
+		l.add(constants(d.schema, d.body)...)
 		switch d.block.Type {
 		case schema.PreletBlock.Type:
 			l.site.Prelet = d.body
@@ -59,6 +58,7 @@ func (l *loader) stage(d *definition, meta hclsyntax.Attributes) {
 		i.Timeout = a.Expr
 	}
 	if a := meta[schema.OnFailure.Name]; a != nil {
+		l.add(constants(schema.Block{Fields: []schema.Field{schema.OnFailure}}, &hclsyntax.Body{Attributes: meta})...)
 		if v, ok := l.constant(schema.OnFailure, a); ok {
 			i.OnFailure = v
 		}
@@ -85,7 +85,7 @@ func metaNames(t *stageType) []string {
 }
 
 // checkMeta refuses the arguments of all stages where this type does not take them, and says who does.
-func (l *loader) checkMeta(d *definition, body *hclsyntax.Body) {
+func (l *loader) checkMeta(d *definition) {
 	if d.typ == nil {
 		return
 	}
@@ -95,7 +95,7 @@ func (l *loader) checkMeta(d *definition, body *hclsyntax.Body) {
 		schema.OnFailure.Name: "stages that gather take it; what decides or renders is a function, and fails the same way each time",
 	}
 	allowed := metaNames(d.typ)
-	for _, a := range attributes(body) {
+	for _, a := range attributes(d.body) {
 		who, meta := takers[a.Name]
 		if _, own := d.schema.Field(a.Name); own || !meta || slices.Contains(allowed, a.Name) {
 			continue
@@ -105,19 +105,22 @@ func (l *loader) checkMeta(d *definition, body *hclsyntax.Body) {
 }
 
 // splitMeta takes the arguments of all stages out of a body. Those that the type does not take were reported.
-func splitMeta(body *hclsyntax.Body) (*hclsyntax.Body, hclsyntax.Attributes) {
-	own := *body
-	own.Attributes = hclsyntax.Attributes{}
+func splitMeta(d *definition) (*hclsyntax.Body, hclsyntax.Attributes) {
+	body := *d.body
+	body.Attributes = hclsyntax.Attributes{}
 	meta := hclsyntax.Attributes{}
-	for n, a := range body.Attributes {
+	for n, a := range d.body.Attributes {
+		body.Attributes[n] = a
+		if _, own := d.schema.Field(n); own {
+			continue
+		}
 		switch n {
 		case schema.When.Name, schema.ForEach.Name, schema.Timeout.Name, schema.OnFailure.Name:
 			meta[n] = a
-		default:
-			own.Attributes[n] = a
+			delete(body.Attributes, n)
 		}
 	}
-	return &own, meta
+	return &body, meta
 }
 
 // requiredVersion checks prelet.required_version.
@@ -209,7 +212,7 @@ func (l *loader) literalValue(s schema.Spec, a *hclsyntax.Attribute) (cty.Value,
 		err = s.CheckValue(v)
 	}
 	if err != nil {
-		l.errorf(origin.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s. %s", err, s.Doc)
+		l.errorf(origin.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s. %s", strings.TrimSuffix(err.Error(), "."), s.Doc)
 		return cty.NilVal, false
 	}
 	return v, true

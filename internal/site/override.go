@@ -45,8 +45,12 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	}
 	// Checked before it is merged: a misspelt name with "= null" would vanish without a word.
 	before := len(l.diags)
-	l.checkMeta(over, over.body)
-	l.add(optional(over.schema).Check(over.body, metaNames(over.typ)...)...)
+	l.checkMeta(over)
+	own := over.body
+	if over.typ != nil {
+		own, _ = splitMeta(over)
+	}
+	l.add(optional(over.schema).Check(own, metaNames(over.typ)...)...)
 	if len(l.diags) > before {
 		return
 	}

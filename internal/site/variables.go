@@ -67,6 +67,11 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 			l.errorf(origin.WrongType, e.Range(), "A type is written without quotes", "Write type = %s.", v.AsString())
 			return cty.DynamicPseudoType
 		}
+		// As a template this was one token, whatever it holds.
+		if diags := boundedTokens(t.SrcRange.Filename, []byte(v.AsString()), t.SrcRange.Start); diags.HasErrors() {
+			l.add(diags...)
+			return cty.DynamicPseudoType
+		}
 		x, diags := hclsyntax.ParseExpression([]byte(v.AsString()), t.SrcRange.Filename, t.SrcRange.Start)
 		if diags.HasErrors() {
 			l.add(origin.WithCode(diags, origin.Syntax)...)
@@ -77,6 +82,10 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	t, diags := typeexpr.TypeConstraint(e)
 	l.add(origin.WithCode(diags, origin.WrongType)...)
 	if diags.HasErrors() {
+		return cty.DynamicPseudoType
+	}
+	if !t.Equals(t.WithoutOptionalAttributesDeep()) {
+		l.errorf(origin.WrongType, e.Range(), "optional() is no type here", "Every attribute of an object is given; one that may be missing is given as null.")
 		return cty.DynamicPseudoType
 	}
 	return t

@@ -45,9 +45,9 @@ func summary(s *Site) []string {
 	sort.Strings(out)
 	for _, i := range s.Stages {
 		body("stage."+i.Addr(), i.Body)
-		for n, e := range map[string]hclsyntax.Expression{"when": i.When, "for_each": i.ForEach, "timeout": i.Timeout} {
+		for n, e := range []hclsyntax.Expression{i.When, i.ForEach, i.Timeout} {
 			if e != nil {
-				out = append(out, "stage."+i.Addr()+" "+n+" = "+written(e))
+				out = append(out, "stage."+i.Addr()+" "+[]string{"when", "for_each", "timeout"}[n]+" = "+written(e))
 			}
 		}
 		out = append(out, "stage."+i.Addr()+" on_failure "+i.OnFailure)
@@ -86,6 +86,11 @@ func written(e hclsyntax.Expression) string {
 			return fmt.Sprintf("%q", x.Val.AsString())
 		}
 		return fmt.Sprintf("%#v", x.Val)
+	case *hclsyntax.UnaryOpExpr:
+		if n, ok := x.Val.(*hclsyntax.LiteralValueExpr); ok && x.Op == hclsyntax.OpNegate {
+			return fmt.Sprintf("%#v", n.Val.Negate()) // JSON has numbers with a sign
+		}
+		return fmt.Sprintf("%p%s", x.Op, written(x.Val))
 	case *hclsyntax.TemplateExpr:
 		return "`" + list(x.Parts) + "`"
 	case *hclsyntax.TemplateWrapExpr:

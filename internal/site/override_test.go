@@ -1,0 +1,299 @@
+package site
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+const overrideBase = `-- 10-base.hcl --
+prelet { deadline = "5m" }
+cluster {
+  servers = ["a:1"]
+  ca_file = "/ca"
+  token   = credential("x")
+}
+node { name = "n" }
+locals {
+  a = 1
+  b = 2
+}
+variable "zone" {
+  default = "z1"
+  validation {
+    condition     = var.zone != ""
+    error_message = "empty"
+  }
+}
+detector "nvidia" {
+  timeout = "8s"
+  allow { read = ["/a"] }
+  config {
+    mig = true
+    firmware { minimum = "1" }
+    limits = { a = 1 }
+  }
+}
+stage "reserve" "node" {
+  when   = true
+  policy = "gke"
+  floor  = { memory = "1Gi" }
+  topology {
+    cores  = 4
+    spread = "numa"
+  }
+}
+stage "write" "kubelet" {
+  file "a" {
+    path = "/a"
+    mode = "0600"
+  }
+  file "b" { path = "/b" }
+}
+stage "restart" "kubelet" {
+  precondition { condition = true }
+}
+`
+
+const overrideNative = `-- 50-site.hcl --
+override {
+  prelet { max_age = "1h" }
+  cluster {
+    servers        = ["b:2"]
+    ca_file        = null
+    ca_cert_hashes = ["sha256:x"]
+  }
+  locals {
+    b = 3
+    c = 4
+  }
+  variable "zone" {
+    default = null
+    validation {
+      condition     = var.zone != "mars"
+      error_message = "mars"
+    }
+  }
+  detector "nvidia" {
+    allow { devices = ["/dev/x"] }
+    config {
+      firmware { maximum = "2" }
+      limits { b = 2 }
+    }
+  }
+  stage "reserve" "node" {
+    when   = false
+    policy = "static"
+    floor  = null
+    static { cpu = "2" }
+    topology { cores = 8 }
+  }
+  stage "write" "kubelet" {
+    file "a" { path = "/etc/a" }
+    file "c" { path = "/c" }
+  }
+  stage "restart" "kubelet" {
+    precondition { condition = false }
+  }
+}
+`
+
+const overrideJSON = `-- 50-site.hcl.json --
+{"override": {
+  "prelet": {"max_age": "1h"},
+  "cluster": {"servers": ["b:2"], "ca_file": null, "ca_cert_hashes": ["sha256:x"]},
+  "locals": {"b": 3, "c": 4},
+  "variable": {"zone": {"default": null, "validation": {"condition": "${var.zone != \"mars\"}", "error_message": "mars"}}},
+  "detector": {"nvidia": {"allow": {"devices": ["/dev/x"]}, "config": {"firmware": {"maximum": "2"}, "limits": {"b": 2}}}},
+  "stage": {
+    "reserve": {"node": {"when": false, "policy": "static", "floor": null, "static": {"cpu": "2"}, "topology": {"cores": 8}}},
+    "write": {"kubelet": {"file": {"a": {"path": "/etc/a"}, "c": {"path": "/c"}}}},
+    "restart": {"kubelet": {"precondition": {"condition": false}}}
+  }
+}}
+`
+
+// The site that base and override give, written out by hand.
+const overrideResult = `-- site.hcl --
+prelet {
+  deadline = "5m"
+  max_age  = "1h"
+}
+cluster {
+  servers        = ["b:2"]
+  ca_cert_hashes = ["sha256:x"]
+  token          = credential("x")
+}
+node { name = "n" }
+locals {
+  a = 1
+  b = 3
+  c = 4
+}
+variable "zone" {
+  validation {
+    condition     = var.zone != ""
+    error_message = "empty"
+  }
+  validation {
+    condition     = var.zone != "mars"
+    error_message = "mars"
+  }
+}
+detector "nvidia" {
+  timeout = "8s"
+  allow {
+    read    = ["/a"]
+    devices = ["/dev/x"]
+  }
+  config {
+    mig = true
+    FIRMWARE
+    limits = { b = 2 }
+  }
+}
+stage "reserve" "node" {
+  when   = false
+  policy = "static"
+  topology {
+    cores  = 8
+    spread = "numa"
+  }
+  static { cpu = "2" }
+}
+stage "write" "kubelet" {
+  file "a" {
+    path = "/etc/a"
+    mode = "0600"
+  }
+  file "b" { path = "/b" }
+  file "c" { path = "/c" }
+}
+stage "restart" "kubelet" {
+  precondition { condition = true }
+  precondition { condition = false }
+}
+`
+
+func TestOverride(t *testing.T) {
+	for name, c := range map[string]struct{ over, firmware string }{
+		// A block of a detector's config merges like any block; JSON has only the attribute, which replaces whole.
+		"native": {overrideNative, `firmware = { minimum = "1", maximum = "2" }`},
+		"JSON":   {overrideJSON, `firmware = { maximum = "2" }`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := mustParse(t, overrideBase+c.over)
+			want := mustParse(t, strings.Replace(overrideResult, "FIRMWARE", c.firmware, 1))
+			if d := cmp.Diff(summary(want), summary(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestOverridesAreRecordedWithBothPlaces(t *testing.T) {
+	s := mustParse(t, overrideBase+overrideNative)
+	got := map[string]string{}
+	for _, o := range s.Overrides {
+		base := "-"
+		if o.Base.Filename != "" {
+			base = place(o.Base)
+		}
+		got[o.Address] = base + " " + place(o.Over)
+	}
+	want := map[string]string{
+		"prelet max_age":                          "- 50-site.hcl:2:12",
+		"cluster servers":                         "10-base.hcl:3:3 50-site.hcl:4:5",
+		"cluster ca_file":                         "10-base.hcl:4:3 50-site.hcl:5:5",
+		"cluster ca_cert_hashes":                  "- 50-site.hcl:6:5",
+		"local.b":                                 "10-base.hcl:10:3 50-site.hcl:9:5",
+		"local.c":                                 "- 50-site.hcl:10:5",
+		"variable.zone default":                   "10-base.hcl:13:3 50-site.hcl:13:5",
+		"variable.zone validation":                "- 50-site.hcl:14:5",
+		"detector.nvidia allow.devices":           "- 50-site.hcl:20:13",
+		"detector.nvidia config.firmware.maximum": "- 50-site.hcl:22:18",
+		"detector.nvidia config.limits":           "10-base.hcl:25:5 50-site.hcl:23:7",
+		"stage.reserve.node when":                 "10-base.hcl:29:3 50-site.hcl:27:5",
+		"stage.reserve.node policy":               "10-base.hcl:30:3 50-site.hcl:28:5",
+		"stage.reserve.node floor":                "10-base.hcl:31:3 50-site.hcl:29:5",
+		"stage.reserve.node static":               "- 50-site.hcl:30:5",
+		"stage.reserve.node topology.cores":       "10-base.hcl:33:5 50-site.hcl:31:16",
+		"stage.write.kubelet file.a.path":         "10-base.hcl:39:5 50-site.hcl:34:16",
+		"stage.write.kubelet file.c":              "- 50-site.hcl:35:5",
+		"stage.restart.kubelet precondition":      "- 50-site.hcl:38:5",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestOverridesApplyInOrderOfFileAndPosition(t *testing.T) {
+	s := mustParse(t, `-- a.hcl --
+override {
+  stage "reserve" "x" { policy = "first" }
+}
+-- b.hcl --
+stage "reserve" "x" { policy = "base" }
+override {
+  stage "reserve" "x" { policy = "second" }
+  stage "reserve" "x" { max_pods = 1 }
+}
+-- c.hcl --
+override {
+  stage "reserve" "x" { policy = "third" }
+}
+override {
+  stage "reserve" "x" { max_pods = null }
+}
+`)
+	if d := cmp.Diff([]string{"stage.reserve.x", "stage.reserve.x policy = `\"third\"`", "stage.reserve.x on_failure fail"}, summary(s)); d != "" {
+		t.Error(d)
+	}
+	var order []string
+	for _, o := range s.Overrides {
+		order = append(order, o.Over.Filename+" "+o.Address)
+	}
+	if d := cmp.Diff("a.hcl policy, b.hcl policy, b.hcl max_pods, c.hcl policy, c.hcl max_pods", strings.ReplaceAll(strings.Join(order, ", "), "stage.reserve.x ", "")); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestLaterVarsFileWins(t *testing.T) {
+	s := mustParse(t, "-- a.hcl --\nvariable \"zone\" {}\n-- 10.prelet.vars --\nzone = \"a\"\n-- 20.prelet.vars --\nzone = \"b\"\n")
+	if got := written(s.Values["zone"].Expr); got != "`\"b\"`" {
+		t.Error(got)
+	}
+	if len(s.Overrides) != 1 || s.Overrides[0].Address != "var.zone" || place(s.Overrides[0].Base) != "10.prelet.vars:1:1" || place(s.Overrides[0].Over) != "20.prelet.vars:1:1" {
+		t.Errorf("%+v", s.Overrides)
+	}
+}
+
+// JSON and native text of one site give one tree. The native text is what a person would write.
+func TestJSONIsTheSameTree(t *testing.T) {
+	for _, name := range archives(t, "testdata/good/*.txtar") {
+		t.Run(name, func(t *testing.T) {
+			a, err := txtar.ParseFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files := siteFiles(a)
+			if len(files) != 2 || !json.Valid([]byte(files[1].Text)) {
+				t.Fatal("an archive holds a native file, and then the same in JSON")
+			}
+			want, diags := Parse(files[:1], options())
+			if len(diags) > 0 {
+				t.Fatal(show(diags))
+			}
+			got, diags := Parse(files[1:], options())
+			if len(diags) > 0 {
+				t.Fatal(show(diags))
+			}
+			if d := cmp.Diff(summary(want), summary(got)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

@@ -116,7 +116,7 @@ func readUse(text string) (use, bool) {
 	}
 	if strings.HasPrefix(text, "--") {
 		name, value, has := strings.Cut(text[2:], "=")
-		if name == "" {
+		if name == "" || name[0] == '-' { // pflag: bad flag syntax
 			return use{}, false
 		}
 		u := use{name: canonicalFlag(name), value: value}
@@ -124,6 +124,9 @@ func readUse(text string) (use, bool) {
 			u.form = equals
 		}
 		return u, true
+	}
+	if c := text[1] | 0x20; c < 'a' || c > 'z' {
+		return use{}, false
 	}
 	u := use{name: text[1:2]} // a shorthand; the kubelet has v and h
 	switch rest := text[2:]; {

@@ -68,7 +68,7 @@ func LayoutFor(id, idLike string) (layout Layout, known bool) {
 		case slices.Contains([]string{"debian", "ubuntu"}, name):
 			return KubeadmDeb(), true
 		case slices.Contains([]string{"rhel", "fedora", "centos", "rocky", "almalinux", "ol", "amzn", "sles", "suse", "opensuse",
-			"opensuse-leap", "alinux", "anolis", "openeuler", "kylin", "tencentos", "azurelinux", "mariner"}, name):
+			"opensuse-leap", "alinux", "anolis", "openeuler", "kylin"}, name):
 			return KubeadmRPM(), true
 		}
 	}

@@ -1,0 +1,308 @@
+package kubelet
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func mustFlags(t testing.TB, value string) *Flags {
+	t.Helper()
+	f, err := ParseFlags(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustEnv(t testing.TB, text string) *EnvFile {
+	t.Helper()
+	f, err := ParseEnvFile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestFlagsLookup(t *testing.T) {
+	for _, c := range []struct {
+		value, name, want string
+		ok                bool
+	}{
+		{"--a b", "a", "b", true},
+		{"--a=b", "--a", "b", true},
+		{"--a=b=c", "a", "b=c", true},
+		{"-v=4", "v", "4", true},
+		{"-v 4", "v", "4", true},
+		{"-v4", "v", "4", true},
+		{"--v=4", "v", "4", true},
+		{"--x=", "x", "", true},
+		{`--x ""`, "x", "", true},
+		{`--x '' --y=1`, "y", "1", true},
+		{"--fail-swap-on", "fail-swap-on", "true", true},
+		{"--fail-swap-on false", "fail-swap-on", "true", true}, // pflag: the word is stray
+		{"--fail-swap-on=false", "fail-swap-on", "false", true},
+		{"--logtostderr --v 2", "logtostderr", "true", true},
+		{"--logtostderr --v 2", "v", "2", true},
+		{"--unknown --v=2", "unknown", "", true},
+		{"--oom-score-adj -999", "oom-score-adj", "-999", true},
+		{"--node_labels a=b", "node-labels", "a=b", true},
+		{"--node-ip 1 --node-ip 2", "node-ip", "2", true},
+		{"--node-labels=a=1 --node-labels=b=2", "node-labels", "a=1,b=2", true},
+		{"--node-labels= --node-labels=b=2", "node-labels", "b=2", true},
+		{"--register-with-taints=a=1:NoSchedule --register-with-taints=b=:NoExecute", "register-with-taints", "b=:NoExecute", true},
+		{"-- --a=b", "a", "", false},
+		{"--ab=1", "a", "", false},
+		{"", "a", "", false},
+		{`--a="b c" '--d=e f'`, "a", "b c", true},
+		{`--a="b c" '--d=e f'`, "d", "e f", true},
+	} {
+		got, ok := mustFlags(t, c.value).Lookup(c.name)
+		if got != c.want || ok != c.ok {
+			t.Errorf("%q: Lookup(%s) = %q, %v, want %q, %v", c.value, c.name, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+func TestFlagsSet(t *testing.T) {
+	for _, c := range []struct{ base, name, value, want string }{
+		{"", "a", "b", "--a=b"},
+		{"--a=b", "a", "c", "--a=c"},
+		{"--a b  --c=d", "a", "x", "--a x  --c=d"},
+		{"--a b", "a", "", `--a ""`},
+		{"--a b", "a", "-x", "--a=-x"},
+		{"--a b", "a", "x y", `--a x\ y`},
+		{"--x 1 --y 2", "z", "3", "--x 1 --y 2 --z 3"},
+		{"--x 1 --y=2 --w=3", "z", "3", "--x 1 --y=2 --w=3 --z=3"},
+		{"--x 1 --y 2", "fail-swap-on", "false", "--x 1 --y 2 --fail-swap-on=false"},
+		{"--x 1 --y 2", "register-with-taints", "a=:NoSchedule", "--x 1 --y 2 --register-with-taints=a=:NoSchedule"},
+		{"--register-with-taints a=:NoSchedule --x 1", "register-with-taints", "", "--register-with-taints= --x 1"},
+		{"--register-with-taints a=:NoSchedule", "register-with-taints", "a=:NoSchedule", "--register-with-taints a=:NoSchedule"},
+		{"--fail-swap-on --x=1", "fail-swap-on", "true", "--fail-swap-on --x=1"},
+		{"--fail-swap-on --x=1", "fail-swap-on", "false", "--fail-swap-on=false --x=1"},
+		{"-v=4", "v", "5", "-v=5"},
+		{"-v 4", "v", "5", "-v 5"},
+		{"-v4", "v", "5", "-v5"},
+		{"--node_ip=1", "node-ip", "2", "--node_ip=2"},
+		{"--node-ip=1 --x=0 --node-ip=2", "node-ip", "3", "--node-ip=1 --x=0 --node-ip=3"},
+		{"--node-labels=a=1 --x=0 --node-labels=b=2", "node-labels", "c=3", "--x=0 --node-labels=c=3"},
+		{"--a=b -- stray", "c", "d", "--a=b --c=d -- stray"},
+		{"-- stray", "c", "d", "--c=d -- stray"},
+		{`--a="b c" --d=e`, "d", "f", `--a="b c" --d=f`},
+		{`"--a=b 'c"`, "a", "x", "--a=x"},
+		{" --a=b\n\t", "c", "d", " --a=b --c=d\n\t"},
+		{"--allowed-unsafe-sysctls=kernel.shm*,net.* --a=1", "a", "2", "--allowed-unsafe-sysctls=kernel.shm*,net.* --a=2"},
+	} {
+		f := mustFlags(t, c.base)
+		if err := f.Set(c.name, c.value); err != nil {
+			t.Errorf("%q: Set(%s, %q): %v", c.base, c.name, c.value, err)
+			continue
+		}
+		if f.String() != c.want {
+			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.base, c.name, c.value, f.String(), c.want)
+		}
+		if got, ok := f.Lookup(c.name); !ok || got != c.value {
+			t.Errorf("%q: after Set(%s, %q): %q, %v", c.base, c.name, c.value, got, ok)
+		}
+	}
+}
+
+func TestFlagsSetRefuses(t *testing.T) {
+	for _, c := range [][2]string{{"", "x"}, {"a b", "x"}, {"a=b", "x"}, {"a", "x\ny"}, {"a", "x\x00"}, {"a", "\xff"}, {"a", "\r"}} {
+		f := mustFlags(t, "--q=1")
+		if err := f.Set(c[0], c[1]); err == nil || f.String() != "--q=1" {
+			t.Errorf("Set(%q, %q): error %v, text %q", c[0], c[1], err, f)
+		}
+	}
+}
+
+func TestFlagsDelete(t *testing.T) {
+	for _, c := range []struct {
+		base, name, want string
+		found            bool
+	}{
+		{"--a b --c=d", "a", "--c=d", true},
+		{"--c=d --a b", "a", "--c=d", true},
+		{"--c=d  --a b   --e=f", "a", "--c=d   --e=f", true},
+		{"--a=1 --c=d --a=2", "a", "--c=d", true},
+		{"--a=1", "a", "", true},
+		{"--a=1", "b", "--a=1", false},
+		{" --a=1 ", "a", "  ", true},
+	} {
+		f := mustFlags(t, c.base)
+		if found := f.Delete(c.name); found != c.found || f.String() != c.want {
+			t.Errorf("%q: Delete(%s) = %v, %q, want %v, %q", c.base, c.name, found, f, c.found, c.want)
+		}
+	}
+}
+
+// The value of a production script, in both spellings, over several lines, with a line that somebody thought
+// to be a comment.
+func TestProductionFile(t *testing.T) {
+	data, err := os.ReadFile("testdata/env/production")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := mustEnv(t, string(data))
+	flags, ok := file.Get("KUBELET_EXTRA_ARGS")
+	if !ok {
+		t.Fatal("no KUBELET_EXTRA_ARGS")
+	}
+	for name, want := range map[string]string{
+		"allow-privileged":          "true",
+		"hostname-override":         "192.0.2.7",
+		"node-ip":                   "192.0.2.7",
+		"allowed-unsafe-sysctls":    "kernel.shm*,kernel.msg*,kernel.sem,fs.mqueue.*,net.*",
+		"pod-infra-container-image": "harbor.example/pause-amd64:3.1",
+		"register-with-taints":      "node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule",
+		"node-labels":               "node-role.kubernetes.io/master=,node.netease.com/phase=checking",
+		"logtostderr":               "false",
+		"feature-gates":             "SupportPodPidsLimit=true",
+		"v":                         "4",
+		"cloud-provider":            "",
+		"max-pods":                  "60", // the # before it comments nothing out
+	} {
+		if got, ok := flags.Lookup(name); !ok || got != want {
+			t.Errorf("--%s is %q, %v, want %q", name, got, ok, want)
+		}
+	}
+	if stray := flags.Stray(); !slices.Equal(stray, []string{"#"}) {
+		t.Errorf("stray words %q", stray)
+	}
+	taints, err := ParseTaints("node.netease.com/phase=checking:NoSchedule,node-role.kubernetes.io/master=:NoSchedule")
+	if err != nil || len(taints) != 2 || taints[1] != (Taint{"node-role.kubernetes.io/master", "", "NoSchedule"}) {
+		t.Errorf("taints %v, %v", taints, err)
+	}
+
+	for _, set := range [][2]string{
+		{"node-labels", "node-role.kubernetes.io/master=,node.netease.com/phase=checking,accelerator=nvidia-h100"},
+		{"register-with-taints", "nvidia.com/gpu=true:NoSchedule"},
+		{"node-ip", "192.0.2.8"},
+		{"config-dir", "/etc/kubernetes/kubelet.conf.d"},
+	} {
+		if err := flags.Set(set[0], set[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := file.Set("KUBELET_EXTRA_ARGS", flags); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile("testdata/env/production.want")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.String() != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", file, want)
+	}
+}
+
+// Whatever the base: what Set says is what the process gets, and all other flags stay.
+func TestFlagsSetProperty(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2026))
+	pieces := []string{"--a", "--a=b", "--b", "c", "-v=4", "-v", "4", "--node-labels", "x=y", "--fail-swap-on", "#", "--", `""`, `'q r'`, `"s`, `\ `, "\\\n", "$", "`", `\"`, "'"}
+	gaps := []string{" ", "  ", "\t", " \\\n  ", "\\\n", "\n"}
+	names := []string{"a", "b", "v", "node-labels", "new", "fail-swap-on", "register-with-taints"}
+	values := []string{"", "x", "x y", `"`, "'", `\`, "a=b,c=d", "-1", "-x", "$HOME", "`", "#", "é"}
+	for range 6000 {
+		var b strings.Builder
+		quote := []string{"", `"`, "'"}[random.IntN(3)]
+		b.WriteString("A=1\nX=" + quote)
+		for range random.IntN(6) {
+			b.WriteString(pieces[random.IntN(len(pieces))] + gaps[random.IntN(len(gaps))])
+		}
+		b.WriteString(quote + []string{"", "\n", "\n# end\nB='2 3'\n"}[random.IntN(3)])
+		checkSet(t, b.String(), names[random.IntN(len(names))], values[random.IntN(len(values))])
+	}
+}
+
+func checkSet(t testing.TB, text, name, value string) {
+	t.Helper()
+	file := mustEnv(t, text)
+	if file.String() != text {
+		t.Fatalf("%q came back as %q", text, file)
+	}
+	flags, ok := file.Get("X")
+	if !ok {
+		flags = mustFlags(t, "")
+	}
+	before := flags.Clone()
+	if err := flags.Set(name, value); err != nil {
+		if flags.String() != before.String() {
+			t.Fatalf("%q: Set failed and changed the text to %q", text, flags)
+		}
+		return
+	}
+	// Taking a repeated flag out from between a flag that stands alone and a stray word joins these two; no kubelet
+	// starts with such a base anyway.
+	rejoins := isListFlag(name) && len(before.usesOf(name)) > 1 && len(before.Stray()) > 0
+	argv := flags.Argv()
+	if got, ok := flags.Lookup(name); (!ok || got != value) && !rejoins {
+		t.Fatalf("%q: Set(%s, %q) reads as %q, %v in %q", text, name, value, got, ok, flags)
+	}
+	for _, other := range before.Names() {
+		if other == name || rejoins {
+			continue
+		}
+		was, _ := before.Lookup(other)
+		if is, ok := flags.Lookup(other); !ok || is != was {
+			t.Fatalf("%q: Set(%s, %q) made --%s %q of %q in %q", text, name, value, other, is, was, flags)
+		}
+	}
+	a, hadA := file.Value("A")
+	if err := file.Set("X", flags); err != nil {
+		return // an end of file inside of quotes; said, and nothing changed
+	}
+	again, ok := file.Get("X")
+	if !ok || !slices.Equal(again.Argv(), argv) {
+		t.Fatalf("%q: file gives %q, want %q", text, again.Argv(), argv)
+	}
+	if after, has := file.Value("A"); after != a || has != hadA {
+		t.Fatalf("%q: another variable became %q, %v", text, after, has)
+	}
+}
+
+// Any base with the flag in it, however quoted and spread over lines: only the value's bytes change.
+func TestFlagsSetIsMinimal(t *testing.T) {
+	random := rand.New(rand.NewPCG(2, 2026))
+	others := []string{"--a=b", "--c d", "--fail-swap-on", "-v=4", "--w=kernel.shm*,net.*", "--e=", "# note", "--label=x=y,z="}
+	for range 4000 {
+		target := []string{"--target=OLD", "--target OLD"}[random.IntN(2)]
+		parts := []string{target}
+		for range random.IntN(5) {
+			parts = slices.Insert(parts, random.IntN(len(parts)+1), others[random.IntN(len(others))])
+		}
+		if i := slices.Index(parts, "# note"); i >= 0 && strings.HasPrefix(target, "--target ") && slices.Index(parts, target) == i-1 {
+			continue
+		}
+		quote := []string{`"`, "'", ""}[random.IntN(3)]
+		gaps := map[string][]string{`"`: {" ", "  ", " \\\n  ", "\n", "\t"}, "'": {" ", "\n", "   "}, "": {" ", " \\\n", "\t \t"}}[quote]
+		var b strings.Builder
+		for i, part := range parts {
+			if i > 0 {
+				b.WriteString(gaps[random.IntN(len(gaps))])
+			}
+			b.WriteString(part)
+		}
+		text := "# head\n\nOTHER='1 2'\nX=" + quote + b.String() + quote + "\n\n; tail"
+		file := mustEnv(t, text)
+		flags, _ := file.Get("X")
+		if err := flags.Set("target", "NEW"); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Set("X", flags); err != nil {
+			t.Fatal(err)
+		}
+		if want := strings.Replace(text, "OLD", "NEW", 1); file.String() != want {
+			t.Fatalf("base %q\n got %q\nwant %q", text, file, want)
+		}
+		flags.Delete("target")
+		if err := flags.Set("target", "OLD"); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := flags.Lookup("target"); got != "OLD" {
+			t.Fatalf("base %q: deleted and set again: %q", text, flags)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package kubelet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseTaint(t *testing.T) {
+	for text, want := range map[string]Taint{
+		"a=b:NoSchedule":                            {"a", "b", "NoSchedule"},
+		"a:NoExecute":                               {"a", "", "NoExecute"},
+		"a=:PreferNoSchedule":                       {"a", "", "PreferNoSchedule"},
+		"nvidia.com/gpu=true:NoSchedule":            {"nvidia.com/gpu", "true", "NoSchedule"},
+		"node-role.kubernetes.io/master=:NoExecute": {"node-role.kubernetes.io/master", "", "NoExecute"},
+	} {
+		got, err := ParseTaint(text)
+		if err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+		if again, err := ParseTaint(got.String()); err != nil || again != got {
+			t.Errorf("%q printed as %q reads %v, %v", text, got, again, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"":                 "no effect",
+		"a":                "write a:NoSchedule",
+		"a=b":              "no effect",
+		"a=b:NoSchedul":    "did you mean NoSchedule?",
+		"a=b:noschedule":   "did you mean NoSchedule?",
+		"a=b:":             "none of",
+		"=b:NoSchedule":    "key is empty",
+		"a=b=c:NoSchedule": "more than one =",
+		"a:b:NoSchedule":   "more than one colon",
+		"a=b c:NoSchedule": "no label value",
+		"a b=c:NoSchedule": "no label key",
+		"a:NoSchedule-":    "removes a taint",
+		"a=" + strings.Repeat("b", 64) + ":NoSchedule": "63",
+	} {
+		if _, err := ParseTaint(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q in it", text, err, says)
+		}
+	}
+}
+
+func TestParseTaints(t *testing.T) {
+	if _, err := ParseTaints("a=1:NoSchedule,a=2:NoSchedule"); err == nil || !strings.Contains(err.Error(), "duplicated taints with the same key and effect") {
+		t.Error(err)
+	}
+	taints, err := ParseTaints("a=1:NoSchedule,a=1:NoExecute, b:NoSchedule")
+	if err != nil || len(taints) != 3 {
+		t.Fatal(taints, err)
+	}
+	if got := FormatTaints(taints); got != "a=1:NoSchedule,a=1:NoExecute,b=:NoSchedule" {
+		t.Error(got)
+	}
+	slices.SortFunc(taints, CompareTaints)
+	if got := FormatTaints(taints); got != "a=1:NoExecute,a=1:NoSchedule,b=:NoSchedule" {
+		t.Error(got)
+	}
+	if none, err := ParseTaints(""); none != nil || err != nil {
+		t.Error(none, err)
+	}
+}
+
+func TestMergeTaints(t *testing.T) {
+	taint := func(text string) Taint {
+		parsed, err := ParseTaint(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for _, c := range []struct {
+		base   string
+		wanted []string
+		want   string
+	}{
+		{"b=1:NoSchedule,a:NoExecute", []string{"a:NoExecute", "b=1:NoSchedule"}, "b=1:NoSchedule,a:NoExecute"},
+		{"b=1:NoSchedule,a:NoExecute", []string{"a=:NoExecute", "b=2:NoSchedule"}, "b=2:NoSchedule,a:NoExecute"},
+		{"b=1:NoSchedule", []string{"b=1:NoSchedule", "z=:NoSchedule", "c=:NoSchedule"}, "b=1:NoSchedule,c=:NoSchedule,z=:NoSchedule"},
+		{"b=1:NoSchedule", nil, ""},
+		{"", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
+		{"not taints", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
+	} {
+		var wanted []Taint
+		for _, w := range c.wanted {
+			wanted = append(wanted, taint(w))
+		}
+		if got := MergeTaints(c.base, wanted); got != c.want {
+			t.Errorf("%q with %q: %q, want %q", c.base, c.wanted, got, c.want)
+		}
+	}
+}
+
+func TestMergeList(t *testing.T) {
+	for _, c := range []struct {
+		base   string
+		wanted map[string]string
+		want   string
+	}{
+		{"b=2,a=1", map[string]string{"a": "1", "b": "2"}, "b=2,a=1"},
+		{" b=2, a=1,", map[string]string{"a": "1", "b": "2"}, " b=2, a=1,"},
+		{"b=2,a", map[string]string{"a": "", "b": "2"}, "b=2,a"},
+		{"b=2,a=1", map[string]string{"a": "9", "b": "2", "z": "", "c": "3"}, "b=2,a=9,c=3,z="},
+		{"b=2,a=1", map[string]string{"a": "1"}, "a=1"},
+		{"b=2,b=3", map[string]string{"b": "3"}, "b=3"},
+		{"b=3,b=3", map[string]string{"b": "3"}, "b=3,b=3"},
+		{"", map[string]string{"b": "3", "a": "1"}, "a=1,b=3"},
+		{"", nil, ""},
+	} {
+		if got := MergeList(c.base, LabelItems(c.wanted)); got != c.want {
+			t.Errorf("%q with %v: %q, want %q", c.base, c.wanted, got, c.want)
+		}
+	}
+}
+
+func TestParseLabels(t *testing.T) {
+	labels, err := ParseLabels("b=1, a=,c,b=2,,")
+	if err != nil || !slices.Equal(labels, []Label{{"b", "2"}, {"a", ""}, {"c", ""}}) {
+		t.Errorf("%v, %v", labels, err)
+	}
+	if got := FormatLabels(labels); got != "b=2,a=,c=" {
+		t.Error(got)
+	}
+	for _, bad := range []string{"a=b c", "=x", "-a=1", "a/b/c=1", "a=" + strings.Repeat("x", 64), strings.Repeat("x", 64) + "=1", "A_B.com/x=1"} {
+		if _, err := ParseLabels(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestCheckNodeLabel(t *testing.T) {
+	for _, c := range []struct {
+		key, version string
+		ok           bool
+	}{
+		{"accelerator", "", true},
+		{"network.netease.com/sriov-type", "", true},
+		{"notkubernetes.io/x", "", true},
+		{"feature.node.kubernetes.io/cpu", "", true},
+		{"node.kubernetes.io/anything", "", true},
+		{"kubelet.kubernetes.io/x", "", true},
+		{"a.kubelet.kubernetes.io/x", "", true},
+		{"topology.kubernetes.io/zone", "", true},
+		{"topology.kubernetes.io/rack", "", false},
+		{"kubernetes.io/hostname", "", true},
+		{"kubernetes.io/x", "", false},
+		{"k8s.io/x", "", false},
+		{"a.k8s.io/x", "", false},
+		{"node-role.kubernetes.io/gpu", "", false},
+		{"node-role.kubernetes.io/gpu", "v1.16.0", false},
+		{"node-role.kubernetes.io/gpu", "v1.15.12", true},
+		{"node-role.kubernetes.io/gpu", "1.11", true},
+		{"node-role.kubernetes.io/gpu", "nonsense", false},
+		{"x.node-restriction.kubernetes.io/y", "", false},
+		{"x.node-restriction.kubernetes.io/y", "v1.15.0", false},
+		{"node-restriction.kubernetes.io/y", "", false},
+		{"evilnode.kubernetes.io/y", "", false},
+	} {
+		err := CheckNodeLabel(c.key, "v", c.version)
+		if (err == nil) != c.ok {
+			t.Errorf("%s on %q: %v", c.key, c.version, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), "domain of your own") {
+			t.Errorf("%s: %v says not what to do", c.key, err)
+		}
+	}
+	if err := CheckNodeLabel("a", "x y", ""); err == nil {
+		t.Error("a value with a space passed")
+	}
+	if !FollowsRestart("topology.kubernetes.io/zone") || FollowsRestart("accelerator") {
+		t.Error("FollowsRestart")
+	}
+}

@@ -13,6 +13,7 @@ import (
 type disk struct {
 	fault func(op, path string) error
 	fsync func(fd int) error
+	begin func(fd int) // starts writing what an fsync will wait for
 }
 
 // Names of operations, as the fault hook sees them.
@@ -182,10 +183,6 @@ func (f *newFile) dress(s State) error {
 	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })
 }
 
-// startWrite asks the kernel to begin writing now, so that the fsyncs that follow share one commit of the file system's
-// journal. It is a hint: where it is refused nothing is lost.
-func (f *newFile) startWrite() { _ = unix.SyncFileRange(f.fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
-
 // sync makes the file durable and closes it.
 func (f *newFile) sync() error {
 	if err := f.d.before(opFsync, f.path); err != nil {
@@ -239,6 +236,10 @@ func (d *disk) put(in *folder, base string, b []byte, commits *bool) error {
 }
 
 const tmpSuffix = ".tmp"
+
+// beginWrite asks the kernel to begin writing a file, so that the fsyncs that follow share one commit of the file system's own
+// journal. It is a hint: where it is refused nothing is lost.
+func beginWrite(fd int) { _ = unix.SyncFileRange(fd, 0, 0, unix.SYNC_FILE_RANGE_WRITE) }
 
 func ignore(err error, what ...error) error {
 	for _, w := range what {

@@ -58,7 +58,7 @@ func (r *round) file(d *disk, in *folder, base string, b []byte, s *State) error
 			return err
 		}
 	}
-	f.startWrite()
+	d.begin(f.fd)
 	return nil
 }
 

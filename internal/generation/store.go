@@ -46,8 +46,9 @@ func newStore(o Options) (*Store, error) {
 	if o.Mono == nil {
 		o.Mono = monotonic
 	}
-	if o.fsync == nil {
-		o.fsync = unix.Fsync
+	d := &disk{fault: o.Fault, fsync: o.fsync, begin: func(int) {}}
+	if d.fsync == nil {
+		d.fsync, d.begin = unix.Fsync, beginWrite
 	}
 	o.Dir = filepath.Clean(o.Dir)
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
@@ -57,7 +58,7 @@ func newStore(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{o: o, disk: &disk{fault: o.Fault, fsync: o.fsync}, tree: t, lockFD: -1}, nil
+	return &Store{o: o, disk: d, tree: t, lockFD: -1}, nil
 }
 
 // Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with

@@ -58,7 +58,7 @@ func sweepBox(t *testing.T, seed uint64) *sweepWorld {
 		t.Fatal(err)
 	}
 	s.Close()
-	return &sweepWorld{box: b, next: plan("next", next...), scratch: t.TempDir()}
+	return &sweepWorld{box: b, next: plan("next", next...), scratch: memory(t)}
 }
 
 // openHooked opens the store with a fault hook that may be set later.
@@ -130,7 +130,7 @@ func steps() []step {
 	back := func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "ill", true); return err }
 	after := func(do func(s *Store, p Proposal) error) func(*testing.T, *box, Proposal) map[string]node {
 		return func(t *testing.T, b *box, p Proposal) map[string]node {
-			c := b.copyTo(t, t.TempDir())
+			c := b.copyTo(t, memory(t))
 			s := c.open()
 			defer s.Close()
 			if err := do(s, p); err != nil {

@@ -1,0 +1,292 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// power is a model of what survives when the power goes: the content of a file as of its last fsync, the names in a folder as
+// of that folder's last fsync. Everything later may be lost or not, each name and each content by itself.
+type power struct {
+	b      *box
+	names  map[uint64]map[string]entry // by the folder's inode
+	bytes  map[uint64]string           // by the file's inode
+	ignore func(op, path string) bool  // a mutant: an fsync that the code forgot
+}
+
+type entry struct {
+	ino  uint64
+	mode fs.FileMode
+}
+
+// arm takes everything that is there for durable.
+func arm(b *box) *power {
+	p := &power{b: b, names: map[uint64]map[string]entry{}, bytes: map[uint64]string{}}
+	p.names, p.bytes = p.now()
+	return p
+}
+
+// now reads the tree as running processes see it.
+func (p *power) now() (map[uint64]map[string]entry, map[uint64]string) {
+	names, bytes := map[uint64]map[string]entry{}, map[uint64]string{}
+	err := filepath.WalkDir(p.b.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		i, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			names[inoOf(i)] = p.list(path)
+			return nil
+		}
+		c, err := os.ReadFile(path)
+		bytes[inoOf(i)] = string(c)
+		return err
+	})
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	return names, bytes
+}
+
+func (p *power) list(dir string) map[string]entry {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	out := map[string]entry{}
+	for _, d := range all {
+		i, err := d.Info()
+		if err != nil {
+			p.b.t.Fatal(err)
+		}
+		out[d.Name()] = entry{ino: inoOf(i), mode: i.Mode()}
+	}
+	return out
+}
+
+func inoOf(i fs.FileInfo) uint64 { return i.Sys().(*syscall.Stat_t).Ino }
+
+// hook learns from each operation just before it.
+func (p *power) hook(op, path string) {
+	if !strings.HasPrefix(path, p.b.o.Dir) {
+		path = p.b.path(path)
+	}
+	i, err := os.Lstat(path)
+	if err != nil {
+		return
+	}
+	switch {
+	case op == opWrite:
+		delete(p.bytes, inoOf(i)) // a new file, perhaps under the number of one that is gone
+	case op == opFsync && p.ignore != nil && p.ignore(op, path):
+	case op == opFsync && i.IsDir():
+		p.names[inoOf(i)] = p.list(path)
+	case op == opFsync:
+		c, err := os.ReadFile(path)
+		if err != nil {
+			p.b.t.Fatal(err)
+		}
+		p.bytes[inoOf(i)] = string(c)
+	}
+}
+
+// cut builds what is found after the power came back. luck says of a change that was not fsynced whether it survived.
+func (p *power) cut(dir string, luck func() bool) *box {
+	names, bytes := p.now()
+	root := filepath.Join(dir, "root")
+	if err := os.RemoveAll(root); err != nil {
+		p.b.t.Fatal(err)
+	}
+	i, err := os.Lstat(p.b.root)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	var build func(at string, e entry)
+	build = func(at string, e entry) {
+		var err error
+		if e.mode.IsDir() {
+			if err = os.Mkdir(at, 0o700); err == nil {
+				err = os.Chmod(at, e.mode)
+			}
+			now, was := names[e.ino], p.names[e.ino]
+			all := append(sortedKeys(now), sortedKeys(was)...)
+			slices.Sort(all)
+			for _, n := range slices.Compact(all) {
+				pick, ok := was[n]
+				if now[n] != was[n] && luck() {
+					pick, ok = now[n]
+				}
+				if ok {
+					build(filepath.Join(at, n), pick)
+				}
+			}
+		} else {
+			c, durable := p.bytes[e.ino]
+			if cur, ok := bytes[e.ino]; ok && (!durable || c != cur) && luck() {
+				c = cur
+			}
+			if err = os.WriteFile(at, []byte(c), 0o600); err == nil {
+				err = os.Chmod(at, e.mode)
+			}
+		}
+		if err != nil {
+			p.b.t.Fatal(err)
+		}
+	}
+	build(root, entry{ino: inoOf(i), mode: i.Mode()})
+	return boxAt(p.b.t, root)
+}
+
+// powerCut runs a step until its k-th operation, cuts the power, and says what is wrong after recovery. done: the step ended.
+func powerCut(t *testing.T, w *sweepWorld, st step, k int, old, want map[string]node, ignore func(op, p string) bool, luck func() bool) (done bool, wrong string) {
+	b := w.copyTo(t, w.scratch)
+	p := arm(b)
+	p.ignore = ignore
+	s, hook := b.openHooked()
+	kill := &killAt{at: k}
+	*hook = func(op, path string) error {
+		if err := kill.hook(op, path); err != nil {
+			return err
+		}
+		p.hook(op, path)
+		return nil
+	}
+	err := st.do(s, w.next)
+	*hook = nil
+	s.Close()
+	if err != nil && !errors.Is(err, errKilled) {
+		t.Fatalf("k=%d: %v", k, err)
+	}
+	c := p.cut(memory(t), luck)
+	s = c.open()
+	defer s.Close()
+	if _, rerr := s.Recover(); rerr != nil {
+		return err == nil, fmt.Sprintf("recovery: %v", rerr)
+	}
+	now := nodes(c.look())
+	switch {
+	case err == nil && !same(now, want):
+		return true, "it was done, and is not new (I3)"
+	case !same(now, old) && !same(now, want):
+		return err == nil, fmt.Sprintf("a mixture (I1): %v", now)
+	case c.litter() != nil:
+		return err == nil, fmt.Sprintf("left behind: %v (I6)", c.litter())
+	}
+	return err == nil, incomplete(s)
+}
+
+// incomplete says what a generation that is in place lacks for being put in place again, or left.
+func incomplete(s *Store) string {
+	m, _, err := s.current()
+	if err != nil {
+		return err.Error()
+	}
+	gen, err := s.gen(m.Gen)
+	if err != nil {
+		return err.Error()
+	}
+	defer gen.close()
+	_, all := contentsOf(m)
+	for _, sha := range all {
+		if _, _, err := contentIn(gen, sha); err != nil {
+			return err.Error()
+		}
+	}
+	for _, n := range m.Blobs {
+		if b, err := readFile(gen, n); err != nil || len(b) == 0 {
+			return fmt.Sprintf("blob %s: %q %v", n, b, err)
+		}
+	}
+	return ""
+}
+
+// TestPowerCutAnywhere loses at every operation what was not fsynced: all of it, and parts by chance.
+func TestPowerCutAnywhere(t *testing.T) {
+	seeds := 1
+	if os.Getenv("PRELET_SWEEP") == "full" {
+		seeds = 20
+	}
+	for seed := range seeds {
+		for _, st := range steps() {
+			t.Run(fmt.Sprint(st.name, seed), func(t *testing.T) {
+				w := sweepBox(t, uint64(100+seed))
+				old := nodes(w.look())
+				want := st.new(t, w.box, w.next)
+				r := rand.New(rand.NewPCG(uint64(seed), 2))
+				for name, luck := range map[string]func() bool{"all": func() bool { return false }, "by chance": func() bool { return r.IntN(2) == 0 }} {
+					for k := 1; ; k++ {
+						done, wrong := powerCut(t, w, st, k, old, want, nil, luck)
+						if wrong != "" {
+							t.Fatalf("lost %s, k=%d: %s", name, k, wrong)
+						}
+						if done {
+							break
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestPowerCutFindsAForgottenFsync: the model is worth something only if it sees each fsync that is left out.
+func TestPowerCutFindsAForgottenFsync(t *testing.T) {
+	in := func(part string) func(op, p string) bool {
+		return func(_, p string) bool { return strings.Contains(p, part) && !strings.Contains(p, "/var/") }
+	}
+	for name, ignore := range map[string]func(op, p string) bool{
+		"temporaries":          in(".prelet-"),
+		"folders of targets":   func(op, p string) bool { return in("/etc/kubernetes")(op, p) && !in(".prelet-")(op, p) },
+		"journal":              func(_, p string) bool { return strings.HasSuffix(p, "journal.json.tmp") },
+		"list of temporaries":  func(_, p string) bool { return strings.HasSuffix(p, "staging.json.tmp") },
+		"state folder":         func(_, p string) bool { return strings.HasSuffix(p, "/var/lib/prelet") },
+		"manifest":             func(_, p string) bool { return strings.HasSuffix(p, "manifest.json") },
+		"blobs":                func(_, p string) bool { return strings.HasSuffix(p, "plan.json") },
+		"contents":             func(_, p string) bool { return strings.Contains(p, "/generations/2/new/") },
+		"folder of contents":   func(_, p string) bool { return strings.HasSuffix(p, "/generations/2/new") },
+		"folder of generation": func(_, p string) bool { return strings.HasSuffix(p, "/generations/2") },
+		"generations":          func(_, p string) bool { return strings.HasSuffix(p, "/generations") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := sweepBox(t, 100)
+			st := steps()[0]
+			old := nodes(w.look())
+			want := st.new(t, w.box, w.next)
+			r := rand.New(rand.NewPCG(3, 2))
+			for k := 300; k > 0; k-- { // most are found late
+				if k == 300 { // after the end
+					k = countOps(t, w, st) + 1
+				}
+				for _, luck := range []func() bool{func() bool { return false }, func() bool { return r.IntN(2) == 0 }} {
+					if _, wrong := powerCut(t, w, st, k, old, want, ignore, luck); wrong != "" {
+						return
+					}
+				}
+			}
+			t.Error("nobody noticed")
+		})
+	}
+}
+
+func countOps(t *testing.T, w *sweepWorld, st step) int {
+	b := w.copyTo(t, w.scratch)
+	s, hook := b.openHooked()
+	defer s.Close()
+	k := &killAt{}
+	*hook = k.hook
+	if err := st.do(s, w.next); err != nil {
+		t.Fatal(err)
+	}
+	return k.seen
+}

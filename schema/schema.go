@@ -34,10 +34,11 @@ type Attr[T any] struct {
 
 // RefDefault says "the only stage of that type": declared, so that graph, plan and explain can show the edge.
 type RefDefault struct {
-	Stage  string // fetch-config
-	Output string // data
-	Key    string // of that output, where it is a map
-	Having string // an attribute that the stage must have: config_map
+	Stage    string // fetch-config
+	Output   string // data
+	Key      string // of that output, where it is a map
+	Optional bool   // none is null
+	Having   string // an attribute that the stage must have: config_map
 }
 
 // Phase is when an expression is evaluated, and so what it may refer to.

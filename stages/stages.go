@@ -85,7 +85,9 @@ type Inputs struct {
 	Node        NodeIdentity
 	Access      world.Access
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
-	Check       bool            // no machine is at hand (validate): what is unknown is no fault
+	// Merge is the node with a further contribution; its diagnostics are those of the addition.
+	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
+	Check bool // no machine is at hand (validate): what is unknown is no fault
 }
 
 // NodeIdentity is the node block; nil is null.

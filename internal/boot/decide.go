@@ -34,7 +34,7 @@ func (r *run) access() (world.Access, hcl.Diagnostics) {
 	if t := schema.Token.Of(b); t.Expr != nil {
 		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
 		// the token is needed: a node that has joined does not look at it.
-		a.Token, _ = site.TokenName(t.Expr)
+		a.Token, _ = eval.TokenName(t.Expr)
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == origin.CredentialMissing })
 	}
 	return a, diags
@@ -84,7 +84,11 @@ func (r *run) identity() hcl.Diagnostics {
 
 func (r *run) inputs(i *site.Instance) stages.Inputs {
 	return stages.Inputs{Address: i.Addr(), Facts: r.facts, Recommended: r.recommended, Base: r.base, Kubelet: r.kubelet, Node: r.ident,
-		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking()}
+		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking(),
+		Merge: func(c node.Contribution) (node.Node, hcl.Diagnostics) {
+			n, d := node.Merge(r.base, append(slices.Clone(r.contrib), c))
+			return n, newOnly(r.diags, d)
+		}}
 }
 
 // decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.

@@ -162,7 +162,7 @@ func configOf(text string) map[string]any {
 	if err != nil {
 		return map[string]any{}
 	}
-	return c.Map()
+	return c.Object()
 }
 
 // undeclared are targets of the generation in place that the site declares no more: removed, or put back as they
@@ -179,7 +179,7 @@ func (r *run) undeclared(ctx context.Context) []Change {
 	}
 	var out []Change
 	for _, t := range m.Targets {
-		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || !t.Exists && !t.Original {
+		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Action == "none" {
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
@@ -187,15 +187,10 @@ func (r *run) undeclared(ctx context.Context) []Change {
 		if err != nil {
 			continue
 		}
-		c := Change{File: f, Old: a, Action: "delete", Why: "the site does not declare it any more"}
-		switch {
-		case t.Edited:
-			c.Action, c.Why = "keep", "the site does not declare it any more, but somebody changed it since"
-			r.diags = append(r.diags, origin.Warning(origin.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but it was changed since generation %d wrote it. Remove it by hand if nobody needs it.", m.Generation))
-		case t.CreateOnly, t.Dir && t.NotEmpty:
-			c.Action, c.Why = "keep", "the site does not declare it any more; what others may have put there stays"
-		case t.Original:
-			c.Action, c.Why = "restore", "the site does not declare it any more; it is put back as it was before prelet"
+		c := Change{File: f, Old: a, Action: t.Action, Why: "the site does not declare it any more"}
+		if t.Action == "keep" {
+			c.Why += ", but " + t.Why
+			r.diags = append(r.diags, origin.Warning(origin.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", t.Why))
 		}
 		out = append(out, c)
 	}

@@ -15,6 +15,11 @@ import (
 type Base struct {
 	Contribution
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
+
+	ConfigKnown bool   // false: no base could be read (a check without a machine)
+	FlagsText   string // the environment file that the flags stand in, whole
+	FlagsKnown  bool
+	TaintFlag   bool // the base has --register-with-taints, so taints go there
 }
 
 // Node is the merged plan. Labels are sorted by key, taints keep the base's order with new ones sorted behind,

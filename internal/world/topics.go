@@ -149,14 +149,10 @@ type ManagedAns struct {
 	Targets    []ManagedTarget `json:"targets"`
 }
 
-// ManagedTarget is one target of the generation in place, and what became of it.
+// ManagedTarget is one target of the generation in place, and what becomes of it if the site does not declare it.
 type ManagedTarget struct {
-	Path       string `json:"path"`
-	Dir        bool   `json:"dir,omitempty"`
-	Purpose    string `json:"purpose"`
-	CreateOnly bool   `json:"create_only,omitempty"`
-	Exists     bool   `json:"exists"`              // now
-	NotEmpty   bool   `json:"not_empty,omitempty"` // a folder with something in it
-	Edited     bool   `json:"edited,omitempty"`    // since that generation
-	Original   bool   `json:"original,omitempty"`  // there was something before prelet
+	Path    string `json:"path"`
+	Purpose string `json:"purpose,omitempty"`
+	Action  string `json:"action"` // delete | restore | keep | none
+	Why     string `json:"why,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/stages/label"
 	"github.com/prelet/prelet/stages/restart"
 	"github.com/prelet/prelet/stages/taint"
+	"github.com/prelet/prelet/stages/write"
 )
 
 // Stages lists every stage type.
@@ -17,6 +18,6 @@ func Stages() []stages.Stage {
 	return []stages.Stage{
 		fetchca.Stage{}, fetchconfig.Stage{}, detecthw.Stage{},
 		label.Stage{}, taint.Stage{},
-		restart.Stage{},
+		write.Stage{}, restart.Stage{},
 	}
 }

@@ -17,6 +17,9 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 	if s.only != 0 && spec.Phase != s.only {
 		return unknown, nil, nil
 	}
+	if spec.Ref.Optional && len(s.e.candidates(spec.Ref)) == 0 {
+		return spec.Default, nil, nil
+	}
 	i, d := s.e.Choose(spec.Ref, spec.Name, at)
 	if d != nil {
 		return unknown, nil, hcl.Diagnostics{d}

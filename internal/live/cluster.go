@@ -1,0 +1,252 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// trustCall is one exchange that several questions wait for.
+type trustCall struct {
+	done   chan struct{}
+	answer world.Answer
+}
+
+// trust is asked once for each way of access: the questions "trust" and "object" share the exchange and its
+// connection.
+func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
+	b, _ := json.Marshal(a)
+	l.mu.Lock()
+	c, ok := l.trusts[string(b)]
+	if !ok {
+		c = &trustCall{done: make(chan struct{})}
+		l.trusts[string(b)] = c
+	}
+	l.mu.Unlock()
+	if !ok {
+		func() {
+			defer close(c.done)
+			c.answer = world.Answer{Fail: world.Unusable, Detail: "the exchange was given up"}
+			c.answer = l.exchange(ctx, a)
+		}()
+	}
+	select {
+	case <-c.done:
+		return c.answer
+	case <-ctx.Done():
+		return world.Answer{Fail: world.Unreachable, Detail: "the deadline passed while the cluster's CA was awaited"}
+	}
+}
+
+func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
+	if l.o.Objects != "" {
+		return l.offlineTrust(a)
+	}
+	if ca, ok := l.knownCA(a); ok {
+		return world.Trust.Answer(ca)
+	}
+	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
+	if a.CAFile != "" {
+		text, fail := l.readFile(a.CAFile)
+		if fail.Fail != "" {
+			fail.Fail, fail.Hint = world.Untrusted, "ca_file of the cluster block names it; put the cluster's CA there"
+			return fail
+		}
+		req.CAPEM = []byte(text)
+	}
+	if a.DiscoveryFile != "" {
+		text, fail := l.discovery(ctx, a.DiscoveryFile)
+		if fail.Fail != "" {
+			return fail
+		}
+		req.DiscoveryFile = text
+	}
+	if a.Token != "" {
+		req.Token = l.token(a.Token)
+	}
+	ctx, cancel := bounded(ctx, a)
+	defer cancel()
+	t, err := l.client.FetchTrust(ctx, req)
+	if err != nil {
+		return clusterFailure(err)
+	}
+	return world.Trust.Answer(world.TrustAns{PEM: t.PEM, Hash: t.Hash, Servers: t.Servers, VerifiedBy: t.VerifiedBy})
+}
+
+// knownCA is the CA that a joined node's last good generation verified, as long as the site's pins cover it: when
+// they do not, the cluster's CA was changed, and the pins decide.
+func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
+	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.node().Joined {
+		return world.TrustAns{}, false
+	}
+	rec := LastGood(l.o.Store)
+	if rec == nil {
+		return world.TrustAns{}, false
+	}
+	for _, e := range rec.Recording.Entries {
+		if e.Kind != world.KindTrust || e.Answer.Fail != "" {
+			continue
+		}
+		var t world.TrustAns
+		if json.Unmarshal(e.Answer.Value, &t) != nil || t.PEM == "" {
+			continue
+		}
+		if len(a.CACertHashes) > 0 && cluster.Covers([]byte(t.PEM), a.CACertHashes) != nil {
+			continue
+		}
+		req, err := world.Trust.Request(e.Question)
+		if err != nil || strings.Join(req.Servers, " ") != strings.Join(a.Servers, " ") {
+			continue
+		}
+		return t, true
+	}
+	return world.TrustAns{}, false
+}
+
+func bounded(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
+	if a.RetryMillis <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(a.RetryMillis)*time.Millisecond)
+}
+
+func endpoint(a world.Access) cluster.Endpoint {
+	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
+}
+
+// missingToken is a token's credential that is not there: it has an exit status of its own.
+type missingToken struct{ answer world.Answer }
+
+func (m *missingToken) Error() string { return m.answer.Detail }
+
+func (l *Live) token(name string) cluster.Token {
+	return func(context.Context) (string, error) {
+		b, err := l.Secret(name)
+		if err != nil {
+			a := credentialFailure(name, err)
+			a.Fail = world.NoCredential
+			return "", &missingToken{a}
+		}
+		return string(b), nil
+	}
+}
+
+func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
+	if l.o.Objects != "" {
+		return l.offlineObject(r)
+	}
+	t := l.trust(ctx, r.Access)
+	if t.Fail != "" {
+		return t
+	}
+	var ca world.TrustAns
+	if err := json.Unmarshal(t.Value, &ca); err != nil {
+		return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+	}
+	req := cluster.ObjectRequest{Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name}
+	if len(req.Servers) == 0 {
+		req.Servers = ca.Servers
+	}
+	if l.node().Joined {
+		if text, fail := l.readFile(kubeletConf); fail.Fail == "" {
+			req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.path(kubeletConf))
+		}
+	}
+	if r.Token != "" {
+		req.Token = l.token(r.Token)
+	}
+	ctx, cancel := bounded(ctx, r.Access)
+	defer cancel()
+	o, err := l.client.FetchConfigMap(ctx, req)
+	if err != nil {
+		return clusterFailure(err)
+	}
+	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
+}
+
+func clusterFailure(err error) world.Answer {
+	var m *missingToken
+	if errors.As(err, &m) {
+		return m.answer
+	}
+	var e *cluster.Error
+	if !errors.As(err, &e) {
+		return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+	}
+	detail := e.Detail
+	if e.Server != "" && !strings.Contains(detail, strings.TrimPrefix(e.Server, "https://")) {
+		detail = e.Server + ": " + detail
+	}
+	if e.Retries > 0 {
+		detail += fmt.Sprintf(" (tried %d times)", e.Retries+1)
+	}
+	return world.Answer{Fail: world.Failure(e.Kind), Detail: detail, Hint: e.Hint}
+}
+
+// offlineTrust takes the CA from ca.crt in the folder of objects. Pins of the site must cover it.
+func (l *Live) offlineTrust(a world.Access) world.Answer {
+	path := filepath.Join(l.o.Objects, "ca.crt")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return world.Answer{Fail: world.Absent, Detail: path + ": " + reason(err), Hint: "With --objects, the cluster's CA is ca.crt in that folder"}
+	}
+	hashes, err := cluster.CAHashes(b)
+	if err != nil || len(hashes) == 0 {
+		return world.Answer{Fail: world.Unusable, Detail: path + " holds no certificate"}
+	}
+	by := "ca_file"
+	if len(a.CACertHashes) > 0 {
+		by = "ca_cert_hashes"
+		if err := cluster.Covers(b, a.CACertHashes); err != nil {
+			return clusterFailure(err)
+		}
+	}
+	return world.Trust.Answer(world.TrustAns{PEM: string(b), Hash: hashes[0], Servers: a.Servers, VerifiedBy: by})
+}
+
+// offlineObject reads NAMESPACE/NAME.yaml (or .json): a ConfigMap as kubectl prints it.
+func (l *Live) offlineObject(r world.ObjectReq) world.Answer {
+	var tried []string
+	for _, ext := range []string{".yaml", ".json"} {
+		path := filepath.Join(l.o.Objects, r.Namespace, r.Name+ext)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			tried = append(tried, path)
+			continue
+		}
+		var cm struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+			Data map[string]string `json:"data"`
+		}
+		if err := yaml.Unmarshal(b, &cm); err != nil || cm.Kind != "ConfigMap" {
+			return world.Answer{Fail: world.Unusable, Detail: path + " is no ConfigMap", Hint: "Write it as `kubectl get configmap -o yaml` prints it"}
+		}
+		return world.Object.Answer(world.ObjectAns{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data})
+	}
+	return world.Answer{Fail: world.Absent, Detail: "there is no " + strings.Join(tried, " or "), Hint: "With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder"}
+}
+
+// discovery reads a discovery file, local or over https.
+func (l *Live) discovery(ctx context.Context, where string) (string, world.Answer) {
+	if strings.HasPrefix(where, "https://") {
+		return l.fetchDiscovery(ctx, where)
+	}
+	text, a := l.readFile(where)
+	if a.Fail != "" {
+		a.Fail, a.Hint = world.Untrusted, "discovery_file of the cluster block names it"
+	}
+	return text, a
+}

@@ -1,0 +1,45 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prelet/prelet/internal/hardware"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
+	o := hardware.Options{Root: l.o.Hardware}
+	var missing hardware.Missing
+	if len(r.WaitLinks)+len(r.WaitDrivers) > 0 {
+		var err error
+		if missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, time.Duration(r.WaitMillis)*time.Millisecond); err != nil {
+			return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+		}
+	}
+	f, err := hardware.Detect(ctx, o)
+	if err != nil {
+		return world.Answer{Fail: world.Unusable, Detail: err.Error(), Hint: "`prelet detect` shows what can be read"}
+	}
+	degraded := map[string]bool{}
+	for _, u := range hardware.Degraded(f) {
+		degraded[u.Fact] = true
+	}
+	for i, u := range f.Unknown {
+		f.Unknown[i].Degraded = degraded[u.Fact]
+	}
+	for _, n := range missing.Links {
+		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "link " + n, Why: fmt.Sprintf("it did not come up in %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
+	}
+	for _, n := range missing.Drivers {
+		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "driver " + n, Why: fmt.Sprintf("no device is bound to it after %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
+	}
+	return world.FactsOf.Answer(f)
+}
+
+// detector says plainly that vendor detectors cannot run in this version.
+func (l *Live) detector(r world.DetectorReq) world.Answer {
+	return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("this version of prelet runs no detectors, so %q cannot be asked", r.Name),
+		Hint: "What the site makes of its facts must stand an absent detector (state = \"absent\")"}
+}

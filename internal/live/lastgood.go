@@ -1,0 +1,67 @@
+package live
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Past is the recording of the last good generation.
+type Past struct {
+	Generation int
+	Recording  *world.Recording
+}
+
+// LastGood reads it; nil if there is none, or if it cannot be read.
+func LastGood(s *generation.Store) *Past {
+	n, ok := s.LastGood()
+	if !ok {
+		return nil
+	}
+	b, err := s.Blob(n, "recording.json")
+	if err != nil {
+		return nil
+	}
+	r, err := world.Decode(bytes.NewReader(b))
+	if err != nil {
+		return nil
+	}
+	return &Past{n, r}
+}
+
+// FallBack stands in for a cluster that does not answer rightly, on a node that has joined and has a good
+// generation: that generation's answer to the same question, not older than maxAge, marked stale. Only questions to
+// the cluster: hardware, files and variables are always live.
+func FallBack(p *Past, maxAge func() time.Duration, now time.Time) func(world.Question, world.Answer) (world.Answer, bool) {
+	return func(q world.Question, failed world.Answer) (world.Answer, bool) {
+		if q.Kind != world.KindTrust && q.Kind != world.KindObject {
+			return failed, false
+		}
+		old, ok := p.Recording.Find(q)
+		if !ok || old.Fail != "" {
+			return failed, false
+		}
+		at, err := time.Parse(time.RFC3339, p.Recording.Header.Time)
+		if err != nil || now.Sub(at) > maxAge() {
+			return failed, false
+		}
+		old.Stale = p.Generation
+		old.Because = fmt.Sprintf("%s: %s", failed.Fail, strings.TrimSuffix(failed.Detail, "."))
+		return old, true
+	}
+}
+
+// MachineHash is a machine id as recordings carry it.
+func MachineHash(id string) string {
+	if id == "" {
+		return ""
+	}
+	h := sha256.Sum256([]byte("prelet machine id\n" + id))
+	return "sha256:" + hex.EncodeToString(h[:])
+}

@@ -1,0 +1,131 @@
+// Package live answers questions on a real node: it is the only room that brings the cluster, the hardware, files,
+// credentials and the kubelet at hand to the tape. It reads; it never writes.
+package live
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Credentials are the secrets that this process was given.
+type Credentials interface {
+	Read(name string) ([]byte, error)
+}
+
+// Options say where a node is looked for. The zero value is this machine.
+type Options struct {
+	Root        string // files and targets stand below it; "" is /
+	Hardware    string // a recorded machine's tree or archive; "" is this machine
+	Objects     string // a folder with ConfigMaps and the CA in place of a cluster
+	Site        *site.Site
+	Credentials Credentials
+	Variables   map[string]string // --var
+	Redactor    *value.Redactor   // learns every secret that is read
+	Store       *generation.Store // nil: there never was a generation
+	StateDir    string            // prelet's own folder, the root included
+	Now         func() time.Time
+	BootTime    func() int64
+	OnRetry     func(server, why string, wait time.Duration)
+	WaitClock   func(ctx context.Context) error
+}
+
+// Live is a world.Source. Close it at the end.
+type Live struct {
+	o      Options
+	client *cluster.Client
+
+	mu     sync.Mutex
+	trusts map[string]*trustCall
+	joined *world.KubeletAns
+}
+
+// New makes the adapters; nothing is read yet.
+func New(o Options) *Live {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Live{o: o, trusts: map[string]*trustCall{}}
+	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: func(_ int, server, why string, wait time.Duration) {
+		if o.OnRetry != nil {
+			o.OnRetry(server, why, wait)
+		}
+	}})
+	return l
+}
+
+// Close ends connections.
+func (l *Live) Close() { l.client.Close() }
+
+// Ask implements world.Source.
+func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
+	switch q.Kind {
+	case world.KindFile:
+		return answer(q, world.File, func(r world.FileReq) world.Answer { return l.file(r) })
+	case world.KindCredential:
+		return answer(q, world.Credential, func(r world.CredentialReq) world.Answer { return l.credential(r) })
+	case world.KindVariable:
+		return answer(q, world.Variable, func(r world.VariableReq) world.Answer { return l.variable(r) })
+	case world.KindValidation:
+		return answer(q, world.Validation, func(r world.ValidationReq) world.Answer { return l.validation(ctx, r) })
+	case world.KindTrust:
+		return answer(q, world.Trust, func(r world.TrustReq) world.Answer { return l.trust(ctx, r.Access) })
+	case world.KindObject:
+		return answer(q, world.Object, func(r world.ObjectReq) world.Answer { return l.object(ctx, r) })
+	case world.KindFacts:
+		return answer(q, world.FactsOf, func(r world.FactsReq) world.Answer { return l.facts(ctx, r) })
+	case world.KindDetector:
+		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(r) })
+	case world.KindKubelet:
+		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return world.Kubelet.Answer(l.kubelet(ctx)) })
+	case world.KindOriginal:
+		return answer(q, world.Original, func(r world.OriginalReq) world.Answer { return l.original(r) })
+	case world.KindTarget:
+		return answer(q, world.Target, func(r world.TargetReq) world.Answer { return l.target(r) })
+	case world.KindManaged:
+		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.managed() })
+	}
+	return world.Answer{Fail: world.Unusable, Detail: "nobody answers questions of kind " + string(q.Kind)}
+}
+
+func answer[Req, Ans any](q world.Question, t world.Topic[Req, Ans], f func(Req) world.Answer) world.Answer {
+	r, err := t.Request(q)
+	if err != nil {
+		return world.Answer{Fail: world.Unusable, Detail: "the question cannot be read: " + err.Error()}
+	}
+	return f(r)
+}
+
+// path is a node's path below the root.
+func (l *Live) path(p string) string {
+	if l.o.Root == "" {
+		return p
+	}
+	return filepath.Join(l.o.Root, p)
+}
+
+// Secret reads a credential's bytes, less one newline at the end, for commit and for the cluster's token.
+func (l *Live) Secret(name string) ([]byte, error) {
+	if l.o.Credentials == nil {
+		return nil, os.ErrNotExist
+	}
+	b, err := l.o.Credentials.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	if n := len(b); n > 0 && b[n-1] == '\n' {
+		b = b[:n-1]
+	}
+	if l.o.Redactor != nil {
+		l.o.Redactor.Add(name, b)
+	}
+	return b, nil
+}

@@ -1,0 +1,205 @@
+package write
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+const (
+	nodeLabels = "node-labels"
+	taintFlag  = "register-with-taints"
+)
+
+// Base implements stages.Baser: the configuration and the flags that are there before decide adds to them.
+func (Stage) Base(cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error)) (node.Base, hcl.Diagnostics) {
+	var base node.Base
+	var diags hcl.Diagnostics
+	if b, ok := cfg.One("kubelet_config"); ok {
+		diags = append(diags, configuration(b, in, original, &base)...)
+	}
+	if b, ok := cfg.One("kubelet_flags"); ok {
+		diags = append(diags, flags(b, in, original, &base)...)
+	}
+	return base, diags
+}
+
+func layout(in stages.Inputs) kubelet.Layout {
+	id, like := "", ""
+	if in.Facts != nil && in.Facts.OS.ID != nil {
+		id = *in.Facts.OS.ID
+		for _, l := range in.Facts.OS.IDLike {
+			like += l + " "
+		}
+	}
+	l, _ := kubelet.LayoutFor(id, like)
+	return l
+}
+
+func configuration(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
+	v := configBase.Of(b)
+	text := v.V
+	at := v.Range
+	where := "the base"
+	switch {
+	case v.Set():
+	case configLayout.Of(b).V == "drop-in" && v.Expr == nil:
+		p := layout(in).ConfigFile
+		where = p
+		a, err := original(p)
+		if err != nil {
+			return unread(at, p, err, in)
+		}
+		if !a.Exists {
+			return hcl.Diagnostics{origin.Error(origin.FileMissing, at, "There is no "+p, "layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
+		}
+		text = a.Text
+	case v.Null() && v.Expr == nil:
+		return hcl.Diagnostics{origin.Error(origin.DefaultChoice, at, "No KubeletConfiguration to start from", "There is no fetch-config with config_map. Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
+	case v.Null():
+		return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.")}
+	default:
+		return nil // unknown: a check without a machine, or a recording that does not tell (said already)
+	}
+	c, err := kubelet.ParseConfig(text)
+	if err != nil {
+		code := origin.ClusterUnusable
+		if where != "the base" {
+			code = origin.FileUnusable
+		}
+		return hcl.Diagnostics{origin.Error(code, at, "The base is no KubeletConfiguration", "%s", stages.Sentence(where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
+	}
+	base.Config, base.ConfigKnown = c.Object(), true
+	return nil
+}
+
+func unread(at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
+	var f *world.Failed
+	if errors.As(err, &f) && f.Answer.Fail == world.Unread {
+		if in.Check {
+			return nil
+		}
+		return hcl.Diagnostics{origin.NotRead(at, p, []string{"original " + p})}
+	}
+	detail := err.Error()
+	if f != nil {
+		detail = stages.Sentence(f.Answer.Detail, f.Answer.Hint)
+	}
+	return hcl.Diagnostics{origin.Error(origin.FileUnusable, at, "Cannot read "+p, "%s", detail)}
+}
+
+func flagsFile(b schema.Body, in stages.Inputs) string {
+	if p := flagsPath.Of(b); p.Set() {
+		return p.V
+	}
+	return layout(in).FlagsFile
+}
+
+func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
+	v := flagsBase.Of(b)
+	p := flagsFile(b, in)
+	text := v.V
+	where := "the base of the flags"
+	switch {
+	case v.Set():
+	case v.Null():
+		where = p
+		a, err := original(p)
+		if err != nil {
+			return unread(v.Range, p, err, in)
+		}
+		text = a.Text
+	default:
+		return nil
+	}
+	bad := func(err error) hcl.Diagnostics {
+		return hcl.Diagnostics{origin.Error(origin.FlagsInvalid, v.Range, "The kubelet's flags cannot be read", "%s", stages.Sentence(where+": "+err.Error()))}
+	}
+	env, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return bad(err)
+	}
+	var diags hcl.Diagnostics
+	if err := env.Ambiguous(); err != nil {
+		diags = append(diags, origin.Warning(origin.FlagsInvalid, v.Range, "systemds disagree about the flags", "%s", stages.Sentence(where+": "+err.Error())))
+	}
+	base.FlagsText, base.FlagsKnown = text, true
+	fl, ok := env.Get(flagsVariable.Of(b).V)
+	if !ok {
+		return diags
+	}
+	for _, w := range fl.Stray() {
+		diags = append(diags, origin.Warning(origin.FlagsInvalid, v.Range, fmt.Sprintf("%q is no flag", w), "%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", where))
+		break
+	}
+	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: p, Text: flagsVariable.Of(b).V}}
+	for _, n := range fl.Names() {
+		val, _ := fl.Lookup(n)
+		switch n {
+		case nodeLabels:
+			ls, err := kubelet.ParseLabels(val)
+			if err != nil {
+				return append(diags, bad(err)...)
+			}
+			for _, l := range ls {
+				if d := oldLabel(l, v.Range, in); d != nil {
+					diags = append(diags, d)
+				}
+				base.Labels = append(base.Labels, node.Label{Key: l.Key, Value: l.Value, Origins: from})
+			}
+		case taintFlag:
+			base.TaintFlag = true
+			ts, err := kubelet.ParseTaints(val)
+			if err != nil {
+				return append(diags, bad(err)...)
+			}
+			for _, t := range ts {
+				base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+			}
+		default:
+			base.Flags = append(base.Flags, node.Flag{Name: n, Value: val, Origins: from})
+		}
+	}
+	if !base.TaintFlag && base.ConfigKnown {
+		diags = append(diags, configTaints(base, v.Range)...)
+	}
+	return diags
+}
+
+// oldLabel minds labels of the base only where the kubelet's version is known: one of an old cluster may be right
+// for an old kubelet.
+func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
+	if in.Kubelet.Version == nil {
+		return nil
+	}
+	if err := kubelet.CheckNodeLabel(l.Key, l.Value, *in.Kubelet.Version); err != nil {
+		return origin.Error(origin.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s", stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
+	}
+	return nil
+}
+
+// configTaints reads registerWithTaints of the base's configuration. A flag would win over it.
+func configTaints(base *node.Base, at hcl.Range) hcl.Diagnostics {
+	list, _ := base.Config["registerWithTaints"].([]any)
+	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
+	for _, x := range list {
+		m, _ := x.(map[string]any)
+		t := kubelet.Taint{}
+		t.Key, _ = m["key"].(string)
+		t.Value, _ = m["value"].(string)
+		t.Effect, _ = m["effect"].(string)
+		if err := t.Check(); err != nil {
+			return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, at, "registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
+		}
+		base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+	}
+	return nil
+}

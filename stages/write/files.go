@@ -1,0 +1,116 @@
+package write
+
+import (
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// bootstrap renders what the kubelet joins with, as long as it has not joined. The token stands in it by name.
+func (r *renderer) bootstrap() {
+	b, ok := r.cfg.One("bootstrap_kubeconfig")
+	if !ok || r.in.Kubelet.Joined {
+		return
+	}
+	ca := bootCA.Of(b)
+	server := bootServer.Of(b)
+	switch {
+	case !ca.Set(), server.Cty.IsKnown() && server.Cty.IsNull() && len(r.in.Access.Servers) == 0:
+		r.whole = false
+		return
+	case r.in.Access.Token == "":
+		r.fail(origin.MissingArgument, b.Range, "No token to join with", "The node has not joined, and the cluster block names no token. Write token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }.")
+		return
+	}
+	url := server.V
+	if url == "" {
+		url = r.in.Access.Servers[0]
+	}
+	if !strings.Contains(url, "://") {
+		url = "https://" + url
+	}
+	token := value.Credential(r.in.Access.Token)
+	u, _, _ := value.Plain(token)
+	t, err := value.TextOf(cty.StringVal(kubelet.BootstrapKubeconfig(url, ca.V, u.AsString())).WithMarks(token.Marks()))
+	if err != nil {
+		r.fail(origin.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
+		return
+	}
+	r.add(node.File{Path: bootPath.Of(b).V, Kind: node.Regular, Text: t, Mode: 0o600, Purpose: "bootstrap-kubeconfig", OutsideHash: true, Origins: place(r.in.Address, b.Range)})
+}
+
+func (r *renderer) ca() {
+	b, ok := r.cfg.One("ca_certificate")
+	if !ok {
+		return
+	}
+	v := caContent.Of(b)
+	if !v.Set() {
+		r.whole = false
+		return
+	}
+	if !strings.Contains(v.V, "-----BEGIN CERTIFICATE-----") {
+		r.fail(origin.WrongType, v.Range, "This is no certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.")
+		return
+	}
+	text := v.V
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	from := v.Origins()
+	if len(from) == 0 {
+		from = place(r.in.Address, b.Range)
+	}
+	r.add(node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: plain(text), Mode: 0o644, Purpose: "ca", Origins: from})
+}
+
+// files renders the blocks that a site adds.
+func (r *renderer) files() {
+	for _, b := range r.cfg.Blocks["file"] {
+		p, c := filePath.Of(b), fileContent.Of(b)
+		u, _, unread := value.Plain(c.Cty)
+		switch {
+		case len(unread) > 0:
+			r.diags = append(r.diags, origin.NotRead(c.Range, "file "+b.Labels[0], unread))
+			continue
+		case !p.Set() && p.Cty.IsKnown():
+			r.fail(origin.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
+			continue
+		case !u.IsKnown() || !p.Cty.IsKnown():
+			r.whole = false
+			continue
+		case u.IsNull():
+			r.fail(origin.WrongType, c.Range, "The content is null", "file %q: a text is needed. Write when = … beside it, or \"\" for an empty file.", b.Labels[0])
+			continue
+		}
+		t, err := value.TextOf(c.Cty)
+		if err != nil {
+			r.fail(origin.WrongType, c.Range, "The content is no text", "file %q: %s.", b.Labels[0], err)
+			continue
+		}
+		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, CreateOnly: createOnly.Of(b).V, Purpose: "file", Origins: c.Origins()}
+		if len(t.Secrets()) > 0 {
+			if f.Mode&0o077 != 0 {
+				r.diags = append(r.diags, origin.Warning(origin.Sensitive, fileMode.Of(b).Range, "Others could read a secret", "file %q holds one, and its mode lets others read it. It is written 0600; write that.", b.Labels[0]))
+			}
+			f.Mode = 0o600
+		}
+		r.add(f)
+	}
+	for _, b := range r.cfg.Blocks["directory"] {
+		p := dirPath.Of(b)
+		switch {
+		case !p.Cty.IsKnown():
+			r.whole = false
+		case !p.Set():
+			r.fail(origin.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
+		default:
+			r.add(node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Purpose: "directory", Origins: p.Origins()})
+		}
+	}
+}

@@ -1,0 +1,347 @@
+package write
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// renderer is one rendering in progress.
+type renderer struct {
+	cfg   schema.Body
+	in    stages.Inputs
+	out   node.Contribution
+	diags hcl.Diagnostics
+	whole bool // false: something is unknown, so not every file could be rendered
+}
+
+// Render implements stages.Renderer.
+func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	r := &renderer{cfg: cfg, in: in, whole: true}
+	config, hasConfig := cfg.One("kubelet_config")
+	fl, hasFlags := cfg.One("kubelet_flags")
+	if hasConfig {
+		r.patch(config)
+	}
+	if hasFlags {
+		r.flags(fl)
+	}
+	toFlag := r.taintsInFlag(fl, hasFlags)
+	if !toFlag && hasConfig {
+		r.registerWithTaints(n)
+	}
+	if hasConfig && configLayout.Of(config).V == "drop-in" && hasFlags {
+		r.out.Flags = append(r.out.Flags, node.Flag{Name: "config-dir", Value: dropInDir(config, in), Origins: place(r.in.Address, config.Range)})
+	}
+	merged, d := in.Merge(r.out)
+	r.diags = append(r.diags, d...)
+	if !r.diags.HasErrors() {
+		r.bootstrap()
+		r.ca()
+		if hasConfig {
+			r.configFile(config, merged)
+		}
+		if hasFlags {
+			r.flagsFile(fl, merged, toFlag)
+		}
+		r.files()
+	}
+	r.dropped(n, hasConfig, hasFlags)
+	return r.out, r.output(), r.diags
+}
+
+func (r *renderer) output() stages.Output {
+	var paths []cty.Value
+	for _, f := range r.out.Files {
+		paths = append(paths, cty.StringVal(f.Path))
+	}
+	l := cty.ListValEmpty(cty.String)
+	switch {
+	case !r.whole:
+		l = cty.UnknownVal(cty.List(cty.String))
+	case len(paths) > 0:
+		l = cty.ListVal(paths)
+	}
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"files": l})}
+}
+
+// dropped minds labels and settings that have nowhere to go.
+func (r *renderer) dropped(n node.Node, hasConfig, hasFlags bool) {
+	if !hasFlags {
+		for _, l := range n.Labels {
+			r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", l.Key))
+			break
+		}
+	}
+	if !hasConfig && len(n.Settings) > 0 {
+		r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))
+	}
+	if !hasConfig && !hasFlags && len(n.Taints) > 0 {
+		r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s: both kubelet_flags and kubelet_config are left out.", n.Taints[0]))
+	}
+}
+
+func (r *renderer) patch(b schema.Body) {
+	v := configPatch.Of(b)
+	u, secrets, unread := value.Plain(v.Cty)
+	switch {
+	case len(secrets) > 0:
+		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration", "Every pod that may read /configz sees it. Put it in a file of its own.")
+		return
+	case len(unread) > 0:
+		r.diags = append(r.diags, origin.NotRead(v.Range, "patch", unread))
+		return
+	case u.IsKnown() && u.IsNull():
+		return
+	case !u.IsWhollyKnown():
+		r.whole = false
+		return
+	}
+	g, err := value.ToGo(u)
+	m, ok := g.(map[string]any)
+	if err != nil || !ok {
+		r.fail(origin.WrongType, v.Range, "Wrong type for patch", "An object with fields of KubeletConfiguration is needed.")
+		return
+	}
+	from := func(path []string) []origin.Origin { return v.ItemOrigins(path[0]) }
+	settings := node.Leaves(m, from)
+	for _, s := range settings {
+		if s.Delete && configLayout.Of(b).V == "drop-in" {
+			r.fail(origin.ConfigInvalid, v.ItemRange(s.Path[0]), "A drop-in cannot take a field away", "%s = null: the kubelet merges drop-ins over config.yaml, and has no way to remove. Set another value, or use layout = \"file\".", strings.Join(s.Path, "."))
+		}
+	}
+	r.out.Settings = append(r.out.Settings, settings...)
+}
+
+func (r *renderer) fail(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+	r.diags = append(r.diags, origin.Error(c, at, summary, detail, args...))
+}
+
+// flags adds what the site writes in `flags`, and the node's name and address.
+func (r *renderer) flags(b schema.Body) {
+	if p := r.in.Node.Name; p != nil {
+		r.out.Flags = append(r.out.Flags, node.Flag{Name: "hostname-override", Value: *p, Origins: place("node.name", r.in.Node.NameRange)})
+	}
+	if p := r.in.Node.IP; p != nil {
+		r.out.Flags = append(r.out.Flags, node.Flag{Name: "node-ip", Value: *p, Origins: place("node.ip", r.in.Node.IPRange)})
+	}
+	v := flagsValues.Of(b)
+	u, secrets, unread := value.Plain(v.Cty)
+	switch {
+	case len(secrets) > 0:
+		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in flags", "Everybody on the node reads the kubelet's command line.")
+		return
+	case len(unread) > 0:
+		r.diags = append(r.diags, origin.NotRead(v.Range, "flags", unread))
+		return
+	case u.IsKnown() && u.IsNull():
+		return
+	case !u.IsKnown():
+		r.whole = false
+		return
+	case !u.Type().IsObjectType() && !u.Type().IsMapType():
+		r.fail(origin.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
+		return
+	}
+	m := u.AsValueMap()
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		at := v.ItemRange(name)
+		x := m[name]
+		switch {
+		case strings.HasPrefix(name, "-"):
+			r.fail(origin.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
+		case name == nodeLabels || name == taintFlag:
+			r.fail(origin.Conflict, at, "--"+name+" is made of stages", "Labels come from stage \"label\", taints from stage \"taint\": so each has one owner, and explain can tell it.")
+		case !x.IsKnown():
+			r.whole = false
+		case x.IsNull():
+			r.diags = append(r.diags, origin.Note(origin.NullFact, at, "No flag --"+name, "Its value is null on this machine."))
+		default:
+			s, err := convert.Convert(x, cty.String)
+			if err != nil {
+				r.fail(origin.WrongType, at, "Wrong value for --"+name, "%s.", err)
+				continue
+			}
+			r.out.Flags = append(r.out.Flags, node.Flag{Name: name, Value: s.AsString(), Origins: v.ItemOrigins(name)})
+		}
+	}
+}
+
+// taintsInFlag says where taints go: one place only, since the flag wins over the configuration without a word.
+func (r *renderer) taintsInFlag(b schema.Body, has bool) bool {
+	if !has {
+		return false
+	}
+	switch flagsTaints.Of(b).V {
+	case "flag":
+		return true
+	case "config":
+		if r.in.Base.TaintFlag {
+			r.fail(origin.Conflict, flagsTaints.Of(b).Range, "The base has --register-with-taints", "It would win over registerWithTaints without a word. Write taints = \"flag\", or take it out of the base.")
+		}
+		return false
+	}
+	return r.in.Base.TaintFlag || r.in.Kubelet.Version != nil && tooOldForConfigTaints(*r.in.Kubelet.Version)
+}
+
+// tooOldForConfigTaints: registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).
+func tooOldForConfigTaints(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &minor)
+	return n == 2 && major == 1 && minor < 23
+}
+
+// registerWithTaints puts the node's taints in the configuration, unless it has the same set already.
+func (r *renderer) registerWithTaints(n node.Node) {
+	if len(n.Taints) == 0 {
+		return
+	}
+	var list []any
+	same := len(n.Taints) == len(r.in.Base.Taints)
+	var from []origin.Origin
+	for _, t := range n.Taints {
+		m := map[string]any{"key": t.Key, "effect": t.Effect}
+		if t.Value != "" {
+			m["value"] = t.Value
+		}
+		list = append(list, m)
+		same = same && slices.ContainsFunc(r.in.Base.Taints, func(b node.Taint) bool { return b.String() == t.String() })
+		from = append(from, t.Origins...)
+	}
+	if !same {
+		r.out.Settings = append(r.out.Settings, node.Setting{Path: []string{"registerWithTaints"}, Value: list, Origins: from})
+	}
+}
+
+func place(ref string, at hcl.Range) []origin.Origin {
+	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: ref, Range: at}}
+}
+
+func dropInDir(b schema.Body, in stages.Inputs) string {
+	p := configTarget(b, in)
+	return p[:strings.LastIndexByte(p, '/')]
+}
+
+func configTarget(b schema.Body, in stages.Inputs) string {
+	if p := configPath.Of(b); p.Set() {
+		return p.V
+	}
+	l := layout(in)
+	if configLayout.Of(b).V == "drop-in" {
+		return l.ConfigDropIns + "/90-prelet.conf"
+	}
+	return l.ConfigFile
+}
+
+func (r *renderer) configFile(b schema.Body, n node.Node) {
+	if !r.in.Base.ConfigKnown {
+		r.whole = false
+		return
+	}
+	doc := kubelet.NewConfig()
+	if configLayout.Of(b).V == "drop-in" {
+		for _, s := range n.Settings {
+			if err := doc.Set(s.Path, s.Value); err != nil {
+				r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+			}
+		}
+	} else if err := doc.Merge(n.Config); err != nil {
+		r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+	}
+	whole := kubelet.NewConfig()
+	if err := whole.Merge(n.Config); err == nil {
+		r.problems(whole, n, b)
+	}
+	r.add(node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
+}
+
+// problems tells what the kubelet would refuse, or swallow without a word: at the line that set the field.
+func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
+	for _, p := range kubelet.CheckConfig(c) {
+		at, from := b.Range, "the base"
+		for ptr, o := range n.ConfigOrigins {
+			if (ptr == p.Pointer || strings.HasPrefix(p.Pointer, ptr+"/") || strings.HasPrefix(ptr, p.Pointer+"/")) && len(o) > 0 {
+				at, from = o[0].Range, o[0].Ref
+			}
+		}
+		mk := origin.Warning
+		if p.Severity == kubelet.SeverityError {
+			mk = origin.Error
+		}
+		r.diags = append(r.diags, mk(origin.ConfigInvalid, at, "The kubelet and "+strings.ReplaceAll(strings.TrimPrefix(p.Pointer, "/"), "/", "."), "%s", stages.Sentence(p.Message+" (set by "+from+")", p.Hint)))
+	}
+}
+
+func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
+	if !r.in.Base.FlagsKnown {
+		r.whole = false
+		return
+	}
+	at := b.Range
+	env, err := kubelet.ParseEnvFile(r.in.Base.FlagsText)
+	if err != nil {
+		r.fail(origin.FlagsInvalid, at, "The kubelet's flags cannot be read", "%s.", err)
+		return
+	}
+	name := flagsVariable.Of(b).V
+	fl, ok := env.Get(name)
+	if !ok {
+		fl, _ = kubelet.ParseFlags("")
+	}
+	set := func(flag, val string) {
+		if err := fl.Set(flag, val); err != nil {
+			r.fail(origin.FlagsInvalid, at, "--"+flag+" cannot be written", "%s.", err)
+		}
+	}
+	for _, f := range n.Flags {
+		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
+			continue
+		}
+		set(f.Name, f.Value)
+	}
+	if len(n.Labels) > 0 {
+		m := map[string]string{}
+		for _, l := range n.Labels {
+			m[l.Key] = l.Value
+		}
+		old, _ := fl.Lookup(nodeLabels)
+		set(nodeLabels, kubelet.MergeList(old, kubelet.LabelItems(m)))
+	}
+	if toFlag && len(n.Taints) > 0 {
+		var ts []kubelet.Taint
+		for _, t := range n.Taints {
+			ts = append(ts, kubelet.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})
+		}
+		old, _ := fl.Lookup(taintFlag)
+		set(taintFlag, kubelet.MergeTaints(old, ts))
+	}
+	if len(fl.Names()) > 0 || ok {
+		if err := env.Set(name, fl); err != nil {
+			r.fail(origin.FlagsInvalid, at, "The kubelet's flags cannot be written", "%s.", err)
+			return
+		}
+	}
+	r.add(node.File{Path: flagsFile(b, r.in), Kind: node.Regular, Text: plain(env.String()), Mode: 0o644, Purpose: "kubelet-flags", Origins: place(r.in.Address, at)})
+}
+
+func plain(s string) value.Text {
+	t, err := value.TextOf(cty.StringVal(s))
+	if err != nil {
+		panic("write: a text of the kubelet's formats with a placeholder: " + err.Error()) // inputs are refused with one
+	}
+	return t
+}
+
+func (r *renderer) add(f node.File) { r.out.Files = append(r.out.Files, f) }

@@ -1,0 +1,114 @@
+// Package write is the stage that renders the kubelet's files, and those that a site adds. It writes nothing: its
+// files are part of the plan.
+package write
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+var (
+	bootPath   = schema.Attr[string]{Name: "path", Default: "/etc/kubernetes/bootstrap-kubelet.conf", Check: checkPath, Doc: "Where it stands."}
+	bootServer = schema.Attr[string]{Name: "server", DefaultText: "the first of `cluster.servers`", Doc: "The apiserver that the kubelet joins through."}
+	bootCA     = schema.Attr[string]{Name: "ca", Doc: "The cluster's CA, PEM.", DefaultText: "`pem` of the only fetch-ca", Ref: &schema.RefDefault{Stage: "fetch-ca", Output: "pem"}}
+
+	caPath    = schema.Attr[string]{Name: "path", Default: "/etc/kubernetes/pki/ca.crt", Check: checkPath, Doc: "Where it stands."}
+	caContent = schema.Attr[string]{Name: "content", Doc: "The CA, PEM.", DefaultText: "`pem` of the only fetch-ca", Ref: &schema.RefDefault{Stage: "fetch-ca", Output: "pem"}}
+
+	configPath   = schema.Attr[string]{Name: "path", DefaultText: "`/var/lib/kubelet/config.yaml`; with `layout = \"drop-in\"` `/etc/kubernetes/kubelet.conf.d/90-prelet.conf`", Check: checkPath, Phase: schema.Gather, Doc: "Where it stands."}
+	configBase   = schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "key `kubelet` of the only fetch-config with `config_map`; with `layout = \"drop-in\"` the text of config.yaml", Ref: &schema.RefDefault{Stage: "fetch-config", Output: "data", Key: "kubelet", Having: "config_map", Optional: true}, Doc: "A KubeletConfiguration, YAML: what the node has before decide adds to it."}
+	configPatch  = schema.Attr[cty.Value]{Name: "patch", Doc: "A JSON merge patch: objects merge, null takes a field of the base away, lists replace."}
+	configLayout = schema.Attr[string]{Name: "layout", Default: "file", Check: schema.OneOf("file", "drop-in"), Phase: schema.Gather, Doc: "`file` writes the whole configuration; `drop-in` leaves config.yaml alone and writes what is added beside it."}
+
+	flagsBase     = schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "what the file held before prelet", Doc: "The text of the environment file."}
+	flagsValues   = schema.Attr[cty.Value]{Name: "flags", Doc: "Flags by name, without dashes. Null is none."}
+	flagsPath     = schema.Attr[string]{Name: "path", Phase: schema.Gather, DefaultText: "`/etc/default/kubelet`, or `/etc/sysconfig/kubelet` on rpm systems", Check: checkPath, Doc: "The environment file."}
+	flagsVariable = schema.Attr[string]{Name: "variable", Phase: schema.Gather, Default: "KUBELET_EXTRA_ARGS", Check: checkVariable, Doc: "The variable in it that holds the flags."}
+	flagsTaints   = schema.Attr[string]{Name: "taints", Default: "auto", Check: schema.OneOf("auto", "flag", "config"), Doc: "Where registration taints go: `flag` (`--register-with-taints`), `config` (`registerWithTaints`, since 1.23), or `auto`: the flag if the base has it or the kubelet is too old, else the configuration."}
+
+	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute."}
+	fileContent = schema.Attr[cty.Value]{Name: "content", Required: true, Doc: "Its text. With a secret in it, the file is sensitive whole and 0600."}
+	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file there is; new: `0644`, with a secret `0600`", Check: checkMode, Doc: "Octal."}
+	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file there is, or of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+	createOnly  = schema.Attr[bool]{Name: "create_only", Default: false, Doc: "Only if there is none: never overwritten, never removed."}
+
+	dirPath  = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well."}
+	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder there is; new: `0755`", Check: checkMode, Doc: "Octal."}
+	dirOwner = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder there is, or of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+)
+
+// Stage implements stages.Renderer and stages.Baser.
+type Stage struct{}
+
+// Spec implements stages.Stage.
+func (Stage) Spec() stages.Spec {
+	return stages.Spec{Phase: schema.Render, Singleton: true, Block: schema.Block{Type: "write",
+		Doc: "Renders the kubelet's files. The four blocks of the kubelet are there whether they are written or not; writing one changes it, `when = false` leaves it out. What is there before decide (`base`) refers to gather stages only.",
+		Blocks: []schema.Block{
+			{Type: "bootstrap_kubeconfig", Max: 1, Always: true, ForEach: true, Doc: "What the kubelet joins with; planned only while the node has not joined, and removed when it has.", Fields: []schema.Field{bootPath, bootServer, bootCA}},
+			{Type: "ca_certificate", Max: 1, Always: true, ForEach: true, Doc: "The cluster's CA.", Fields: []schema.Field{caPath, caContent}},
+			{Type: "kubelet_config", Max: 1, Always: true, ForEach: true, Doc: "KubeletConfiguration, as a document: what prelet does not know stays as it is.", Fields: []schema.Field{configBase, configPatch, configLayout, configPath}},
+			{Type: "kubelet_flags", Max: 1, Always: true, ForEach: true, Doc: "The kubelet's flags, in an environment file. Only changed flags are touched; all other text stays byte for byte.", Fields: []schema.Field{flagsBase, flagsValues, flagsPath, flagsVariable, flagsTaints}},
+			{Type: "file", Labels: []string{"name"}, ForEach: true, Doc: "A file.", Fields: []schema.Field{filePath, fileContent, fileMode, fileOwner, createOnly}},
+			{Type: "directory", Labels: []string{"name"}, ForEach: true, Doc: "A folder.", Fields: []schema.Field{dirPath, dirMode, dirOwner}},
+		}}}
+}
+
+// Outputs implements stages.Stage.
+func (Stage) Outputs(stages.Declared) cty.Type {
+	return cty.Object(map[string]cty.Type{"files": cty.List(cty.String)})
+}
+
+func checkPath(p string) error {
+	switch {
+	case !strings.HasPrefix(p, "/"):
+		return fmt.Errorf("%q is not an absolute path", p)
+	case path.Clean(p) != p || p == "/":
+		return fmt.Errorf("%q is not a clean path: write %q, without . and .. and double slashes", p, path.Clean(p))
+	case strings.ContainsAny(p, "\x00\n"):
+		return fmt.Errorf("%q holds a character that no path should", p)
+	}
+	for _, bad := range []string{"/proc", "/sys", "/dev"} {
+		if p == bad || strings.HasPrefix(p, bad+"/") {
+			return fmt.Errorf("%q is the kernel's, not a place for files", p)
+		}
+	}
+	return nil
+}
+
+func checkMode(s string) error {
+	n, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || n > 0o7777 || len(s) < 3 {
+		return fmt.Errorf("%q is no mode; write it octal, as \"0644\"", s)
+	}
+	return nil
+}
+
+func checkOwner(s string) error {
+	u, g, ok := strings.Cut(s, ":")
+	if !ok || u == "" || g == "" || strings.ContainsAny(s, " /\n") {
+		return fmt.Errorf("%q is no owner; write USER:GROUP", s)
+	}
+	return nil
+}
+
+func checkVariable(s string) error {
+	for i, r := range s {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return fmt.Errorf("%q is no name of a variable", s)
+		}
+	}
+	return nil
+}
+
+func mode(v schema.Value[string]) uint32 {
+	n, _ := strconv.ParseUint(v.V, 8, 32)
+	return uint32(n)
+}

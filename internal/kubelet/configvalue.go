@@ -80,7 +80,8 @@ func normalizeNumber(text string) (any, error) {
 	return json.Number(text), nil
 }
 
-// encodeJSON prints a value of Config's types; map keys come out sorted.
+// encodeJSON prints a value of Config's types as JSON that is YAML too: map keys come out sorted, and the few
+// characters that JSON allows as they are and YAML does not, or takes for line breaks, are escaped.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -88,7 +89,23 @@ func encodeJSON(v any) []byte {
 	if err := e.Encode(v); err != nil {
 		panic("kubelet: a configuration holds a value that normalize lets nobody put there: " + err.Error())
 	}
-	return bytes.TrimRight(b.Bytes(), "\n")
+	text := bytes.TrimRight(b.Bytes(), "\n")
+	if !bytes.ContainsFunc(text, notInYAML) {
+		return text
+	}
+	var escaped bytes.Buffer
+	for _, r := range string(text) {
+		if notInYAML(r) {
+			fmt.Fprintf(&escaped, `\u%04x`, r)
+		} else {
+			escaped.WriteRune(r)
+		}
+	}
+	return escaped.Bytes()
+}
+
+func notInYAML(r rune) bool {
+	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
 
 // writeYAML prints an object as block YAML. Our own few lines instead of a library's, because numbers must keep
@@ -157,17 +174,7 @@ func yamlString(s string) string {
 }
 
 // quotedYAML prints a string as a double-quoted scalar, which every reader of YAML and JSON takes for a string.
-func quotedYAML(s string) string {
-	var b strings.Builder
-	for _, r := range string(encodeJSON(s)) {
-		if r >= 0x7f && r <= 0x9f || r == 0xfeff || r&0xfffe == 0xfffe {
-			fmt.Fprintf(&b, `\U%08x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
+func quotedYAML(s string) string { return string(encodeJSON(s)) }
 
 func isPlain(s string) bool {
 	for i := range len(s) {

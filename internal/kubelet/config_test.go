@@ -1,0 +1,260 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"math/big"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+const header = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+func mustConfig(t testing.TB, text string) *Config {
+	t.Helper()
+	c, err := ParseConfig(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ text, says string }{
+		"empty":              {"", "null"},
+		"a list":             {"- a\n", "list"},
+		"no kind":            {"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind is missing"},
+		"no apiVersion":      {"kind: KubeletConfiguration\n", "apiVersion is missing"},
+		"another kind":       {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Config\n", "not KubeletConfiguration"},
+		"another version":    {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", "v1beta1"},
+		"a key twice":        {header + "maxPods: 1\nmaxPods: 2\n", "already set"},
+		"an inner key twice": {header + "kubeReserved: {cpu: '1', cpu: '2'}\n", "already set"},
+		"no YAML":            {header + "a: [\n", "no valid YAML"},
+		"two documents":      {header + "---\nkind: x\n", "second document"},
+		"behind the end":     {header + "...\nkind: x\n", "second document"},
+		"aliases":            {header + "a: &a [x]\nb: [*a, *a]\n", "anchors and aliases"},
+		"deep":               {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
+		"large":              {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
+		"tab":                {header + "\ta: 1\n", "no valid YAML"},
+	} {
+		if _, err := ParseConfig(c.text); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q in it", name, err, c.says)
+		}
+	}
+}
+
+func TestParseConfigReads(t *testing.T) {
+	for _, text := range []string{
+		header, "---\n" + header, "# c\n--- \n" + header + "---\n# nothing\n", header + "...\n",
+		`{"kind":"KubeletConfiguration","apiVersion":"kubelet.config.k8s.io/v1beta1"}`,
+		header + "allowedUnsafeSysctls: ['kernel.shm*', \"*net\", net.*]\n",
+		header + "# Q&A, a *word*, &x\na: 1\n",
+	} {
+		if _, err := ParseConfig(text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// An alias bomb must cost nothing: it is refused before a parser sees it.
+func TestAliasBomb(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(header + "a: &a " + strings.Repeat("x", 500000) + "\nb: [" + strings.Repeat("*a,", 100000) + "*a]\n")
+	if _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "anchors") {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigNumbersStayExact(t *testing.T) {
+	c := mustConfig(t, header+"maxOpenFiles: 9007199254740993\npodPidsLimit: -1\nmemoryThrottlingFactor: 0.9\n")
+	for pointer, want := range map[string]string{"/maxOpenFiles": "9007199254740993", "/podPidsLimit": "-1", "/memoryThrottlingFactor": "0.9"} {
+		if got, _ := c.Get(pointer); got != json.Number(want) {
+			t.Errorf("%s is %v (%T), want %s", pointer, got, got, want)
+		}
+	}
+	big54, _ := new(big.Int).SetString("9007199254740993", 10)
+	for _, v := range []any{int64(9007199254740993), uint64(9007199254740993), big54, new(big.Float).SetPrec(100).SetInt(big54), json.Number("9007199254740993")} {
+		if err := c.Set([]string{"x"}, v); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(c.Canonical()), "x: 9007199254740993\n") || !strings.Contains(string(c.JSON()), `"x":9007199254740993`) {
+			t.Errorf("%T: %s", v, c.Canonical())
+		}
+	}
+}
+
+func TestConfigGetSet(t *testing.T) {
+	c := mustConfig(t, header+"kubeReserved: {cpu: 100m}\nclusterDNS: [10.0.0.10]\nevictionHard: {a/b: 1%, 'c~d': 2%}\nmaxPods: 5\n")
+	for pointer, want := range map[string]any{
+		"/kubeReserved/cpu": "100m", "/clusterDNS/0": "10.0.0.10", "/evictionHard/a~1b": "1%", "/evictionHard/c~0d": "2%", "/maxPods": json.Number("5"),
+	} {
+		if got, ok := c.Get(pointer); !ok || got != want {
+			t.Errorf("%s: %v, %v", pointer, got, ok)
+		}
+	}
+	for _, pointer := range []string{"/no", "/kubeReserved/memory", "/clusterDNS/1", "/clusterDNS/-1", "/clusterDNS/00", "/clusterDNS/x", "/maxPods/x", "maxPods", "/"} {
+		if got, ok := c.Get(pointer); ok {
+			t.Errorf("%s: %v", pointer, got)
+		}
+	}
+	object, _ := c.Get("/kubeReserved")
+	object.(map[string]any)["cpu"] = "changed"
+	if got, _ := c.Get("/kubeReserved/cpu"); got != "100m" {
+		t.Error("Get gave out the document itself")
+	}
+	if err := c.Set([]string{"authentication", "x509", "clientCAFile"}, "/ca"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set([]string{"kubeReserved", "cpu"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Set([]string{"a", "b"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := header[:strings.Index(header, "kind")] + `authentication:
+  x509:
+    clientCAFile: /ca
+clusterDNS:
+- "10.0.0.10"
+evictionHard:
+  a/b: "1%"
+  "c~d": "2%"
+kind: KubeletConfiguration
+kubeReserved: {}
+maxPods: 5
+`
+	if got := string(c.Canonical()); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, bad := range []struct {
+		path  []string
+		value any
+	}{{[]string{"maxPods", "x"}, 1}, {nil, 1}, {[]string{"x"}, struct{}{}}, {[]string{"x"}, "\xff"}, {[]string{"x"}, json.Number("1x")}} {
+		if err := c.Set(bad.path, bad.value); err == nil {
+			t.Errorf("Set(%q, %v) passed", bad.path, bad.value)
+		}
+	}
+	if got := string(c.Canonical()); got != want {
+		t.Errorf("a refused Set changed the document:\n%s", got)
+	}
+}
+
+// The examples of RFC 7386, appendix A, as far as the target is an object, below one field.
+func TestConfigMerge(t *testing.T) {
+	for _, c := range []struct{ target, patch, want string }{
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`["a","b"]`, `["c","d"]`, `["c","d"]`},
+		{`{"a":"b"}`, `["c"]`, `["c"]`},
+		{`{"a":"foo"}`, `"bar"`, `"bar"`},
+		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
+		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+	} {
+		config := mustConfig(t, header+"x: "+c.target+"\n")
+		var patch any
+		if err := json.Unmarshal([]byte(c.patch), &patch); err != nil {
+			t.Fatal(err)
+		}
+		if err := config.Merge(map[string]any{"x": patch}); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := config.Get("/x")
+		if string(encodeJSON(got)) != c.want {
+			t.Errorf("%s with %s: %s, want %s", c.target, c.patch, encodeJSON(got), c.want)
+		}
+	}
+	config := NewConfig()
+	before := string(config.JSON())
+	if err := config.Merge(map[string]any{"a": 1, "b": make(chan int)}); err == nil || string(config.JSON()) != before {
+		t.Errorf("a patch that is no JSON: %v, %s", err, config.JSON())
+	}
+	patch := map[string]any{"list": []any{"a"}}
+	if err := config.Merge(patch); err != nil {
+		t.Fatal(err)
+	}
+	patch["list"].([]any)[0] = "changed"
+	if got, _ := config.Get("/list/0"); got != "a" {
+		t.Error("the document shares the patch's memory")
+	}
+}
+
+func TestDiff(t *testing.T) {
+	a := mustConfig(t, header+"maxPods: 110\nkubeReserved: {cpu: 100m, memory: 1Gi}\nclusterDNS: [a]\ngone: {x: 1, w: {}}\nsame: [1]\nempty: null\n")
+	b := mustConfig(t, header+"maxPods: 250\nkubeReserved: {cpu: 100m, memory: 2Gi, pid: '1'}\nclusterDNS: [a, b]\nsame: [1]\nnew: {z: {w: true}}\n")
+	want := []FieldChange{
+		{"/clusterDNS", []any{"a"}, []any{"a", "b"}},
+		{"/gone/w", map[string]any{}, nil},
+		{"/gone/x", json.Number("1"), nil},
+		{"/kubeReserved/memory", "1Gi", "2Gi"},
+		{"/kubeReserved/pid", nil, "1"},
+		{"/maxPods", json.Number("110"), json.Number("250")},
+		{"/new/z/w", nil, true},
+	}
+	if got := Diff(a, b); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	if got := Diff(a, a.Clone()); len(got) != 0 {
+		t.Errorf("a with itself: %v", got)
+	}
+}
+
+// A configuration as kubeadm uploads it comes back as a document, and its canonical form is known.
+func TestCanonicalGolden(t *testing.T) {
+	for _, name := range []string{"kubeadm", "production"} {
+		text, err := os.ReadFile("testdata/config/" + name + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := os.ReadFile("testdata/config/" + name + ".canonical")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := mustConfig(t, string(text))
+		if got := string(c.Canonical()); got != string(want) {
+			t.Errorf("%s: got\n%s", name, got)
+		}
+		if problems := CheckConfig(c); len(problems) != 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+		checkRoundTrip(t, c)
+	}
+}
+
+func TestCanonicalQuotes(t *testing.T) {
+	c := NewConfig()
+	for _, s := range []string{"", "yes", "No", "null", "~", "1", "1e3", "0x1", ".inf", "1:30", "2001-01-01", "a: b", "- a", "#x", "a #b", "é", "\n", "a\nb\n", " a", "\t", "\x01",
+		"\u0085", "\u2028", "\ufeff", "\ufffe", "\u007f", "\u009f", "\U0001f600", "\ue000cred:x\ue001", "\"", "'", "\\", "a/b.c-d_e", "=", "<<", "!x", "&x", "*x", "%x", "@x", "`x", "---", "..."} {
+		if err := c.Set([]string{"strings", "k" + s}, s); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Set([]string{"list"}, []any{[]any{s, map[string]any{s: []any{}}}, map[string]any{"a": s, "b": map[string]any{"c": s}}, map[string]any{}, nil, true}); err != nil {
+			t.Fatal(err)
+		}
+		checkRoundTrip(t, c)
+	}
+}
+
+// checkRoundTrip reads what Canonical and JSON print; both must be the same document again.
+func checkRoundTrip(t testing.TB, c *Config) {
+	t.Helper()
+	for _, printed := range [][]byte{c.Canonical(), c.JSON()} {
+		again, err := ParseConfig(string(printed))
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, printed)
+		}
+		if string(again.JSON()) != string(c.JSON()) {
+			t.Fatalf("%s became %s by way of\n%s", c.JSON(), again.JSON(), printed)
+		}
+		if string(again.Canonical()) != string(c.Canonical()) {
+			t.Fatalf("not stable:\n%s\n%s", c.Canonical(), again.Canonical())
+		}
+	}
+}

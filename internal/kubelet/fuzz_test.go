@@ -1,0 +1,113 @@
+package kubelet
+
+import (
+	"slices"
+	"testing"
+)
+
+// FuzzFlags: text comes back byte for byte; what Set says is what is read.
+func FuzzFlags(f *testing.F) {
+	f.Add("--a b --c=d -v=4", "a", "x y")
+	f.Add(`--x "" # '--q`, "q", "")
+	f.Fuzz(func(t *testing.T, value, name, set string) {
+		flags, err := ParseFlags(value)
+		if err != nil {
+			return
+		}
+		if flags.String() != value {
+			t.Fatalf("%q came back as %q", value, flags)
+		}
+		if got := flags.Argv(); !slices.Equal(got, Argv(value)) && len(got) > 0 {
+			t.Fatalf("%q: words %q and %q", value, got, Argv(value))
+		}
+		argv := flags.Argv()
+		if flags.Set(name, set) != nil {
+			if !slices.Equal(flags.Argv(), argv) {
+				t.Fatalf("%q: a refused Set changed it to %q", value, flags)
+			}
+			return
+		}
+		if len(flags.usesOf(flagName(name))) == 0 && isListFlag(flagName(name)) {
+			return // see checkSet
+		}
+		if got, ok := flags.Lookup(name); !ok || got != set {
+			t.Fatalf("%q: Set(%q, %q) reads as %q, %v in %q", value, name, set, got, ok, flags)
+		}
+		flags.Delete(name)
+		if _, ok := flags.Lookup(name); ok {
+			t.Fatalf("%q: --%s is still in %q", value, name, flags)
+		}
+	})
+}
+
+// FuzzEnvFile: as FuzzFlags, inside of a file, whose other variables stay.
+func FuzzEnvFile(f *testing.F) {
+	f.Add("# c\nA=1\nX=\"--a b \\\n --c=d\"\n", "a", "x")
+	f.Add("X='--a=\"b c\"'\r\n", "new", "'")
+	f.Fuzz(func(t *testing.T, text, name, set string) {
+		file, err := ParseEnvFile(text)
+		if err != nil {
+			return
+		}
+		if checkNew(flagName(name), set) != nil || isListFlag(flagName(name)) {
+			return
+		}
+		_ = file.Ambiguous()
+		checkSet(t, text, flagName(name), set)
+	})
+}
+
+// FuzzConfig: what is read prints as the same document, in both forms, and is checked without a panic.
+func FuzzConfig(f *testing.F) {
+	f.Add(header + "maxPods: 5\nkubeReserved: {cpu: 100m}\n")
+	f.Add(header + "a: ['- x', \"\\u0085\", 1e3, 0x1f, ~, yes]\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := ParseConfig(text)
+		if err != nil {
+			return
+		}
+		CheckConfig(c)
+		if changes := Diff(c, c.Clone()); len(changes) != 0 {
+			t.Fatalf("differs from itself: %v", changes)
+		}
+		checkRoundTrip(t, c)
+	})
+}
+
+// FuzzTaint: what is read prints as the same taint, and so does a list.
+func FuzzTaint(f *testing.F) {
+	f.Add("a=b:NoSchedule")
+	f.Add("x.y/z:NoExecute,a=:PreferNoSchedule")
+	f.Fuzz(func(t *testing.T, text string) {
+		if taint, err := ParseTaint(text); err == nil {
+			if again, err := ParseTaint(taint.String()); err != nil || again != taint {
+				t.Fatalf("%q: %v printed and read is %v, %v", text, taint, again, err)
+			}
+		}
+		taints, err := ParseTaints(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseTaints(FormatTaints(taints)); err != nil || !slices.Equal(again, taints) {
+			t.Fatalf("%q: %v printed and read is %v, %v", text, taints, again, err)
+		}
+		if got := MergeTaints(text, taints); got != text {
+			t.Fatalf("%q merged with itself is %q", text, got)
+		}
+	})
+}
+
+// FuzzCPUList: what is read prints as the same set.
+func FuzzCPUList(f *testing.F) {
+	f.Add("0-3,8\n")
+	f.Add("5,4,3")
+	f.Fuzz(func(t *testing.T, text string) {
+		set, err := ParseCPUList(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseCPUList(set.String()); err != nil || !again.Equal(set) {
+			t.Fatalf("%q: %v printed and read is %v, %v", text, []int(set), []int(again), err)
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zclconf/go-cty/cty"
+	"sigs.k8s.io/yaml"
 )
 
 func TestDecode(t *testing.T) {
@@ -91,7 +92,13 @@ func TestDecodeRefuses(t *testing.T) {
 		"\xff":                         "not UTF-8",
 		`"\uE000"`:                     "U+E000",
 		"a: " + phShut:                 "U+E000",
-		"a: .inf":                      "not YAML",
+		strings.Repeat("-\n", 100_001): "100001 lines and commas",
+		"[a]: b":                       "invalid map key",
+		"18446744073709551615: e":      "neither text",
+		"~: b":                         "is null",
+		"1: a\n\"1\": b":               "stands twice",
+		"a: !!binary /w==":             "not UTF-8",
+		"a: .inf":                      "not finite",
 		bomb:                           "excessive aliasing",
 		deep(65):                       "nests more than 64 levels in line 1",
 		strings.Repeat("- ", 65) + "x": "nests more than 64 levels in line 1",
@@ -257,10 +264,24 @@ func FuzzDecodeJSON(f *testing.F) {
 }
 
 func FuzzDecodeYAML(f *testing.F) {
-	for _, s := range []string{"a: [1, {b: ~}]\n", "- - - x\n", "a: &x [*x]", "a: |\n  [[[\n", "? [a]\n: b\n", "---\n---\n", "\"\\uE000\"", "<<: {a: 1}\n", "!!binary aGk=", "a: .nan", "2020-01-01", "a: 'x\n  y'\n", "%YAML 1.1\n---\na"} {
+	for _, s := range []string{"1.5: a\ntrue: b\n-1: c\n0x1F: d\n", "a: 0755\nb: 0o7\nc: 1_000\nd: 1:30\ne: 6.02e23\nf: 1e400\ng: 18446744073709551616\n", "a: [1, {b: ~}]\n", "- - - x\n", "a: &x [*x]", "a: |\n  [[[\n", "? [a]\n: b\n", "---\n---\n", "\"\\uE000\"", "<<: {a: 1}\n", "!!binary aGk=", "a: .nan", "2020-01-01", "a: 'x\n  y'\n", "%YAML 1.1\n---\na"} {
 		f.Add([]byte(s))
 	}
-	f.Fuzz(func(t *testing.T, src []byte) { decoded(t, src, DecodeYAML) })
+	f.Fuzz(func(t *testing.T, src []byte) {
+		decoded(t, src, DecodeYAML)
+		v, err := DecodeYAML(src)
+		if err != nil {
+			return
+		}
+		// The kubelet would read the same.
+		j, err := yaml.YAMLToJSONStrict(src)
+		if err != nil {
+			t.Fatalf("%q is %#v, and an error to sigs.k8s.io/yaml: %s", src, v, err)
+		}
+		if again, err := DecodeJSON(j); err == nil && !again.RawEquals(v) {
+			t.Errorf("%q is %#v, and %s to sigs.k8s.io/yaml", src, v, j)
+		}
+	})
 }
 
 // decoded: what a decoder lets pass is plain, bounded, and comes back the same by way of Go and of JSON.

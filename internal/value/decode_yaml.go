@@ -5,35 +5,87 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
-	goyaml "go.yaml.in/yaml/v2"
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v2"
 )
 
-// DecodeYAML reads one YAML document of at most 1 MiB and 64 levels, as the kubelet reads its configuration
-// (sigs.k8s.io/yaml, strict): duplicate keys and alias bombs are refused. An empty document is null.
+// maxYAMLNodes bounds lines and commas together, which is about what a document's nodes are counted by: the parser
+// takes ten microseconds for each.
+const maxYAMLNodes = 100_000
+
+// DecodeYAML reads one YAML document of at most 1 MiB, 64 levels and 100,000 lines and commas, with the parser that
+// the kubelet reads its configuration with (that of sigs.k8s.io/yaml), strict: duplicate keys and alias bombs are
+// refused, and what stands after the document. An empty document is null.
 func DecodeYAML(src []byte) (cty.Value, error) {
 	if err := checkText(src, maxDocument, "YAML"); err != nil {
 		return cty.DynamicVal, err
 	}
+	if n := bytes.Count(src, []byte("\n")) + bytes.Count(src, []byte(",")); n > maxYAMLNodes {
+		return cty.DynamicVal, fmt.Errorf("the YAML document has %d lines and commas; at most %d are read", n, maxYAMLNodes)
+	}
 	if err := yamlDepth(src); err != nil {
 		return cty.DynamicVal, err
 	}
-	if err := oneDocument(src); err != nil {
+	doc, err := oneDocument(src)
+	if err != nil {
 		return cty.DynamicVal, err
 	}
-	j, err := yaml.YAMLToJSONStrict(src)
+	v, err := yamlValue(doc, 0)
 	if err != nil {
-		return cty.DynamicVal, yamlError(err)
-	}
-	// Aliases make a document larger than its text: yaml refuses bombs, and this bounds what it let pass.
-	v, err := parseJSON(j, 8*maxDocument)
-	if err != nil {
-		return cty.DynamicVal, fmt.Errorf("the YAML document, as JSON: %w", err)
+		return cty.DynamicVal, err
 	}
 	return FromGo(v)
+}
+
+// yamlValue turns what the parser made into what JSON has, keys as sigs.k8s.io/yaml writes them.
+func yamlValue(v any, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("the YAML document nests more than %d levels", maxDepth)
+	}
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			e, err := yamlValue(v[i], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = e
+		}
+		return v, nil
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			key, err := yamlKey(k)
+			if err != nil {
+				return nil, err
+			}
+			if _, dup := out[key]; dup {
+				return nil, fmt.Errorf("the key %s stands twice in one mapping, once of another type", quoteShort(key))
+			}
+			if out[key], err = yamlValue(e, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return v, nil
+}
+
+func yamlKey(k any) (string, error) {
+	switch k := k.(type) {
+	case string:
+		return k, nil
+	case int, int64, bool:
+		return fmt.Sprint(k), nil
+	case float64:
+		return strconv.FormatFloat(k, 'g', -1, 64), nil
+	case nil:
+		return "", errors.New("a key of the YAML document is null")
+	}
+	return "", errors.New("a key of the YAML document is neither text, a bool nor a number of 64 bits")
 }
 
 // yamlDepth bounds nesting before the parser sees the text, in the three ways that YAML nests: flow brackets,
@@ -107,20 +159,23 @@ func flowDepth(line []byte, open int) int {
 	return open
 }
 
-// oneDocument refuses what stands after the first document: the parser of which the kubelet's is made reads the
-// first and drops the others, and text that is no YAML too, without a word. Empty documents are none.
-func oneDocument(src []byte) error {
-	dec := goyaml.NewDecoder(bytes.NewReader(src))
+// oneDocument parses, and refuses what stands after the first document: by itself the parser reads the first and
+// drops the others, and text that is no YAML too, without a word. Empty documents are none.
+func oneDocument(src []byte) (any, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(src))
 	dec.SetStrict(true)
+	var first any
 	for n := 1; ; n++ {
 		var doc any
 		switch err := dec.Decode(&doc); {
 		case errors.Is(err, io.EOF):
-			return nil
+			return first, nil
 		case err != nil:
-			return yamlError(err)
-		case n > 1 && doc != nil:
-			return errors.New("the text holds more than one YAML document; one is read")
+			return nil, yamlError(err)
+		case n == 1:
+			first = doc
+		case doc != nil:
+			return nil, errors.New("the text holds more than one YAML document; one is read")
 		}
 	}
 }
@@ -128,7 +183,6 @@ func oneDocument(src []byte) error {
 // yamlError keeps the library's line and cause, on one line.
 func yamlError(err error) error {
 	msg := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n", " ")
-	msg = strings.TrimPrefix(msg, "error converting YAML to JSON: yaml: ")
 	if r := []rune(msg); len(r) > 200 {
 		msg = string(r[:200]) + "…"
 	}

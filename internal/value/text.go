@@ -83,6 +83,3 @@ func (t Text) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // MarshalJSON is a JSON string of what String says.
 func (t Text) MarshalJSON() ([]byte, error) { return json.Marshal(t.String()) }
-
-// MarshalText is for the other encoders.
-func (t Text) MarshalText() ([]byte, error) { return []byte(t.String()), nil }

@@ -1,0 +1,110 @@
+package generation
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// fuzzDocument feeds a parser: it never panics, what it takes it takes again after encoding, and a later version it refuses.
+func fuzzDocument[T any](f *testing.F, parse func([]byte) (*T, error), seeds ...any) {
+	for _, s := range seeds {
+		f.Add(encode(s))
+	}
+	for _, s := range []string{"", "{}", "null", "[]", `{"version":1}`, `{"version":2}`, `{"version":1}{}`, `{"version":1,"gen":-1}`, `{"version":1e9}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, err := parse(b)
+		if err != nil {
+			return
+		}
+		again, err := parse(encode(v))
+		if err != nil {
+			t.Fatalf("%s: refused after encoding: %v", b, err)
+		}
+		if !reflect.DeepEqual(encode(v), encode(again)) {
+			t.Fatalf("%s: changed by encoding", b)
+		}
+		var version struct{ Version int }
+		if err := json.Unmarshal(b, &version); err != nil || version.Version != formatVersion {
+			t.Fatalf("%s: taken with version %d (%v)", b, version.Version, err)
+		}
+	})
+}
+
+func sampleManifest() *manifest {
+	to := 1
+	return &manifest{
+		Version: 1, Gen: 3, Parent: 2, Time: time.Unix(1, 0).UTC(), PlanID: "p", Restores: &to,
+		Entries: []Entry{
+			{Path: "/etc/a", Action: ActionUpdate, Old: State{Kind: File, SHA256: sum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}}, New: State{Kind: File, SHA256: sum([]byte("x")), Size: 1}},
+			{Path: "/etc/d", Action: ActionDelete, Old: State{Kind: Dir, Mode: 0o755}, Dropped: true, Why: "w"},
+		},
+		Folders: []string{"/etc/d"}, Leaving: []string{"/etc/e"}, Blobs: []string{"plan.json"},
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	bad := sampleManifest()
+	bad.Entries[0].Path = "/etc/../x"
+	fuzzDocument(f, parseManifest, sampleManifest(), bad)
+}
+
+func FuzzJournal(f *testing.F) {
+	fuzzDocument(f, parseJournal,
+		&Journal{Version: 1, Phase: PhaseVerify, Gen: 2, Manifest: sum(nil), Tries: 1, BootID: "b", CommitMono: 3, CommitTime: time.Unix(1, 0).UTC()},
+		&Journal{Version: 1, Phase: PhaseRollback, Gen: 3, From: 2, To: 1, Manifest: sum(nil), Why: "w", HoldPlan: "p"})
+}
+
+func FuzzStaging(f *testing.F) {
+	fuzzDocument(f, parseStaging, &staging{Version: 1, Gen: 2, Temps: []string{"/etc/.prelet-2-0.tmp"}, Folders: []string{"/etc/x"}})
+}
+
+func FuzzStatus(f *testing.F) {
+	fuzzDocument(f, parseStatus, &status{Version: 1, Status: StatusGood, Retired: []string{"/etc/a"}})
+}
+
+func FuzzHeld(f *testing.F) {
+	fuzzDocument(f, parseHeld, &held{Version: 1, Plans: map[string]heldEntry{"p": {Why: "w"}}, Pin: &heldEntry{Gen: 1}})
+}
+
+// What a parser must refuse, one document for each reason.
+func TestParsersRefuse(t *testing.T) {
+	manifests := map[string]func(m *manifest){
+		"newer":            func(m *manifest) { m.Version = 2 },
+		"generation 0":     func(m *manifest) { m.Gen = 0 },
+		"parent after":     func(m *manifest) { m.Parent = 3 },
+		"restores itself":  func(m *manifest) { *m.Restores = 3 },
+		"relative path":    func(m *manifest) { m.Entries[0].Path = "etc/a" },
+		"dotted path":      func(m *manifest) { m.Entries[0].Path = "/etc/../a" },
+		"twice":            func(m *manifest) { m.Entries[1].Path = m.Entries[0].Path },
+		"short sum":        func(m *manifest) { m.Entries[0].New.SHA256 = "ab" },
+		"sum of a folder":  func(m *manifest) { m.Entries[1].Old.SHA256 = sum(nil) },
+		"kind":             func(m *manifest) { m.Entries[0].New.Kind = "link" },
+		"mode":             func(m *manifest) { m.Entries[0].New.Mode = 0o10000 },
+		"owner":            func(m *manifest) { m.Entries[0].New.UID = -1 },
+		"folder":           func(m *manifest) { m.Folders[0] = "/" },
+		"blob with a path": func(m *manifest) { m.Blobs[0] = "../plan.json" },
+		"reserved blob":    func(m *manifest) { m.Blobs[0] = "manifest.json" },
+	}
+	if _, err := parseManifest(encode(sampleManifest())); err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range manifests {
+		m := sampleManifest()
+		spoil(m)
+		if _, err := parseManifest(encode(m)); err == nil {
+			t.Errorf("manifest, %s: taken", name)
+		}
+	}
+	for _, temp := range []string{"/etc/passwd", "/etc/.prelet-3-0.tmp", "/etc/.prelet-2-0.tmp/..", ".prelet-2-0.tmp", "/etc/.prelet-2-x.tmp"} {
+		if _, err := parseStaging(encode(&staging{Version: 1, Gen: 2, Temps: []string{temp}})); err == nil {
+			t.Errorf("staging would remove %s", temp)
+		}
+	}
+	if _, err := parseStatus([]byte(`{"version":1,"status":"fine","time":"2026-01-01T00:00:00Z"}`)); err == nil {
+		t.Error("an unknown status was taken")
+	}
+}

@@ -57,6 +57,9 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 				return
 			}
 			err := s.read(d)
+			if ctx.Err() != nil {
+				return // it may have stopped in the middle; what is half read is not told
+			}
 			steps <- outcome{facts: d.facts, unknown: slices.Clone(d.unknown), err: err}
 			if err != nil {
 				return

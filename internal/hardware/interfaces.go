@@ -10,12 +10,14 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/world"
 )
 
-// readInterfaces reads what has an address, the loopback interface left out: it has the same one everywhere.
+// readInterfaces reads what has an address. The loopback interface is among them only where it has one of its own, as on
+// machines that announce it by BGP.
 func (d *detection) readInterfaces() error {
 	var list map[string]world.Interface
 	var err error
@@ -65,24 +67,12 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 	if err != nil {
 		return nil, err
 	}
+	addresses, err := addressesByIndex(all)
 	list := map[string]world.Interface{}
-	var errs []error
 	for _, i := range all {
-		if i.Flags&net.FlagLoopback != 0 {
-			continue
-		}
-		addresses, err := i.Addrs()
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", i.Name, err)) // it may have gone in between
-			continue
-		}
 		face := world.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
-		for _, a := range addresses {
-			if network, ok := a.(*net.IPNet); ok {
-				if ip, ok := netip.AddrFromSlice(network.IP); ok {
-					addTo(&face, ip)
-				}
-			}
+		for _, ip := range addresses[i.Index] {
+			addTo(&face, ip)
 		}
 		if len(i.HardwareAddr) > 0 {
 			mac := i.HardwareAddr.String()
@@ -92,14 +82,17 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 			list[i.Name] = face
 		}
 	}
-	return list, errors.Join(errs...)
+	return list, err
 }
 
-// addTo keeps the kernel's order within each family.
+// addTo keeps the kernel's order within each family. The addresses that every machine has, 127.0.0.1 and ::1, are left out.
 func addTo(face *world.Interface, ip netip.Addr) {
-	if ip = ip.Unmap(); ip.Is4() {
+	ip = ip.Unmap()
+	switch {
+	case ip.IsLoopback():
+	case ip.Is4():
 		face.IPv4 = append(face.IPv4, ip.String())
-	} else {
+	default:
 		face.IPv6 = append(face.IPv6, ip.WithZone("").String())
 	}
 }
@@ -121,11 +114,11 @@ func (d *detection) recordedInterfaces() (map[string]world.Interface, error) {
 		for _, p := range prefixes {
 			addTo(&face, p.Addr())
 		}
-		if len(face.IPv4)+len(face.IPv6) == 0 || isLoopback(prefixes) {
+		if len(face.IPv4)+len(face.IPv6) == 0 {
 			continue
 		}
 		folder := "sys/class/net/" + name
-		if mac, err := d.text(folder + "/address"); err == nil && mac != "" {
+		if mac, err := d.text(folder + "/address"); err == nil && strings.Trim(mac, "0:") != "" {
 			face.MAC = &mac
 		}
 		if text, err := d.text(folder + "/mtu"); err == nil {
@@ -172,15 +165,6 @@ func isInterfaceName(name string) bool {
 	}
 	for _, c := range []byte(name) {
 		if c == '/' || c == ':' || c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-func isLoopback(prefixes []netip.Prefix) bool {
-	for _, p := range prefixes {
-		if !p.Addr().IsLoopback() {
 			return false
 		}
 	}

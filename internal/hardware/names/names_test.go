@@ -1,7 +1,6 @@
 package names
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -48,28 +47,6 @@ func TestLookupFindsEveryLine(t *testing.T) {
 		got, ok := Lookup(device, subsystem)
 		if !ok || got.Name != name || got.Subsystem != subsystem {
 			t.Errorf("Lookup(%q, %q) = %+v, %v; want %q", device, subsystem, got, ok, name)
-		}
-	}
-}
-
-func TestTableIsGenerated(t *testing.T) {
-	want := map[string]bool{}
-	for _, source := range []string{"source/nvidia.tsv", "source/devices.tsv"} {
-		data, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(data)) {
-			want[line[strings.LastIndexByte(line, '\t')+1:]] = true
-		}
-	}
-	have := map[string]bool{}
-	for line := range strings.Lines(table) {
-		have[line[strings.LastIndexByte(line, '\t')+1:]] = true
-	}
-	for name := range want {
-		if !have[name] {
-			t.Errorf("%q is in the sources and not in the table; run go generate", strings.TrimSpace(name))
 		}
 	}
 }

@@ -1,6 +1,26 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
+
+func TestTableIsOfItsSources(t *testing.T) {
+	read := func(name string) string {
+		data, err := os.ReadFile("../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	want, err := generate(read("source/nvidia.tsv"), read("source/devices.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read("table.tsv") != want {
+		t.Error("table.tsv is not what its sources give; run go generate ./internal/hardware/names")
+	}
+}
 
 func TestGenerate(t *testing.T) {
 	got, err := generate("25b6\t10DE\t157e\tNVIDIA A2\n20b0\t\t\tNVIDIA A100\n", "15b3:1015\tConnectX-4 Lx\n")

@@ -124,8 +124,8 @@ func (s *Store) Current() (*Info, error) {
 	if err != nil || m == nil {
 		return nil, err
 	}
-	i, err := s.info(m, st, true)
-	return &i, err
+	i := infoOf(m, st, true)
+	return &i, nil
 }
 
 // Original is what a target of the generation in place was before the first generation that had it, with the content of a
@@ -193,16 +193,12 @@ func (s *Store) List() ([]Info, error) {
 			out = append(out, Info{Gen: n, Status: StatusDamaged, Why: err.Error(), Restores: -1})
 			continue
 		}
-		i, err := s.info(m, st, k == len(all)-1)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, i)
+		out = append(out, infoOf(m, st, k == len(all)-1))
 	}
 	return out, nil
 }
 
-func (s *Store) info(m *manifest, st *status, newest bool) (Info, error) {
+func infoOf(m *manifest, st *status, newest bool) Info {
 	i := Info{Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1, Entries: m.Entries, Folders: m.Folders}
 	if m.Restores != nil {
 		i.Restores = *m.Restores
@@ -217,7 +213,7 @@ func (s *Store) info(m *manifest, st *status, newest bool) (Info, error) {
 	default:
 		i.Status = StatusSuperseded
 	}
-	return i, nil
+	return i
 }
 
 // LastGood is the highest generation that was judged good and not gone back from. False when there is none.

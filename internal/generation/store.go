@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 }
 
 // OpenReadOnly opens the store to look at: no lock, no writes, and the state folder may be missing. What it tells may be
-// overtaken at any time.
+// overtaken at any time. A state folder that we may not read is an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
 		return &Error{Op: op, Path: p, Err: errors.New("the store was opened to look at"), Exit: ExitInternal}

@@ -48,7 +48,7 @@ func classifyLine(err error, now time.Time) *failure {
 	case errors.Is(err, errNoToken):
 		return fail(Untrusted, final, hintCA, "%v", err).because(err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fail(Unreachable, reach, hintReach, "the connection ended in the middle of the answer").because(err)
+		return fail(Unreachable, reach, hintReach, "the connection ended before a whole answer").because(err)
 	}
 	if f := classifyTLS(err); f != nil {
 		return f.because(err)

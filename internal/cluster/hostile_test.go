@@ -63,6 +63,21 @@ func newTestCA(t testing.TB, name string) *testCA {
 	return &testCA{cert, key}
 }
 
+func (ca *testCA) intermediate(t testing.TB, name string) *testCA {
+	t.Helper()
+	sub := newTestCA(t, name)
+	template := *sub.cert
+	template.SerialNumber = big.NewInt(3)
+	der, err := x509.CreateCertificate(rand.Reader, &template, ca.cert, &sub.key.PublicKey, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sub.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
 func (ca *testCA) pem() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }

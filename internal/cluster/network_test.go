@@ -115,10 +115,10 @@ func TestAnswers(t *testing.T) {
 		{"14 body > 1 MiB", bigBody(false), Unusable, false, "larger than 1 MiB"},
 		{"14 body > 1 MiB, chunked", bigBody(true), Unusable, false, "larger than 1 MiB"},
 		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: b\r\n", (maxBody+maxHead)/8+9)), Unusable, false, "larger than 1 MiB"},
-		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended in the middle"},
-		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended in the middle"},
-		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended in the middle"},
-		{"15 no answer", raw(""), Unreachable, true, "ended in the middle"},
+		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended before a whole answer"},
+		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended before a whole answer"},
+		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended before a whole answer"},
+		{"15 no answer", raw(""), Unreachable, true, "ended before a whole answer"},
 		{"16 gzip", gzipped(strings.Repeat("\x00", 10<<20)), Unusable, false, "compressed"},
 		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), Unusable, false, `a redirect, to "https://elsewhere.example/"`},
 		{"18 HTML of a portal", body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"), Unusable, false, "an HTML page, as a captive portal sends"},
@@ -274,6 +274,28 @@ func TestDialling(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What stands before a server may accept and then say nothing.
+func TestClosedInHandshake(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+	}()
+	req := TrustRequest{Endpoint: Endpoint{Servers: []string{l.Addr().String()}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	_, err = FetchTrust(within(t, 10*time.Second), req, givingUp(fast(), 3))
+	want{kind: Unreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
 }
 
 // A port that does not speak TLS is no API server.
@@ -442,14 +464,16 @@ func TestProxy(t *testing.T) {
 	h := newHostile(t, ca)
 	var connects atomic.Int32
 	var seen atomic.Value
-	answer := "HTTP/1.1 200 Connection established\r\n\r\n"
+	var refuse atomic.Bool
 	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
 		connects.Add(1)
 		seen.Store(req.Method + " " + req.Host + " " + req.Header.Get("Proxy-Authorization"))
-		_, _ = io.WriteString(client, answer)
-		if strings.Contains(answer, " 200 ") {
-			splice(client, req.Host)
+		if refuse.Load() {
+			_, _ = io.WriteString(client, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+			return
 		}
+		_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
+		splice(client, req.Host)
 	})
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
 		t.Setenv(name, "http://"+proxy)
@@ -471,7 +495,7 @@ func TestProxy(t *testing.T) {
 	if got, expect := seen.Load(), "CONNECT "+strings.TrimPrefix(h.URL, "https://")+" Basic c29tZW9uZTpwYXNz"; got == nil || !strings.HasPrefix(got.(string), expect) {
 		t.Errorf("the proxy saw %v, want %s…", got, expect)
 	}
-	answer = "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
+	refuse.Store(true)
 	_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(opts, 2))
 	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }

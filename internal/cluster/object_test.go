@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,9 +240,9 @@ func TestKubeconfigProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var connects int
+	var connects atomic.Int32
 	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
-		connects++
+		connects.Add(1)
 		_, _ = client.Write([]byte("HTTP/1.1 200 OK\r\n\r\n"))
 		splice(client, req.Host)
 	})
@@ -256,11 +257,11 @@ func TestKubeconfigProxy(t *testing.T) {
 	own := []byte(strings.Replace(string(mine), "    server:", "    proxy-url: http://"+proxy+"\n    server:", 1))
 	read(mine)
 	read(own, s.URL())
-	if connects != 0 {
-		t.Errorf("%d connections through a proxy that nobody asked for", connects)
+	if n := connects.Load(); n != 0 {
+		t.Errorf("%d connections through a proxy that nobody asked for", n)
 	}
 	read(own)
-	if connects != 1 {
-		t.Errorf("%d connections through the kubeconfig's proxy, want 1", connects)
+	if n := connects.Load(); n != 1 {
+		t.Errorf("%d connections through the kubeconfig's proxy, want 1", n)
 	}
 }

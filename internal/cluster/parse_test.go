@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 func TestParseServer(t *testing.T) {
@@ -240,6 +243,25 @@ func TestDiscoveryRefused(t *testing.T) {
 	want{kind: Unusable, text: []string{"no key kubeconfig"}}.check(t, err)
 }
 
+// Whatever client-go writes into a cluster, strict reading must know: kubeadm writes cluster-info with it.
+func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	for name, cluster := range map[string]*clientcmdapi.Cluster{
+		"kubeadm": {Server: "https://k8s:6443", CertificateAuthorityData: ca.pem()},
+		"all": {Server: "https://k8s:6443", CertificateAuthorityData: ca.pem(), TLSServerName: "a", ProxyURL: "http://p", DisableCompression: true,
+			Extensions: map[string]runtime.Object{"x": &runtime.Unknown{Raw: []byte(`{"a":1}`), ContentType: "application/json"}}},
+	} {
+		text, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{"": cluster}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		certs, server, err := parseDiscovery(string(text))
+		if err != nil || len(certs) != 1 || hash(certs[0]) != ca.pin() || server != "https://k8s:6443" {
+			t.Errorf("%s: %d certificates, %q, %v, in\n%s", name, len(certs), server, err, text)
+		}
+	}
+}
+
 func TestErrorText(t *testing.T) {
 	e := &Error{Kind: Denied, Server: "https://k8s:6443", Object: "configmap a/b", Detail: "HTTP 401", Hint: "Do that", Retries: 2}
 	if got, expect := e.Error(), "configmap a/b at https://k8s:6443: denied: HTTP 401 (after 2 retries). Do that"; got != expect {
@@ -315,7 +337,17 @@ func FuzzClusterInfo(f *testing.F) {
 	}
 	f.Add(403, []byte(`{"kind":"Status","reason":"Forbidden"}`))
 	f.Add(200, []byte("<html>"))
+	f.Add(0, []byte(text))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		began := time.Now()
+		defer func() {
+			if d := time.Since(began); d > 5*time.Second {
+				t.Fatalf("took %v", d)
+			}
+		}()
+		if certs, _, err := parseDiscovery(string(body)); err == nil && len(certs) == 0 {
+			t.Fatal("a kubeconfig without a CA is accepted")
+		}
 		info, fail := parseClusterInfo(&reply{status: status, header: map[string][]string{}, body: body})
 		if fail != nil {
 			if fail.detail == "" || fail.hint == "" || strings.ContainsAny(fail.detail, "\n\x1b") {

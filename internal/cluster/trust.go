@@ -34,7 +34,8 @@ type TrustRequest struct {
 	// token can make it.
 	TokenTrust bool
 	// Token is the key of the signature and never leaves this process here. It may be nil, unless TokenTrust is set;
-	// with pins alone the signature is then not looked at.
+	// with pins alone the signature is then not looked at, which is right for a node that has joined: the signatures of
+	// expired tokens are gone.
 	Token Token
 }
 

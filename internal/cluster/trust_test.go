@@ -216,6 +216,50 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
+// Chains as clusters have them: an intermediate that the server sends, and two CAs while one replaces the other.
+func TestChains(t *testing.T) {
+	root, next := newTestCA(t, "root"), newTestCA(t, "next")
+	intermediate := root.intermediate(t, "intermediate")
+	leaf := intermediate.leaf(t, time.Time{}, time.Time{})
+	full := tls.Certificate{Certificate: [][]byte{leaf.Certificate[0], intermediate.cert.Raw}, PrivateKey: leaf.PrivateKey}
+	bundle := append(root.pem(), next.pem()...)
+	for name, c := range map[string]struct {
+		cert tls.Certificate
+		ca   []byte
+		pins []string
+		kind Kind
+	}{
+		"intermediate":              {full, root.pem(), []string{root.pin()}, ""},
+		"intermediate not sent":     {leaf, root.pem(), []string{root.pin()}, Untrusted},
+		"the new of two":            {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin(), root.pin()}, ""},
+		"the old of two":            {full, bundle, []string{next.pin(), root.pin()}, ""},
+		"the new, of which one pin": {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, Untrusted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t, root, func(h *hostile, cfg *tls.Config) {
+				cfg.Certificates = []tls.Certificate{c.cert}
+				h.info = func(int) map[string]string { return signedInfo(infoText(h.URL, c.ca)) }
+			})
+			at := Endpoint{Servers: []string{h.URL}}
+			ctx := within(t, 10*time.Second)
+			pinned, err := FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken}, fast())
+			given, err2 := FetchTrust(ctx, TrustRequest{Endpoint: at, CAPEM: c.ca, CACertHashes: c.pins}, fast())
+			if c.kind != "" {
+				want{kind: c.kind}.check(t, err)
+				want{kind: c.kind}.check(t, err2)
+				return
+			}
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			given.VerifiedBy = pinned.VerifiedBy
+			if d := cmp.Diff(pinned, given); d != "" || pinned.PEM != string(c.ca) || len(pinned.Hashes) != len(c.pins) {
+				t.Errorf("%d hashes: %s", len(pinned.Hashes), d)
+			}
+		})
+	}
+}
+
 // The server that an answer names is nobody's business.
 func TestEvilServerIgnored(t *testing.T) {
 	ca := newTestCA(t, "cluster")

@@ -124,7 +124,7 @@ func (d *detection) siblings(topology string, n int) []int {
 	case err != nil:
 		d.failed(fact, err)
 	case parseErr != nil || !slices.Contains(list, n):
-		d.note(fact, fmt.Sprintf("cannot read /%sthread_siblings_list: it holds %q", topology, text))
+		d.broken(fact, fmt.Sprintf("cannot read /%sthread_siblings_list: it holds %q", topology, text))
 	default:
 		return list
 	}

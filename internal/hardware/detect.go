@@ -68,18 +68,23 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	}()
 
 	last, count := outcome{}, 0
-	for count < len(sections) {
+	take := func(step outcome) {
+		last = step
+		count++
+	}
+	for count < len(sections) && last.err == nil {
 		select {
 		case step, open := <-steps:
 			if !open {
 				return finish(ctx, last, count)
 			}
-			if step.err != nil {
-				return world.Facts{}, step.err
-			}
-			last = step
-			count++
+			take(step)
 		case <-ctx.Done():
+			for len(steps) > 0 { // what was read before counts, whichever of the two is seen first
+				if step, open := <-steps; open {
+					take(step)
+				}
+			}
 			return finish(ctx, last, count)
 		}
 	}
@@ -109,13 +114,16 @@ type outcome struct {
 }
 
 func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
+	if last.err != nil {
+		return world.Facts{}, last.err
+	}
 	if count < neededSections {
 		return world.Facts{}, fmt.Errorf("detect hardware: CPUs and memory were not read in time: %w", context.Cause(ctx))
 	}
 	f := last.facts
 	for _, s := range sections[count:] {
 		for _, name := range s.facts {
-			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error()})
+			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error(), Degraded: true})
 		}
 	}
 	slices.SortFunc(last.unknown, func(a, b world.UnknownFact) int {
@@ -130,7 +138,7 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 func Degraded(f world.Facts) []world.UnknownFact {
 	var list []world.UnknownFact
 	for _, u := range f.Unknown {
-		if strings.HasPrefix(u.Why, "cannot read") {
+		if u.Degraded {
 			list = append(list, u)
 		}
 	}
@@ -163,12 +171,24 @@ func empty() world.Facts {
 	}
 }
 
+// note says why a fact is null on this machine, which is well.
 func (d *detection) note(fact, why string) {
 	d.unknown = append(d.unknown, world.UnknownFact{Fact: fact, Why: why})
 }
 
+// broken says why a fact is null that should not be.
+func (d *detection) broken(fact, why string) {
+	d.unknown = append(d.unknown, world.UnknownFact{Fact: fact, Why: why, Degraded: true})
+}
+
 // failed notes why a file told nothing. One that is not there is how the machine is; any other error is a failure.
-func (d *detection) failed(fact string, err error) { d.note(fact, reason(err)) }
+func (d *detection) failed(fact string, err error) {
+	if absent(err) {
+		d.note(fact, reason(err))
+	} else {
+		d.broken(fact, reason(err))
+	}
+}
 
 func reason(err error) string {
 	var p *fs.PathError

@@ -13,8 +13,9 @@
 // nor link state nor the memory of a GPU, so that /sys has to be read beside it anyway. What remained was small.
 //
 // Nothing is guessed. What cannot be found out is nil, and Facts.Unknown says why; one odd device does not lose the
-// others. Detect fails only where neither CPUs nor memory can be read. A reason that begins with "cannot read" is a
-// failure of this machine, which Degraded lists; any other is how this machine is (a link that is down has no speed).
+// others. Detect fails only where CPUs or memory cannot be read. An entry of Unknown that is marked degraded is a failure
+// of this machine (a file that cannot be read, a device that vanished); any other is how the machine is (a link that is
+// down has no speed).
 //
 // Lists are sorted by PCI address and then name, whatever order the kernel lists folders in.
 package hardware

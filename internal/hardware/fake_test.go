@@ -65,11 +65,13 @@ type faulty struct {
 	Tree
 	errs  map[string]error
 	hangs string
+	hung  func() // called when it does
 	let   chan struct{}
 }
 
 func (f faulty) ReadFile(name string, limit int) ([]byte, error) {
 	if name == f.hangs {
+		f.hung()
 		<-f.let
 	}
 	if err := f.errs[name]; err != nil {

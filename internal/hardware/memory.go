@@ -72,7 +72,7 @@ func (d *detection) node(id int) world.NUMANode {
 	case err != nil:
 		d.failed(fact+".cpus", err)
 	case parseErr != nil:
-		d.note(fact+".cpus", fmt.Sprintf("cannot read /%s/cpulist: %v", nodeFolder(id), parseErr))
+		d.broken(fact+".cpus", fmt.Sprintf("cannot read /%s/cpulist: %v", nodeFolder(id), parseErr))
 	default:
 		online := allCPUs(d.facts.CPU)
 		node.CPUs = slices.DeleteFunc(list, func(n int) bool { _, on := slices.BinarySearch(online, n); return !on })
@@ -85,7 +85,7 @@ func (d *detection) node(id int) world.NUMANode {
 	if total, ok := parseMeminfo(string(data))["MemTotal"]; ok {
 		node.MemoryBytes = &total
 	} else {
-		d.note(fact+".memory_bytes", "cannot read /"+nodeFolder(id)+"/meminfo: it has no MemTotal")
+		d.broken(fact+".memory_bytes", "cannot read /"+nodeFolder(id)+"/meminfo: it has no MemTotal")
 	}
 	return node
 }

@@ -161,13 +161,14 @@ func (d *detection) fabric(f function, fact string, card *world.NIC, netErr erro
 		return
 	}
 	why := "no driver is bound"
-	switch {
-	case netErr != nil && !absent(netErr):
-		why = reason(netErr)
-	case f.Driver != nil:
+	if f.Driver != nil {
 		why = "driver " + *f.Driver + " gives it no interface"
 	}
 	for _, field := range []string{".interface", ".link", ".speed_gbps"} {
-		d.note(fact+field, why)
+		if netErr != nil && !absent(netErr) {
+			d.failed(fact+field, netErr)
+		} else {
+			d.note(fact+field, why)
+		}
 	}
 }

@@ -178,7 +178,7 @@ func (d *detection) fromAttributes(f *function, fact string) bool {
 			if absent(err) {
 				why = "cannot read /" + f.folder + "/" + id.file + ": the device vanished or never answered"
 			}
-			d.note(fact, why)
+			d.broken(fact, why)
 			return false
 		}
 		*id.into = value

@@ -31,20 +31,19 @@ func (d *detection) readRuntime() error {
 	case hasCRIO && !hasContainerd:
 		d.facts.Runtime = crio
 	default:
-		why := "there is neither /etc/containerd/config.toml nor /etc/crio"
-		switch {
-		case containerdErr == nil:
-			why = "both containerd and CRI-O are configured, and /etc/crictl.yaml names neither"
-		case !absent(containerdErr):
-			why = reason(containerdErr)
-			if errors.Is(containerdErr, errNoCRI) {
-				why = containerdErr.Error()
+		for _, field := range []string{"runtime.endpoint", "runtime.name", "runtime.cgroup_driver", "runtime.version"} {
+			switch {
+			case containerdErr == nil:
+				d.note(field, "both containerd and CRI-O are configured, and /etc/crictl.yaml names neither")
+			case errors.Is(containerdErr, errNoCRI):
+				d.note(field, errNoCRI.Error())
+			case !absent(containerdErr):
+				d.failed(field, containerdErr)
+			case !absent(crioErr):
+				d.failed(field, crioErr)
+			default:
+				d.note(field, "there is neither /etc/containerd/config.toml nor /etc/crio")
 			}
-		case !absent(crioErr):
-			why = reason(crioErr)
-		}
-		for _, field := range []string{"endpoint", "name", "cgroup_driver", "version"} {
-			d.note("runtime."+field, why)
 		}
 		return nil
 	}

@@ -281,3 +281,17 @@ func TestReadOnlyWithoutStateFolder(t *testing.T) {
 		t.Error("a reader made the state folder")
 	}
 }
+
+// Modes are those that were declared, whatever the umask of who runs us.
+func TestModesIgnoreTheUmask(t *testing.T) {
+	b := newBox(t)
+	defer unix.Umask(unix.Umask(0o077))
+	s := b.open()
+	b.apply(s, plan("p", with(folderTarget("/etc/kubernetes/d"), func(t *Target) { t.Mode = 0o775 }),
+		with(file("/etc/kubernetes/d/x/f", "f"), func(t *Target) { t.Mode, t.Parents = 0o666, true })))
+	for p, want := range map[string]os.FileMode{"d": os.ModeDir | 0o775, "d/x": os.ModeDir | 0o755, "d/x/f": 0o666} {
+		if i, err := os.Lstat(b.path("/etc/kubernetes/" + p)); err != nil || i.Mode() != want {
+			t.Errorf("%s: %v %v, want %v", p, i.Mode(), err, want)
+		}
+	}
+}

@@ -178,10 +178,8 @@ func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
 			return err
 		}
 	}
-	if f.mode != 0o700 {
-		if err := s.disk.chmodAt(dir, base, f.mode); err != nil {
-			return err
-		}
+	if err := s.disk.chmodAt(dir, base, f.mode); err != nil { // also 0700: the folder above may hand down its setgid bit
+		return err
 	}
 	return s.disk.sync(dir)
 }
@@ -242,85 +240,6 @@ func (t *Txn) writeGeneration(r *round, c *Comparison, p Proposal) error {
 	b := encode(t.m)
 	t.sha = sum(b)
 	return r.file(s.disk, gen, manifestName, b, nil)
-}
-
-// contentsOf lists the contents that a generation keeps, so that it can be put in place, undone, and left for good without
-// any other; and says which of them are its own new ones.
-func contentsOf(m *manifest) (inNew map[string]bool, want []string) {
-	inNew = map[string]bool{}
-	add := func(st State) {
-		if st.Kind == File && !slices.Contains(want, st.SHA256) {
-			want = append(want, st.SHA256)
-		}
-	}
-	for _, e := range m.Entries {
-		if e.Action == ActionKeep && e.Dropped {
-			continue
-		}
-		add(e.New)
-		add(e.Original)
-		if e.New.Kind == File {
-			inNew[e.New.SHA256] = true
-		}
-		if e.changes() {
-			add(e.Old)
-		}
-	}
-	return inNew, want
-}
-
-// store puts one content into a generation: as a link to that of an earlier generation if it has it, else as a new file.
-func (s *Store) store(r *round, c *Comparison, sources []int, to *folder, sha string) error {
-	for _, n := range sources {
-		if n == 0 {
-			continue
-		}
-		linked, err := s.linkFrom(n, to, sha)
-		if linked || err != nil {
-			return err
-		}
-	}
-	b, err := s.bytesFor(c, sha)
-	if err != nil {
-		return err
-	}
-	return r.file(s.disk, to, sha, b, nil)
-}
-
-// linkFrom links a content out of generation n; false when it is not there whole, or this file system has no links.
-func (s *Store) linkFrom(n int, to *folder, sha string) (bool, error) {
-	gen, err := s.gen(n)
-	if err != nil {
-		return false, err
-	}
-	defer gen.close()
-	_, sub, err := contentIn(gen, sha)
-	if err != nil {
-		return false, nil
-	}
-	from, err := openIn(gen, sub)
-	if err != nil {
-		return false, err
-	}
-	defer from.close()
-	err = s.disk.link(from, sha, to, sha)
-	if errors.Is(err, unix.EMLINK) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// bytesFor finds a content in the proposal, on disk as observed, or in an earlier generation.
-func (s *Store) bytesFor(c *Comparison, sha string) ([]byte, error) {
-	if b, ok := c.bytes[sha]; ok {
-		return b, nil
-	}
-	for _, o := range c.seen {
-		if o.state.Kind == File && o.state.SHA256 == sha {
-			return o.content, nil
-		}
-	}
-	return s.Content(sha)
 }
 
 // Generation is the number that this commit has, or will have.

@@ -23,6 +23,7 @@ const (
 const (
 	maxConfigBytes = 1 << 20
 	maxConfigDepth = 64
+	maxConfigName  = 160 // bytes of a member's name; YAML ends a simple key at 1024 characters, escapes included
 )
 
 // Config is a KubeletConfiguration as a document: what stands in it and nothing else, fields that this package
@@ -78,6 +79,9 @@ func parseYAML(text string) (map[string]any, error) {
 	}
 	if depth(doc, maxConfigDepth+1) > maxConfigDepth {
 		return nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+	}
+	if _, err := normalize(doc, maxConfigDepth); err != nil {
+		return nil, err
 	}
 	return doc, nil
 }

@@ -36,6 +36,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"aliases":            {header + "a: &a [x]\nb: [*a, *a]\n", "anchors and aliases"},
 		"deep":               {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
 		"large":              {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
+		"a long name":        {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
 		"tab":                {header + "\ta: 1\n", "no valid YAML"},
 	} {
 		if _, err := ParseConfig(c.text); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -57,10 +57,13 @@ func normalize(v any, levels int) (any, error) {
 		for name, s := range v {
 			object[name] = s
 		}
-		return object, nil
+		return normalize(object, levels)
 	case map[string]any:
 		object := make(map[string]any, len(v))
 		for name, member := range v {
+			if len(name) > maxConfigName || !utf8.ValidString(name) {
+				return nil, fmt.Errorf("a member's name is no text of at most %d bytes: %.20q…", maxConfigName, name)
+			}
 			plain, err := normalize(member, levels-1)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)

@@ -26,7 +26,6 @@ type assignment struct {
 	name       string
 	start, end int // of the value's text: behind "=", before the line end
 	value      string
-	open       bool // the file ended inside of the value's quotes
 }
 
 // ParseEnvFile reads text as systemd does. It fails only for what systemd refuses too, with the whole file:
@@ -224,7 +223,7 @@ func scanAssignments(text string) []assignment {
 				continue
 			}
 			a := assignment{name: strings.TrimRight(text[i:i+stop], " \t"), start: i + stop + 1}
-			a.value, _, a.end, a.open = decodeEnvValue(text, a.start)
+			a.value, _, a.end = decodeEnvValue(text, a.start)
 			vars = append(vars, a)
 			i = a.end
 		}

@@ -36,31 +36,30 @@ func isLineEnd(c byte) bool { return c == '\n' || c == '\r' }
 const doubleQuoteEscapes = "\"\\`$"
 
 // decodeEnvValue reads the value that begins at text[start], just behind "=". It returns the value, one cell for
-// each of its bytes, and the position of the line end (or len(text)) where the value's text ends. open is true
-// when the text ended inside of quotes.
-func decodeEnvValue(text string, start int) (value string, cells []cell, end int, open bool) {
+// each of its bytes, and the position of the line end (or len(text), also within quotes) where the value's text ends.
+func decodeEnvValue(text string, start int) (value string, cells []cell, end int) {
 	d := envDecoder{text: text, pos: start}
 	for d.pos < len(text) {
 		c := text[d.pos]
 		switch {
 		case isLineEnd(c):
-			return string(d.value), d.cells, d.pos, false
+			return string(d.value), d.cells, d.pos
 		case c == '\'':
 			if !d.singleQuoted() {
-				return string(d.value), d.cells, len(text), true
+				return string(d.value), d.cells, len(text)
 			}
 		case c == '"':
 			if !d.doubleQuoted() {
-				return string(d.value), d.cells, len(text), true
+				return string(d.value), d.cells, len(text)
 			}
 		case isSeparator(c):
 			d.pos++
 		default:
 			d.plain()
-			return string(d.value), d.cells, d.pos, false
+			return string(d.value), d.cells, d.pos
 		}
 	}
-	return string(d.value), d.cells, d.pos, false
+	return string(d.value), d.cells, d.pos
 }
 
 type envDecoder struct {

@@ -64,7 +64,7 @@ func newFlags(raw string, env bool) *Flags {
 func readWords(raw string, env bool) []word {
 	value, cells := raw, []cell(nil)
 	if env {
-		value, cells, _, _ = decodeEnvValue(raw, 0)
+		value, cells, _ = decodeEnvValue(raw, 0)
 	}
 	split := splitWords(value)
 	words := make([]word, len(split))
@@ -231,8 +231,8 @@ func checkNew(name, value string) error {
 			return fmt.Errorf("flag %q: a flag's name has letters, digits, - and . only", name)
 		}
 	}
-	if name == "" {
-		return fmt.Errorf("a flag without a name")
+	if name == "" || name[0] == '-' || name[0] == '.' {
+		return fmt.Errorf("flag %q: a flag's name begins with a letter", name)
 	}
 	if i := invalidText(value); i >= 0 || strings.ContainsAny(value, "\r\n") {
 		return fmt.Errorf("flag --%s: the value has a line break or a byte that is no text, which no unit can hand over: take it out", name)

@@ -29,7 +29,7 @@ type node struct {
 	store     *generation.Store // of the process that runs now
 	locked    bool
 	events    []string
-	killAt    int // dies at this many events from now
+	killAt    int  // dies at this many events from now
 	apiserver bool // answers
 	foreign   func(pid uint32) error
 	onCommit  func() // once, right after COMMIT
@@ -296,4 +296,19 @@ func (n *node) journal() *generation.Journal {
 func (n *node) gateSays() string {
 	text, _ := os.ReadFile(gatePath(n.run))
 	return strings.TrimSpace(string(text))
+}
+
+func (n *node) status(gen int) (status generation.Status) {
+	n.t.Helper()
+	_, err := n.process(func(m *Machine) (Outcome, error) {
+		all, err := m.Store.List()
+		for _, info := range all {
+			if info.Gen == gen {
+				status = info.Status
+			}
+		}
+		return Outcome{}, err
+	})
+	n.want(err, "list")
+	return status
 }

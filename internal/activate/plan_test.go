@@ -1,0 +1,76 @@
+package activate
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPlanComesBack(t *testing.T) {
+	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Rollback: true, UnitFiles: true,
+		Healthz: "http://127.0.0.1:10248/healthz", Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--v=2"},
+		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"}}
+	text, err := plan.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := DecodePlan(text)
+	if err != nil || !reflect.DeepEqual(back, plan) {
+		t.Errorf("%+v, %v\nwant %+v", back, err, plan)
+	}
+}
+
+func TestPlanDefaults(t *testing.T) {
+	text, err := Plan{}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := DecodePlan(text)
+	if err != nil || back.Unit != "kubelet.service" || back.Settle != 10*time.Second || back.Timeout != 2*time.Minute {
+		t.Errorf("%+v, %v", back, err)
+	}
+}
+
+func TestPlanThatContradictsItself(t *testing.T) {
+	_, err := Plan{Files: map[string]string{"/b": ""}, Retire: []string{"/b"}}.Encode()
+	if err == nil || !strings.Contains(err.Error(), "/b") {
+		t.Errorf("%v; a file that goes when it is good must not be asked for", err)
+	}
+}
+
+func TestDecodePlanRefuses(t *testing.T) {
+	good := `{"format_version":1,"unit":"kubelet.service","settle_ms":1,"timeout_ms":1,"rollback":true}`
+	if _, err := DecodePlan([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"nothing":       ``,
+		"newer":         strings.Replace(good, `:1,"unit"`, `:2,"unit"`, 1),
+		"unknown field": strings.Replace(good, `"rollback"`, `"require_gpu"`, 1),
+		"no unit":       strings.Replace(good, `kubelet.service`, ``, 1),
+		"no settle":     strings.Replace(good, `"settle_ms":1`, `"settle_ms":0`, 1),
+		"endless":       strings.Replace(good, `"timeout_ms":1`, `"timeout_ms":9223372036854775807`, 1),
+	} {
+		if plan, err := DecodePlan([]byte(text)); err == nil {
+			t.Errorf("%s: %+v", name, plan)
+		}
+	}
+}
+
+func FuzzDecodePlan(f *testing.F) {
+	f.Add([]byte(`{"format_version":1,"unit":"kubelet.service","settle_ms":1,"timeout_ms":1,"rollback":true,"files":{"/a":"b"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		plan, err := DecodePlan(text)
+		if err != nil {
+			return
+		}
+		again, err := plan.Encode()
+		if err != nil {
+			return // a file that is asked for and retired
+		}
+		if back, err := DecodePlan(again); err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
+			t.Errorf("%q → %+v, %v", text, back, err)
+		}
+	})
+}

@@ -42,7 +42,7 @@ func bounded(name string, src []byte) hcl.Diagnostics {
 		return hcl.Diagnostics{d}
 	}
 	if hasSuffix(name, jsonSuffix) {
-		return boundedJSON(name, src)
+		return nil // readJSON counts while it reads, and recurses no deeper than it may
 	}
 	return boundedTokens(name, src, hcl.InitialPos)
 }
@@ -55,40 +55,6 @@ func boundedTokens(name string, src []byte, start hcl.Pos) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, name, start)
 	if len(tokens) > maxTokens {
 		return hcl.Diagnostics{tooManyTokens(tokens[maxTokens].Range)}
-	}
-	return nil
-}
-
-// boundedJSON counts brackets and tokens of a JSON text, well-formed or not.
-func boundedJSON(name string, src []byte) hcl.Diagnostics {
-	depth, tokens := 0, 0
-	for i := 0; i < len(src); i++ {
-		switch c := src[i]; c {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; i < len(src) && src[i] != '"' && src[i] != '\n'; i++ {
-				if src[i] == '\\' {
-					i++
-				}
-			}
-		case ' ', '\t', '\r', '\n':
-			continue
-		case ',', ':':
-		default: // a number or a word
-			for i+1 < len(src) && !bytes.ContainsRune([]byte(" \t\r\n,:{}[]\""), rune(src[i+1])) {
-				i++
-			}
-		}
-		tokens++
-		if depth > maxDepth {
-			return hcl.Diagnostics{origin.Error(origin.Limit, rangeAt(name, src, i), "Brackets are nested too deep", "A JSON file of a site may nest %d of them. Nobody reads more.", maxDepth)}
-		}
-		if tokens > maxTokens {
-			return hcl.Diagnostics{tooManyTokens(rangeAt(name, src, min(i, len(src)-1)))}
-		}
 	}
 	return nil
 }

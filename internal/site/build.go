@@ -147,7 +147,7 @@ func (l *loader) requiredVersion(body *hclsyntax.Body) {
 	}
 }
 
-// cluster checks what only several arguments together can be: why the cluster is believed, and with what token.
+// cluster checks what only several arguments together can be: why the cluster is believed.
 func (l *loader) cluster(d *definition) {
 	var trust []*hclsyntax.Attribute
 	for _, a := range attributes(d.body) {
@@ -167,16 +167,21 @@ func (l *loader) cluster(d *definition) {
 			"A cluster is believed for one reason: one of ca_cert_hashes, ca_file, discovery_file, trust. The first is at %s. Remove one; in an override, set the other to null.", place(trust[0].NameRange))
 	}
 	token := d.body.Attributes[schema.Token.Name]
-	if token == nil || null(token.Expr) {
-		if len(trust) == 1 && trust[0].Name == schema.TrustBy.Name {
-			l.errorf(origin.MissingArgument, trust[0].NameRange, "Trust by token, and no token", "The token is the only proof of such a cluster: write token = credential(\"NAME\"), or believe it for another reason (ca_cert_hashes).")
-		}
+	if (token == nil || null(token.Expr)) && len(trust) == 1 && trust[0].Name == schema.TrustBy.Name {
+		l.errorf(origin.MissingArgument, trust[0].NameRange, "Trust by token, and no token", "The token is the only proof of such a cluster: write token = credential(\"NAME\"), or believe it for another reason (ca_cert_hashes).")
+	}
+}
+
+// token checks a cluster block's token where it is written, also where an override replaces it: it would be in every
+// recording all the same.
+func (l *loader) token(body *hclsyntax.Body) {
+	token := body.Attributes[schema.Token.Name]
+	if token == nil || null(token.Expr) || credentialCall(token.Expr) {
 		return
 	}
-	if !credentialCall(token.Expr) {
-		l.errorf(origin.Sensitive, token.Expr.Range(), "A token is credential(\"NAME\") and nothing else",
-			"The site's text stands in every recording, so the token cannot stand in it. Write token = credential(\"bootstrap-token\"), and give the credential with LoadCredential= or LoadCredentialEncrypted=.")
-	}
+	l.hide(token.Expr.Range())
+	l.errorf(origin.Sensitive, token.Expr.Range(), "A token is credential(\"NAME\") and nothing else",
+		"The site's text stands in every recording, so the token cannot stand in it. Write token = credential(\"bootstrap-token\"), and give the credential with LoadCredential= or LoadCredentialEncrypted=.")
 }
 
 func credentialCall(e hclsyntax.Expression) bool {

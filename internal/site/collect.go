@@ -66,6 +66,9 @@ func (l *loader) define(x *hclsyntax.Block) *definition {
 	if !l.labels(x, b) {
 		return nil
 	}
+	if x.Type == schema.ClusterBlock.Type {
+		l.token(x.Body)
+	}
 	d := &definition{addr: strings.Join(append([]string{x.Type}, x.Labels...), "."), block: x, body: x.Body, schema: b}
 	if x.Type == schema.StageBlock.Type {
 		t, ok := l.types[x.Labels[0]]

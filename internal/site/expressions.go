@@ -56,13 +56,17 @@ func checkLiteral(x *hclsyntax.LiteralValueExpr) hcl.Diagnostics {
 	case cty.Number:
 		// 1e999999999 is twelve bytes here and a gigabyte as text.
 		if f := x.Val.AsBigFloat(); f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent {
-			return hcl.Diagnostics{origin.Error(origin.Limit, x.SrcRange, "This number is too large", "Numbers have at most about 600 digits before and behind the point.")}
+			return hcl.Diagnostics{origin.Error(origin.Limit, x.SrcRange, numberSummary, numberHelp)}
 		}
 	}
 	return nil
 }
 
-const maxExponent = 2048 // of two
+const (
+	maxExponent   = 2048 // of two
+	numberSummary = "This number is too large"
+	numberHelp    = "Numbers have at most about 600 digits before and behind the point."
+)
 
 // checkReading holds the functions that read to literals and variables, so that all that a site reads is known once
 // it is loaded.

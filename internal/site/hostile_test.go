@@ -58,6 +58,8 @@ func TestHostileStringsOfJSONAreRefusedBeforeTheyAreParsed(t *testing.T) {
 	refused(t, "a.hcl.json", `{"locals":{"a":{"${`+strings.Repeat("(", 60_000)+`":1}}}`)       // a key
 	refused(t, "a.hcl.json", `{"variable":{"a":{"type":"`+strings.Repeat("(", 200_000)+`"}}}`) // one token as a template
 	refused(t, "a.hcl.json", strings.Repeat("[", 100_000))
+	// U+0600 joins the quote behind it to one grapheme cluster: for HCL's own JSON parser this string goes on.
+	refused(t, "a.hcl.json", "{\"locals\":{\"a\":[\"\u0600\",\""+strings.Repeat("${[", 60_000)+"\"]}}")
 	refused(t, "a.hcl.json", strings.Repeat(`{"a":`, 40_000))
 	refused(t, "a.hcl.json", `{"locals":{"a":`+strings.Repeat("[", 64)+strings.Repeat("]", 64)+"}}")
 	refused(t, "a.hcl.json", `{"locals":{"a":[`+strings.Repeat("1,", 20_000)+"1]}}")

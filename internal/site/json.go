@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/json"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/origin"
@@ -15,9 +14,9 @@ import (
 // parseJSON turns a JSON file into a native syntax tree, so that checks, limits and origins know one kind of tree.
 // JSON does not say what is a block: the schema does.
 func (l *loader) parseJSON(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	root, diags := json.ParseExpression(src, name)
+	root, diags := readJSON(name, src)
 	if diags.HasErrors() {
-		return nil, origin.WithCode(diags, origin.Syntax)
+		return nil, diags
 	}
 	c := &converter{src: src, types: l.types}
 	body := c.body(root, fileSchema(schema.TopLevel()))
@@ -47,8 +46,8 @@ func (c *converter) errorf(code origin.Code, at hcl.Range, summary, detail strin
 }
 
 // body makes a body of an object, or of an array of objects, which count as one.
-func (c *converter) body(e hcl.Expression, b schema.Block) *hclsyntax.Body {
-	out := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: e.Range(), EndRange: endOf(e.Range())}
+func (c *converter) body(e *jsonNode, b schema.Block) *hclsyntax.Body {
+	out := &hclsyntax.Body{Attributes: hclsyntax.Attributes{}, SrcRange: e.at, EndRange: endOf(e.at)}
 	attrs, blocks := b.Names()
 	isFile := len(b.Fields) == 0 && !b.Free && b.Type == ""
 	known := map[string]bool{}
@@ -62,8 +61,8 @@ func (c *converter) body(e hcl.Expression, b schema.Block) *hclsyntax.Body {
 		}
 		// Neither argument nor block. What looks like a misspelt block becomes one, so that the message says so.
 		if !known[p.name] && !b.Free && (isFile || structured(p.value) && schema.Nearest(p.name, blocks) != "") {
-			out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: p.name, Body: &hclsyntax.Body{SrcRange: p.value.Range()}, TypeRange: p.at,
-				OpenBraceRange: startOf(p.value.Range()), CloseBraceRange: endOf(p.value.Range())})
+			out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: p.name, Body: &hclsyntax.Body{SrcRange: p.value.at}, TypeRange: p.at,
+				OpenBraceRange: startOf(p.value.at), CloseBraceRange: endOf(p.value.at)})
 			continue
 		}
 		if b.Free && !hclsyntax.ValidIdentifier(p.name) {
@@ -75,21 +74,21 @@ func (c *converter) body(e hcl.Expression, b schema.Block) *hclsyntax.Body {
 			continue
 		}
 		out.Attributes[p.name] = &hclsyntax.Attribute{Name: p.name, Expr: c.expression(p.value),
-			SrcRange: hcl.RangeBetween(p.at, p.value.Range()), NameRange: p.at, EqualsRange: endOf(p.at)}
+			SrcRange: hcl.RangeBetween(p.at, p.value.at), NameRange: p.at, EqualsRange: endOf(p.at)}
 	}
 	return out
 }
 
 // blocks makes the blocks of a property: one object for each label, then an object, or an array of several.
-func (c *converter) blocks(out *hclsyntax.Body, e hcl.Expression, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
+func (c *converter) blocks(out *hclsyntax.Body, e *jsonNode, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
 	if len(labels) < len(b.Labels) {
 		for _, p := range c.properties(e, "the "+b.Labels[len(labels)]+" of "+b.Usage()) {
 			c.blocks(out, p.value, b, at, append(labels[:len(labels):len(labels)], p.name), append(ranges[:len(ranges):len(ranges)], p.at))
 		}
 		return
 	}
-	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
-		for _, x := range list {
+	if e.kind == jsonArray {
+		for _, x := range e.items {
 			c.block(out, x, b, at, labels, ranges)
 		}
 		return
@@ -97,8 +96,8 @@ func (c *converter) blocks(out *hclsyntax.Body, e hcl.Expression, b schema.Block
 	c.block(out, e, b, at, labels, ranges)
 }
 
-func (c *converter) block(out *hclsyntax.Body, e hcl.Expression, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
-	if isNull(e) {
+func (c *converter) block(out *hclsyntax.Body, e *jsonNode, b schema.Block, at hcl.Range, labels []string, ranges []hcl.Range) {
+	if e.null() {
 		return
 	}
 	inner := b
@@ -112,76 +111,69 @@ func (c *converter) block(out *hclsyntax.Body, e hcl.Expression, b schema.Block,
 		at = ranges[len(ranges)-1] // between the block's type and its labels other blocks may stand
 	}
 	out.Blocks = append(out.Blocks, &hclsyntax.Block{Type: b.Type, Labels: labels, Body: c.body(e, inner), TypeRange: at, LabelRanges: ranges,
-		OpenBraceRange: startOf(e.Range()), CloseBraceRange: endOf(e.Range())})
+		OpenBraceRange: startOf(e.at), CloseBraceRange: endOf(e.at)})
 }
 
 type property struct {
 	name  string
 	at    hcl.Range
-	value hcl.Expression
+	value *jsonNode
 }
 
 // properties are those of an object, or of all objects of an array, comments ("//") left out.
-func (c *converter) properties(e hcl.Expression, what string) (out []property) {
-	if isNull(e) {
+func (c *converter) properties(e *jsonNode, what string) (out []property) {
+	if e.null() {
 		return nil
 	}
-	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
-		for _, x := range list {
-			if _, diags := hcl.ExprList(x); !diags.HasErrors() {
+	switch e.kind {
+	case jsonArray:
+		for _, x := range e.items {
+			if x.kind == jsonArray {
 				c.needObject(x, what)
 				continue
 			}
 			out = append(out, c.properties(x, what)...)
 		}
-		return out
-	}
-	pairs, diags := hcl.ExprMap(e)
-	if diags.HasErrors() {
-		c.needObject(e, what)
-		return nil
-	}
-	for _, kv := range pairs {
-		k, _ := kv.Key.Value(nil)
-		if name := k.AsString(); name != "//" {
-			out = append(out, property{name, kv.Key.Range(), kv.Value})
+	case jsonObject:
+		for i, k := range e.keys {
+			if k.text != "//" {
+				out = append(out, property{k.text, k.at, e.items[i]})
+			}
 		}
+	default:
+		c.needObject(e, what)
 	}
 	return out
 }
 
-func (c *converter) needObject(e hcl.Expression, what string) {
-	c.errorf(origin.Syntax, e.Range(), "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
+func (c *converter) needObject(e *jsonNode, what string) {
+	c.errorf(origin.Syntax, e.at, "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
 }
 
 // expression turns a JSON value into the native expression that means the same. Strings are templates.
-func (c *converter) expression(e hcl.Expression) hclsyntax.Expression {
-	if pairs, diags := hcl.ExprMap(e); !diags.HasErrors() {
-		o := &hclsyntax.ObjectConsExpr{SrcRange: e.Range(), OpenRange: startOf(e.Range())}
+func (c *converter) expression(e *jsonNode) hclsyntax.Expression {
+	switch e.kind {
+	case jsonObject:
+		o := &hclsyntax.ObjectConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
 		seen := map[string]hcl.Range{}
-		for _, kv := range pairs {
-			k, _ := kv.Key.Value(nil)
-			if first, ok := seen[k.AsString()]; ok {
-				c.errorf(origin.Duplicate, kv.Key.Range(), fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first))
+		for i, k := range e.keys {
+			if first, ok := seen[k.text]; ok {
+				c.errorf(origin.Duplicate, k.at, fmt.Sprintf("Key %q is there twice", k.text), "The first is at %s. Remove one of them.", place(first))
 			}
-			seen[k.AsString()] = kv.Key.Range()
-			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.AsString(), kv.Key.Range())}, ValueExpr: c.expression(kv.Value)})
+			seen[k.text] = k.at
+			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.text, k.at)}, ValueExpr: c.expression(e.items[i])})
 		}
 		return o
-	}
-	if list, diags := hcl.ExprList(e); !diags.HasErrors() {
-		t := &hclsyntax.TupleConsExpr{SrcRange: e.Range(), OpenRange: startOf(e.Range())}
-		for _, x := range list {
+	case jsonArray:
+		t := &hclsyntax.TupleConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
+		for _, x := range e.items {
 			t.Exprs = append(t.Exprs, c.expression(x))
 		}
 		return t
+	case jsonString:
+		return c.template(e.text, e.at)
 	}
-	v, diags := e.Value(nil) // without a context a string is its own text
-	c.diags = append(c.diags, origin.WithCode(diags, origin.Syntax)...)
-	if v.Type() == cty.String && v.IsKnown() && !v.IsNull() {
-		return c.template(v.AsString(), e.Range())
-	}
-	return &hclsyntax.LiteralValueExpr{Val: v, SrcRange: e.Range()}
+	return &hclsyntax.LiteralValueExpr{Val: e.value, SrcRange: e.at}
 }
 
 // template parses the text of a JSON string that stands at a range, quotes included.
@@ -210,16 +202,7 @@ func (c *converter) template(text string, at hcl.Range) hclsyntax.Expression {
 	return e
 }
 
-func structured(e hcl.Expression) bool {
-	_, m := hcl.ExprMap(e)
-	_, l := hcl.ExprList(e)
-	return !m.HasErrors() || !l.HasErrors()
-}
-
-func isNull(e hcl.Expression) bool {
-	v, diags := e.Value(nil)
-	return !diags.HasErrors() && v.IsNull()
-}
+func structured(e *jsonNode) bool { return e.kind == jsonArray || e.kind == jsonObject }
 
 func startOf(r hcl.Range) hcl.Range { r.End = r.Start; return r }
 func endOf(r hcl.Range) hcl.Range   { r.Start = r.End; return r }

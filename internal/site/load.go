@@ -2,6 +2,7 @@ package site
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -162,6 +163,17 @@ func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {
 }
 
 func hasSuffix(name, suffix string) bool { return strings.HasSuffix(name, suffix) }
+
+// hide takes text that is a secret, or was meant as one, out of what diagnostics show of a file.
+func (l *loader) hide(r hcl.Range) {
+	src := slices.Clone(l.site.Sources[r.Filename])
+	for i := r.Start.Byte; i < min(r.End.Byte, len(src)); i++ {
+		if src[i] != '\n' {
+			src[i] = '*'
+		}
+	}
+	l.site.Sources[r.Filename] = src
+}
 
 // place is a range as messages write it.
 func place(r hcl.Range) string {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -238,5 +239,38 @@ func TestAStageTypeMayOwnAMetaName(t *testing.T) {
 	s, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: "stage \"own\" \"x\" {\n  timeout = \"1s\"\n}\n"}}, Options{Stages: []stages.Stage{own}})
 	if diags.HasErrors() || s.Stages[0].Body.Attributes["timeout"] == nil || s.Stages[0].Timeout != nil {
 		t.Error(show(diags))
+	}
+}
+
+// A secret that somebody wrote into the site is refused, and the message's snippet must not print it.
+func TestSecretsAreNotShown(t *testing.T) {
+	s, diags := parseText(t, `-- a.hcl --
+variable "a" {
+  sensitive = true
+  default   = "c4nary-1"
+}
+variable "b" { sensitive = true }
+-- b.hcl.json --
+{"cluster": {"servers": ["x:1"], "ca_file": "/ca", "token": "c4nary-2\"é"}}
+-- c.prelet.vars --
+b = "c4nary-3"
+-- d.hcl --
+override {
+  cluster { token = "c4nary-4" }
+}
+`)
+	var out strings.Builder
+	files := map[string]*hcl.File{}
+	for n, src := range s.Sources {
+		files[n] = &hcl.File{Bytes: src}
+	}
+	if err := hcl.NewDiagnosticTextWriter(&out, files, 80, false).WriteDiagnostics(diags); err != nil {
+		t.Fatal(err)
+	}
+	if len(diags) != 4 || strings.Contains(out.String(), "c4nary") || !strings.Contains(out.String(), "default   = **********") {
+		t.Error(out.String())
+	}
+	if !strings.Contains(string(s.Sources["a.hcl"]), "sensitive = true\n") || !strings.Contains(s.Files[0].Text, "c4nary") {
+		t.Error("more than the secret was hidden")
 	}
 }

@@ -54,6 +54,7 @@ func (l *loader) variable(d *definition) {
 		l.errorf(origin.Sensitive, a[schema.VariableType.Name].Expr.Range(), "A sensitive variable is a string", "Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
 	}
 	if v.Default != nil {
+		l.hide(v.Default.Range())
 		l.errorf(origin.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
 	}
 }
@@ -118,6 +119,7 @@ func (l *loader) values(files []*hclsyntax.Body) {
 				l.errorf(origin.VariableUnknown, a.NameRange, fmt.Sprintf("There is no variable %q", a.Name), "%s Declare it with variable %q { … }, or remove this line.", l.suggestVariable(a.Name), a.Name)
 				continue
 			case v.Sensitive:
+				l.hide(a.Expr.Range())
 				l.errorf(origin.Sensitive, a.NameRange, fmt.Sprintf("var.%s is sensitive", a.Name), "Vars files stand in every recording. Give its value as credential prelet.var.%s, and remove this line.", a.Name)
 				continue
 			case !literal(a.Expr):

@@ -101,12 +101,17 @@ func encodeDocument(op string, f function.Function, plain cty.Value) (string, er
 	return doc, nil
 }
 
-// tokenPrefix is a word that no string of v holds, and whether v holds placeholders at all.
+// tokenPrefix is a word that no string of v holds, and whether v holds placeholders at all. What cannot be encoded, a
+// secret as a key or a number that is not finite, is an error.
 func tokenPrefix(v cty.Value) (prefix string, secret bool, err error) {
 	var all strings.Builder
 	err = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
 		switch {
 		case v.IsNull():
+		case v.Type() == cty.Number:
+			if _, err := goNumber(v.AsBigFloat(), nil); err != nil {
+				return false, err
+			}
 		case v.Type() == cty.String:
 			secret = secret || HasPlaceholder(v.AsString())
 			all.WriteString(v.AsString())
@@ -121,12 +126,13 @@ func tokenPrefix(v cty.Value) (prefix string, secret bool, err error) {
 		}
 		return true, nil
 	})
-	for n := 0; ; n++ {
+	for n := 0; err == nil; n++ {
 		prefix = fmt.Sprintf("prelet%dsecret", n)
 		if !strings.Contains(all.String(), prefix) {
-			return prefix, secret, err
+			return prefix, secret, nil
 		}
 	}
+	return "", false, err
 }
 
 func base64DecodeFunc() function.Function {

@@ -58,7 +58,9 @@ func objectsType(t cty.Type) (cty.Type, error) {
 		if t.Length() == 0 {
 			return t, nil
 		}
-		if et, _ := convert.Unify(t.TupleElementTypes()); et != cty.NilType {
+		// An element that has no type yet, null for one, takes that of the others.
+		typed := slices.DeleteFunc(slices.Clone(t.TupleElementTypes()), func(et cty.Type) bool { return et == cty.DynamicPseudoType })
+		if et, _ := convert.Unify(typed); et != cty.NilType {
 			t = cty.List(et)
 		}
 	}

@@ -222,6 +222,9 @@ func TestFunctionErrors(t *testing.T) {
 		{`format("%d %[1]s", sec)`, "not %d here"},
 		{`format("%v", [sec])`, "only a string can be put in"},
 		{`format("%#v", sec)`, "not %v here"},
+		{`yamlencode([1 / 0])`, "out of range"},
+		{`jsonencode({a = 1 / 0})`, "out of range"},
+		{`where([null], {a = 1})`, "a list of objects is needed"},
 		{`try()`, "at least one expression"},
 		{`try({}.a, [][0])`, "none of the expressions works:\n- site.hcl:1,7: Unsupported attribute"},
 	}
@@ -254,6 +257,7 @@ func TestFunctionResults(t *testing.T) {
 		{`where(ugpus, {vendor = "amd"})`, "ugpus"},
 		{`where(part, {mem = 80})[0].vendor`, `"nvidia"`}, // the unknown one is out whatever it is
 		{`where([], {a = 1})`, "[]"},
+		{`where([{a = 1}, null], {a = 1})`, "tolist([{a = 1}])"},
 		{`length("né")`, "2"},
 		{`length({})`, "0"},
 		{`length([])`, "0"},

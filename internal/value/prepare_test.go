@@ -184,3 +184,18 @@ func TestCheckLiterals(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkPrepared is what the wrappers of Prepare cost, beside the same expression without them.
+func BenchmarkPrepared(b *testing.B) {
+	const src = `{ for g in gpus : "gpu/${slug(g.vendor)}" => g.mem > 1 ? "${g.mem}" : try(g.vendor, "none")... if g.vendor != null }`
+	ctx := &hcl.EvalContext{Functions: Functions(), Variables: map[string]cty.Value{"gpus": cty.ListVal([]cty.Value{gpu("a", 80), gpu("b", 40), gpu("a", 1)})}}
+	for name, e := range map[string]hclsyntax.Expression{"plain": parse(b, src), "prepared": Prepare(parse(b, src))} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, diags := e.Value(ctx); diags.HasErrors() {
+					b.Fatal(diags)
+				}
+			}
+		})
+	}
+}

@@ -73,24 +73,24 @@ func careful(name string, f function.Function, rule carries) function.Function {
 		p := takesAll(*varParam)
 		spec.VarParam = &p
 	}
-	spec.Type = func(args []cty.Value) (cty.Type, error) {
+	spec.Type = func(args []cty.Value) (t cty.Type, err error) {
+		defer ownFault(name, &err)
 		conv, err := admit(args)
 		if err != nil {
 			return cty.NilType, nullCaused(name, f, of, args, err)
 		}
-		t, err := f.ReturnTypeForValues(conv)
-		if err != nil {
+		if t, err = f.ReturnTypeForValues(conv); err != nil {
 			return cty.NilType, nullCaused(name, f, of, args, err)
 		}
 		return t, nil
 	}
-	spec.Impl = func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+	spec.Impl = func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
+		defer ownFault(name, &err)
 		conv, err := admit(args)
 		if err != nil {
 			return cty.NilVal, err // not reached: Type came first
 		}
-		v, err := safeCall(f, conv)
-		if err != nil {
+		if v, err = safeCall(f, conv); err != nil {
 			return cty.NilVal, nullCaused(name, f, of, args, err)
 		}
 		if !v.IsKnown() { // cty forgets marks of arguments that it did not come to look at
@@ -128,7 +128,7 @@ func nullCaused(name string, f function.Function, of func(int) function.Paramete
 	case errors.As(err, &secret):
 		return err
 	case errors.As(err, &panicked):
-		err = fmt.Errorf("%s failed where it should not (%v); please report this", name, panicked.Value)
+		err = fault(name, panicked.Value)
 	}
 	var arg function.ArgError
 	if errors.As(err, &arg) && arg.Index < len(args) && args[arg.Index].IsNull() {
@@ -154,6 +154,17 @@ func nullCaused(name string, f function.Function, of func(int) function.Paramete
 		err = fmt.Errorf("invalid value for %q parameter: %w", of(arg.Index).Name, err)
 	}
 	return &nullError{err}
+}
+
+// ownFault turns a panic into an error without the stack that cty would put into its message.
+func ownFault(name string, err *error) {
+	if r := recover(); r != nil {
+		*err = fault(name, r)
+	}
+}
+
+func fault(name string, cause any) error {
+	return fmt.Errorf("%s failed where it should not (%v); please report this", name, cause)
 }
 
 // safeCall is f.Call that never panics: cty does when a function breaks its own type.

@@ -60,3 +60,35 @@ func BenchmarkDetectThisMachine(b *testing.B) {
 		}
 	}
 }
+
+// counting counts what is asked of a tree.
+type counting struct {
+	Tree
+	reads, lists, links int
+}
+
+func (c *counting) ReadFile(name string, limit int) ([]byte, error) {
+	c.reads++
+	return c.Tree.ReadFile(name, limit)
+}
+
+func (c *counting) ReadDir(name string) ([]string, error) {
+	c.lists++
+	return c.Tree.ReadDir(name)
+}
+
+func (c *counting) ReadLink(name string) (string, error) {
+	c.links++
+	return c.Tree.ReadLink(name)
+}
+
+// TestFewFiles keeps the budget where a clock cannot: 224 threads, 31 functions, 8 GPUs. A file costs some microseconds, so
+// three files a thread would be most of it.
+func TestFewFiles(t *testing.T) {
+	c := &counting{Tree: recorded(t)["dgx-h100"]}
+	detect(t, Options{Tree: c})
+	t.Logf("%d files, %d folders, %d links", c.reads, c.lists, c.links)
+	if c.reads > 350 || c.lists > 40 || c.links > 40 {
+		t.Errorf("%d files, %d folders and %d links are read; that was 316, 15 and 29 when 64 functions took 2.3 ms", c.reads, c.lists, c.links)
+	}
+}

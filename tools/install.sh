@@ -29,15 +29,15 @@ put_text() { # as put, with the prefix written into it
 put 0755 bin/prelet "$prefix/bin/prelet"
 [ ! -f bin/prelet-detect ] || put 0755 bin/prelet-detect "$prefix/lib/prelet/prelet-detect"
 
-# Units, drop-ins, tmpfiles.d and sysusers.d keep the places that they have below packaging/.
+# Units and drop-ins keep the places that they have below packaging/systemd.
 while IFS= read -r file; do
 	put_text 0644 "$file" "$prefix/lib/systemd/system/${file#packaging/systemd/}"
-done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \) | sort)
+done < <(find packaging/systemd -type f \( -name '*.service' -o -name '*.conf' \) \
+	-not -path '*/tmpfiles.d/*' -not -path '*/sysusers.d/*' | sort)
 for kind in tmpfiles.d sysusers.d; do
-	[ -d "packaging/$kind" ] || continue
 	while IFS= read -r file; do
 		put_text 0644 "$file" "$prefix/lib/$kind/$(basename "$file")"
-	done < <(find "packaging/$kind" -type f -name '*.conf' | sort)
+	done < <(find packaging -type f -path "*/$kind/*.conf" | sort)
 done
 
 completions=$(mktemp -d)

@@ -11,6 +11,7 @@ import (
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
+		{"internal/present/..."},
 		{"internal/activate/...", "internal/explain/...", "internal/live/...", "internal/pluginhost/...", "internal/report/..."},
 		{"internal/boot/..."},
 		{"stages/builtin/..."},

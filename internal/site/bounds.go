@@ -33,18 +33,23 @@ func tooManyTokens(at hcl.Range) *hcl.Diagnostic {
 	return origin.Error(origin.Limit, at, "Too many tokens", "A site's file, and each string in a JSON file, may have %d tokens (words, signs, quotes). Split it, or read large data with file() or fetch-config.", maxTokens)
 }
 
-// bounded refuses what must not reach a parser. It is safe for any bytes.
+// bounded refuses native text that must not reach a parser. It is safe for any bytes.
 func bounded(name string, src []byte) hcl.Diagnostics {
+	if diags := boundedText(name, src); diags.HasErrors() {
+		return diags
+	}
+	return boundedTokens(name, src, hcl.InitialPos)
+}
+
+// boundedText refuses what is too large or is no text, in any syntax.
+func boundedText(name string, src []byte) hcl.Diagnostics {
 	if len(src) > maxBytes {
 		return hcl.Diagnostics{tooLarge(name, int64(len(src)))}
 	}
 	if d := encoding(name, src); d != nil {
 		return hcl.Diagnostics{d}
 	}
-	if hasSuffix(name, jsonSuffix) {
-		return nil // readJSON counts while it reads, and recurses no deeper than it may
-	}
-	return boundedTokens(name, src, hcl.InitialPos)
+	return nil
 }
 
 // boundedTokens counts the tokens of native text.

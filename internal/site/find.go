@@ -49,7 +49,7 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	looked := opts.Paths
 	if len(opts.Paths) == 0 {
 		for _, dir := range searchFolders() {
-			dir = path.Join("/", opts.Root, dir)
+			dir = path.Join(opts.Root, dir)
 			looked = append(looked, dir)
 			f.folder(dir, true)
 		}

@@ -54,6 +54,7 @@ func TestSearch(t *testing.T) {
 			return f
 		}(), Options{}, "/usr/lib/prelet/site/10-base.hcl /etc/prelet/15-site.hcl /usr/lib/prelet/site/30-x.hcl.json /run/prelet/site/40-run.hcl /etc/prelet/site.prelet.vars"},
 		"a root":               {folder("/r/etc/prelet").with("/r/etc/prelet/a.hcl", ""), Options{Root: "/r"}, "/r/etc/prelet/a.hcl"},
+		"a root from here":     {folder("r/etc/prelet").with("r/etc/prelet/a.hcl", ""), Options{Root: "./r"}, "r/etc/prelet/a.hcl"},
 		"folders given":        {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("x", "y/"), "y/a.hcl x/b.hcl"},
 		"the other way round":  {folder("x", "y").with("x/b.hcl", "").with("y/b.hcl", "").with("y/a.hcl", ""), given("y", "x"), "y/a.hcl y/b.hcl"},
 		"files hide nothing":   {folder("x").with("x/b.hcl", "").with("y/b.hcl", ""), given("x/b.hcl", "y/b.hcl"), "x/b.hcl y/b.hcl"},

@@ -14,9 +14,6 @@ func Format(src []byte) []byte {
 // FormatFile gives the canonical form of a native file, or the text as it is and why: text that is over the limits
 // or does not parse is not touched.
 func FormatFile(name string, src []byte) ([]byte, hcl.Diagnostics) {
-	if diags := bounded(name, src); diags.HasErrors() {
-		return src, diags
-	}
 	if _, diags := parseNative(name, src); diags.HasErrors() {
 		return src, diags
 	}

@@ -1,10 +1,12 @@
 package site
 
 import (
-	"sort"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -78,9 +80,16 @@ func refused(t *testing.T, file, text string) {
 func TestHostileTextInsideOfTheLimitsEnds(t *testing.T) {
 	for name := range hostileNative(1) {
 		t.Run(name, func(t *testing.T) {
-			fits := func(n int) bool { return len(bounded("a.hcl", []byte(hostileNative(n)[name]))) == 0 }
-			n := sort.Search(maxTokens, func(n int) bool { return !fits(n) }) - 1
+			count := func(n int) int {
+				tokens, _ := hclsyntax.LexConfig([]byte(hostileNative(n)[name]), "", hcl.InitialPos)
+				return len(tokens)
+			}
+			each := (count(60) - count(10)) / 50
+			n := (maxTokens - count(10)) / each
 			text := hostileNative(n)[name]
+			if n := count(n); n > maxTokens || n < maxTokens-100 {
+				t.Fatalf("%d tokens are not near to the limit", n)
+			}
 			began := time.Now()
 			_, diags := Parse([]world.SiteFile{{Name: "a.hcl", Text: text}}, options())
 			if d := time.Since(began); d > 20*time.Second {

@@ -14,6 +14,9 @@ import (
 // parseJSON turns a JSON file into a native syntax tree, so that checks, limits and origins know one kind of tree.
 // JSON does not say what is a block: the schema does.
 func (l *loader) parseJSON(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	if diags := boundedText(name, src); diags.HasErrors() {
+		return nil, diags
+	}
 	root, diags := readJSON(name, src)
 	if diags.HasErrors() {
 		return nil, diags

@@ -117,17 +117,17 @@ func (l *loader) load(files []world.SiteFile) {
 }
 
 func (l *loader) parse(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if diags := bounded(name, src); diags.HasErrors() {
-		return nil, diags
-	}
 	if hasSuffix(name, jsonSuffix) {
 		return l.parseJSON(name, src)
 	}
 	return parseNative(name, src)
 }
 
-// parseNative parses text that was found to be bounded.
+// parseNative parses native text, if it is inside of the limits.
 func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
+	if diags := bounded(name, src); diags.HasErrors() {
+		return nil, diags
+	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	origin.WithCode(diags, origin.Syntax)
 	if diags.HasErrors() {
@@ -139,9 +139,6 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 // ParseFile parses one native file under the limits of a site's file: for tests of sites, which are written in
 // the same language but are no part of it.
 func ParseFile(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	if diags := bounded(name, src); diags.HasErrors() {
-		return nil, diags
-	}
 	body, diags := parseNative(name, src)
 	if diags.HasErrors() {
 		return nil, diags

@@ -1,9 +1,11 @@
 package site
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -132,9 +134,41 @@ func TestOSReadsRegularFilesOnly(t *testing.T) {
 	if b, err := OS().ReadFile(file, 5); string(b) != "12345" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	for name, p := range map[string]string{"too large": file, "link": link, "folder": dir} {
+	fifo := filepath.Join(dir, "f.hcl")
+	if err := syscall.Mkfifo(fifo, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range map[string]string{"too large": file, "link": link, "folder": dir, "FIFO": fifo, "device": "/dev/zero"} {
 		if b, err := OS().ReadFile(p, 4); err == nil {
 			t.Errorf("%s: read %q", name, b)
 		}
+	}
+}
+
+// What the search refuses on a real file system.
+func TestOSSearch(t *testing.T) {
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"FIFO":     {func(p string) error { return syscall.Mkfifo(p, 0o644) }, "It is a FIFO."},
+		"folder":   {func(p string) error { return os.Mkdir(p, 0o755) }, "It is a folder."},
+		"link":     {func(p string) error { return os.Symlink("b.hcl", p) }, "must not be a link"},
+		"writable": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Chmod(p, 0o666)) }, "Everybody may write to this file"},
+		"large":    {func(p string) error { return os.WriteFile(p, make([]byte, maxBytes+1), 0o644) }, "too large"},
+		"mask":     {func(p string) error { return os.Symlink("/dev/null", p) }, ""},
+		"plain":    {func(p string) error { return os.WriteFile(p, nil, 0o644) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "etc/prelet")
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "b.hcl"), nil, 0o644), c.make(filepath.Join(dir, "a.hcl"))); err != nil {
+				t.Fatal(err)
+			}
+			_, diags := Load(OS(), Options{Root: root})
+			if (len(diags) == 0) != (c.want == "") || !strings.Contains(show(diags), c.want) {
+				t.Errorf("got %q, want %q", show(diags), c.want)
+			}
+		})
 	}
 }

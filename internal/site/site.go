@@ -1,6 +1,7 @@
 // Package site turns files into a site: found as systemd finds units, bounded before they are parsed, JSON turned
 // into the native syntax tree, layers laid over each other, every block checked against the schema, stages in
-// order. It evaluates nothing; package eval below it does. It reads through an fs.FS that its caller gives.
+// order. It evaluates nothing; package eval below it does. It reads through the Files that its caller gives, and
+// only os.go knows package os.
 package site
 
 import (

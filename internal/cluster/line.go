@@ -153,9 +153,6 @@ func (l *line) exchange(req *http.Request) (*reply, error) {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, errGzip
 	}
-	if resp.ContentLength > maxBody {
-		return nil, errTooLarge
-	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
 		return nil, l.paced.explain(err)

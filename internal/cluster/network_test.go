@@ -129,6 +129,7 @@ func TestAnswers(t *testing.T) {
 		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), Unusable, false, "JSON that is no Kubernetes object"},
 		{"19 another kind", body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`), Unusable, false, `"Secret"`},
 		{"19 another object", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`), Unusable, false, "y/x"},
+		{"19 another name", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "kube-public"}}`), Unusable, false, "kube-public/x"},
 		{"19 two objects", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1"} {}`), Unusable, false, "goes on"},
 		{"switching protocols", raw("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Unusable, false, "HTTP 101"},
 	}

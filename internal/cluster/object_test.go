@@ -172,6 +172,7 @@ func TestKubeconfig(t *testing.T) {
 		text, _, _ := strings.Cut(string(mine), "    client-certificate-data")
 		return []byte(text + user)
 	}
+	named := []byte(strings.Replace(string(mine), "    server:", "    tls-server-name: elsewhere.example\n    server:", 1))
 	plugin := filepath.Join(dir, "plugin")
 	script := "#!/bin/sh\necho '{\"kind\":\"ExecCredential\",\"apiVersion\":\"client.authentication.k8s.io/v1\",\"status\":{\"token\":\"" + s.Token() + "\"}}'\n"
 	if err := os.WriteFile(plugin, []byte(script), 0o700); err != nil {
@@ -195,6 +196,8 @@ func TestKubeconfig(t *testing.T) {
 		{"files that rotate", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: current.pem\n    client-key: current.pem\n"), KubeconfigDir: dir}, "system:node:worker-2", want{}},
 		{"a token file", ObjectRequest{Endpoint: at, Kubeconfig: with("    tokenFile: token\n"), KubeconfigDir: dir}, "system:bootstrap:", want{}},
 		{"a plugin", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + plugin + "\n")}, "system:bootstrap:", want{}},
+		{"its name for its server is not for ours", ObjectRequest{Endpoint: at, Kubeconfig: named}, "system:node:worker-1", want{}},
+		{"its name for its server", ObjectRequest{Kubeconfig: named}, "", want{kind: Untrusted, text: []string{"elsewhere.example"}}},
 		{"malformed, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token}, "system:bootstrap:", want{}},
 		{"not accepted, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: with("    token: abcdef.0123456789abcdef\n"), Token: token}, "system:bootstrap:", want{}},
 		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{kind: Denied, retry: true, text: []string{"client certificate is expired"}}},
@@ -230,6 +233,27 @@ func TestKubeconfig(t *testing.T) {
 				t.Errorf("%d connections", n)
 			}
 		})
+	}
+}
+
+// Only a refusal of the first credential is a reason to look at the next.
+func TestTokenNotForFaults(t *testing.T) {
+	s := startDemo(t)
+	mine, err := s.NodeKubeconfig("worker-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, kind := range map[int]Kind{503: Unreachable, 404: Absent, 302: Unusable} {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(code)(h, w, r, n) }
+		req := h.object()
+		req.Kubeconfig = mine
+		req.Token = func(context.Context) (string, error) {
+			t.Errorf("the token was looked at after %d", code)
+			return testToken, nil
+		}
+		_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(fast(), 2))
+		want{kind: kind, retry: kind != Unusable}.check(t, err)
 	}
 }
 

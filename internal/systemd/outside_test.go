@@ -1,0 +1,182 @@
+package systemd
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/journal"
+)
+
+func env(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i+1 < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+func TestNotify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	n := NewNotifier(env("NOTIFY_SOCKET", path))
+	for _, tc := range []struct {
+		send func() error
+		want string
+	}{
+		{func() error { return n.Status("fetch-ca: 2 of 3\nREADY=1\n") }, "STATUS=fetch-ca: 2 of 3 READY=1"},
+		{n.Ready, "READY=1"},
+		{func() error { return n.Extend(90 * time.Second) }, "EXTEND_TIMEOUT_USEC=90000000"},
+	} {
+		if err := tc.send(); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 256)
+		socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		size, err := socket.Read(got)
+		if err != nil || string(got[:size]) != tc.want {
+			t.Errorf("%q, %v; want %q", got[:size], err, tc.want)
+		}
+	}
+	if err := NewNotifier(env()).Status("x"); err != nil {
+		t.Errorf("without a socket: %v", err)
+	}
+	if err := NewNotifier(env("NOTIFY_SOCKET", path+"x")).Ready(); err == nil {
+		t.Error("a socket that is not there took it")
+	}
+}
+
+func credentials(t *testing.T) (string, Credentials) {
+	dir := t.TempDir()
+	return dir, NewCredentials(env("CREDENTIALS_DIRECTORY", dir))
+}
+
+func TestCredential(t *testing.T) {
+	dir, c := credentials(t)
+	for name, content := range map[string]string{"bootstrap-token": "abc.def\n", "prelet.var.region": "", "big": strings.Repeat("x", CredentialLimit)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o400); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.Read(name); err != nil || string(got) != content {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+	}
+	names, err := c.Names()
+	if err != nil || strings.Join(names, " ") != "big bootstrap-token prelet.var.region" {
+		t.Errorf("%v, %v", names, err)
+	}
+}
+
+func TestCredentialThatIsNotThere(t *testing.T) {
+	_, c := credentials(t)
+	if _, err := c.Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrUnusable) || errors.Is(err, ErrNoCredentials) {
+		t.Errorf("missing: %v", err)
+	}
+	if _, err := NewCredentials(env()).Read("bootstrap-token"); !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, ErrNoCredentials) {
+		t.Errorf("no folder: %v", err)
+	}
+	if names, err := NewCredentials(env()).Names(); names != nil || err != nil {
+		t.Errorf("no folder: %v, %v", names, err)
+	}
+}
+
+func TestCredentialIsRefused(t *testing.T) {
+	const secret = "s3cr3t-canary"
+	for name, make := range map[string]func(path string) error{
+		"a link": func(p string) error {
+			os.WriteFile(p+".real", []byte(secret), 0o400)
+			return os.Symlink(p+".real", p)
+		},
+		"a FIFO":             func(p string) error { return syscall.Mkfifo(p, 0o400) },
+		"a folder":           func(p string) error { return os.Mkdir(p, 0o700) },
+		"a socket":           func(p string) error { _, err := net.Listen("unix", p); return err },
+		"readable by others": func(p string) error { os.WriteFile(p, []byte(secret), 0o400); return os.Chmod(p, 0o444) },
+		"writable by group":  func(p string) error { os.WriteFile(p, []byte(secret), 0o400); return os.Chmod(p, 0o620) },
+		"too long": func(p string) error {
+			return os.WriteFile(p, bytes.Repeat([]byte(secret), 1+CredentialLimit/len(secret)), 0o400)
+		},
+	} {
+		dir, c := credentials(t)
+		if err := make(filepath.Join(dir, "x")); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, err := c.Read("x")
+		if got != nil || !errors.Is(err, ErrUnusable) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the error holds the secret", name)
+		}
+	}
+}
+
+func TestCredentialNames(t *testing.T) {
+	dir, _ := credentials(t)
+	os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400)
+	os.Mkdir(filepath.Join(dir, "sub"), 0o700)
+	c := NewCredentials(env("CREDENTIALS_DIRECTORY", filepath.Join(dir, "sub")))
+	for _, name := range []string{"", ".", "..", "../secret", "/etc/passwd", "a/b", "a:b", "a b", "a\nb", "a\x00b", "ä", strings.Repeat("a", 256)} {
+		if _, err := c.Read(name); !errors.Is(err, ErrUnusable) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func FuzzCredentialName(f *testing.F) {
+	f.Add("bootstrap-token")
+	f.Add("../../etc/shadow")
+	f.Fuzz(func(t *testing.T, name string) {
+		if checkName(name) == nil && (name != filepath.Base(name) || !filepath.IsLocal(name)) {
+			t.Errorf("%q leaves the folder", name)
+		}
+	})
+}
+
+func TestJournalFields(t *testing.T) {
+	type entry struct {
+		message  string
+		priority journal.Priority
+		fields   map[string]string
+	}
+	var got []entry
+	send := func(message string, priority journal.Priority, fields map[string]string) error {
+		got = append(got, entry{message, priority, fields})
+		return nil
+	}
+	redact := strings.NewReplacer("s3cr3t", "(sensitive)").Replace
+	log := slog.New(NewJournalHandler(send, redact, slog.LevelInfo)).With(KeyGeneration, 7)
+	log.Debug("not kept")
+	log.Error("held back: s3cr3t", KeyStage, "gate", KeyUnit, "kubelet.service", KeyMessage, "837169c7318848e6b6ee5cf825982f47")
+	log.WithGroup("net").Warn("slow", "retry-after", "s3cr3t", slog.Group("peer", "port", 6443), "ünïcode", true)
+
+	want := []entry{
+		{"held back: (sensitive)", journal.PriErr, map[string]string{"SYSLOG_IDENTIFIER": "prelet", "PRELET_GENERATION": "7",
+			"PRELET_STAGE": "gate", "OBJECT_SYSTEMD_UNIT": "kubelet.service", "MESSAGE_ID": "837169c7318848e6b6ee5cf825982f47"}},
+		{"slow", journal.PriWarning, map[string]string{"SYSLOG_IDENTIFIER": "prelet", "PRELET_GENERATION": "7",
+			"PRELET_NET_RETRY_AFTER": "(sensitive)", "PRELET_NET_PEER_PORT": "6443", "PRELET_NET__N_CODE": "true"}},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d entries: %v", len(got), got)
+	}
+	for i := range want {
+		if got[i].message != want[i].message || got[i].priority != want[i].priority || !maps.Equal(got[i].fields, want[i].fields) {
+			t.Errorf("entry %d:\n got %+v\nwant %+v", i, got[i], want[i])
+		}
+	}
+}

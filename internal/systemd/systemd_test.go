@@ -1,0 +1,224 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+// fakeManager answers in the D-Bus types that go-systemd hands on: (uo) as []any, a(sb) as [][]any.
+type fakeManager struct {
+	own        string // unit of this process; empty: none
+	properties map[string]map[string]any
+	result     string // of a job; empty: never told
+	down       bool   // Connected is false
+	asked      []string
+	buffer     int // capacity of the last result channel; -1: nil
+	err        error
+}
+
+var errNoUnit = errors.New("PID 4711 does not belong to any loaded unit.")
+
+func (f *fakeManager) GetUnitNameByPID(context.Context, uint32) (string, error) {
+	if f.own == "" {
+		return "", errNoUnit
+	}
+	return f.own, nil
+}
+func (f *fakeManager) GetAllPropertiesContext(_ context.Context, name string) (map[string]any, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	return f.properties[name], nil
+}
+func (f *fakeManager) job(verb, name, mode string, result chan<- string) (int, error) {
+	f.asked = append(f.asked, verb+" "+name+" "+mode)
+	f.buffer = -1
+	if f.err != nil {
+		return 0, f.err
+	}
+	if result != nil {
+		f.buffer = cap(result)
+		if f.result != "" {
+			result <- f.result // as go-systemd does, from its dispatch goroutine: blocks for ever without a buffer
+		}
+	}
+	return 1, nil
+}
+func (f *fakeManager) StartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+	return f.job("start", name, mode, result)
+}
+func (f *fakeManager) RestartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+	return f.job("restart", name, mode, result)
+}
+func (f *fakeManager) StopUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+	return f.job("stop", name, mode, result)
+}
+func (f *fakeManager) ReloadContext(context.Context) error { return f.err }
+func (f *fakeManager) Connected() bool                     { return !f.down }
+func (f *fakeManager) Close()                              {}
+
+func kubelet(change map[string]any) map[string]any {
+	p := map[string]any{
+		"Id": "kubelet.service", "LoadState": "loaded", "UnitFileState": "enabled",
+		"ActiveState": "activating", "SubState": "auto-restart", "Result": "resources",
+		"Job":     []any{uint32(0), "/"},
+		"After":   []string{"prelet.service", "sysinit.target", "basic.target"},
+		"MainPID": uint32(0), "NRestarts": uint32(3), "ExecMainStartTimestampMonotonic": uint64(12_345_678),
+		"EnvironmentFiles": [][]any{{"/run/prelet/kubelet.env", false}, {"/var/lib/kubelet/kubeadm-flags.env", true}},
+	}
+	for k, v := range change {
+		p[k] = v
+	}
+	return p
+}
+
+func conn(f *fakeManager) *Conn { return &Conn{manager: f, pid: 4711, heartbeat: time.Millisecond} }
+
+func TestLook(t *testing.T) {
+	f := &fakeManager{properties: map[string]map[string]any{
+		"kubelet.service": kubelet(map[string]any{"Job": []any{uint32(42), "/org/freedesktop/systemd1/job/42"}}),
+		"none.service":    {"LoadState": "not-found", "ActiveState": "inactive", "SubState": "dead", "Job": []any{uint32(0), "/"}},
+	}}
+	u, err := conn(f).Look(t.Context(), "kubelet.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Load != "loaded" || u.File != "enabled" || u.Active != "activating" || u.Sub != "auto-restart" || u.Result != "resources" ||
+		u.Job != 42 || u.Restarts != 3 || u.MainPID != 0 || u.Started != 12_345_678*time.Microsecond {
+		t.Errorf("%+v", u)
+	}
+	if len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {
+		t.Errorf("%+v", u.EnvironmentFiles)
+	}
+	if u, err = conn(f).Look(t.Context(), "none.service"); err != nil || u.Load != "not-found" {
+		t.Errorf("a unit that does not exist: %+v, %v", u, err)
+	}
+}
+
+func TestLookRefusesWhatItDoesNotKnow(t *testing.T) {
+	for name, change := range map[string]map[string]any{
+		"a PID as text":         {"MainPID": "4711"},
+		"a job without number":  {"Job": []any{"42", "/"}},
+		"files in another form": {"EnvironmentFiles": [][]any{{"/run/prelet/kubelet.env"}}},
+		"files with swapped":    {"EnvironmentFiles": [][]any{{false, "/run/prelet/kubelet.env"}}},
+		"no load state":         {"LoadState": ""},
+	} {
+		f := &fakeManager{properties: map[string]map[string]any{"kubelet.service": kubelet(change)}}
+		if u, err := conn(f).Look(t.Context(), "kubelet.service"); err == nil {
+			t.Errorf("%s: %+v", name, u)
+		}
+	}
+}
+
+func TestMayWait(t *testing.T) {
+	busy := map[string]any{"LoadState": "loaded", "Job": []any{uint32(7), "/x"}}
+	idle := map[string]any{"LoadState": "loaded", "Job": []any{uint32(0), "/"}}
+	for name, tc := range map[string]struct {
+		own  string
+		unit map[string]any
+		want bool
+	}{
+		"prelet.service at boot":                {"prelet.service", busy, false},
+		"prelet.service without a job":          {"prelet.service", idle, true},
+		"prelet-verify.service, which is After": {"prelet-verify.service", busy, true},
+		"a shell in a session":                  {"session-1.scope", idle, true},
+		"a process of no unit":                  {"", nil, true},
+	} {
+		f := &fakeManager{own: tc.own, properties: map[string]map[string]any{"kubelet.service": kubelet(nil), tc.own: tc.unit}}
+		if got, err := conn(f).MayWait(t.Context(), "kubelet.service"); got != tc.want || err != nil {
+			t.Errorf("%s: %v, %v; want %v", name, got, err, tc.want)
+		}
+	}
+	f := &fakeManager{down: true}
+	if may, err := conn(f).MayWait(t.Context(), "kubelet.service"); may || !errors.Is(err, ErrGone) {
+		t.Errorf("without a connection: %v, %v; waiting on a guess can deadlock a boot", may, err)
+	}
+}
+
+func TestJobs(t *testing.T) {
+	for _, result := range []string{Done, Canceled, TimedOut, Failed, Dependency, Skipped} {
+		f := &fakeManager{result: result}
+		got, err := conn(f).Restart(t.Context(), "kubelet.service", time.Minute)
+		if got != result || err != nil {
+			t.Errorf("%s: %s, %v", result, got, err)
+		}
+		if f.asked[0] != "restart kubelet.service replace" {
+			t.Errorf("asked %q", f.asked)
+		}
+		if f.buffer < 1 {
+			t.Errorf("the channel has a buffer of %d: go-systemd would hang on it when nobody reads", f.buffer)
+		}
+	}
+	f := &fakeManager{}
+	if got, err := conn(f).Start(t.Context(), "kubelet.service", 0); got != Queued || err != nil || f.buffer != -1 {
+		t.Errorf("without waiting: %s, %v, channel %d", got, err, f.buffer)
+	}
+	if got, err := conn(f).Stop(t.Context(), "kubelet.service", 5*time.Millisecond); got != Unanswered || err != nil {
+		t.Errorf("no end in time: %s, %v", got, err)
+	}
+	f.down = true
+	if got, err := conn(f).Stop(t.Context(), "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, ErrGone) {
+		t.Errorf("the connection ends meanwhile: %s, %v", got, err)
+	}
+	f = &fakeManager{err: errors.New("Unit kubelet.service is masked.")}
+	if _, err := conn(f).Start(t.Context(), "kubelet.service", time.Minute); err == nil || errors.Is(err, ErrGone) {
+		t.Errorf("a refusal is an answer: %v", err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("SIGTERM")
+	time.AfterFunc(time.Millisecond, func() { cancel(stop) })
+	if got, err := conn(&fakeManager{}).Restart(ctx, "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, stop) {
+		t.Errorf("told to stop: %s, %v", got, err)
+	}
+}
+
+func TestConnectIsBoundedByItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c, err := Connect(ctx); err == nil {
+		c.Close() // a machine with systemd may answer first
+	} else if !errors.Is(err, ErrGone) {
+		t.Errorf("%v does not say that systemd is gone", err)
+	}
+}
+
+func TestBootID(t *testing.T) {
+	const id = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+	root := fstest.MapFS{"proc/sys/kernel/random/boot_id": {Data: []byte("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0\n")}}
+	for name, tc := range map[string]struct {
+		env  string
+		root fstest.MapFS
+		want string
+	}{
+		"the unit says it":         {"11111111111111111111111111111111", root, "11111111111111111111111111111111"},
+		"the kernel says it":       {"", root, id},
+		"upper case":               {"0F1E2D3C4B5A69788796A5B4C3D2E1F0", root, id},
+		"%b that was not expanded": {"%b", root, ""},
+		"too short":                {"11111111", root, ""},
+		"no proc":                  {"", fstest.MapFS{}, ""},
+	} {
+		got, err := BootID(func(string) string { return tc.env }, tc.root)
+		if got != tc.want || (err == nil) != (tc.want != "") {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, tc.want)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	var clock Clock
+	before := clock.Monotonic()
+	if err := clock.Sleep(t.Context(), 2*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if passed := clock.Monotonic() - before; passed < 2*time.Millisecond || passed > 10*time.Second {
+		t.Errorf("%s passed in 2 ms", passed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := clock.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,331 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const canary = "s3cr3t-canary"
+
+type bench struct {
+	dir    string
+	now    time.Time
+	status []string
+	log    bytes.Buffer
+}
+
+func newBench(t *testing.T) *bench {
+	return &bench{dir: t.TempDir(), now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+func (b *bench) reporter(t *testing.T, change func(*Options)) *Reporter {
+	t.Helper()
+	o := Options{Dir: b.dir, BootID: strings.Repeat("a", 32), Version: "1.2.3", Now: func() time.Time { return b.now },
+		Redact: strings.NewReplacer(canary, "(sensitive)").Replace,
+		Notify: func(line string) error { b.status = append(b.status, line); return nil },
+		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&o)
+	}
+	r, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) load(t *testing.T) *Status {
+	t.Helper()
+	s, err := Load(b.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestRun(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	if s := b.load(t); s.State != Running || s.Finished != nil || s.ExitCode(s.BootID) != 3 {
+		t.Errorf("while it runs: %+v", s)
+	}
+	r.Event(Event{Stage: "fetch-ca.cluster", State: Started})
+	b.now = b.now.Add(40 * time.Millisecond)
+	r.Event(Event{Stage: "fetch-ca.cluster", State: OK, Summary: "2 CAs"})
+	r.Event(Event{Stage: "detect-hw.node", State: Skipped})
+	r.Generation(7)
+	r.Verdict("pending", "")
+	b.now = b.now.Add(time.Second)
+	s, err := r.Finish(0, "generation 7 is in place")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.State != OK || s.ExitCode(s.BootID) != 0 || s.ExitCode("another boot") != 3 {
+		t.Errorf("%+v", s)
+	}
+	text, _ := os.ReadFile(filepath.Join(b.dir, StatusFile))
+	want := `{
+  "format_version": 1,
+  "prelet_version": "1.2.3",
+  "boot_id": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+  "state": "ok",
+  "exit": 0,
+  "summary": "generation 7 is in place",
+  "generation": 7,
+  "verdict": "pending",
+  "held": null,
+  "degraded": [],
+  "stages": [
+    {
+      "address": "fetch-ca.cluster",
+      "state": "ok",
+      "ms": 40
+    },
+    {
+      "address": "detect-hw.node",
+      "state": "skipped",
+      "ms": 0
+    }
+  ],
+  "started": "2026-03-01T12:00:00Z",
+  "finished": "2026-03-01T12:00:01.04Z"
+}
+`
+	if string(text) != want {
+		t.Errorf("status.json:\n%s\nwant\n%s", text, want)
+	}
+	if got := strings.Join(b.status, "|"); got != "fetch-ca.cluster|fetch-ca.cluster: 2 CAs|report: ok: generation 7 is in place" {
+		t.Errorf("STATUS= lines: %s", got)
+	}
+}
+
+func TestStates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do          func(*Reporter)
+		exit        int
+		state       string
+		statusExits int
+	}{
+		"ok":                    {func(*Reporter) {}, 0, OK, 0},
+		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, 0, Degraded, 2},
+		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, 0, Degraded, 2},
+		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, 0, OK, 0},
+		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, 0, OK, 0},
+		"failed":                {func(*Reporter) {}, 20, Failed, 1},
+		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, 50, Failed, 1},
+	} {
+		b := newBench(t)
+		r := b.reporter(t, nil)
+		tc.do(r)
+		s, err := r.Finish(tc.exit, "")
+		if err != nil || s.State != tc.state || s.Exit != tc.exit || s.ExitCode(s.BootID) != tc.statusExits {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
+	b := newBench(t)
+	run := b.reporter(t, nil)
+	run.Event(Event{Stage: "label.gpu", State: OK})
+	run.Degrade("stale", "the cluster did not answer")
+	run.Generation(3)
+	if _, err := run.Finish(0, "done"); err != nil {
+		t.Fatal(err)
+	}
+	verify := b.reporter(t, func(o *Options) { o.Continue = true })
+	verify.Verdict("good", "")
+	s, err := verify.Finish(0, "healthy")
+	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded || s.Verdict != "good" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	next := b.reporter(t, func(o *Options) { o.Continue, o.BootID = true, strings.Repeat("b", 32) })
+	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
+		t.Errorf("the next boot has what the last one left: %+v", s)
+	}
+	os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600)
+	if s := b.reporter(t, func(o *Options) { o.Continue = true }).Status(); s.State != Running {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestRedaction(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	r.Event(Event{Stage: "fetch-config.x", State: Started, Summary: "with " + canary})
+	r.Event(Event{Stage: "fetch-config.x", State: Failed, Summary: canary, Message: MessageStuck})
+	r.Degrade("stale", canary)
+	r.Verdict("bad", canary)
+	r.Held("abc", canary)
+	r.HeldBack("kubelet.service", canary)
+	if _, err := r.Finish(1, canary); err != nil {
+		t.Fatal(err)
+	}
+	all := b.log.String() + strings.Join(b.status, "\n")
+	for _, name := range []string{StatusFile, MetricsFile} {
+		text, err := os.ReadFile(filepath.Join(b.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	if strings.Contains(all, canary) {
+		t.Errorf("a secret got out:\n%s", all)
+	}
+	if got := strings.Count(all, "(sensitive)"); got < 10 {
+		t.Errorf("the canary was put in nine places and came out, redacted, in %d", got)
+	}
+}
+
+func TestJournalOfTheKubelet(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	r.HeldBack("kubelet.service", "cluster unreachable (exit 20)")
+	for _, want := range []string{"unit=kubelet.service", "message_id=" + MessageHeldBack, "prelet holds kubelet.service back: cluster unreachable (exit 20)", "level=ERROR"} {
+		if !strings.Contains(b.log.String(), want) {
+			t.Errorf("%q is not in %s", want, b.log.String())
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, func(o *Options) { o.Version = "1\"2\\3\n" })
+	r.Event(Event{Stage: "restart", State: Started})
+	b.now = b.now.Add(250 * time.Millisecond)
+	r.Event(Event{Stage: "restart", State: Failed})
+	r.Event(Event{Stage: "restart", State: Started})
+	b.now = b.now.Add(1250 * time.Millisecond)
+	r.Event(Event{Stage: "restart", State: OK})
+	r.Degrade("stale", "a")
+	r.Degrade("stale", "b")
+	r.Degrade("stale", "b")
+	r.Verdict("bad", "")
+	r.Generation(3)
+	if _, err := r.Finish(50, ""); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`prelet_info{version="1\"2\\3\n"} 1`, `prelet_state{state="failed"} 1`, `prelet_state{state="ok"} 0`, `prelet_exit_code 50`,
+		`prelet_generation 3`, `prelet_verdict{verdict="bad"} 1`, `prelet_verdict{verdict="good"} 0`, `prelet_held 0`,
+		`prelet_degraded{code="stale"} 2`, `prelet_last_run_timestamp_seconds 1772366400`, `prelet_last_run_duration_seconds 1.5`,
+		`prelet_stage_duration_seconds{stage="restart",state="ok"} 1.25`,
+	} {
+		if !strings.Contains("\n"+string(text), "\n"+want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
+	}
+	// The collector refuses a whole file with a sample that occurs twice, or a family that has no type.
+	seen := map[string]bool{}
+	family := ""
+	for line := range strings.Lines(string(text)) {
+		series, _, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		if name, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			family, _, _ = strings.Cut(name, " ")
+		} else if !strings.HasPrefix(line, "#") && !strings.HasPrefix(line, family) {
+			t.Errorf("%q has no type", line)
+		}
+		if seen[series] {
+			t.Errorf("%q occurs twice", series)
+		}
+		seen[series] = true
+	}
+}
+
+func TestFilesAreReplacedWhole(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	readers.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := Load(b.dir); err != nil {
+					t.Errorf("a reader saw half a file: %v", err)
+					return
+				}
+			}
+		}
+	})
+	for range 40 {
+		if _, err := r.Finish(0, strings.Repeat("x", 20_000)); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	readers.Wait()
+	info, err := os.Stat(filepath.Join(b.dir, StatusFile))
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v; `prelet status` and node_exporter are not root", info.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.dir, ".*")); len(left) != 0 {
+		t.Errorf("temporaries are left: %v", left)
+	}
+}
+
+func TestFolderThatIsGone(t *testing.T) {
+	b := newBench(t)
+	r := b.reporter(t, nil)
+	os.RemoveAll(b.dir)
+	r.Event(Event{Stage: "x", State: OK}) // no panic, no stop
+	if _, err := r.Finish(0, ""); err == nil {
+		t.Error("written to a folder that is not there")
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	for name, text := range map[string]string{
+		"half":    `{"format_version":1,"state":"ok"`,
+		"newer":   `{"format_version":2,"state":"ok"}`,
+		"foreign": `{"state":"ok"}`,
+		"a state": `{"format_version":1,"state":"great"}`,
+		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", statusLimit) + `"}`,
+	} {
+		dir := t.TempDir()
+		os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600)
+		if s, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+func FuzzStatus(f *testing.F) {
+	f.Add([]byte(`{"format_version":1,"state":"ok","stages":[{"address":"a","state":"ok","ms":1}],"degraded":[{"code":"c","summary":"s"}],"held":{"plan_hash":"p","why":"w"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := decodeStatus(text)
+		if err != nil {
+			return
+		}
+		out, err := s.encode()
+		if err != nil {
+			t.Skip() // a time out of range
+		}
+		back, err := decodeStatus(out)
+		if err != nil {
+			t.Fatalf("%s does not read its own %s: %v", text, out, err)
+		}
+		again, err := back.encode()
+		if err != nil || !bytes.Equal(out, again) || !json.Valid(out) {
+			t.Errorf("%s\n%s\n%v", out, again, err)
+		}
+	})
+}

@@ -25,8 +25,9 @@ type Options struct {
 	Source world.Source     // live adapters or a recording; Run puts a tape before it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
-	// FallBack may replace an answer that failed by one of the last good generation (see world.Tape).
-	FallBack func(world.Question, world.Answer) (world.Answer, bool)
+	// FallBack makes what may replace an answer that failed by one of the last good generation, not older than the
+	// site's max_age (see world.Tape); nil where there is none.
+	FallBack func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool)
 }
 
 // Event is one step of progress.
@@ -198,7 +199,7 @@ func (r *run) settings() time.Duration {
 // open resolves variables, the cluster, detectors and the kubelet at hand: what gatherers need first.
 func (r *run) open(ctx context.Context) {
 	if r.tape != nil && r.opt.FallBack != nil && r.onError == "last-good" {
-		r.tape.FallBack(r.opt.FallBack)
+		r.tape.FallBack(r.opt.FallBack(r.maxAge))
 	}
 	r.diags = append(r.diags, r.e.Variables()...)
 	if r.diags.HasErrors() {

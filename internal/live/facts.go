@@ -22,13 +22,6 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	if err != nil {
 		return world.Answer{Fail: world.Unusable, Detail: err.Error(), Hint: "`prelet detect` shows what can be read"}
 	}
-	degraded := map[string]bool{}
-	for _, u := range hardware.Degraded(f) {
-		degraded[u.Fact] = true
-	}
-	for i, u := range f.Unknown {
-		f.Unknown[i].Degraded = degraded[u.Fact]
-	}
 	for _, n := range missing.Links {
 		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "link " + n, Why: fmt.Sprintf("it did not come up in %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
 	}

@@ -38,7 +38,7 @@ func LastGood(s *generation.Store) *Past {
 // FallBack stands in for a cluster that does not answer rightly, on a node that has joined and has a good
 // generation: that generation's answer to the same question, not older than maxAge, marked stale. Only questions to
 // the cluster: hardware, files and variables are always live.
-func FallBack(p *Past, maxAge func() time.Duration, now time.Time) func(world.Question, world.Answer) (world.Answer, bool) {
+func FallBack(p *Past, maxAge time.Duration, now time.Time) func(world.Question, world.Answer) (world.Answer, bool) {
 	return func(q world.Question, failed world.Answer) (world.Answer, bool) {
 		if q.Kind != world.KindTrust && q.Kind != world.KindObject {
 			return failed, false
@@ -48,7 +48,7 @@ func FallBack(p *Past, maxAge func() time.Duration, now time.Time) func(world.Qu
 			return failed, false
 		}
 		at, err := time.Parse(time.RFC3339, p.Recording.Header.Time)
-		if err != nil || now.Sub(at) > maxAge() {
+		if err != nil || now.Sub(at) > maxAge {
 			return failed, false
 		}
 		old.Stale = p.Generation

@@ -373,3 +373,9 @@ func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, di
 	}
 	return false, false, d
 }
+
+// FactCaused says whether an error came from a null fact in a scope that does not forgive it.
+func FactCaused(d *hcl.Diagnostic) bool {
+	_, ok := d.Extra.(softExtra)
+	return ok
+}

@@ -1,0 +1,107 @@
+// Command prelet turns a golden image into the right Kubernetes node: systemd runs it once, before the kubelet starts.
+//
+// This file makes the command and turns errors into exit statuses; each other file is one command: its flags, its
+// wiring, what it prints. There is no logic here.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// version is set by the build.
+var version = "0.1.0+dev"
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run is main, for tests: it never ends the process.
+func run(args []string, stdout, stderr io.Writer) int {
+	a := &app{stdout: stdout, stderr: stderr, getenv: os.Getenv}
+	root := a.root()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	var x exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &x):
+		if x.message != "" {
+			fmt.Fprintln(stderr, "prelet:", a.redact(x.message))
+		}
+		return x.code
+	}
+	fmt.Fprintf(stderr, "prelet: %s\nprelet: `prelet help` lists the commands\n", a.redact(err.Error()))
+	return origin.Usage.Exit()
+}
+
+// exitError is an exit status, with a message unless all was said already.
+type exitError struct {
+	code    int
+	message string
+}
+
+func (e exitError) Error() string { return e.message }
+
+func exit(code int) error {
+	if code == 0 {
+		return nil
+	}
+	return exitError{code: code}
+}
+
+func failure(c origin.Code, format string, args ...any) error {
+	return exitError{c.Exit(), fmt.Sprintf(format, args...)}
+}
+
+func (a *app) root() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "prelet",
+		Short: "The boot stage that turns a golden image into the right Kubernetes node",
+		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet configuration, looks at the hardware,\n" +
+			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and makes sure\n" +
+			"that the kubelet came up with them.",
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return failure(origin.Usage, "%s\nprelet: `%s --help` lists its flags", err, cmd.CommandPath())
+	})
+	c.AddGroup(&cobra.Group{ID: "site", Title: "Write and check a site:"}, &cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	c.SetHelpCommandGroupID("other")
+	c.SetCompletionCommandGroupID("other")
+	c.AddCommand(a.commands()...)
+	return c
+}
+
+// app is what all commands share.
+type app struct {
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	redactor       redactor
+}
+
+type redactor interface{ String(string) string }
+
+func (a *app) redact(s string) string {
+	if a.redactor == nil {
+		return s
+	}
+	return a.redactor.String(s)
+}
+
+// commands is the list of commands, in the order of help.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.validate(), a.fmt(), a.schema(),
+		a.plan(), a.run(), a.detect(), a.record(),
+		a.version(),
+	}
+}

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+// where are the flags that say which node and which site a command is about.
+type where struct {
+	config    []string
+	root      string
+	from      string
+	hardware  string
+	objects   string
+	variables []string
+	output    string
+}
+
+func (w *where) siteFlags(c *cobra.Command) {
+	c.Flags().StringArrayVar(&w.config, "config", nil, "site `PATH`, a file or a folder, in place of /etc/prelet and its like (repeatable)")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
+}
+
+func (w *where) nodeFlags(c *cobra.Command) {
+	w.siteFlags(c)
+	c.Flags().StringVar(&w.root, "root", "", "files and targets below `DIR`; no unit is touched")
+	c.Flags().StringVar(&w.hardware, "hardware", "", "facts from a recorded machine: a tree or a ghw snapshot at `PATH`")
+	c.Flags().StringVar(&w.objects, "objects", "", "ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
+	c.Flags().StringArrayVar(&w.variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
+}
+
+func (w *where) fromFlag(c *cobra.Command) {
+	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`; nothing of this machine but site files")
+}
+
+func (w *where) json() (bool, error) {
+	switch w.output {
+	case "json":
+		return true, nil
+	case "text", "":
+		return false, nil
+	}
+	return false, failure(origin.Usage, "-o %s: text or json", w.output)
+}
+
+// check refuses flags that exclude each other, and paths that are not there.
+func (w *where) check() error {
+	if w.from != "" && (w.root != "" || w.hardware != "" || w.objects != "") {
+		return failure(origin.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
+	}
+	for flag, p := range map[string]string{"--root": w.root, "--objects": w.objects} {
+		if p == "" {
+			continue
+		}
+		if st, err := os.Stat(p); err != nil || !st.IsDir() {
+			return failure(origin.Usage, "%s %s: there is no such folder", flag, p)
+		}
+	}
+	if w.hardware != "" {
+		if _, err := os.Stat(w.hardware); err != nil {
+			return failure(origin.Usage, "--hardware %s: there is no such folder or archive", w.hardware)
+		}
+	}
+	for _, v := range w.variables {
+		if !strings.Contains(v, "=") {
+			return failure(origin.Usage, "--var %s: write NAME=VALUE", v)
+		}
+	}
+	if w.root != "" {
+		abs, err := filepath.Abs(w.root)
+		if err != nil {
+			return failure(origin.Usage, "--root %s: %s", w.root, err)
+		}
+		w.root = abs
+	}
+	return nil
+}
+
+func (w *where) vars() map[string]string {
+	m := map[string]string{}
+	for _, v := range w.variables {
+		k, x, _ := strings.Cut(v, "=")
+		m[k] = x
+	}
+	return m
+}
+
+// load reads the site: the files named or found, or those inside a recording.
+func (w *where) load(rec *world.Recording) (*site.Site, hcl.Diagnostics) {
+	o := site.Options{Paths: w.config, Root: w.root, Stages: builtin.Stages(), Version: version}
+	if rec != nil && len(w.config) == 0 {
+		return site.Parse(rec.Header.Site, o)
+	}
+	return site.Load(site.OS(), o)
+}
+
+// node is a site with the world that answers it.
+type node struct {
+	where
+	app      *app
+	site     *site.Site
+	source   world.Source
+	live     *live.Live // nil with a recording
+	rec      *world.Recording
+	store    *generation.Store
+	redactor *value.Redactor
+	past     *live.Past
+}
+
+// stateDir is prelet's own folder.
+func (w *where) stateDir() string { return filepath.Join("/", w.root, "var/lib/prelet") }
+
+// open loads the site and opens the world. Diagnostics are printed by the caller.
+func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, error) {
+	if err := w.check(); err != nil {
+		return nil, nil, err
+	}
+	n := &node{where: w, app: a, redactor: value.NewRedactor(), store: store}
+	a.redactor = n.redactor
+	if w.from != "" {
+		rec, err := readRecording(w.from)
+		if err != nil {
+			return nil, nil, err
+		}
+		n.rec, n.source = rec, rec.Source()
+	}
+	s, diags := w.load(n.rec)
+	n.site = s
+	if n.rec != nil {
+		return n, diags, nil
+	}
+	if n.store == nil {
+		n.store, _ = generation.OpenReadOnly(generation.Options{Root: w.root, Dir: w.stateDir()})
+	}
+	n.live = live.New(live.Options{
+		Root: w.root, Hardware: w.hardware, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
+		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(),
+	})
+	n.source = n.live
+	if n.store != nil {
+		n.past = live.LastGood(n.store)
+	}
+	return n, diags, nil
+}
+
+func (n *node) close() {
+	if n.live != nil {
+		n.live.Close()
+	}
+}
+
+// plan evaluates the site.
+func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
+	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
+	if n.past != nil {
+		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
+			return live.FallBack(n.past, maxAge, time.Now())
+		}
+	}
+	return boot.Run(ctx, n.site, o)
+}
+
+func readRecording(path string) (*world.Recording, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil, failure(origin.Usage, "--from %s: there is no such recording", path)
+		}
+		return nil, failure(origin.Usage, "--from %s: %s", path, err)
+	}
+	defer f.Close()
+	r, err := world.Decode(f)
+	if err != nil {
+		return nil, failure(origin.RecordingInvalid, "--from %s: %s", path, err)
+	}
+	return r, nil
+}
+
+// say prints diagnostics for people, redacted.
+func (a *app) say(s *site.Site, ds hcl.Diagnostics) {
+	var sources map[string][]byte
+	if s != nil {
+		sources = s.Sources
+	}
+	_ = a.through(a.stderr, func(w io.Writer) error {
+		return present.Diagnostics(w, sources, ds, present.StyleOf(a.stderr, a.getenv))
+	})
+}
+
+// print writes to stdout through the redactor.
+func (a *app) print(f func(io.Writer) error) error {
+	if err := a.through(a.stdout, f); err != nil {
+		return failure(origin.Internal, "cannot print: %s", err)
+	}
+	return nil
+}
+
+func (a *app) through(to io.Writer, f func(io.Writer) error) error {
+	r, ok := a.redactor.(*value.Redactor)
+	if !ok {
+		return f(to)
+	}
+	w := r.Writer(to)
+	if err := f(w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// recording is what a run's tape becomes.
+func recording(p *boot.Plan, header world.Header) *world.Recording {
+	header.Site = slices.Clone(p.Site.Files)
+	return &world.Recording{Header: header, Entries: p.Tape.Entries()}
+}
+
+func header(w where) world.Header {
+	h := world.Header{Format: world.Format, Prelet: version, Time: time.Now().UTC().Format(time.RFC3339)}
+	h.Boot = live.BootID(os.Getenv)
+	if w.hardware == "" {
+		h.Machine = live.MachineOf(w.root)
+	}
+	return h
+}

@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/prelet/prelet/internal/boot"
+)
+
+// progress tells on a terminal which stages take longer than a second. Elsewhere it is silent.
+func (a *app) progress() func(boot.Event) {
+	f, ok := a.stderr.(*os.File)
+	if !ok || !isatty.IsTerminal(f.Fd()) {
+		return nil
+	}
+	var mu sync.Mutex
+	waiting := map[string]*time.Timer{}
+	return func(e boot.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.State == "running" {
+			waiting[e.Stage] = time.AfterFunc(time.Second, func() { fmt.Fprintf(a.stderr, "… %s\n", e.Stage) })
+			return
+		}
+		if t := waiting[e.Stage]; t != nil && !t.Stop() {
+			fmt.Fprintf(a.stderr, "  %s: %s after %s\n", e.Stage, e.State, e.Took.Round(100*time.Millisecond))
+		}
+		delete(waiting, e.Stage)
+	}
+}

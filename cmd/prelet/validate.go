@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/site"
+)
+
+func (a *app) validate() *cobra.Command {
+	var w where
+	var strict bool
+	c := &cobra.Command{Use: "validate [PATH...]", GroupID: "site", Short: "Check a site with no machine and no network",
+		Long: "Checks syntax, names, types, references, owners, labels and taints, then evaluates the whole site on machines that\n" +
+			"prelet knows: one of which nothing is known, one where everything failed, a bare VM, one whose facts are null, eight\n" +
+			"H100, eight MI300X, two sockets. So gpus[0] is found out on a laptop.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			asJSON, err := w.json()
+			if err != nil {
+				return err
+			}
+			w.config = append(w.config, args...)
+			if err := w.check(); err != nil {
+				return err
+			}
+			s, diags := w.load(nil)
+			if !diags.HasErrors() {
+				diags = append(diags, boot.Check(s, boot.Witnesses())...)
+			}
+			bad := false
+			for _, d := range diags {
+				bad = bad || strict && d.Severity == hcl.DiagWarning && !origin.IsNote(d)
+			}
+			if asJSON {
+				err := a.print(func(o io.Writer) error {
+					e := json.NewEncoder(o)
+					e.SetEscapeHTML(false)
+					return e.Encode(struct {
+						FormatVersion int                  `json:"format_version"`
+						Valid         bool                 `json:"valid"`
+						Diagnostics   []present.Diagnostic `json:"diagnostics"`
+					}{1, !diags.HasErrors() && !bad, present.DiagnosticsJSON(present.Sorted(diags))})
+				})
+				if err != nil {
+					return err
+				}
+			} else {
+				a.say(s, present.Sorted(diags))
+			}
+			if code := origin.Exit(diags); code != 0 {
+				return exit(code)
+			}
+			if bad {
+				return failure(origin.Evaluation, "the site has warnings, and --strict makes them errors")
+			}
+			if !asJSON {
+				fmt.Fprintf(a.stdout, "The site is valid: %d files, %d stages, tried on %d machines.\n", len(s.Files), len(s.Stages), len(boot.Witnesses()))
+			}
+			return nil
+		}}
+	w.siteFlags(c)
+	c.Flags().StringVar(&w.root, "root", "", "look for the site below `DIR`")
+	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	return c
+}
+
+func (a *app) fmt() *cobra.Command {
+	var check bool
+	c := &cobra.Command{Use: "fmt [PATH...]", GroupID: "site", Short: "Lay site files out in the canonical form",
+		Long: "Rewrites *.hcl and *.prelet.vars files, in the current folder if none is named. Folders are not entered.",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				args = []string{"."}
+			}
+			var files []string
+			for _, p := range args {
+				st, err := os.Stat(p)
+				if err != nil {
+					return failure(origin.Usage, "%s: there is no such file or folder", p)
+				}
+				if !st.IsDir() {
+					files = append(files, p)
+					continue
+				}
+				for _, pattern := range []string{"*.hcl", "*.prelet.vars"} {
+					m, _ := filepath.Glob(filepath.Join(p, pattern))
+					files = append(files, m...)
+				}
+			}
+			changed := 0
+			for _, f := range files {
+				src, err := os.ReadFile(f)
+				if err != nil {
+					return failure(origin.FileUnusable, "%s: %s", f, err)
+				}
+				out, diags := site.FormatFile(f, src)
+				if diags.HasErrors() {
+					a.say(&site.Site{Sources: map[string][]byte{f: src}}, diags)
+					return exit(origin.Exit(diags))
+				}
+				if string(out) == string(src) {
+					continue
+				}
+				changed++
+				fmt.Fprintln(a.stdout, f)
+				if check {
+					continue
+				}
+				if err := replaceFile(f, out); err != nil {
+					return failure(origin.CannotWrite, "%s: %s", f, err)
+				}
+			}
+			if check && changed > 0 {
+				return exit(3)
+			}
+			return nil
+		}}
+	c.Flags().BoolVar(&check, "check", false, "write nothing, list the files that would change, and exit 3 if there are any")
+	return c
+}
+
+// replaceFile writes a file of a site in one step: a laptop's battery ends as well.
+func replaceFile(path string, b []byte) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".prelet-fmt-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err := f.Write(b); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Chmod(st.Mode().Perm()); err != nil {
+		f.Close()
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+func (a *app) version() *cobra.Command {
+	var output string
+	c := &cobra.Command{Use: "version", GroupID: "other", Args: cobra.NoArgs, Short: "Print the version",
+		RunE: func(*cobra.Command, []string) error {
+			switch output {
+			case "text":
+				_, err := fmt.Fprintf(a.stdout, "prelet %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+				return err
+			case "json":
+				v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+				if b, ok := debug.ReadBuildInfo(); ok {
+					for _, s := range b.Settings {
+						if s.Key == "vcs.revision" {
+							v["revision"] = s.Value
+						}
+					}
+				}
+				return a.print(func(o io.Writer) error { return json.NewEncoder(o).Encode(v) })
+			}
+			return failure(origin.Usage, "-o %s: text or json", output)
+		}}
+	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	return c
+}

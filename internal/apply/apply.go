@@ -1,0 +1,221 @@
+// Package apply is the only way from a plan to the disk: it turns a plan into a proposal of generation, and hands it
+// to activate where there is a kubelet to activate. It decides nothing.
+package apply
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Options are what a plan needs to become files.
+type Options struct {
+	Store     *generation.Store // locked and recovered
+	Plan      *boot.Plan        // complete
+	Recording *world.Recording
+	Secret    func(name string) ([]byte, error)
+	Owner     func(owner string) (uid, gid int, err error)
+	Flags     []string // of the kubelet's command line, as planned; nil: not judged
+	NodeName  string   // of the Node object; "" is not judged
+	Healthz   string   // URL; "" is not asked
+}
+
+// PlanID is the identity that a plan is held under: its hash, with the kubelet's version, since a plan that one
+// kubelet refuses another may take.
+func PlanID(p *boot.Plan) string {
+	v := "unknown"
+	if p.Kubelet.Version != nil {
+		v = *p.Kubelet.Version
+	}
+	return p.Hash + "@" + v
+}
+
+// Proposal is the plan with its secrets put in, in the order of publishing: the kubelet's flags last.
+func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
+	out := generation.Proposal{PlanID: PlanID(o.Plan), Blobs: map[string][]byte{}}
+	act := activation(o)
+	files := targets(o.Plan)
+	for _, f := range files {
+		t, err := target(o, f)
+		if err != nil {
+			return out, act, err
+		}
+		out.Targets = append(out.Targets, t)
+		if f.Kind == node.Regular && !f.CreateOnly {
+			if f.Purpose == "bootstrap-kubeconfig" {
+				act.Retire = append(act.Retire, f.Path)
+			} else {
+				act.Files[f.Path] = sum(t.Content)
+			}
+		}
+		if strings.Contains(f.Path, "/systemd/system/") {
+			act.UnitFiles = true
+		}
+	}
+	var rec bytes.Buffer
+	if err := o.Recording.Encode(&rec); err != nil {
+		return out, act, err
+	}
+	encoded, err := act.Encode()
+	if err != nil {
+		return out, act, err
+	}
+	plan, err := planBlob(o.Plan)
+	if err != nil {
+		return out, act, err
+	}
+	out.Blobs["recording.json"], out.Blobs["plan.json"], out.Blobs[activate.PlanBlob] = rec.Bytes(), plan, encoded
+	return out, act, nil
+}
+
+// targets are the planned files, and what the difference adds to them: the kubelet's state files as absent.
+func targets(p *boot.Plan) []node.File {
+	files := slices.Clone(p.Node.Files)
+	for _, c := range p.Changes {
+		if c.File.Purpose == "state" && c.Action == "delete" {
+			files = append(files, c.File)
+		}
+	}
+	rank := func(f node.File) int {
+		switch {
+		case f.Kind == node.Directory:
+			return 0
+		case f.Purpose == "kubelet-flags":
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(files, func(a, b node.File) int {
+		if d := rank(a) - rank(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return files
+}
+
+func target(o Options, f node.File) (generation.Target, error) {
+	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
+		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || ours(f)}
+	if f.Mode != 0 {
+		t.Mode = int(f.Mode)
+	}
+	if f.Owner != "" {
+		uid, gid, err := o.Owner(f.Owner)
+		if err != nil {
+			return t, &generation.Error{Op: "give an owner to", Path: f.Path, Err: err, Hint: "name a user and a group of this node, or use numbers", Exit: generation.ExitCannotWrite}
+		}
+		t.UID, t.GID = uid, gid
+	}
+	switch f.Kind {
+	case node.Directory:
+		t.Kind = generation.Dir
+	case node.Regular:
+		t.Kind = generation.File
+		b, err := f.Text.Bytes(o.Secret)
+		if err != nil {
+			return t, &SecretError{Path: f.Path, Names: f.Text.Secrets(), Err: err}
+		}
+		t.Content = b
+	}
+	return t, nil
+}
+
+// ours says whether the folders above a file are the kubelet's own, which a fresh image may lack. The folders of a
+// site's other files must be there, or be declared.
+func ours(f node.File) bool {
+	return f.Purpose != "file"
+}
+
+// SecretError is a credential that is needed to write a file, and cannot be read: exit 11.
+type SecretError struct {
+	Path  string
+	Names []string
+	Err   error
+}
+
+func (e *SecretError) Error() string {
+	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *SecretError) Unwrap() error { return e.Err }
+
+func activation(o Options) activate.Plan {
+	a := activate.Plan{Unit: activate.DefaultUnit, Settle: activate.DefaultSettle, Timeout: activate.DefaultTimeout, Rollback: true,
+		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}}
+	if x := o.Plan.Node.Activation; x != nil {
+		a.Unit, a.Rollback = x.Unit, x.Rollback
+		a.Settle, a.Timeout = millis(x.SettleMillis), millis(x.TimeoutMillis)
+	}
+	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {
+		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
+	}
+	return a
+}
+
+// planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
+func planBlob(p *boot.Plan) ([]byte, error) {
+	type file struct{ Path, Purpose string }
+	doc := struct {
+		Hash  string
+		Node  json.RawMessage
+		Files []file
+	}{Hash: p.Hash, Node: p.Node.Canonical()}
+	for _, f := range targets(p) {
+		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
+	}
+	return json.Marshal(doc)
+}
+
+// ToDisk commits a plan below a root where no unit runs, and takes it as good at once. It says whether anything was
+// written.
+func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
+	p, _, err := Proposal(o)
+	if err != nil {
+		return 0, false, err
+	}
+	t, err := o.Store.Begin(p)
+	if errors.Is(err, generation.ErrNothing) {
+		if cur, err := o.Store.Current(); err == nil && cur != nil {
+			gen = cur.Gen
+		}
+		return gen, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if gen, err = t.Commit(); err != nil {
+		return 0, false, err
+	}
+	if err = t.Publish(); err != nil {
+		return gen, true, err
+	}
+	if err = o.Store.Good(gen, nil); err != nil {
+		return gen, true, err
+	}
+	return gen, true, o.Store.Collect(keep)
+}
+
+// keep is how many generations stay, beside the last good one.
+const keep = 10
+
+func sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
+
+func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -1,0 +1,127 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// Sorted puts errors last, where they are read, and leaves the order else as it was; what is said twice about one
+// place stays once.
+func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
+	seen := map[string]bool{}
+	var out hcl.Diagnostics
+	for _, d := range ds {
+		if k := d.Error() + d.Summary; !seen[k] {
+			seen[k] = true
+			out = append(out, d)
+		}
+	}
+	rank := func(d *hcl.Diagnostic) int {
+		switch {
+		case origin.IsNote(d):
+			return 0
+		case d.Severity == hcl.DiagWarning:
+			return 1
+		}
+		return 2
+	}
+	sort.SliceStable(out, func(i, j int) bool { return rank(out[i]) < rank(out[j]) })
+	return out
+}
+
+// Diagnostics writes messages for people: what, where with the line itself, why and what next, the code.
+func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s Style) error {
+	var b strings.Builder
+	for _, d := range ds {
+		diagnostic(&b, sources, d, s)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic, s Style) {
+	word, paint := "Error", s.red
+	switch {
+	case origin.IsNote(d):
+		word, paint = "Note", s.dim
+	case d.Severity == hcl.DiagWarning:
+		word, paint = "Warning", s.yellow
+	}
+	fmt.Fprintf(b, "%s %s %s\n", paint(word+":"), s.bold(d.Summary), s.dim("["+string(origin.CodeOf(d))+"]"))
+	if d.Subject != nil && d.Subject.Filename != "" {
+		fmt.Fprintf(b, "  %s:%d:%d\n", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+		snippet(b, sources[d.Subject.Filename], *d.Subject, s, paint)
+	}
+	for _, l := range wrap(d.Detail, s.Width-2) {
+		fmt.Fprintf(b, "  %s\n", l)
+	}
+	b.WriteString("\n")
+}
+
+// snippet shows the first line of a range, with a mark below.
+func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(string) string) {
+	if src == nil || r.Start.Byte > len(src) {
+		return
+	}
+	from := strings.LastIndexByte(string(src[:r.Start.Byte]), '\n') + 1
+	to := len(src)
+	if i := strings.IndexByte(string(src[from:]), '\n'); i >= 0 {
+		to = from + i
+	}
+	line := strings.TrimRight(string(src[from:to]), "\r")
+	end := min(r.End.Byte, from+len(line))
+	before := strings.ReplaceAll(line[:min(r.Start.Byte-from, len(line))], "\t", "    ")
+	n := 1
+	if end > r.Start.Byte {
+		n = utf8.RuneCountInString(string(src[r.Start.Byte:end]))
+	}
+	shown := strings.ReplaceAll(line, "\t", "    ")
+	room := max(s.Width-8, 20)
+	if cut := utf8.RuneCountInString(before); cut > room-10 { // a long line: show the place, not its beginning
+		rs := []rune(shown)
+		shown = "…" + string(rs[cut-10:])
+		before = strings.Repeat(" ", 11)
+	}
+	if rs := []rune(shown); len(rs) > room {
+		shown = string(rs[:room]) + "…"
+	}
+	n = max(1, min(n, room-utf8.RuneCountInString(before)))
+	num := fmt.Sprintf("%4d", r.Start.Line)
+	fmt.Fprintf(b, "%s │ %s\n", s.dim(num), shown)
+	fmt.Fprintf(b, "     │ %s%s\n", strings.Repeat(" ", utf8.RuneCountInString(before)), paint(strings.Repeat("^", n)))
+}
+
+// Diagnostic is a message in JSON.
+type Diagnostic struct {
+	Severity string            `json:"severity"` // error | warning | note
+	Code     string            `json:"code"`
+	Summary  string            `json:"summary"`
+	Detail   string            `json:"detail"`
+	Range    *origin.JSONRange `json:"range,omitempty"`
+}
+
+// DiagnosticsJSON is the list as JSON has it, never null.
+func DiagnosticsJSON(ds hcl.Diagnostics) []Diagnostic {
+	out := []Diagnostic{}
+	for _, d := range ds {
+		x := Diagnostic{Severity: "error", Code: string(origin.CodeOf(d)), Summary: d.Summary, Detail: d.Detail}
+		switch {
+		case origin.IsNote(d):
+			x.Severity = "note"
+		case d.Severity == hcl.DiagWarning:
+			x.Severity = "warning"
+		}
+		if d.Subject != nil {
+			x.Range = origin.RangeJSON(*d.Subject)
+		}
+		out = append(out, x)
+	}
+	return out
+}

@@ -1,0 +1,149 @@
+package present
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// View is a plan with what its printing needs to know besides.
+type View struct {
+	Plan       *boot.Plan
+	Version    string // of prelet
+	Generation int    // in place
+	Source     string // the recording, where there are several
+}
+
+// Changes says whether a run would change something.
+func (v View) Changes() bool {
+	for _, c := range v.Plan.Changes {
+		if c.Action != "none" && c.Action != "keep" {
+			return true
+		}
+	}
+	return false
+}
+
+type planDocument struct {
+	FormatVersion int             `json:"format_version"`
+	Source        string          `json:"source,omitempty"`
+	PreletVersion string          `json:"prelet_version"`
+	Complete      bool            `json:"complete"`
+	PlanHash      string          `json:"plan_hash"`
+	Generation    int             `json:"generation"`
+	Degraded      []boot.Degraded `json:"degraded"`
+	Unread        []boot.Unread   `json:"unread,omitempty"`
+	Node          nodeDocument    `json:"node"`
+	Files         []fileDocument  `json:"files"`
+	Restart       restartDocument `json:"restart"`
+	Stages        []stageDocument `json:"stages"`
+	Diagnostics   []Diagnostic    `json:"diagnostics"`
+}
+
+type stageDocument struct {
+	Address string `json:"address"`
+	State   string `json:"state"`
+}
+
+type nodeDocument struct {
+	Labels        map[string]labelDocument   `json:"labels"`
+	Taints        []taintDocument            `json:"taints"`
+	Flags         []flagDocument             `json:"flags"`
+	Config        map[string]any             `json:"kubelet_config"`
+	ConfigOrigins map[string][]origin.Origin `json:"kubelet_config_origins"`
+	Reserved      *node.Reserved             `json:"reserved,omitempty"`
+}
+
+type labelDocument struct {
+	Value       string          `json:"value"`
+	Origins     []origin.Origin `json:"origins"`
+	TakesEffect string          `json:"takes_effect"`
+}
+
+type taintDocument struct {
+	Key     string          `json:"key"`
+	Value   string          `json:"value"`
+	Effect  string          `json:"effect"`
+	Origins []origin.Origin `json:"origins"`
+}
+
+type flagDocument struct {
+	Name    string          `json:"name"`
+	Value   string          `json:"value"`
+	Origins []origin.Origin `json:"origins"`
+}
+
+type fileDocument struct {
+	Path      string `json:"path"`
+	Action    string `json:"action"`
+	Mode      string `json:"mode,omitempty"`
+	Owner     string `json:"owner,omitempty"`
+	Sensitive bool   `json:"sensitive"`
+	SHA256    string `json:"sha256,omitempty"`
+	Diff      string `json:"diff,omitempty"`
+	Drift     string `json:"drift,omitempty"`
+	Why       string `json:"why,omitempty"`
+	Purpose   string `json:"purpose"`
+}
+
+type restartDocument struct {
+	Unit    string   `json:"unit"`
+	Needed  bool     `json:"needed"`
+	When    string   `json:"when"`
+	Because []string `json:"because"`
+}
+
+// PlanJSON writes the plan as one document of format version 1, on failure too ("complete": false).
+func PlanJSON(w io.Writer, v View) error {
+	p := v.Plan
+	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
+		Degraded: orEmpty(p.Degraded), Unread: p.Unread, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
+		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
+	d.Node = nodeDocument{Labels: map[string]labelDocument{}, Taints: []taintDocument{}, Flags: []flagDocument{}, Config: p.Node.Config,
+		ConfigOrigins: p.Node.ConfigOrigins, Reserved: p.Node.Reserved}
+	if d.Node.Config == nil {
+		d.Node.Config = map[string]any{}
+	}
+	if d.Node.ConfigOrigins == nil {
+		d.Node.ConfigOrigins = map[string][]origin.Origin{}
+	}
+	for _, l := range p.Node.Labels {
+		d.Node.Labels[l.Key] = labelDocument{l.Value, orEmpty(l.Origins), p.TakesEffect(l.Key)}
+	}
+	for _, t := range p.Node.Taints {
+		d.Node.Taints = append(d.Node.Taints, taintDocument{t.Key, t.Value, t.Effect, orEmpty(t.Origins)})
+	}
+	for _, f := range p.Node.Flags {
+		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
+	}
+	for _, c := range p.Changes {
+		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: c.File.Owner, Sensitive: len(c.File.Text.Secrets()) > 0, Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
+		if c.File.Mode != 0 {
+			f.Mode = fmt.Sprintf("%04o", c.File.Mode)
+		}
+		if c.File.Kind == node.Regular && !f.Sensitive {
+			f.SHA256 = sum(c.File.Text.Template())
+			if c.Action != "none" && c.Action != "keep" {
+				f.Diff = unified(c.Old.Text, c.File.Text.Template())
+			}
+		}
+		d.Files = append(d.Files, f)
+	}
+	for _, s := range p.Stages {
+		d.Stages = append(d.Stages, stageDocument{s.Address, s.State})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(d)
+}
+
+func orEmpty[T any](l []T) []T {
+	if l == nil {
+		return []T{}
+	}
+	return l
+}

@@ -1,0 +1,232 @@
+package present
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// PlanText writes a plan for people: the node in Kubernetes' terms, then what would change on disk.
+func PlanText(w io.Writer, v View, s Style) error {
+	var b strings.Builder
+	p := v.Plan
+	section := func(title string, rows [][]string) {
+		if len(rows) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "%s\n", s.bold(title))
+		for _, l := range table(rows) {
+			fmt.Fprintf(&b, "  %s\n", l)
+		}
+		b.WriteString("\n")
+	}
+	var rows [][]string
+	for _, l := range p.Node.Labels {
+		rows = append(rows, []string{l.Key + "=" + l.Value, s.dim(from(l.Origins))})
+	}
+	section("Labels", rows)
+	rows = nil
+	for _, t := range p.Node.Taints {
+		rows = append(rows, []string{t.String(), s.dim(from(t.Origins))})
+	}
+	section("Taints", rows)
+	reserved(&b, p.Node.Reserved, s)
+	rows = nil
+	for _, f := range p.Node.Flags {
+		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
+			continue
+		}
+		rows = append(rows, []string{"--" + f.Name + "=" + f.Value, s.dim(from(f.Origins))})
+	}
+	section("Flags that the site adds", rows)
+	rows = nil
+	for _, ptr := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
+		val := "(removed)"
+		if x, ok := at(p.Node.Config, ptr); ok {
+			val = brief(x)
+		}
+		rows = append(rows, []string{strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = " + val, s.dim(from(p.Node.ConfigOrigins[ptr]))})
+	}
+	section("KubeletConfiguration, beyond its base", rows)
+	files(&b, v, s)
+	for _, d := range p.Degraded {
+		fmt.Fprintf(&b, "%s %s\n", s.yellow("degraded:"), d.Summary)
+	}
+	for _, u := range p.Unread {
+		fmt.Fprintf(&b, "%s %s depends on %s, which this recording does not hold\n", s.yellow("unread:"), u.Where, u.Question)
+	}
+	summary(&b, v, s)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func reserved(b *strings.Builder, r *node.Reserved, s Style) {
+	if r == nil {
+		return
+	}
+	fmt.Fprintf(b, "%s  %s\n", s.bold("Reserved"), s.dim("policy "+r.Policy))
+	var rows [][]string
+	for _, x := range []struct {
+		name string
+		m    map[string]string
+	}{{"kubeReserved", r.Kube}, {"systemReserved", r.System}, {"evictionHard", r.EvictionHard}, {"allocatable", r.Allocatable}} {
+		if len(x.m) > 0 {
+			rows = append(rows, []string{x.name, pairs(x.m)})
+		}
+	}
+	if r.CPUs != "" {
+		rows = append(rows, []string{"reservedSystemCPUs", r.CPUs})
+	}
+	if r.MaxPods > 0 {
+		rows = append(rows, []string{"max pods", fmt.Sprint(r.MaxPods)})
+	}
+	for _, l := range table(rows) {
+		fmt.Fprintf(b, "  %s\n", l)
+	}
+	b.WriteString("\n")
+}
+
+func pairs(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return strings.Join(out, "  ")
+}
+
+var signs = map[string]string{"create": "+", "update": "~", "delete": "-", "restore": "<", "keep": "=", "none": " "}
+
+func files(b *strings.Builder, v View, s Style) {
+	if len(v.Plan.Changes) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "%s\n", s.bold("Files"))
+	for _, c := range v.Plan.Changes {
+		note := c.Action
+		if c.Action == "none" {
+			note = "no change"
+		}
+		if c.Why != "" {
+			note += ": " + c.Why
+		}
+		if c.Drift != "" {
+			note += "; drift: " + c.Drift
+		}
+		if len(c.File.Text.Secrets()) > 0 {
+			note += " (sensitive)"
+		}
+		line := fmt.Sprintf("%s %s  %s", signs[c.Action], c.File.Path, s.dim(note))
+		switch c.Action {
+		case "create":
+			line = s.green(signs[c.Action]) + line[1:]
+		case "delete":
+			line = s.red(signs[c.Action]) + line[1:]
+		case "update", "restore":
+			line = s.yellow(signs[c.Action]) + line[1:]
+		}
+		fmt.Fprintf(b, "  %s\n", line)
+		diffOf(b, c, s)
+	}
+	b.WriteString("\n")
+}
+
+// diffOf shows what changes inside a file; of a new one the kubelet's own are told above, so only those of the site.
+func diffOf(b *strings.Builder, c boot.Change, s Style) {
+	if c.File.Kind != node.Regular || len(c.File.Text.Secrets()) > 0 || c.Action != "update" && (c.Action != "create" || c.File.Purpose == "ca") {
+		return
+	}
+	n := 0
+	for _, l := range lines(unified(c.Old.Text, c.File.Text.Template())) {
+		if n++; n > 60 {
+			fmt.Fprintf(b, "      %s\n", s.dim("… (-o json has all of it)"))
+			return
+		}
+		switch l[0] {
+		case '+':
+			l = s.green(l)
+		case '-':
+			l = s.red(l)
+		}
+		fmt.Fprintf(b, "      %s\n", l)
+	}
+}
+
+func summary(b *strings.Builder, v View, s Style) {
+	p := v.Plan
+	count := map[string]int{}
+	for _, c := range p.Changes {
+		count[c.Action]++
+	}
+	if !v.Changes() {
+		fmt.Fprintf(b, "%s", s.bold("No changes."))
+		fmt.Fprintf(b, " Every file is as planned.")
+	} else {
+		var parts []string
+		for _, x := range [][2]string{{"create", "to create"}, {"update", "to update"}, {"delete", "to delete"}, {"restore", "to put back"}} {
+			if count[x[0]] > 0 {
+				parts = append(parts, fmt.Sprintf("%d %s", count[x[0]], x[1]))
+			}
+		}
+		fmt.Fprintf(b, "%s %s.", s.bold("Files:"), strings.Join(parts, ", "))
+		if p.Restart.Needed {
+			fmt.Fprintf(b, " %s would start anew.", p.Restart.Unit)
+		}
+	}
+	b.WriteString("\n")
+	if p.Hash != "" {
+		fmt.Fprintf(b, "%s\n", s.dim("Plan "+p.Hash))
+	} else {
+		fmt.Fprintf(b, "%s\n", s.yellow("The plan is not complete, and so has no hash."))
+	}
+}
+
+// from is where an item came from, in a few words.
+func from(o []origin.Origin) string {
+	for _, x := range o {
+		if x.Range.Filename != "" {
+			return fmt.Sprintf("%s %s:%d", x.Ref, short(x.Range.Filename), x.Range.Start.Line)
+		}
+	}
+	if len(o) > 0 {
+		return strings.TrimSpace(string(o[0].Kind) + " " + o[0].Ref)
+	}
+	return ""
+}
+
+func short(p string) string {
+	if i := strings.LastIndexByte(p, '/'); i >= 0 {
+		return p[i+1:]
+	}
+	return p
+}
+
+func at(doc map[string]any, ptr string) (any, bool) {
+	var v any = doc
+	for _, k := range strings.Split(strings.TrimPrefix(ptr, "/"), "/") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = m[strings.NewReplacer("~1", "/", "~0", "~").Replace(k)]; !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+func brief(v any) string {
+	t := fmt.Sprint(v)
+	if s, ok := v.(string); ok {
+		t = fmt.Sprintf("%q", s)
+	}
+	if len(t) > 60 {
+		t = t[:57] + "…"
+	}
+	return t
+}

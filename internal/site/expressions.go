@@ -39,6 +39,8 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 			return checkLiteral(x)
 		case *hclsyntax.FunctionCallExpr:
 			return checkReading(x)
+		case *hclsyntax.ObjectConsExpr:
+			return checkKeys(x)
 		}
 		return nil
 	})...)
@@ -60,6 +62,27 @@ func checkLiteral(x *hclsyntax.LiteralValueExpr) hcl.Diagnostics {
 		}
 	}
 	return nil
+}
+
+// checkKeys refuses a key that stands twice: HCL takes the last one without a word.
+func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
+	seen := map[string]hcl.Range{}
+	for _, i := range x.Items {
+		if !literalKey(i.KeyExpr) {
+			continue
+		}
+		k, d := i.KeyExpr.Value(nil)
+		if d.HasErrors() || k.IsNull() || k.Type() != cty.String {
+			continue
+		}
+		at := i.KeyExpr.Range()
+		if first, ok := seen[k.AsString()]; ok {
+			diags = append(diags, origin.Error(origin.Duplicate, at, fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first)))
+			continue
+		}
+		seen[k.AsString()] = at
+	}
+	return diags
 }
 
 const (

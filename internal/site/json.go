@@ -158,12 +158,7 @@ func (c *converter) expression(e *jsonNode) hclsyntax.Expression {
 	switch e.kind {
 	case jsonObject:
 		o := &hclsyntax.ObjectConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
-		seen := map[string]hcl.Range{}
 		for i, k := range e.keys {
-			if first, ok := seen[k.text]; ok {
-				c.errorf(origin.Duplicate, k.at, fmt.Sprintf("Key %q is there twice", k.text), "The first is at %s. Remove one of them.", place(first))
-			}
-			seen[k.text] = k.at
 			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.text, k.at)}, ValueExpr: c.expression(e.items[i])})
 		}
 		return o

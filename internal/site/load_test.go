@@ -172,3 +172,13 @@ func TestOSSearch(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkLoad(b *testing.B) {
+	opts := options()
+	opts.Paths = []string{"testdata/sites/gpu-training"}
+	for b.Loop() {
+		if _, diags := Load(OS(), opts); diags.HasErrors() {
+			b.Fatal(show(diags))
+		}
+	}
+}

@@ -142,6 +142,14 @@ func steps() []step {
 	return []step{{"commit", commit, after(commit)}, {"rollback", back, after(back)}}
 }
 
+// backUnheld goes back without holding the plan, so that no other file is made durable at the end.
+func backUnheld() step {
+	st := steps()[1]
+	st.name = "rollback unheld "
+	st.do = func(s *Store, _ Proposal) error { _, err := s.Rollback(1, 0, "ill", false); return err }
+	return st
+}
+
 // TestKilledAnywhere stops the writer at every operation, and, after some of them (all of them with PRELET_SWEEP=full),
 // recovery at every one of its own (I1, I2, I4–I8).
 func TestKilledAnywhere(t *testing.T) {

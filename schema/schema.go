@@ -4,14 +4,12 @@
 package schema
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/gocty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -250,37 +248,6 @@ func (b Block) Names() (attrs, blocks []string) {
 		blocks = append(blocks, n.Type)
 	}
 	return attrs, blocks
-}
-
-// MarshalJSON gives what `prelet schema -o json` prints.
-func (b Block) MarshalJSON() ([]byte, error) {
-	type attr struct {
-		Name        string          `json:"name"`
-		Type        json.RawMessage `json:"type"`
-		Doc         string          `json:"doc"`
-		Required    bool            `json:"required,omitempty"`
-		Default     json.RawMessage `json:"default,omitempty"`
-		DefaultText string          `json:"default_text,omitempty"`
-	}
-	out := struct {
-		Type    string   `json:"type"`
-		Doc     string   `json:"doc"`
-		Labels  []string `json:"labels,omitempty"`
-		Max     int      `json:"max,omitempty"`
-		Free    bool     `json:"free,omitempty"`
-		ForEach bool     `json:"for_each,omitempty"`
-		Attrs   []attr   `json:"attributes,omitempty"`
-		Blocks  []Block  `json:"blocks,omitempty"`
-	}{Type: b.Type, Doc: b.Doc, Labels: b.Labels, Max: b.Max, Free: b.Free, ForEach: b.ForEach, Blocks: b.Blocks}
-	for _, f := range b.Fields {
-		s := f.Spec()
-		a := attr{Name: s.Name, Doc: s.Doc, Required: s.Required, DefaultText: s.DefaultText, Type: must(ctyjson.MarshalType(s.Type))}
-		if !s.Default.IsNull() {
-			a.Default = must(ctyjson.Marshal(s.Default, s.Type))
-		}
-		out.Attrs = append(out.Attrs, a)
-	}
-	return json.Marshal(out)
 }
 
 func must[T any](v T, err error) T {

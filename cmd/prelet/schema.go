@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -11,31 +13,57 @@ import (
 	"github.com/prelet/prelet/stages/builtin"
 )
 
+//go:generate go run . schema --dir ../../docs
+
 func (a *app) schema() *cobra.Command {
 	var output, dir string
 	c := &cobra.Command{Use: "schema", GroupID: "site", Args: cobra.NoArgs, Short: "Print the language: blocks, arguments, types, defaults",
 		RunE: func(*cobra.Command, []string) error {
 			l := schema.Describe(builtin.Language())
-			switch output {
-			case "json":
+			switch {
+			case output != "markdown" && output != "json":
+				return failure(origin.Usage, "-o %s: markdown or json", output)
+			case dir != "" && output != "markdown":
+				return failure(origin.Usage, "--dir writes Markdown pages; leave -o %s out", output)
+			case dir != "":
+				if err := writePages(dir, pages(l)); err != nil {
+					return failure(origin.CannotWrite, "%s", err)
+				}
+				return nil
+			case output == "json":
 				return a.print(func(o io.Writer) error {
 					e := json.NewEncoder(o)
 					e.SetEscapeHTML(false)
 					e.SetIndent("", "  ")
 					return e.Encode(l)
 				})
-			case "markdown", "text":
-				if dir != "" {
-					if err := writePages(dir, l.Pages()); err != nil {
-						return failure(origin.CannotWrite, "%s", err)
-					}
-					return nil
-				}
-				return a.print(func(o io.Writer) error { _, err := io.WriteString(o, l.Markdown()); return err })
 			}
-			return failure(origin.Usage, "-o %s: markdown or json", output)
+			return a.print(func(o io.Writer) error { _, err := io.WriteString(o, l.Markdown()); return err })
 		}}
 	c.Flags().StringVarP(&output, "output", "o", "markdown", "`markdown` or json")
-	c.Flags().StringVar(&dir, "dir", "", "write the reference pages to `DIR`, one for each block")
+	c.Flags().StringVar(&dir, "dir", "", "write the pages to `DIR`/reference and DIR/codes, one for each stage type and code")
 	return c
+}
+
+// pages are all pages that are made from code, by their path below docs/.
+func pages(l schema.Document) map[string]string {
+	out := map[string]string{}
+	for _, p := range l.Pages() {
+		out["reference/"+p.Name] = p.Text
+	}
+	return out
+}
+
+// writePages writes the pages below a folder, which it makes where it is missing. It removes nothing.
+func writePages(dir string, pages map[string]string) error {
+	for name, text := range pages {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,265 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+)
+
+// Language is everything that a site can be written with. What is in it is declared elsewhere: the blocks here, the
+// stage types in their rooms, the functions beside their code. stages/builtin puts it together.
+type Language struct {
+	Blocks    []TopBlock
+	Stages    []StageType
+	Functions []Function
+	Facts     Facts
+}
+
+// TopBlock is a block of a site's file, and what its expressions may refer to.
+type TopBlock struct {
+	Block
+	Phase Phase // OfBlock: nothing is said, or each stage type says it
+}
+
+// StageType is a stage type's declaration, with what the language adds to each.
+type StageType struct {
+	Block
+	Phase     Phase
+	Singleton bool
+	Meta      []Field  // the arguments that the language gives it beside its own
+	Outputs   []Output // in the order of the pages, `state` among them
+	Type      cty.Type // of all outputs together, without state
+}
+
+// Output is a value that others refer to: stage.TYPE.NAME.OUTPUT.
+type Output struct {
+	Name, Doc string
+	Type      cty.Type
+}
+
+// Function is a function of the language.
+type Function struct {
+	Name     string
+	Usage    string // name(parameter, …)
+	Doc      string
+	Own      bool // not in Terraform, or more than there
+	Examples []Example
+}
+
+// Example is a call that was evaluated, with its result, both as a site writes them.
+type Example struct{ Call, Result, Why string }
+
+// Facts is the tree of what detect-hw finds.
+type Facts struct {
+	Type cty.Type // an object
+	Docs []Fact   // in the order of the pages
+}
+
+// Fact says what one place of the tree holds. Its path is written with [] for each element of a list and {} for each
+// element of a map: nics[].speed_gbps.
+type Fact struct {
+	Path, Doc string
+	Like      string // has the same attributes as that other fact, so that they are told once
+}
+
+// Document is the language as people and editors read it.
+type Document struct{ language Language }
+
+// Describe makes the document of a language. It is a function of the declarations, so two calls give the same bytes.
+func Describe(l Language) Document { return Document{l} }
+
+// MarshalJSON gives what `prelet schema -o json` prints. format_version changes when a reader of an older one would
+// misunderstand; what is added is no such change.
+func (d Document) MarshalJSON() ([]byte, error) {
+	type output struct {
+		Name string          `json:"name"`
+		Type json.RawMessage `json:"type"`
+		Doc  string          `json:"doc"`
+	}
+	type stage struct {
+		Phase     string     `json:"phase"`
+		Singleton bool       `json:"singleton,omitempty"`
+		Block     jsonBlock  `json:"block"`
+		Meta      []jsonAttr `json:"meta_arguments"`
+		Outputs   []output   `json:"outputs"`
+	}
+	type block struct {
+		Phase string    `json:"phase,omitempty"`
+		Block jsonBlock `json:"block"`
+	}
+	type example struct {
+		Call   string `json:"call"`
+		Result string `json:"result"`
+	}
+	type function struct {
+		Name     string    `json:"name"`
+		Usage    string    `json:"usage"`
+		Doc      string    `json:"doc"`
+		Examples []example `json:"examples,omitempty"`
+	}
+	type fact struct {
+		Path string          `json:"path"`
+		Type json.RawMessage `json:"type"`
+		Doc  string          `json:"doc"`
+		Like string          `json:"like,omitempty"`
+	}
+	out := struct {
+		FormatVersion int        `json:"format_version"`
+		Blocks        []block    `json:"blocks"`
+		Stages        []stage    `json:"stages"`
+		Functions     []function `json:"functions"`
+		Facts         []fact     `json:"facts"`
+	}{FormatVersion: 1}
+	for _, b := range d.language.Blocks {
+		x := block{Block: b.json()}
+		if b.Phase != OfBlock {
+			x.Phase = b.Phase.String()
+		}
+		out.Blocks = append(out.Blocks, x)
+	}
+	for _, s := range d.language.Stages {
+		x := stage{Phase: s.Phase.String(), Singleton: s.Singleton, Block: s.json(), Meta: jsonAttrs(s.Meta)}
+		for _, o := range s.Outputs {
+			x.Outputs = append(x.Outputs, output{o.Name, typeJSON(o.Type), o.Doc})
+		}
+		out.Stages = append(out.Stages, x)
+	}
+	for _, f := range d.language.Functions {
+		x := function{Name: f.Name, Usage: f.Usage, Doc: f.Doc}
+		for _, e := range f.Examples {
+			x.Examples = append(x.Examples, example{e.Call, e.Result})
+		}
+		out.Functions = append(out.Functions, x)
+	}
+	for _, r := range d.language.Facts.Rows() {
+		out.Facts = append(out.Facts, fact{r.Path, typeJSON(r.Type), r.Doc, r.Like})
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(out); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// FactRow is a place of the tree of facts with its type.
+type FactRow struct {
+	Fact
+	Type cty.Type
+}
+
+// Rows walks the tree: every place of the type, in the order of the docs; what they do not mention comes last.
+func (f Facts) Rows() []FactRow {
+	var rows []FactRow
+	f.walk("", f.Type, &rows)
+	at := func(path string) int {
+		if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+			return i
+		}
+		return len(f.Docs)
+	}
+	slices.SortStableFunc(rows, func(a, b FactRow) int {
+		if c := at(a.Path) - at(b.Path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return rows
+}
+
+func (f Facts) walk(path string, t cty.Type, rows *[]FactRow) {
+	row := FactRow{Fact: Fact{Path: path}, Type: t}
+	if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+		row.Fact = f.Docs[i]
+	}
+	if path != "" {
+		*rows = append(*rows, row)
+	}
+	if row.Like != "" {
+		return
+	}
+	switch {
+	case t.IsListType() && t.ElementType().IsObjectType():
+		path, t = path+"[]", t.ElementType()
+	case t.IsMapType() && t.ElementType().IsObjectType():
+		path, t = path+"{}", t.ElementType()
+	case !t.IsObjectType():
+		return
+	}
+	if path != "" {
+		path += "."
+	}
+	names := make([]string, 0, len(t.AttributeTypes()))
+	for n := range t.AttributeTypes() {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		f.walk(path+n, t.AttributeType(n), rows)
+	}
+}
+
+type jsonAttr struct {
+	Name        string          `json:"name"`
+	Type        json.RawMessage `json:"type"`
+	Doc         string          `json:"doc"`
+	Required    bool            `json:"required,omitempty"`
+	Default     json.RawMessage `json:"default,omitempty"`
+	DefaultText string          `json:"default_text,omitempty"`
+	DefaultFrom *jsonRef        `json:"default_from,omitempty"`
+	Literal     bool            `json:"literal,omitempty"`
+	Phase       string          `json:"phase,omitempty"` // if its expression may refer to less than its block's
+}
+
+type jsonRef struct {
+	Stage    string `json:"stage"`
+	Output   string `json:"output"`
+	Key      string `json:"key,omitempty"`
+	Having   string `json:"having,omitempty"`
+	Optional bool   `json:"optional,omitempty"`
+}
+
+type jsonBlock struct {
+	Type    string      `json:"type"`
+	Doc     string      `json:"doc"`
+	Labels  []string    `json:"labels,omitempty"`
+	Max     int         `json:"max,omitempty"`
+	Free    bool        `json:"free,omitempty"`
+	Always  bool        `json:"always,omitempty"`
+	ForEach bool        `json:"for_each,omitempty"`
+	Attrs   []jsonAttr  `json:"attributes,omitempty"`
+	Blocks  []jsonBlock `json:"blocks,omitempty"`
+}
+
+func (b Block) json() jsonBlock {
+	out := jsonBlock{Type: b.Type, Doc: b.Doc, Labels: b.Labels, Max: b.Max, Free: b.Free, Always: b.Always, ForEach: b.ForEach, Attrs: jsonAttrs(b.Fields)}
+	for _, n := range b.Blocks {
+		out.Blocks = append(out.Blocks, n.json())
+	}
+	return out
+}
+
+func jsonAttrs(fields []Field) (out []jsonAttr) {
+	for _, f := range fields {
+		s := f.Spec()
+		a := jsonAttr{Name: s.Name, Doc: s.Doc, Required: s.Required, DefaultText: s.DefaultText, Type: typeJSON(s.Type), Literal: s.Const}
+		if !s.Default.IsNull() {
+			a.Default = must(ctyjson.Marshal(s.Default, s.Type))
+		}
+		if s.Phase != OfBlock {
+			a.Phase = s.Phase.String()
+		}
+		if r := s.Ref; r != nil {
+			a.DefaultFrom = &jsonRef{r.Stage, r.Output, r.Key, r.Having, r.Optional}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func typeJSON(t cty.Type) json.RawMessage { return must(ctyjson.MarshalType(t)) }

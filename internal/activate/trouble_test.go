@@ -1,0 +1,235 @@
+package activate
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// TestTrouble: systemd, the gate and the order of units, when they are not as they should be.
+func TestTrouble(t *testing.T) {
+	play(t, []scenario{
+		{"masked: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.Load = "masked"
+			refused(t, n, "systemctl unmask kubelet.service")
+		}},
+		{"missing unit: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.Name = "k3s.service"
+			refused(t, n, "there is no kubelet.service")
+		}},
+		{"gate overridden by a drop-in: 52 before COMMIT, with the line to paste", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.EnvironmentFiles = nil
+			refused(t, n, "paste EnvironmentFile="+gatePath(n.run))
+		}},
+		{"gate made optional by a drop-in: 52 before COMMIT", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.EnvironmentFiles[0].Optional = true
+			refused(t, n, "would start without waiting")
+		}},
+		{"D-Bus gone before COMMIT: 52, nothing changed", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.gone = true
+			refused(t, n, "systemctl status")
+		}},
+		{"D-Bus gone after COMMIT: 42, the gate is shut, and the next run finishes it", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.onCommit = func() { n.systemd.gone = true }
+			_, err := n.runSite(t.Context(), "two")
+			if n.exit(err) != ExitInterrupted || n.gateSays() != "" || n.journal() == nil {
+				t.Errorf("%v, gate %q", err, n.gateSays())
+			}
+			n.systemd.gone = false
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "the next run")
+			expect(t, "the next run", out, Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"D-Bus gone in the watch: 42, state kept", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
+			_, err := n.runSite(t.Context(), "two")
+			if n.exit(err) != ExitInterrupted || n.journal() == nil {
+				t.Errorf("%v", err)
+			}
+			n.systemd.gone = false
+			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"D-Bus away for a moment in the watch: no matter", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
+			n.clk.after(7*time.Second, func() { n.systemd.gone = false })
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"a unit that the kubelet requires fails: bad", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.onCommit = func() { n.systemd.dependency = true }
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			// It cannot start on the old files either, and was not stopped by somebody: so it is not the plan.
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Exit: ExitStillIll})
+		}},
+		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			for boot := range 3 {
+				n.reboot()
+				run, err := n.runSite(t.Context(), "two")
+				n.want(err, "run")
+				expect(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
+				n.started()
+				// prelet-verify watches, and the lights go out.
+				n.killAt = 1
+				if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
+					t.Fatalf("killed at %q", at)
+				}
+			}
+			n.reboot()
+			run, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			if len(n.systemd.starts) != 0 {
+				t.Error("the kubelet had started on it")
+			}
+			n.started()
+			if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
+				t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
+			}
+		}},
+		{"at boot nobody asked for the kubelet (disabled): it is not started", func(t *testing.T, n *node) {
+			n.systemd.end("canceled")
+			n.systemd.unit.File = "disabled"
+			run, err := n.runSite(t.Context(), "one")
+			n.want(err, "run")
+			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
+			n.started()
+			n.clk.advance(time.Minute)
+			if len(n.systemd.starts) != 0 || n.gateSays() != "PRELET_GENERATION=1" {
+				t.Errorf("starts %v, gate %q", n.systemd.starts, n.gateSays())
+			}
+		}},
+		{"the kubelet waits at the shut gate: restarted without waiting, so RestartSec= is not sat out", func(t *testing.T, n *node) {
+			// prelet.service failed once (nothing of it left a trace), so the kubelet went into auto-restart; now it is retried.
+			n.systemd.preletEnds()
+			n.clk.advance(time.Second)
+			if !waitsToRestart(n.systemd.unit) {
+				t.Fatalf("%+v", n.systemd.unit)
+			}
+			n.systemd.ordered = true
+			_, err := n.runSite(t.Context(), "one")
+			n.want(err, "run")
+			at := n.clk.now
+			n.started()
+			if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
+				t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
+			}
+		}},
+		{"restart of prelet.service at run time: the kubelet comes back after it, nobody waits", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.ordered, n.systemd.inside = true, true
+			run, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
+			n.started()
+			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"the gate is lost at run time: the kubelet's next crash heals it", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			os.Remove(gatePath(n.run))
+			n.systemd.fail("exit-code")
+			n.clk.advance(time.Second)
+			expect(t, "verify", n.verify(), Outcome{Generation: 1})
+			n.clk.advance(time.Second)
+			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=1" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			}
+		}},
+		{"the gate is lost and a file was changed: it stays shut, and says which", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			os.Remove(gatePath(n.run))
+			os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644)
+			out := n.verify()
+			if n.gateSays() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
+				t.Errorf("gate %q, %q", n.gateSays(), out.HeldBack)
+			}
+		}},
+		{"a run fails before COMMIT on a node with a good generation: the gate opens on that", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.reboot()
+			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
+			n.want(err, "keep")
+			expect(t, "keep", out, Outcome{Generation: 1})
+			n.started()
+			if n.systemd.unit.Active != "active" {
+				t.Errorf("%+v", n.systemd.unit)
+			}
+		}},
+		{"a run fails before COMMIT on a node that never had a generation: shut, and prelet-verify says why again", func(t *testing.T, n *node) {
+			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "cluster unreachable") })
+			n.want(err, "keep")
+			if !strings.Contains(out.HeldBack, "cluster unreachable") {
+				t.Errorf("%+v", out)
+			}
+			n.started()
+			if got := n.verify(); got.HeldBack != out.HeldBack || n.gateSays() != "" {
+				t.Errorf("verify says %q, gate %q", got.HeldBack, n.gateSays())
+			}
+		}},
+		{"a run fails before COMMIT and a file is not that of the generation: shut", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.reboot()
+			os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644)
+			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
+			n.want(err, "keep")
+			if n.gateSays() != "" || !strings.Contains(out.HeldBack, "not in place whole") {
+				t.Errorf("gate %q, %+v", n.gateSays(), out)
+			}
+		}},
+		{"prelet is not in use: the gate opens on nothing", func(t *testing.T, n *node) {
+			_, err := n.process(func(m *Machine) (Outcome, error) { return m.StandAside(t.Context()) })
+			n.want(err, "stand aside")
+			n.started()
+			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=0" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			}
+		}},
+		{"back by hand, to as before prelet", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
+			n.want(err, "back")
+			expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1})
+			if n.read(configPath) != "" || n.systemd.unit.Active != "active" {
+				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
+			}
+		}},
+		{"a unit file changed: systemd reads it before the start, and again on the way back", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			out, err := n.process(func(m *Machine) (Outcome, error) {
+				plan := n.plan("two healthz=bad")
+				plan.UnitFiles = true
+				blob, _ := plan.Encode()
+				txn, err := n.store.Begin(generation.Proposal{PlanID: "two", Blobs: map[string][]byte{PlanBlob: blob}, Targets: []generation.Target{
+					{Path: configPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1},
+					{Path: flagsPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1}}})
+				n.want(err, "begin")
+				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
+			})
+			n.want(err, "apply")
+			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			if n.systemd.reloads != 2 {
+				t.Errorf("%d reloads", n.systemd.reloads)
+			}
+			i := slices.Index(n.events, "reload ok")
+			if i < 0 || !slices.Equal(n.events[i:i+3], []string{"reload ok", "gate ok", "restart started"}) {
+				t.Errorf("events: %v", n.events)
+			}
+		}},
+	})
+}

@@ -411,6 +411,7 @@ func TestSeveralServers(t *testing.T) {
 		{"a dead one and an evil one", []string{dead, evil.URL, good.URL}, Untrusted, evil.URL, 0},
 		{"the first denies for now", []string{denies.URL, good.URL}, "", "", 1},
 		{"an answer tells more than silence", []string{dead, denies.URL}, Denied, denies.URL, -1},
+		{"an answer tells more than a later silence", []string{denies.URL, dead}, Denied, denies.URL, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			waits := 0

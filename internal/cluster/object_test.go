@@ -271,9 +271,10 @@ func TestKubeconfigProxy(t *testing.T) {
 		splice(client, req.Host)
 	})
 	t.Setenv("HTTPS_PROXY", "http://"+proxy)
+	site := ""
 	read := func(kubeconfig []byte, servers ...string) {
 		t.Helper()
-		req := ObjectRequest{Endpoint: Endpoint{Servers: servers}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
+		req := ObjectRequest{Endpoint: Endpoint{Servers: servers, ProxyURL: site}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
 		if _, err := FetchConfigMap(within(t, 10*time.Second), req, fast()); err != nil {
 			t.Fatal(err)
 		}
@@ -287,5 +288,10 @@ func TestKubeconfigProxy(t *testing.T) {
 	read(own)
 	if n := connects.Load(); n != 1 {
 		t.Errorf("%d connections through the kubeconfig's proxy, want 1", n)
+	}
+	site = "http://" + proxy
+	read([]byte(strings.Replace(string(own), "proxy-url: http://"+proxy, "proxy-url: http://127.0.0.1:1", 1)))
+	if n := connects.Load(); n != 2 {
+		t.Errorf("%d connections through the site's proxy, want one more", n)
 	}
 }

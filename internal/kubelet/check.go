@@ -151,9 +151,9 @@ func (k *checker) value(path []string, field string, t fieldType, v any) {
 			}
 		})
 	case typeStrings:
-		k.members(path, v, func(path []string, v any) { k.expect(path, v, "string", isA[string](v)) })
+		k.members(path, v, func(member []string, v any) { k.expectIn(path, member, v, "string", isA[string](v)) })
 	case typeBools:
-		k.members(path, v, func(path []string, v any) { k.expect(path, v, "bool", isA[bool](v)) })
+		k.members(path, v, func(member []string, v any) { k.expectIn(path, member, v, "bool", isA[bool](v)) })
 	case typeQuantities:
 		k.members(path, v, k.quantityValue)
 	case typeStringLists:
@@ -161,12 +161,16 @@ func (k *checker) value(path []string, field string, t fieldType, v any) {
 	case typeStringList:
 		k.strings(path, v)
 	case typeIntList:
-		k.elements(path, v, func(path []string, v any) { k.expect(path, v, "int32", isInteger(v, 32)) })
+		if k.expect(path, v, "[]int32", isA[[]any](v)) {
+			k.elements(path, v, func(element []string, v any) { k.expectIn(path, element, v, "int32", isInteger(v, 32)) })
+		}
 	}
 }
 
 func (k *checker) strings(path []string, v any) {
-	k.elements(path, v, func(path []string, v any) { k.expect(path, v, "string", isA[string](v)) })
+	if k.expect(path, v, "[]string", isA[[]any](v)) {
+		k.elements(path, v, func(element []string, v any) { k.expectIn(path, element, v, "string", isA[string](v)) })
+	}
 }
 
 func (k *checker) members(path []string, v any, check func([]string, any)) {
@@ -194,6 +198,11 @@ func (k *checker) elements(path []string, v any, check func([]string, any)) {
 
 // expect adds the decoder's words where a value is not of its field's type.
 func (k *checker) expect(path []string, v any, want string, ok bool) bool {
+	return k.expectIn(path, path, v, want, ok)
+}
+
+// expectIn is expect for a member of a map or list: the decoder names the struct's field, the pointer the member.
+func (k *checker) expectIn(field, path []string, v any, want string, ok bool) bool {
 	if ok {
 		return true
 	}
@@ -209,18 +218,21 @@ func (k *checker) expect(path []string, v any, want string, ok bool) bool {
 		hint = "the number does not fit the field"
 	}
 	k.fail(path, "config-wrong-type", hint, "json: cannot unmarshal %s into Go struct field KubeletConfiguration.%s of type %s",
-		jsonKind(v), strings.Join(path, "."), want)
+		jsonKind(v, want), strings.Join(field, "."), want)
 	return false
 }
 
-func jsonKind(v any) string {
+func jsonKind(v any, want string) string {
 	switch v := v.(type) {
 	case string:
 		return "string"
 	case bool:
 		return "bool"
 	case json.Number:
-		return "number " + string(v)
+		if strings.Contains(want, "int") {
+			return "number " + string(v) // which does not fit
+		}
+		return "number"
 	case []any:
 		return "array"
 	}

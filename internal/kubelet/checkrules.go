@@ -277,7 +277,7 @@ func (k *checker) taints() {
 		t.Effect, _ = object["effect"].(string)
 		path := []string{"registerWithTaints", strconv.Itoa(i)}
 		if err := t.Check(); err != nil {
-			k.fail(path, "config-bad-taint", err.Error(), "invalid configuration: invalid taint: {%s %s %s <nil>}", t.Key, t.Value, t.Effect)
+			k.fail(path, "config-bad-taint", err.Error(), "invalid taint: {%s %s %s <nil>}", t.Key, t.Value, t.Effect)
 		}
 		if slices.ContainsFunc(seen, t.same) {
 			k.fail(path, "config-bad-taint", "keep one of them", "duplicated taints with the same key and effect: %s; the Node is refused", t)

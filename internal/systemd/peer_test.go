@@ -1,0 +1,237 @@
+package systemd
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	sd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// peer speaks the D-Bus protocol on a socket as systemd does on /run/systemd/private: no bus, no names, and signals to every
+// connection. So what goes over the wire is decoded by the real libraries, not by what a fake of them thinks.
+type peer struct {
+	t      *testing.T
+	path   string
+	result string // of each job; empty: its end is never told
+
+	mu    sync.Mutex
+	conns []net.Conn
+	calls []string
+}
+
+func newPeer(t *testing.T) *peer {
+	p := &peer{t: t, path: filepath.Join(t.TempDir(), "private")}
+	listener, err := net.Listen("unix", p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close(); p.hangUp() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, c)
+			p.mu.Unlock()
+			go p.serve(c)
+		}
+	}()
+	return p
+}
+
+func (p *peer) hangUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+}
+
+func (p *peer) serve(c net.Conn) {
+	in := bufio.NewReader(c)
+	in.ReadByte() // the null byte of the protocol
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			return
+		}
+		answer := "ERROR"
+		switch words := strings.Fields(line); {
+		case words[0] == "BEGIN":
+			p.messages(c, in)
+			return
+		case words[0] == "AUTH" && len(words) == 1:
+			answer = "REJECTED EXTERNAL"
+		case words[0] == "AUTH" && len(words) == 2:
+			answer = "DATA"
+		case words[0] == "AUTH", words[0] == "DATA":
+			answer = "OK 0123456789abcdef0123456789abcdef"
+		}
+		c.Write([]byte(answer + "\r\n"))
+	}
+}
+
+func (p *peer) messages(c net.Conn, in *bufio.Reader) {
+	for {
+		call, err := dbus.DecodeMessage(in)
+		if err != nil {
+			return
+		}
+		member, _ := call.Headers[dbus.FieldMember].Value().(string)
+		path, _ := call.Headers[dbus.FieldPath].Value().(dbus.ObjectPath)
+		p.mu.Lock()
+		p.calls = append(p.calls, member)
+		p.mu.Unlock()
+		reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
+			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial())}}
+		const job = dbus.ObjectPath("/org/freedesktop/systemd1/job/42")
+		started := false
+		switch member {
+		case "GetUnitByPID":
+			reply.Body = []any{dbus.ObjectPath("/org/freedesktop/systemd1/unit/prelet_2eservice")}
+		case "GetAll":
+			if strings.HasSuffix(string(path), "missing_2eservice") {
+				reply.Type = dbus.TypeError
+				reply.Headers[dbus.FieldErrorName] = dbus.MakeVariant("org.freedesktop.DBus.Error.AccessDenied")
+				reply.Body = []any{"Access denied"}
+				break
+			}
+			reply.Body = []any{properties(strings.HasSuffix(string(path), "prelet_2eservice"))}
+		case "StartUnit", "RestartUnit", "StopUnit":
+			reply.Body = []any{job}
+			started = p.result != ""
+		}
+		if len(reply.Body) > 0 {
+			reply.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(reply.Body...))
+		}
+		p.send(reply, c)
+		if started {
+			signal := &dbus.Message{Type: dbus.TypeSignal, Body: []any{uint32(42), job, "kubelet.service", p.result},
+				Headers: map[dbus.HeaderField]dbus.Variant{
+					dbus.FieldPath:      dbus.MakeVariant(dbus.ObjectPath("/org/freedesktop/systemd1")),
+					dbus.FieldInterface: dbus.MakeVariant("org.freedesktop.systemd1.Manager"),
+					dbus.FieldMember:    dbus.MakeVariant("JobRemoved"),
+					dbus.FieldSignature: dbus.MakeVariant(dbus.SignatureOf(uint32(0), job, "", "")),
+				}}
+			p.mu.Lock()
+			all := append([]net.Conn{}, p.conns...)
+			p.mu.Unlock()
+			p.send(signal, all...)
+		}
+	}
+}
+
+func (p *peer) send(m *dbus.Message, to ...net.Conn) {
+	for _, c := range to {
+		p.mu.Lock()
+		err := m.EncodeTo(c, binary.LittleEndian)
+		p.mu.Unlock()
+		if err != nil && !errors.Is(err, net.ErrClosed) {
+			p.t.Errorf("peer: %v", err)
+		}
+	}
+}
+
+// properties of a unit, in systemd's D-Bus types.
+func properties(own bool) map[string]dbus.Variant {
+	type environmentFile struct {
+		Path     string
+		Optional bool
+	}
+	type queued struct {
+		ID   uint32
+		Path dbus.ObjectPath
+	}
+	p := map[string]dbus.Variant{
+		"LoadState": dbus.MakeVariant("loaded"), "ActiveState": dbus.MakeVariant("active"), "SubState": dbus.MakeVariant("running"),
+		"UnitFileState": dbus.MakeVariant("enabled"), "Result": dbus.MakeVariant("success"),
+		"After": dbus.MakeVariant([]string{"prelet.service"}), "Job": dbus.MakeVariant(queued{0, "/"}),
+		"MainPID": dbus.MakeVariant(uint32(812)), "NRestarts": dbus.MakeVariant(uint32(2)),
+		"ExecMainStartTimestampMonotonic": dbus.MakeVariant(uint64(9_000_001)),
+		"EnvironmentFiles":                dbus.MakeVariant([]environmentFile{{"/run/prelet/kubelet.env", false}, {"/etc/default/kubelet", true}}),
+	}
+	if own {
+		p["Job"] = dbus.MakeVariant(queued{7, "/org/freedesktop/systemd1/job/7"})
+	}
+	return p
+}
+
+// reach is Connect, to the peer.
+func (p *peer) reach(ctx context.Context, t *testing.T) *Conn {
+	t.Helper()
+	bus, err := dial(ctx, func(ctx context.Context) (*sd.Conn, error) {
+		return sd.NewConnection(func() (*dbus.Conn, error) {
+			c, err := dbus.Dial("unix:path="+p.path, dbus.WithContext(ctx))
+			if err != nil {
+				return nil, err
+			}
+			return c, c.Auth([]dbus.Auth{dbus.AuthExternal("0")})
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bus.Close)
+	return &Conn{manager: bus, pid: 1, heartbeat: 5 * time.Millisecond}
+}
+
+func TestOverTheWire(t *testing.T) {
+	p := newPeer(t)
+	p.result = "done"
+	c := p.reach(t.Context(), t)
+	u, err := c.Look(t.Context(), "kubelet.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Active != "active" || u.Job != 0 || u.MainPID != 812 || u.Restarts != 2 || u.Started != 9_000_001*time.Microsecond ||
+		len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {
+		t.Errorf("%+v", u)
+	}
+	if may, err := c.MayWait(t.Context(), "kubelet.service"); may || err != nil {
+		t.Errorf("in prelet.service with a job: may wait %v, %v", may, err)
+	}
+	if err := c.Reload(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if r, err := c.Restart(t.Context(), "kubelet.service", time.Minute); r != Done || err != nil {
+		t.Errorf("restart: %s, %v", r, err)
+	}
+	if _, err := c.Look(t.Context(), "missing.service"); err == nil || errors.Is(err, ErrGone) {
+		t.Errorf("a refusal is no silence: %v", err)
+	}
+}
+
+func TestConnectionOutlivesItsContext(t *testing.T) {
+	p := newPeer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := p.reach(ctx, t)
+	cancel() // SIGTERM
+	time.Sleep(10 * time.Millisecond)
+	if r, err := c.Restart(context.WithoutCancel(ctx), "kubelet.service", 0); r != Queued || err != nil {
+		t.Errorf("after SIGTERM no start can be asked for: %s, %v", r, err)
+	}
+}
+
+func TestSystemdGoesAwayDuringAJob(t *testing.T) {
+	p := newPeer(t)
+	c := p.reach(t.Context(), t)
+	time.AfterFunc(20*time.Millisecond, p.hangUp)
+	r, err := c.Restart(t.Context(), "kubelet.service", time.Minute)
+	if r != Unanswered || !errors.Is(err, ErrGone) {
+		t.Errorf("%s, %v", r, err)
+	}
+	if _, err := c.Look(t.Context(), "kubelet.service"); !errors.Is(err, ErrGone) {
+		t.Errorf("afterwards: %v", err)
+	}
+}

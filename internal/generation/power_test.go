@@ -205,6 +205,10 @@ func powerCut(t *testing.T, w *sweepWorld, st step, k int, old, want map[string]
 	case c.litter() != nil:
 		return err == nil, fmt.Sprintf("left behind: %v (I6)", c.litter())
 	}
+	in, err2 := s.Current()
+	if err2 != nil || in == nil || (in.Gen == 2) != same(now, want) {
+		return err == nil, fmt.Sprintf("the generation in place is told to be %+v (%v)", in, err2)
+	}
 	return err == nil, incomplete(s)
 }
 

@@ -1,0 +1,279 @@
+// Package examples holds sites that people start from. Its tests keep them true: each is validated, planned over
+// recorded machines and compared with what is written beside it, and planned again from its own recording.
+package examples
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// example is one site with the machines that it is planned on.
+type example struct {
+	name     string
+	paths    []string
+	machines []string
+	root     map[string]string // files of the node
+	vars     map[string]string
+}
+
+func all() []example {
+	etc := map[string]string{
+		"etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,
+		"etc/kubernetes/port.conf":   `{"id": "6a9a1c2e", "fixed_ips": [{"subnet_id": "9d2b40f1"}]}`,
+	}
+	return []example{
+		{name: "minimal", machines: []string{"bare-vm", "two-sockets"}},
+		{name: "kubeadm", machines: []string{"bare-vm", "two-sockets"}, vars: map[string]string{"zone": "az2-r03"}},
+		{name: "gpu-training", machines: []string{"dgx-h100", "mi300x", "two-sockets"}, vars: map[string]string{"zone": "az1-r07"}},
+		{name: "legacy-vm", machines: []string{"legacy-mt27710", "legacy-82599", "bare-vm"}, root: etc},
+		{name: "layered", paths: []string{"layered/image", "layered/site"}, machines: []string{"bare-vm"}, vars: map[string]string{"zone": "az1-r07"}, root: map[string]string{"etc/prelet/ca.crt": read("objects/ca.crt")}},
+	}
+}
+
+func read(p string) string {
+	b, err := os.ReadFile(p)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// secrets are credentials for a test.
+type secrets map[string]string
+
+func (s secrets) Read(name string) ([]byte, error) {
+	if v, ok := s[name]; ok {
+		return []byte(v + "\n"), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+const token = "abcdef.0123456789canary"
+
+func (e example) load(t *testing.T) *site.Site {
+	t.Helper()
+	paths := e.paths
+	if paths == nil {
+		paths = []string{e.name}
+	}
+	s, diags := site.Load(site.OS(), site.Options{Paths: paths, Stages: builtin.Stages(), Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return s
+}
+
+// world answers for one machine: its facts as they were recorded, everything else through the live adapters.
+func (e example) world(t *testing.T, s *site.Site, machine string, creds live.Credentials) world.Source {
+	t.Helper()
+	root := t.TempDir()
+	for p, text := range e.root {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(p)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, p), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	facts, err := os.ReadFile(filepath.Join("../testdata/hardware/facts", machine+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := live.New(live.Options{Root: root, Objects: "objects", Site: s, Variables: e.vars, Credentials: creds})
+	t.Cleanup(l.Close)
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindFacts {
+			return world.Answer{Value: json.RawMessage(facts)}
+		}
+		return l.Ask(ctx, q)
+	})
+}
+
+func TestExamplesAreValid(t *testing.T) {
+	for _, e := range all() {
+		t.Run(e.name, func(t *testing.T) {
+			s := e.load(t)
+			for _, d := range boot.Check(s, boot.Witnesses()) {
+				if d.Severity == hcl.DiagError {
+					t.Error(d)
+				}
+			}
+		})
+	}
+}
+
+// TestPlans compares each plan, as people see it, with the golden file beside the site.
+func TestPlans(t *testing.T) {
+	for _, e := range all() {
+		for _, m := range e.machines {
+			t.Run(e.name+"/"+m, func(t *testing.T) {
+				s := e.load(t)
+				p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, m, secrets{"bootstrap-token": token})})
+				var b bytes.Buffer
+				_ = present.Diagnostics(&b, s.Sources, present.Sorted(p.Diagnostics), present.Style{Width: 100})
+				if err := present.PlanText(&b, present.View{Plan: p}, present.Style{Width: 100}); err != nil {
+					t.Fatal(err)
+				}
+				if !p.Complete {
+					t.Errorf("the plan is not complete")
+				}
+				golden(t, filepath.Join(e.name, "golden", m+".txt"), b.Bytes())
+			})
+		}
+	}
+}
+
+func golden(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if bytes.Contains(got, []byte("canary")) {
+		t.Errorf("a secret is in the output")
+	}
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("%s differs (-update writes it):\n%s", path, d)
+	}
+}
+
+// TestLiveAndReplay plans every example on every machine twenty times, with answers that come in another order each
+// time, and once more from the recording of each run: one hash, and no adapter is touched by the replay. Secrets
+// are in play: they change from run to run, and the hash does not see them.
+func TestLiveAndReplay(t *testing.T) {
+	for _, e := range append(all(), cloud()) {
+		for _, m := range e.machines {
+			t.Run(e.name+"/"+m, func(t *testing.T) {
+				s := e.load(t)
+				hash := ""
+				for n := range 20 {
+					secret := strings.Repeat(string(rune('a'+n)), 16)
+					creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
+					p := boot.Run(context.Background(), s, boot.Options{Source: shuffled(e.world(t, s, m, creds), int64(n))})
+					if !p.Complete {
+						t.Fatalf("run %d is not complete: %v", n, p.Diagnostics)
+					}
+					if hash == "" {
+						hash = p.Hash
+					}
+					if p.Hash != hash {
+						t.Fatalf("run %d has another hash", n)
+					}
+					var b bytes.Buffer
+					rec := &world.Recording{Header: world.Header{Site: s.Files}, Entries: p.Tape.Entries()}
+					if err := rec.Encode(&b); err != nil {
+						t.Fatal(err)
+					}
+					if bytes.Contains(b.Bytes(), []byte("canary")) || bytes.Contains(b.Bytes(), []byte(secret)) {
+						t.Fatal("a secret is in the recording")
+					}
+					back, err := world.Decode(&b)
+					if err != nil {
+						t.Fatal(err)
+					}
+					again, diags := site.Parse(back.Header.Site, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+					if diags.HasErrors() {
+						t.Fatal(diags)
+					}
+					q := boot.Run(context.Background(), again, boot.Options{Source: back.Source()})
+					if q.Hash != hash {
+						t.Fatalf("the replay of run %d has another hash, complete %v, unread %v: %v", n, q.Complete, q.Unread, q.Diagnostics)
+					}
+				}
+			})
+		}
+	}
+}
+
+// shuffled delays each answer by a little that the seed gives, so that gatherers end in another order.
+func shuffled(s world.Source, seed int64) world.Source {
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		h := seed
+		for _, r := range q.String() {
+			h = h*31 + int64(r)
+		}
+		time.Sleep(time.Duration(rand.New(rand.NewSource(h)).Intn(1500)) * time.Microsecond)
+		return s.Ask(ctx, q)
+	})
+}
+
+// cloud is a site whose node talks to a cloud: a provider's flags, and a file with a password.
+func cloud() example {
+	return example{name: "cloud", paths: []string{"testdata/cloud"}, machines: []string{"bare-vm", "two-sockets"},
+		root: map[string]string{"etc/default/kubelet": "# kept\nKUBELET_EXTRA_ARGS=--v=2\n"}}
+}
+
+func TestCloudSite(t *testing.T) {
+	e := cloud()
+	s := e.load(t)
+	creds := secrets{"bootstrap-token": token, "cloud-password": `pa"ss\canary`}
+	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, "bare-vm", creds)})
+	if !p.Complete {
+		t.Fatal(p.Diagnostics)
+	}
+	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Path == "/etc/kubernetes/cloud.conf" })
+	if i < 0 {
+		t.Fatal("no cloud.conf in the plan")
+	}
+	f := p.Node.Files[i]
+	if f.Mode != 0o600 {
+		t.Errorf("a file with a secret has mode %04o", f.Mode)
+	}
+	text, err := f.Text.Bytes(func(name string) ([]byte, error) { return creds.Read(name) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), `password = "pa\"ss\\canary"`) {
+		t.Errorf("the password is not in the file as the provider reads it:\n%s", text)
+	}
+	if strings.Contains(f.Text.String(), "canary") || strings.Contains(string(p.Node.Canonical()), "canary") {
+		t.Error("the secret shows")
+	}
+	flags := p.Node.Files[slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" })].Text.Template()
+	want := "# kept\nKUBELET_EXTRA_ARGS="
+	if !strings.HasPrefix(flags, want) || !strings.Contains(flags, "--cloud-provider=external") || !strings.Contains(flags, "--v=2") {
+		t.Errorf("flags:\n%s", flags)
+	}
+}
+
+// TestCloudWithoutPassword: a secret that is missing ends the run with its own exit status, before anything is planned.
+func TestCloudWithoutPassword(t *testing.T) {
+	e := cloud()
+	s := e.load(t)
+	p := boot.Run(context.Background(), s, boot.Options{Source: e.world(t, s, "bare-vm", secrets{"bootstrap-token": token})})
+	if got := origin.Exit(p.Diagnostics); got != 11 {
+		t.Errorf("exit %d, want 11: %v", got, p.Diagnostics)
+	}
+}

@@ -21,7 +21,7 @@ var ErrNoCredentials = errors.New("no credentials folder: $CREDENTIALS_DIRECTORY
 // ErrUnusable is wrapped when a credential is there and must not be used.
 var ErrUnusable = errors.New("credential unusable")
 
-// Credentials reads what systemd passed to this  No error of it holds a byte of a credential.
+// Credentials reads what systemd passed to this unit. No error of it holds a byte of a credential.
 type Credentials struct{ folder string }
 
 // NewCredentials takes the folder from $CREDENTIALS_DIRECTORY, as getenv knows it. There is no other place.

@@ -27,7 +27,7 @@ const (
 // ErrGone is wrapped by every error that means systemd itself did not answer, as opposed to an answer that is a refusal.
 var ErrGone = errors.New("systemd does not answer over D-Bus")
 
-// manager is the part of go-systemd's connection that is used, so that tests can answer with recorded properties.
+// manager is the part of go-systemd's connection that is used, so that tests can answer in its place.
 type manager interface {
 	GetUnitNameByPID(ctx context.Context, pid uint32) (string, error)
 	GetAllPropertiesContext(ctx context.Context, name string) (map[string]any, error)

@@ -1,7 +1,7 @@
 // Package activate makes the kubelet run on a committed generation, judges whether it does so in good health, and goes back
 // when it does not. It is one state machine, entered by a run, by prelet-verify.service, by hand, and after a crash.
 //
-// It may touch the gate and two small files beside it in the run folder. Everything else is handed in: systemd (Units), the
+// It may touch the gate with three notes beside it in the run folder, and one note in the state folder. Everything else is handed in: systemd (Units), the
 // generations (Store), what can be seen of a running kubelet (Probe), time (Clock). It reads no /proc and opens no connection.
 //
 // # States

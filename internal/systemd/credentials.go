@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CredentialLimit is the largest credential that is read, in bytes. It is systemd's own limit for all credentials of a
+// CredentialLimit is the largest credential that is read, in bytes. It is systemd's own limit for all credentials of a unit.
 const CredentialLimit = 1 << 20
 
 // ErrNoCredentials is wrapped, beside fs.ErrNotExist, when this process was given no credentials folder at all.

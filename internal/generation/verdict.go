@@ -177,7 +177,8 @@ func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int,
 		j.HoldPlan = from.PlanID
 	}
 	t, err := s.goBack(toGen, j)
-	if errors.Is(err, unix.ENOSPC) && t == nil && s.dropBallast() {
+	var e *Error
+	if errors.As(err, &e) && e.Exit == ExitCannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
 		t, err = s.goBack(toGen, j)
 	}
 	if err != nil {

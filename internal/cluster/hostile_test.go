@@ -203,9 +203,9 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// fast are options with which a deadline of a fraction of a second has room for many tries.
+// fast are options whose waits are short; their limits are wide, for machines that do other things beside.
 func fast() Options {
-	return Options{DialTimeout: 2 * time.Second, RequestTimeout: 2 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
+	return Options{DialTimeout: 20 * time.Second, RequestTimeout: 20 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
 }
 
 // givingUp makes the deadline come at the nth wait, whatever the clock says: a loaded machine changes nothing.

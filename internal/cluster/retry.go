@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -35,7 +36,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			c.mu.Unlock()
 			return nil
 		}
-		f.detail = quoteKeep(f.detail)
+		f.detail = bounded(f.detail)
 		deadline, _ := ctx.Deadline()
 		over := ctx.Err() != nil || !time.Now().Before(deadline) // a connection notices the deadline before its context
 		if latest[i] == nil || !over {                           // an interruption tells less than what came before
@@ -82,11 +83,11 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 	}
 }
 
-// quoteKeep bounds a detail that was put together from parts which are each bounded already.
-func quoteKeep(s string) string {
+// bounded cuts a detail that was put together from parts, each of them bounded already.
+func bounded(s string) string {
 	const most = 1024
 	if len(s) > most {
-		return s[:most] + "…"
+		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return s
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,7 +53,7 @@ func TestTrust(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			requests, connections := len(s.Requests()), s.Connections()
-			got, err := FetchTrust(within(t, 5*time.Second), c.req, fast())
+			got, err := FetchTrust(within(t, 30*time.Second), c.req, fast())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +81,7 @@ func TestOneConnection(t *testing.T) {
 	c := New(fast())
 	defer c.Close()
 	at := Endpoint{Servers: []string{s.URL()}}
-	ctx := within(t, 5*time.Second)
+	ctx := within(t, 30*time.Second)
 	trust, err := c.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +111,7 @@ func TestStaleConnection(t *testing.T) {
 	opts.OnRetry = func(int, string, string, time.Duration) { retried++ }
 	c := New(opts)
 	defer c.Close()
-	ctx := within(t, 5*time.Second)
+	ctx := within(t, 30*time.Second)
 	for range 3 {
 		if _, err := c.FetchConfigMap(ctx, h.object()); err != nil {
 			t.Fatal(err)
@@ -190,7 +189,7 @@ func TestUntrusted(t *testing.T) {
 		for _, way := range c.ways {
 			t.Run(c.name+" by "+map[rune]string{'p': "pins", 'c': "ca_file", 't': "token", 'o': "object"}[way], func(t *testing.T) {
 				h := c.server(t)
-				ctx := within(t, 5*time.Second)
+				ctx := within(t, 30*time.Second)
 				var err error
 				if way == 'o' {
 					_, err = FetchConfigMap(ctx, h.object(), fast())
@@ -241,7 +240,7 @@ func TestChains(t *testing.T) {
 				h.info = func(int) map[string]string { return signedInfo(infoText(h.URL, c.ca)) }
 			})
 			at := Endpoint{Servers: []string{h.URL}}
-			ctx := within(t, 10*time.Second)
+			ctx := within(t, 30*time.Second)
 			pinned, err := FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken}, fast())
 			given, err2 := FetchTrust(ctx, TrustRequest{Endpoint: at, CAPEM: c.ca, CACertHashes: c.pins}, fast())
 			if c.kind != "" {
@@ -267,7 +266,7 @@ func TestEvilServerIgnored(t *testing.T) {
 	h := newHostile(t, ca, func(h *hostile, _ *tls.Config) {
 		h.info = func(int) map[string]string { return signedInfo(infoText(other.URL, ca.pem())) }
 	})
-	got, err := FetchTrust(within(t, 5*time.Second), h.pinned(), fast())
+	got, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +288,7 @@ func TestSignatureComesLate(t *testing.T) {
 			}
 			return d
 		}
-		_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), givingUp(fast(), 5))
+		_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), givingUp(fast(), 5))
 		if late {
 			if err != nil {
 				t.Error(err)
@@ -298,86 +297,6 @@ func TestSignatureComesLate(t *testing.T) {
 		}
 		want{kind: Denied, retry: true, text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
 	}
-}
-
-// Dates: 1970 waits for the clock, whoever tells that it is set; a clock that is right waits for nothing.
-func TestClock(t *testing.T) {
-	ca := newTestCA(t, "cluster")
-	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	h := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
-		c.Certificates = []tls.Certificate{ca.leaf(t, from, to)}
-	})
-	right, early, after := from.AddDate(5, 0, 0), time.Unix(3600, 0), to.AddDate(5, 0, 0)
-	both := []string{"2020-01-01T00:00:00Z", "2030-01-01T00:00:00Z"}
-	ways := map[string]func(context.Context, Options) error{
-		"pins": func(ctx context.Context, o Options) error { _, err := FetchTrust(ctx, h.pinned(), o); return err },
-		"ca_file": func(ctx context.Context, o Options) error {
-			_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: ca.pem()}, o)
-			return err
-		},
-		"object": func(ctx context.Context, o Options) error { _, err := FetchConfigMap(ctx, h.object(), o); return err },
-	}
-	cases := []struct {
-		name string
-		// clock gives the time before and after it is set; wait nil means that nobody tells.
-		before, set time.Time
-		wait        bool
-		ok          bool
-		retry       bool
-		text        []string
-	}{
-		{"set while we wait", early, right, true, true, false, nil},
-		{"moves by itself", early, right, false, true, false, nil},
-		{"never set, told", early, early, true, false, true, append(both, "1970-01-01T01:00:00Z")},
-		{"never set, not told", early, early, false, false, true, append(both, "1970-01-01T01:00:00Z")},
-		{"expired, and the clock was wrong", after, right, true, true, false, nil},
-		{"expired", after, after, false, false, false, append(both, "2035-01-01T00:00:00Z")},
-	}
-	for _, c := range cases {
-		for way, read := range ways {
-			t.Run(c.name+" by "+way, func(t *testing.T) {
-				h.authorized.Store(0)
-				var set atomic.Bool
-				waits := 0
-				opts := fast()
-				opts.Now = func() time.Time {
-					if set.Load() {
-						return c.set
-					}
-					return c.before
-				}
-				opts.OnRetry = func(n int, _, _ string, _ time.Duration) {
-					if n == 3 && !c.wait {
-						set.Store(true)
-					}
-				}
-				if c.wait {
-					opts.WaitClock = func(context.Context) error { waits++; set.Store(true); return nil }
-				}
-				err := read(within(t, 10*time.Second), givingUp(opts, 5))
-				if c.wait && waits != 1 {
-					t.Errorf("waited %d times for the clock", waits)
-				}
-				if c.ok {
-					if err != nil {
-						t.Error(err)
-					}
-					return
-				}
-				want{kind: Untrusted, retry: c.retry, text: c.text}.check(t, err)
-				if n := h.authorized.Load(); n != 0 {
-					t.Errorf("%d requests carried Authorization", n)
-				}
-			})
-		}
-	}
-	t.Run("not set before the deadline", func(t *testing.T) {
-		opts := fast()
-		opts.Now = func() time.Time { return early }
-		opts.WaitClock = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-		err := ways["pins"](within(t, 100*time.Millisecond), opts)
-		want{kind: Untrusted, text: append(both, "waiting for the clock")}.check(t, err)
-	})
 }
 
 // What the site got wrong is said before anything is dialled.
@@ -448,7 +367,7 @@ func TestQuarantineCarriesNoCredential(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := within(t, 5*time.Second)
+	ctx := within(t, 30*time.Second)
 	l, err := c.open(ctx, u, lineKey{server: u.Host}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, time.Second)
 	if err != nil {
 		t.Fatal(err)

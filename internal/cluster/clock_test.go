@@ -1,0 +1,89 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Dates: 1970 waits for the clock, whoever tells that it is set; a clock that is right waits for nothing.
+func TestClock(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	from, to := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	h := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
+		c.Certificates = []tls.Certificate{ca.leaf(t, from, to)}
+	})
+	right, early, after := from.AddDate(5, 0, 0), time.Unix(3600, 0), to.AddDate(5, 0, 0)
+	both := []string{"2020-01-01T00:00:00Z", "2030-01-01T00:00:00Z"}
+	ways := map[string]func(context.Context, Options) error{
+		"pins": func(ctx context.Context, o Options) error { _, err := FetchTrust(ctx, h.pinned(), o); return err },
+		"ca_file": func(ctx context.Context, o Options) error {
+			_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: ca.pem()}, o)
+			return err
+		},
+		"object": func(ctx context.Context, o Options) error { _, err := FetchConfigMap(ctx, h.object(), o); return err },
+	}
+	cases := []struct {
+		name string
+		// clock gives the time before and after it is set; wait nil means that nobody tells.
+		before, set time.Time
+		wait        bool
+		ok          bool
+		retry       bool
+		text        []string
+	}{
+		{"set while we wait", early, right, true, true, false, nil},
+		{"moves by itself", early, right, false, true, false, nil},
+		{"never set, told", early, early, true, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"never set, not told", early, early, false, false, true, append(both, "1970-01-01T01:00:00Z")},
+		{"expired, and the clock was wrong", after, right, true, true, false, nil},
+		{"expired", after, after, false, false, false, append(both, "2035-01-01T00:00:00Z")},
+	}
+	for _, c := range cases {
+		for way, read := range ways {
+			t.Run(c.name+" by "+way, func(t *testing.T) {
+				h.authorized.Store(0)
+				var set atomic.Bool
+				waits := 0
+				opts := fast()
+				opts.Now = func() time.Time {
+					if set.Load() {
+						return c.set
+					}
+					return c.before
+				}
+				opts.OnRetry = func(n int, _, _ string, _ time.Duration) {
+					if n == 3 && !c.wait {
+						set.Store(true)
+					}
+				}
+				if c.wait {
+					opts.WaitClock = func(context.Context) error { waits++; set.Store(true); return nil }
+				}
+				err := read(within(t, 30*time.Second), givingUp(opts, 5))
+				if c.wait && waits != 1 {
+					t.Errorf("waited %d times for the clock", waits)
+				}
+				if c.ok {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				want{kind: Untrusted, retry: c.retry, text: c.text}.check(t, err)
+				if n := h.authorized.Load(); n != 0 {
+					t.Errorf("%d requests carried Authorization", n)
+				}
+			})
+		}
+	}
+	t.Run("not set before the deadline", func(t *testing.T) {
+		opts := fast()
+		opts.Now = func() time.Time { return early }
+		opts.WaitClock = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		err := ways["pins"](within(t, 100*time.Millisecond), opts)
+		want{kind: Untrusted, text: append(both, "waiting for the clock")}.check(t, err)
+	})
+}

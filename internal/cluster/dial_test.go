@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
+func TestDialling(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	d := new(net.Dialer)
+	cases := []struct {
+		name string
+		dial func(ctx context.Context) (net.Conn, error)
+		text string
+	}{
+		{"1 DNS failure", func(context.Context) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Name: "k8s.example", Err: "no such host", IsNotFound: true}}
+		}, `the name "k8s.example" cannot be resolved: no such host`},
+		{"2 refused", func(ctx context.Context) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", closed.Addr().String())
+		}, "connection refused"},
+		{"3 SYN blackhole", func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no connection within 20ms"},
+		{"3 silence after the connection", func(ctx context.Context) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", silent.Addr().String())
+		}, "no connection within 20ms"},
+		{"an unknown failure", func(context.Context) (net.Conn, error) { return nil, errors.New("network is unreachable") }, "network is unreachable"},
+	}
+	for _, c := range cases {
+		for _, heals := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s heals %t", c.name, heals), func(t *testing.T) {
+				t.Parallel()
+				n := 0
+				opts := fast()
+				opts.DialTimeout = 20 * time.Millisecond
+				opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if n++; heals && n > 2 {
+						return d.DialContext(ctx, network, address)
+					}
+					return c.dial(ctx)
+				}
+				if heals {
+					opts.DialTimeout = 200 * time.Millisecond
+				} else {
+					opts = givingUp(opts, 3)
+				}
+				_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts)
+				if heals {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				want{kind: Unreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
+			})
+		}
+	}
+}
+
+// What stands before a server may accept and then say nothing.
+func TestClosedInHandshake(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+	}()
+	req := TrustRequest{Endpoint: Endpoint{Servers: []string{l.Addr().String()}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
+	want{kind: Unreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
+}
+
+// A port that does not speak TLS is no API server.
+func TestNoTLS(t *testing.T) {
+	s := httptest.NewServer(http.NotFoundHandler())
+	defer s.Close()
+	req := TrustRequest{Endpoint: Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
+	_, err := FetchTrust(within(t, 30*time.Second), req, fast())
+	want{kind: Unusable, text: []string{"does not speak TLS"}}.check(t, err)
+}

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -30,7 +31,7 @@ const anyDetector = "NAME"
 // phaseOf says what the expressions of a block may refer to, where one answer holds for the whole block.
 func phaseOf(block string) schema.Phase {
 	switch block {
-	case "prelet", "variable", "cluster", "detector":
+	case "variable", "cluster", "detector":
 		return schema.Static
 	case "node":
 		return schema.Gather
@@ -77,3 +78,6 @@ func meta(spec stages.Spec) []schema.Field {
 	}
 	return out
 }
+
+// top is the name of a fact that stands at the top of the tree.
+func top(path string) (string, bool) { return path, !strings.ContainsAny(path, ".[{") }

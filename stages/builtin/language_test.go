@@ -1,0 +1,140 @@
+package builtin
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+)
+
+func TestEveryOutputIsDocumented(t *testing.T) {
+	for _, s := range Language().Stages {
+		for _, o := range s.Outputs {
+			if o.Doc == "" {
+				t.Errorf("output %s of %s has no doc: add it to outputDocs", o.Name, s.Block.Type)
+			}
+		}
+		var have []string
+		for _, o := range s.Outputs {
+			have = append(have, o.Name)
+		}
+		for _, d := range outputDocs(s.Block.Type) {
+			if !slices.Contains(have, d.Name) {
+				t.Errorf("outputDocs tells of %s, which %s does not give", d.Name, s.Block.Type)
+			}
+		}
+		if !slices.Contains(have, "state") {
+			t.Errorf("%s has no output state", s.Block.Type)
+		}
+	}
+}
+
+func TestEveryFactIsDocumentedAndThere(t *testing.T) {
+	f := Language().Facts
+	have := map[string]bool{}
+	for _, r := range f.Rows() {
+		have[r.Path] = true
+		if r.Doc == "" {
+			t.Errorf("fact %s has no doc: add it to facts()", r.Path)
+		}
+	}
+	for _, d := range f.Docs {
+		if !have[d.Path] {
+			t.Errorf("facts() tells of %s, which detect-hw does not give", d.Path)
+		}
+		if d.Like == "" {
+			continue
+		}
+		if a, b := f.Type.AttributeType(d.Path), f.Type.AttributeType(d.Like); !a.Equals(b) {
+			t.Errorf("%s is not like %s", d.Path, d.Like)
+		}
+	}
+	if len(have) < 80 {
+		t.Errorf("%d facts: where is the rest?", len(have))
+	}
+}
+
+func TestEveryFunctionIsThere(t *testing.T) {
+	l := Language()
+	have := map[string]schema.Function{}
+	for _, f := range l.Functions {
+		if f.Doc == "" || f.Usage == "" {
+			t.Errorf("function %s has no doc or usage", f.Name)
+		}
+		if _, dup := have[f.Name]; dup {
+			t.Errorf("function %s is there twice", f.Name)
+		}
+		have[f.Name] = f
+	}
+	for name := range value.Functions() {
+		delete(have, name)
+	}
+	// What asks the world is not in that table.
+	for _, name := range []string{"credential", "file", "fileexists"} {
+		if _, ok := have[name]; !ok {
+			t.Errorf("function %s is missing", name)
+		}
+		delete(have, name)
+	}
+	if len(have) > 0 {
+		t.Errorf("functions that the language does not have: %v", have)
+	}
+}
+
+// TestSlugVectors holds the examples of the reference against the vectors that other implementations are given.
+func TestSlugVectors(t *testing.T) {
+	b, err := os.ReadFile("../../internal/value/testdata/slug.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct{ Text, Slug, Why string }
+	if err := json.Unmarshal(b, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"slug(null)": "null"}
+	for _, v := range vectors {
+		want[fmt.Sprintf("slug(%q)", v.Text)] = fmt.Sprintf("%q", v.Slug)
+	}
+	for _, f := range Language().Functions {
+		if f.Name != "slug" {
+			continue
+		}
+		if len(f.Examples) < 10 {
+			t.Errorf("%d examples of slug", len(f.Examples))
+		}
+		for _, e := range f.Examples {
+			if w, ok := want[e.Call]; !ok || w != e.Result {
+				t.Errorf("%s is %s; the vectors say %q", e.Call, e.Result, w)
+			}
+		}
+	}
+}
+
+// TestMeta compares with what the loader accepts (internal/site refuses the others by name).
+func TestMeta(t *testing.T) {
+	want := map[string][]string{
+		"fetch-ca":     {"when", "timeout", "on_failure"},
+		"fetch-config": {"when", "for_each", "timeout", "on_failure"},
+		"detect-hw":    {"when", "timeout", "on_failure"},
+		"label":        {"when", "for_each"},
+		"taint":        {"when", "for_each"},
+		"write":        {"when"},
+		"restart":      {"when"},
+	}
+	for _, s := range Language().Stages {
+		var got []string
+		for _, f := range s.Meta {
+			got = append(got, f.Spec().Name)
+		}
+		if w, ok := want[s.Block.Type]; ok && !slices.Equal(got, w) {
+			t.Errorf("%s takes %v, want %v", s.Block.Type, got, w)
+		}
+		if s.Takes("for_each") != slices.Contains(got, "for_each") {
+			t.Errorf("%s: Takes does not agree with Meta", s.Block.Type)
+		}
+	}
+}

@@ -71,7 +71,7 @@ func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 		}
 		req.DiscoveryFile = text
 	}
-	if a.Token != "" {
+	if a.Token != "" && (a.TrustToken || !l.node().Joined) { // cluster-info has no signatures of expired tokens
 		req.Token = l.token(a.Token)
 	}
 	ctx, cancel := bounded(ctx, a)
@@ -153,7 +153,7 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if err := json.Unmarshal(t.Value, &ca); err != nil {
 		return world.Answer{Fail: world.Unusable, Detail: err.Error()}
 	}
-	req := cluster.ObjectRequest{Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name}
+	req := cluster.ObjectRequest{Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name, Optional: r.Optional}
 	if len(req.Servers) == 0 {
 		req.Servers = ca.Servers
 	}

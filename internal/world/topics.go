@@ -73,6 +73,7 @@ type ObjectReq struct {
 	Access
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	Optional  bool   `json:"optional,omitempty"` // that it is not there is an answer, and not one to wait for
 }
 
 // ObjectAns is its data.

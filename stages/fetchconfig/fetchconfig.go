@@ -73,7 +73,7 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "There is no cluster block", "A ConfigMap is fetched from the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
 	}
 	ns, name, _ := strings.Cut(cm.V, "/")
-	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name})
+	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
 	switch {
 	case ans.Fail == world.Unread:
 		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans, err)

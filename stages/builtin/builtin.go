@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/stages/fetchca"
 	"github.com/prelet/prelet/stages/fetchconfig"
 	"github.com/prelet/prelet/stages/label"
+	"github.com/prelet/prelet/stages/reserve"
 	"github.com/prelet/prelet/stages/restart"
 	"github.com/prelet/prelet/stages/taint"
 	"github.com/prelet/prelet/stages/write"
@@ -17,7 +18,7 @@ import (
 func Stages() []stages.Stage {
 	return []stages.Stage{
 		fetchca.Stage{}, fetchconfig.Stage{}, detecthw.Stage{},
-		label.Stage{}, taint.Stage{},
+		reserve.Stage{}, label.Stage{}, taint.Stage{},
 		write.Stage{}, restart.Stage{},
 	}
 }

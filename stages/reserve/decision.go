@@ -1,0 +1,255 @@
+package reserve
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/stages"
+)
+
+const defaultMaxPods = 110 // KubeletConfiguration v1beta1
+
+// decision is a request on its way to a contribution. Its steps run in the order of Decide.
+type decision struct {
+	req request
+	in  stages.Inputs
+
+	m        machine
+	capacity int64 // bytes, as MemTotal says
+	maxPods  int64 // in force
+	config   *kubelet.Config
+
+	kube, system half
+	decided      map[string]bool   // resources that this stage decides
+	formula      map[string]bool   // of these, those that a formula computed
+	steps        map[string][]step // by resource, "eviction", "topology"
+
+	cpus       kubelet.CPUSet // reserved whole
+	baseCPUs   bool           // reservedSystemCPUs is the base's
+	dropCPUs   bool           // the base's reservedSystemCPUs would make the kubelet drop what is decided here
+	policyEvct map[string]string
+	eviction   map[string]string // in force
+	evictionBy []string          // keys that this stage sets
+	evictBytes int64             // memory.available
+	alloc      map[string]int64
+}
+
+// half is kubeReserved or systemReserved.
+type half struct {
+	field   string
+	base    map[string]string // as the base has it
+	amounts map[string]int64  // in force
+}
+
+// step is one line of arithmetic; a bound of the site brings its own place.
+type step struct {
+	text string
+	site []origin.Origin
+}
+
+// machine takes from the facts what the formulas need. What could not be read is never taken for 0.
+func (d *decision) machine() hcl.Diagnostics {
+	f := d.in.Facts
+	var missing, prefix string
+	switch {
+	case f == nil:
+		return refuse(d.req.at, "The machine is not known, so nothing can be reserved", "Policy %s computes from the number of CPUs and the memory, and there are no facts: a stage \"detect-hw\" is missing, or it failed. What could not be read must never reserve 0.", d.req.policy)
+	case f.CPU.Logical == nil || *f.CPU.Logical < 1:
+		missing, prefix = "The number of CPUs", "cpu"
+	case f.Memory.TotalBytes == nil || *f.Memory.TotalBytes < 1:
+		missing, prefix = "The size of the memory", "memory"
+	case *f.CPU.Logical > maxCPUs || *f.Memory.TotalBytes > maxBytes:
+		return refuse(d.req.at, "The facts cannot be true", "%d CPUs and %d bytes of memory. Look at `prelet detect`.", *f.CPU.Logical, *f.Memory.TotalBytes)
+	}
+	if missing != "" {
+		why := ""
+		for _, u := range f.Unknown {
+			if strings.HasPrefix(u.Fact, prefix) {
+				why += fmt.Sprintf(" (%s: %s)", u.Fact, u.Why)
+			}
+		}
+		return refuse(d.req.at, missing+" is not known, so nothing can be reserved", "It could not be read%s, and what could not be read must never reserve 0. Look at `prelet detect`.", why)
+	}
+	d.capacity = *f.Memory.TotalBytes
+	d.m = machine{cpus: int64(*f.CPU.Logical), memory: d.capacity / (64 * mib) * (64 * mib)}
+	return nil
+}
+
+// base reads what the configuration at hand says already.
+func (d *decision) base() hcl.Diagnostics {
+	d.config = kubelet.NewConfig()
+	if err := d.config.Merge(d.in.Base.Config); err != nil {
+		return d.baseFault(err.Error())
+	}
+	d.kube = half{field: "kubeReserved", base: d.strings("kubeReserved"), amounts: map[string]int64{}}
+	d.system = half{field: "systemReserved", base: d.strings("systemReserved"), amounts: map[string]int64{}}
+	d.decided, d.formula, d.steps = map[string]bool{}, map[string]bool{}, map[string][]step{}
+	d.maxPods = defaultMaxPods
+	v, _ := d.config.Get("/maxPods")
+	if n, ok := v.(json.Number); ok {
+		if i, err := n.Int64(); err == nil && i >= 0 {
+			d.maxPods = i
+		}
+	}
+	for _, f := range d.in.Base.Flags {
+		if i, err := strconv.ParseInt(f.Value, 10, 32); f.Name == "max-pods" && err == nil && i >= 0 {
+			d.maxPods = i // the flag wins over the file
+		}
+	}
+	if n := d.req.maxPods.amount; n > 0 {
+		d.maxPods = n
+	}
+	d.m.pods = d.maxPods
+	if d.req.eniPods > 0 {
+		d.m.pods = d.req.eniPods
+	}
+	if d.m.pods > maxCPUs {
+		return refuse(d.req.at, "The number of pods cannot be true", "%d pods. The kubelet's default is %d.", d.m.pods, defaultMaxPods)
+	}
+	return nil
+}
+
+func (d *decision) baseFault(why string) hcl.Diagnostics {
+	return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, d.req.at, "The base cannot be reckoned with", "%s", stages.Sentence(why, "Mend it at its source; nothing was changed on this node"))}
+}
+
+// strings is a map of strings of the base; members of other types are the kubelet's to refuse.
+func (d *decision) strings(field string) map[string]string {
+	out := map[string]string{}
+	v, _ := d.config.Get(kubelet.Pointer(field))
+	object, _ := v.(map[string]any)
+	for k, v := range object {
+		if s, ok := v.(string); ok {
+			out[k] = s
+		}
+	}
+	return out
+}
+
+// apply lays the policy over the base.
+func (d *decision) apply() hcl.Diagnostics {
+	shares, eviction := d.req.shares(d.m)
+	d.policyEvct = eviction
+	for _, s := range shares {
+		if s.resource == cpu && d.req.topology {
+			continue // whole cores instead
+		}
+		d.decided[s.resource], d.formula[s.resource] = true, s.formula
+		d.kube.amounts[s.resource] = s.kube
+		if s.halves {
+			d.system.amounts[s.resource] = s.system
+		}
+		for _, text := range s.steps {
+			d.steps[s.resource] = append(d.steps[s.resource], step{text: text})
+		}
+	}
+	for _, h := range []half{d.kube, d.system} {
+		for _, name := range resources() {
+			text, ok := h.base[name]
+			if !ok || d.decided[name] || name == cpu && d.req.topology {
+				continue
+			}
+			n, err := parseQuantity(name, text)
+			if err != nil {
+				return d.baseFault(h.field + "." + name + ": " + err.Error())
+			}
+			h.amounts[name] = n
+		}
+	}
+	return nil
+}
+
+// bound applies floor and cap to the sum of both halves. What the policy halves stays halved; else the difference
+// is Kubernetes', as far as it reaches.
+func (d *decision) bound() hcl.Diagnostics {
+	for _, name := range resources() {
+		sum := d.kube.amounts[name] + d.system.amounts[name]
+		want, by, word := sum, bound{}, ""
+		if f, ok := d.req.floor[name]; ok && sum < f.amount {
+			want, by, word = f.amount, f, "floor"
+		}
+		if c, ok := d.req.cap[name]; ok && sum > c.amount {
+			want, by, word = c.amount, c, "cap"
+		}
+		if word == "" {
+			continue
+		}
+		_, halved := d.system.amounts[name]
+		halved = halved && d.decided[name]
+		if halved {
+			unit := mib
+			if name == cpu {
+				unit = 1
+			}
+			d.system.amounts[name] = want / 2 / unit * unit
+			d.kube.amounts[name] = want - d.system.amounts[name]
+		} else {
+			d.system.amounts[name] = min(d.system.amounts[name], want)
+			d.kube.amounts[name] = want - d.system.amounts[name]
+			if _, ok := d.system.base[name]; !ok || d.decided[name] {
+				delete(d.system.amounts, name)
+			}
+		}
+		d.decided[name] = true
+		d.steps[name] = append(d.steps[name], step{text: fmt.Sprintf("%s.%s: %s becomes %s", word, name, quantity(name, sum), quantity(name, want)), site: by.origins})
+	}
+	return nil
+}
+
+// cores chooses reservedSystemCPUs, or finds what the base has.
+func (d *decision) cores() hcl.Diagnostics {
+	if d.req.topology {
+		cpus, text, fault := choose(d.in.Facts, int(d.req.cores.amount), d.req.spread)
+		if fault != nil {
+			return refuse(d.req.cores.at, fault.summary, "%s", fault.detail)
+		}
+		d.cpus = cpus
+		d.steps["topology"] = []step{{text: text, site: d.req.cores.origins}}
+		return nil
+	}
+	v, _ := d.config.Get("/reservedSystemCPUs")
+	text, _ := v.(string)
+	if text == "" {
+		return nil
+	}
+	if d.decided[cpu] {
+		d.dropCPUs = true
+		return nil
+	}
+	cpus, err := kubelet.ParseCPUList(text)
+	if err != nil {
+		return d.baseFault(err.Error())
+	}
+	d.cpus, d.baseCPUs = cpus, true
+	return nil
+}
+
+// allocate is what remains for pods, as the kubelet computes it: from the true capacity.
+func (d *decision) allocate() hcl.Diagnostics {
+	d.alloc = map[string]int64{}
+	var diags hcl.Diagnostics
+	for _, s := range []sum{d.cpuSum(), d.memorySum()} {
+		d.alloc[s.resource] = s.rest()
+		diags = append(diags, d.absurd(s)...)
+	}
+	return diags
+}
+
+// hugePages lists the sizes that have pages, with their bytes.
+func (d *decision) hugePages() (sizes []string, bytes map[string]int64) {
+	bytes = map[string]int64{}
+	for size, n := range d.in.Facts.Memory.HugePages {
+		if one, err := parseQuantity(memory, size); err == nil && n > 0 {
+			sizes, bytes[size] = append(sizes, size), one*int64(n)
+		}
+	}
+	slices.Sort(sizes)
+	return sizes, bytes
+}

@@ -1,0 +1,219 @@
+package reserve
+
+import (
+	"fmt"
+	"strings"
+)
+
+// machine is what the formulas see.
+type machine struct {
+	cpus   int64 // online threads
+	memory int64 // bytes, rounded down to 64 MiB, so that a kernel that keeps a little more for itself changes no plan
+	pods   int64
+}
+
+// share is what a policy decides about one resource.
+type share struct {
+	resource     string
+	kube, system int64
+	halves       bool     // both kubeReserved and systemReserved; else all is kubeReserved's
+	formula      bool     // computed, not written by the site
+	steps        []string // the arithmetic, in words
+}
+
+// shares computes what the policy decides, and which eviction thresholds belong to it. Resources that it leaves to the base are
+// not in the result.
+func (r request) shares(m machine) (out []share, eviction map[string]string) {
+	eviction = map[string]string{}
+	kube := func(resource string, n int64, steps []string) {
+		out = append(out, share{resource: resource, kube: n, formula: true, steps: steps})
+	}
+	switch r.policy {
+	case gke:
+		n, steps := gkeCPU(m.cpus)
+		kube(cpu, n, steps)
+		n, steps = gkeMemory(m.memory)
+		kube(memory, n, steps)
+		eviction["memory.available"] = "100Mi"
+	case eks:
+		n, steps := gkeCPU(m.cpus)
+		kube(cpu, n, steps)
+		n, steps = eksMemory(m.pods)
+		kube(memory, n, steps)
+		kube(storage, gib, []string{"ephemeral-storage always: 1Gi"})
+		eviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%"}
+	case aks:
+		n, steps := aksCPU(m.cpus)
+		kube(cpu, n, steps)
+		n, steps = aksMemory(m.memory, m.pods)
+		kube(memory, n, steps)
+		eviction["memory.available"] = "100Mi"
+	case gdc:
+		n, steps := gdcCPU(m.cpus)
+		kube(cpu, n, steps)
+		n, steps = gdcMemory(m.memory)
+		kube(memory, n, steps)
+	case static:
+		for _, name := range resources() {
+			if b, ok := r.static[name]; ok {
+				out = append(out, share{resource: name, kube: b.amount, steps: []string{fmt.Sprintf("%s as written: %s", name, quantity(name, b.amount))}})
+			}
+		}
+	case remainder:
+		if r.cpusRemain != nil && *r.cpusRemain < m.cpus {
+			half, steps := remainderOfCPUs(m.cpus, *r.cpusRemain)
+			out = append(out, share{resource: cpu, kube: half, system: half, halves: true, steps: steps})
+		}
+		if r.percent != nil {
+			half, steps := remainderOfMemory(m.memory, *r.percent)
+			out = append(out, share{resource: memory, kube: half, system: half, halves: true, steps: steps})
+		}
+	}
+	return out, eviction
+}
+
+// tier is one step of a progressive rate; upTo 0 is without end.
+type tier struct {
+	upTo int64
+	rate int64
+}
+
+// gkeCPU is 6% of core 1, 1% of core 2, 0.5% of cores 3–4, 0.25% of those above, rounded down to 1m.
+// Source: Google Cloud documentation, "Plan GKE Standard node sizes", CPU reservations; EKS uses the same (amazon-eks-ami,
+// nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve).
+func gkeCPU(cpus int64) (millis int64, steps []string) {
+	tenths := int64(0) // of a millicore, since a quarter of a percent is 2.5m
+	tenths, steps = cpuTiers(cpus, []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}, func(rate int64) string {
+		return fmt.Sprintf("%s%% of", decimal(rate, 100))
+	})
+	return tenths / 10, together(steps, cpu, tenths/10)
+}
+
+// aksCPU is AKS' table: 60m for 1 core, 100m for 2, 140m for 4, 180m for 8, 260m for 16, 420m for 32, 740m for 64.
+// Between its rows, and above the last one, it goes on evenly: 40m for core 2, 20m for cores 3–4, 10m for each above.
+// Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
+func aksCPU(cpus int64) (millis int64, steps []string) {
+	tenths, steps := cpuTiers(cpus, []tier{{1, 600}, {2, 400}, {4, 200}, {0, 100}}, func(rate int64) string {
+		return decimal(rate, 10) + "m for each of"
+	})
+	return tenths / 10, together(steps, cpu, tenths/10)
+}
+
+// cpuTiers adds up rates in tenths of a millicore per core.
+func cpuTiers(cpus int64, tiers []tier, words func(rate int64) string) (tenths int64, steps []string) {
+	from := int64(0)
+	for _, t := range tiers {
+		to := cpus
+		if t.upTo != 0 {
+			to = min(cpus, t.upTo)
+		}
+		if to <= from {
+			break
+		}
+		part := (to - from) * t.rate
+		which := fmt.Sprintf("cores %d to %d", from+1, to)
+		if to == from+1 {
+			which = fmt.Sprintf("core %d", to)
+		}
+		steps = append(steps, fmt.Sprintf("%s %s: %sm", words(t.rate), which, decimal(part, 10)))
+		tenths += part
+		from = to
+	}
+	return tenths, steps
+}
+
+// gkeMemory is 255 MiB below 1 GiB; else 25% of the first 4 GiB, 20% of the next 4, 10% of the next 8, 6% of the next
+// 112, 2% above 128 GiB, rounded down to 1 MiB. Source: Google Cloud documentation, "Plan GKE Standard node sizes",
+// memory reservations.
+func gkeMemory(bytes int64) (reserved int64, steps []string) {
+	if bytes < gib {
+		return 255 * mib, []string{"less than 1Gi of memory: 255Mi"}
+	}
+	hundredths, from := int64(0), int64(0) // of a byte
+	for _, t := range []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}} {
+		to := bytes
+		if t.upTo != 0 {
+			to = min(bytes, t.upTo)
+		}
+		if to <= from {
+			break
+		}
+		part := (to - from) * t.rate
+		which := "the next"
+		if from == 0 {
+			which = "the first"
+		}
+		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %sMi", t.rate, which, quantity(memory, to-from), decimal(part/mib, 100)))
+		hundredths += part
+		from = to
+	}
+	reserved = wholeMiB(hundredths / 100)
+	return reserved, together(steps, memory, reserved)
+}
+
+// eksMemory is 11 MiB for each pod and 255 MiB, whatever the memory is: a number of pods that nothing bounds takes
+// nearly all of it. Source: amazon-eks-ami, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve.
+func eksMemory(pods int64) (reserved int64, steps []string) {
+	reserved = (11*pods + 255) * mib
+	return reserved, []string{fmt.Sprintf("11Mi × %d pods + 255Mi: %s", pods, quantity(memory, reserved))}
+}
+
+// aksMemory is the lesser one of 20 MB for each pod and 50 MB, and 25% of the memory. Their MB are MiB: nodes of 110 pods run with
+// --kube-reserved=memory=2250Mi. Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
+func aksMemory(bytes, pods int64) (reserved int64, steps []string) {
+	byPods, quarter := (20*pods+50)*mib, wholeMiB(bytes/4)
+	steps = []string{
+		fmt.Sprintf("20Mi × %d pods + 50Mi: %s", pods, quantity(memory, byPods)),
+		fmt.Sprintf("25%% of %s: %s", quantity(memory, bytes), quantity(memory, quarter)),
+	}
+	reserved = min(byPods, quarter)
+	return reserved, append(steps, "the lesser one: "+quantity(memory, reserved))
+}
+
+// gdcCPU is 80m and 1% of the CPUs. Source: Google Distributed Cloud documentation, node allocatable resources.
+func gdcCPU(cpus int64) (millis int64, steps []string) {
+	millis = 80 + 10*cpus
+	return millis, []string{fmt.Sprintf("80m + 1%% of %d CPUs: %s", cpus, quantity(cpu, millis))}
+}
+
+// gdcMemory is 330 MiB and 5% of the memory, rounded down to 1 MiB. Source: as gdcCPU.
+func gdcMemory(bytes int64) (reserved int64, steps []string) {
+	reserved = wholeMiB(330*mib + bytes*5/100)
+	return reserved, []string{fmt.Sprintf("330Mi + 5%% of %s: %s", quantity(memory, bytes), quantity(memory, reserved))}
+}
+
+// remainderOfCPUs is half of the CPUs that do not remain for pods; an odd number gives halves like 1500m.
+// Source: init-k8s-node.py, resources.cpuRemained.
+func remainderOfCPUs(cpus, remain int64) (half int64, steps []string) {
+	half = (cpus - remain) * 1000 / 2
+	return half, []string{fmt.Sprintf("%d CPUs − %d that remain for pods: %d, half of it for each: %s", cpus, remain, cpus-remain, quantity(cpu, half))}
+}
+
+// remainderOfMemory is half of a percentage of the whole GiB, rounded down to a whole GiB at each step.
+// Source: init-k8s-node.py, resources.memoryReserved.
+func remainderOfMemory(bytes, percent int64) (half int64, steps []string) {
+	whole := bytes / gib
+	part := whole * percent / 100
+	half = part / 2 * gib
+	return half, []string{fmt.Sprintf("%d%% of %dGi: %dGi, half of it for each, in whole Gi: %s", percent, whole, part, quantity(memory, half))}
+}
+
+func wholeMiB(bytes int64) int64 { return bytes / mib * mib }
+
+// together ends a sum of several steps with its result.
+func together(steps []string, resource string, n int64) []string {
+	if len(steps) < 2 {
+		return steps
+	}
+	return append(steps, "together: "+quantity(resource, n))
+}
+
+// decimal prints n/scale without needless zeros; scale is 10 or 100.
+func decimal(n, scale int64) string {
+	whole, rest := n/scale, n%scale
+	if rest == 0 {
+		return fmt.Sprint(whole)
+	}
+	digits := fmt.Sprintf("%0*d", len(fmt.Sprint(scale))-1, rest)
+	return fmt.Sprintf("%d.%s", whole, strings.TrimRight(digits, "0"))
+}

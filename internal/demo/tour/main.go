@@ -1,0 +1,313 @@
+// Command tour is `make demo`: prelet's main job from end to end, on any machine, without root and without a cluster.
+//
+// A small TLS apiserver in this process serves a signed cluster-info and a kubelet ConfigMap, the hardware is a recorded
+// machine with eight GPUs, and files go below bin/demo. Every command that it shows is run as it stands, by the real
+// binary; what it claims it checks, and it ends with 1 where a claim is not so.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/hardware/hwtree"
+)
+
+const dir = "bin/demo"
+
+func main() {
+	if err := tour(); err != nil {
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		os.Exit(1)
+	}
+}
+
+const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication:
+  anonymous:
+    enabled: false
+  x509:
+    clientCAFile: /etc/kubernetes/pki/ca.crt
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+maxPods: 110
+rotateCertificates: true
+staticPodPath: /etc/kubernetes/manifests
+`
+
+const site = `# The site of the demo: a GPU node of a training cluster.
+variable "zone" {
+  type = string
+  validation {
+    condition     = can(regex("^[a-z]{2}[0-9]-r[0-9]{2}$", var.zone))
+    error_message = "zone must look like az1-r07."
+  }
+}
+
+locals {
+  hw     = stage.detect-hw.node
+  nvidia = where(local.hw.gpus, { vendor = "nvidia" })
+}
+
+cluster {
+  servers        = ["SERVER"]
+  ca_cert_hashes = ["PIN"]
+  token          = credential("bootstrap-token")
+}
+
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "detect-hw" "node" {}
+
+stage "reserve" "node" {
+  policy   = "gke"
+  max_pods = 64
+  topology {
+    cores  = 4
+    spread = "numa"
+  }
+}
+
+stage "label" "site" {
+  labels = { "topology.kubernetes.io/zone" = var.zone }
+}
+
+stage "label" "gpu" {
+  when = length(local.nvidia) > 0
+  labels = {
+    "accelerator"           = "nvidia-${slug(local.nvidia[0].model)}"
+    "gpu.example.com/count" = length(local.nvidia)
+  }
+}
+
+stage "taint" "gpu" {
+  when   = length(local.nvidia) > 0
+  taints = ["nvidia.com/gpu=true:NoSchedule"]
+}
+
+stage "write" "kubelet" {
+  kubelet_config {
+    patch = {
+      cpuManagerPolicy      = "static"
+      topologyManagerPolicy = "best-effort"
+    }
+  }
+}
+
+stage "restart" "kubelet" {}
+`
+
+func tour() error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	server, err := demo.Start(demo.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = server.Close() }()
+	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
+	text := strings.NewReplacer("SERVER", server.URL(), "PIN", server.CAHash()).Replace(site)
+	for path, content := range map[string]string{
+		"site/site.hcl":               text,
+		"credentials/bootstrap-token": server.Token(),
+		"node/etc/os-release":         "ID=debian\n",
+		"node/etc/default/kubelet":    "# Kept as it is: prelet touches its own flags only.\nKUBELET_EXTRA_ARGS=\"--v=2\"\n",
+	} {
+		if err := put(path, content); err != nil {
+			return err
+		}
+	}
+	if err := hwtree.BuildFile("testdata/hardware/spec/dgx-h100.json", filepath.Join(dir, "machine")); err != nil {
+		return err
+	}
+	t := &guide{server: server}
+	where := []string{"--config", dir + "/site", "--root", dir + "/node", "--hardware", dir + "/machine", "--var", "zone=az1-r07"}
+	with := func(args ...string) []string { return append(args, where...) }
+
+	t.say("A site is checked on a laptop: no machine, no network.")
+	t.show("validate", dir+"/site")
+	t.say("What would change on this node? An apiserver in this process answers, the hardware is a recorded machine with\neight H100. Nothing is written.")
+	t.show(with("plan")...)
+	t.say("Do it.")
+	t.show(with("run")...)
+	t.say("The files, all or none. The token is in the kubelet's bootstrap file and nowhere else.")
+	t.files()
+	t.say("And again: there is nothing to do, so nothing is written.")
+	before := t.snapshot()
+	t.shortly(with("plan")...)
+	t.show(with("run")...)
+	if after := t.snapshot(); after != before {
+		t.fail("the second run wrote something:\n%s\n%s", before, after)
+	}
+	t.say("Why has this node this label?")
+	t.show(with("explain", "label/accelerator")...)
+	t.say("A typing error is found before any machine boots.")
+	if err := put("typo/site.hcl", strings.Replace(text, "local.nvidia[0].model", "local.nvidia[0].modle", 1)); err != nil {
+		return err
+	}
+	t.expect(10, "validate", dir+"/typo")
+	t.secret()
+	if t.err == nil {
+		fmt.Printf("\nEverything is below %s. Try: bin/prelet detect --hardware %s/machine\n", dir, dir)
+	}
+	return t.err
+}
+
+func put(path, text string) error {
+	p := filepath.Join(dir, path)
+	if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if strings.HasPrefix(path, "credentials/") {
+		mode = 0o400
+	}
+	return os.WriteFile(p, []byte(text), mode)
+}
+
+// guide shows commands and runs them. The first thing that is not so ends the tour.
+type guide struct {
+	server *demo.Server
+	step   int
+	said   bytes.Buffer // all output, to be searched for the token
+	err    error
+}
+
+func (t *guide) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (t *guide) say(text string) {
+	if t.err != nil {
+		return
+	}
+	t.step++
+	fmt.Printf("\n━━ %d. %s\n", t.step, text)
+}
+
+func (t *guide) show(args ...string)    { t.command(0, true, args) }
+func (t *guide) shortly(args ...string) { t.command(0, false, args) }
+func (t *guide) expect(code int, args ...string) {
+	t.command(code, true, args)
+}
+
+// command runs the binary as a user would. Shortly, only the last lines are shown.
+func (t *guide) command(want int, whole bool, args []string) {
+	if t.err != nil {
+		return
+	}
+	fmt.Printf("\n$ prelet %s\n", strings.Join(args, " "))
+	c := exec.Command("bin/prelet", args...)
+	abs, err := filepath.Abs(dir + "/credentials")
+	if err != nil {
+		t.fail("%w", err)
+		return
+	}
+	c.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+abs)
+	out, err := c.CombinedOutput()
+	t.said.Write(out)
+	code := 0
+	var x *exec.ExitError
+	switch {
+	case errors.As(err, &x):
+		code = x.ExitCode()
+	case err != nil:
+		t.fail("%w (make build makes bin/prelet)", err)
+		return
+	}
+	text := string(out)
+	if !whole {
+		if i := strings.Index(text, "\nFiles\n"); i >= 0 {
+			text = "…" + text[i:]
+		}
+	}
+	fmt.Print(text)
+	if code != want {
+		t.fail("`prelet %s` ended with %d, not %d", args[0], code, want)
+	}
+}
+
+func (t *guide) files() {
+	if t.err != nil {
+		return
+	}
+	for _, p := range []string{"etc/kubernetes/pki/ca.crt", "etc/kubernetes/bootstrap-kubelet.conf", "etc/default/kubelet", "var/lib/kubelet/config.yaml"} {
+		st, err := os.Stat(filepath.Join(dir, "node", p))
+		if err != nil {
+			t.fail("%w", err)
+			return
+		}
+		fmt.Printf("\n  %s  /%s\n", st.Mode(), p)
+		b, err := os.ReadFile(filepath.Join(dir, "node", p))
+		if err != nil {
+			t.fail("%w", err)
+			return
+		}
+		if strings.HasSuffix(p, "kubelet") || strings.HasSuffix(p, ".yaml") {
+			for _, l := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
+				fmt.Println("      " + l)
+			}
+		}
+	}
+}
+
+// snapshot tells every file of the node, with its time of change.
+func (t *guide) snapshot() string {
+	var b strings.Builder
+	err := filepath.WalkDir(filepath.Join(dir, "node"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(p, "/run/") {
+			return err
+		}
+		st, err := d.Info()
+		if err == nil {
+			fmt.Fprintf(&b, "%s %s\n", st.ModTime().Format(time.RFC3339Nano), p)
+		}
+		return err
+	})
+	if err != nil {
+		t.fail("%w", err)
+	}
+	return b.String()
+}
+
+// secret looks for the token in all that was said and in every file but the one that must have it.
+func (t *guide) secret() {
+	if t.err != nil {
+		return
+	}
+	_, secret, _ := strings.Cut(t.server.Token(), ".")
+	if strings.Contains(t.said.String(), secret) {
+		t.fail("the token was printed")
+	}
+	var where []string
+	err := filepath.WalkDir(filepath.Join(dir, "node"), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		if bytes.Contains(b, []byte(secret)) {
+			where = append(where, p)
+		}
+		return err
+	})
+	if err != nil {
+		t.fail("%w", err)
+	}
+	for _, p := range where {
+		if !strings.HasSuffix(p, "bootstrap-kubelet.conf") && !strings.Contains(p, "/generations/") {
+			t.fail("the token is in %s", p)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Attempts counts the runs of this boot that failed in a row and that systemd tries again. It is kept in the run folder,
+// because systemd 252 has no RestartSteps=: prelet itself waits, longer each time, before it tries again.
+type Attempts struct{ Dir string }
+
+const attemptsFile = "attempts"
+
+// Failures is the count.
+func (a Attempts) Failures() int {
+	b, err := os.ReadFile(filepath.Join(a.Dir, attemptsFile))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Failed counts one more.
+func (a Attempts) Failed() error {
+	return replaceFile(filepath.Join(a.Dir, attemptsFile), fmt.Appendf(nil, "%d\n", a.Failures()+1), 0o644)
+}
+
+// Clear begins anew.
+func (a Attempts) Clear() error {
+	err := os.Remove(filepath.Join(a.Dir, attemptsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+const (
+	firstWait = 3 * time.Second
+	mostWait  = 5 * time.Minute
+)
+
+// Wait is how long to wait after so many failures in a row: doubled each time up to five minutes. jitter in [0,1)
+// spreads the nodes of a fleet, whose cluster came back a moment ago, over half of that.
+func Wait(failures int, jitter float64) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	d := mostWait
+	if failures < 8 {
+		d = min(mostWait, firstWait<<(failures-1))
+	}
+	return d/2 + time.Duration(jitter*float64(d/2))
+}
+
+// Permanent are the exit statuses that only a change on the node can mend: systemd does not try again after them
+// (RestartPreventExitStatus= of the units).
+func Permanent(exit int) bool {
+	switch exit {
+	case 10, 41, 51, 64:
+		return true
+	}
+	return false
+}
+
+// Remember writes a small file of the state folder or the run folder whole, for root only, if it is not so already. What
+// is in it can be asked again, so it is not made to survive a power cut.
+func Remember(name string, text []byte) error {
+	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
+		return nil
+	}
+	return replaceFile(name, text, 0o600)
+}
+
+func replaceFile(name string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error counts
+	}
+	return err
+}

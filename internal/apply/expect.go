@@ -1,0 +1,106 @@
+package apply
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+)
+
+// Flags are the words that the kubelet's command line must have: those of the planned file's variable that holds the
+// planned flags and labels. Nil when no flags are planned, or when no variable is the one: then they are not judged.
+func Flags(p *boot.Plan) []string {
+	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" && f.Kind == node.Regular })
+	if i < 0 {
+		return nil
+	}
+	env, err := kubelet.ParseEnvFile(p.Node.Files[i].Text.Template())
+	if err != nil {
+		return nil
+	}
+	var words []string
+	for _, name := range env.Names() { // others may stand in the file: HTTP_PROXY, what an old unit read
+		if f, ok := env.Get(name); ok && holds(f, p.Node) && len(f.Argv()) > len(words) {
+			words = f.Argv()
+		}
+	}
+	return words
+}
+
+func holds(f *kubelet.Flags, n node.Node) bool {
+	for _, x := range n.Flags {
+		if v, ok := f.Lookup(x.Name); !ok || !x.NoValue && v != x.Value {
+			return false
+		}
+	}
+	if len(n.Labels) == 0 {
+		return true
+	}
+	text, _ := f.Lookup("node-labels")
+	have, err := kubelet.ParseLabels(text)
+	if err != nil {
+		return false
+	}
+	for _, l := range n.Labels {
+		if !slices.Contains(have, kubelet.Label{Key: l.Key, Value: l.Value}) {
+			return false
+		}
+	}
+	return true
+}
+
+// Healthz is where the planned kubelet answers /healthz: a flag before the configuration, the kubelet's own defaults
+// last (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). "" when it is turned off, or when the site
+// leaves the configuration to others, so that nobody here knows.
+func Healthz(p *boot.Plan) string {
+	if p.Node.Config == nil {
+		return ""
+	}
+	address, port := "127.0.0.1", "10248"
+	set := func(into *string, v any) {
+		if s := strings.TrimSpace(fmt.Sprint(v)); v != nil && s != "" {
+			*into = s
+		}
+	}
+	set(&address, p.Node.Config["healthzBindAddress"])
+	set(&port, p.Node.Config["healthzPort"])
+	for _, f := range p.Node.Flags {
+		switch f.Name {
+		case "healthz-bind-address":
+			set(&address, f.Value)
+		case "healthz-port":
+			set(&port, f.Value)
+		}
+	}
+	n, err := strconv.ParseFloat(port, 64) // JSON may have it as 10248.0
+	ip := net.ParseIP(address)
+	switch {
+	case err != nil || n < 1 || n > 65535 || ip == nil:
+		return ""
+	case ip.IsUnspecified() && ip.To4() != nil:
+		address = "127.0.0.1"
+	case ip.IsUnspecified():
+		address = "::1"
+	}
+	return "http://" + net.JoinHostPort(address, strconv.Itoa(int(n))) + "/healthz"
+}
+
+// NodeName is the name under which the planned kubelet registers: --hostname-override, or the host's name as the
+// kubelet writes it (pkg/util/node/node.go, GetHostname). A cloud provider inside the kubelet names nodes by itself: "".
+func NodeName(p *boot.Plan, hostname string) string {
+	name := hostname
+	for _, f := range p.Node.Flags {
+		switch {
+		case f.Name == "hostname-override" && f.Value != "":
+			name = f.Value
+		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
+			return ""
+		}
+	}
+	return strings.ToLower(strings.TrimSpace(name))
+}

@@ -1,0 +1,159 @@
+package live
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// Probe answers what can be seen of a running kubelet. It implements activate.Probe: an error says what is wrong, and
+// one that is an Unclear says that it cannot be told.
+type Probe struct {
+	Root string           // files and /proc stand below it; "" is /
+	Now  func() time.Time // certificates are judged by it
+}
+
+// Unclear is an error of what cannot be told, which nobody is to be blamed for.
+type Unclear struct{ Err error }
+
+func (u *Unclear) Error() string { return u.Err.Error() }
+
+// Unwrap gives the cause.
+func (u *Unclear) Unwrap() error { return u.Err }
+
+// Unknown is what activate asks.
+func (u *Unclear) Unknown() bool { return true }
+
+func unclear(format string, args ...any) error { return &Unclear{fmt.Errorf(format, args...)} }
+
+const (
+	healthzTimeout = 5 * time.Second
+	askTimeout     = 5 * time.Second
+	bootstrapConf  = "/etc/kubernetes/bootstrap-kubelet.conf"
+)
+
+func (p Probe) path(name string) string { return filepath.Join("/", p.Root, name) }
+
+// Healthz asks the kubelet. Anything but 200 within five seconds is not well: the kubelet is on this very machine.
+func (p Probe) Healthz(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthzTimeout)
+	defer cancel()
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true, DisableCompression: true, DialContext: (&net.Dialer{}).DialContext},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		b, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) // an answer that breaks off is not well either
+		return fmt.Errorf("%s answered %s: %s", url, resp.Status, strings.Join(strings.Fields(string(b)), " "))
+	}
+	return nil
+}
+
+// Kubeconfig: the node has joined. While it has not, the cluster is asked whether it is there at all, with what the
+// kubelet itself joins with.
+func (p Probe) Kubeconfig(ctx context.Context, path string) error {
+	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
+	joined, why := l.hasJoined()
+	if joined {
+		return nil
+	}
+	text, fail := l.readFile(bootstrapConf)
+	if fail.Fail != "" {
+		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, bootstrapConf)
+	}
+	c, err := kubelet.ParseKubeconfig(text)
+	if err != nil {
+		return fmt.Errorf("the node has not joined: %s; %s: %w", why, bootstrapConf, err)
+	}
+	if len(c.CAData) == 0 {
+		return fmt.Errorf("the node has not joined: %s", why)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	// With a CA at hand this is a handshake and no request.
+	_, err = cluster.FetchTrust(ctx, cluster.TrustRequest{Endpoint: cluster.Endpoint{Servers: []string{c.Server}}, CAPEM: c.CAData}, cluster.Options{Now: p.Now})
+	var e *cluster.Error
+	if errors.As(err, &e) && e.Kind == cluster.Unreachable {
+		return unclear("the node has not joined (%s), and the cluster does not answer: %w", why, err)
+	}
+	if err != nil {
+		return fmt.Errorf("the node has not joined (%s): %w", why, err)
+	}
+	return fmt.Errorf("the node has not joined, though the cluster answers: %s (journalctl -u kubelet says why; often the token has expired)", why)
+}
+
+// Flags: the words are on the command line of the process, each of them as often as planned.
+func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {
+	name := fmt.Sprintf("/proc/%d/cmdline", pid)
+	b, err := os.ReadFile(p.path(name))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("process %d is gone", pid)
+		}
+		return unclear("the command line of process %d cannot be read: %w", pid, err)
+	}
+	have := map[string]int{}
+	for _, w := range strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00") {
+		have[w]++
+	}
+	for _, w := range flags {
+		if have[w]--; have[w] < 0 {
+			return fmt.Errorf("the kubelet (process %d) runs without %s: does its unit read the file with the flags? systemctl cat kubelet shows its EnvironmentFile= and ExecStart=", pid, w)
+		}
+	}
+	return nil
+}
+
+// Files: each has the content that was planned.
+func (p Probe) Files(_ context.Context, want map[string]string) error {
+	for _, path := range slices.Sorted(maps.Keys(want)) {
+		got, err := p.sum(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s is gone", path)
+		case err != nil:
+			return unclear("%s cannot be read: %w", path, err)
+		case got != want[path]:
+			return fmt.Errorf("%s is not as prelet wrote it: somebody changed it", path)
+		}
+	}
+	return nil
+}
+
+func (p Probe) sum(path string) (string, error) {
+	f, err := os.Open(p.path(path))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.LimitReader(f, generation.MaxContent+1)); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

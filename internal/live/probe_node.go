@@ -1,0 +1,105 @@
+package live
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// Node: the Node object of that name exists. The node asks with the identity that its kubelet has; only "there is none"
+// is a finding, everything else could not be told.
+func (p Probe) Node(ctx context.Context, name string) error {
+	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
+	text, fail := l.readFile(kubeletConf)
+	if fail.Fail != "" {
+		return unclear("the node object cannot be asked for: %s", fail.Detail)
+	}
+	c, err := kubelet.ParseKubeconfig(text)
+	if err != nil {
+		return unclear("the node object cannot be asked for: %s: %w", kubeletConf, err)
+	}
+	tr, err := l.transport(c)
+	if err != nil {
+		return unclear("the node object cannot be asked for: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.Server, "/")+"/api/v1/nodes/"+url.PathEscape(name), nil)
+	if err != nil {
+		return unclear("the node object cannot be asked for: %w", err)
+	}
+	client := &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		return unclear("the cluster does not answer: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return nil
+	}
+	var status struct {
+		Reason  string `json:"reason"`
+		Details struct {
+			Kind string `json:"kind"`
+		} `json:"details"`
+	}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, maxFile)) // one that breaks off is no Status
+	_ = json.Unmarshal(b, &status)
+	// A portal, or an API server without this path, answers 404 as well: only a Status about nodes tells.
+	if resp.StatusCode == http.StatusNotFound && status.Reason == "NotFound" && status.Details.Kind == "nodes" {
+		return fmt.Errorf("the cluster has no node %s: the kubelet has not registered it (journalctl -u kubelet), or it registers under another name", name)
+	}
+	return unclear("%s answered %s for node %s", c.Server, resp.Status, name)
+}
+
+// transport is TLS as a kubeconfig says: its CA, its client certificate. No proxy of the environment.
+func (l *Live) transport(c *kubelet.Kubeconfig) (*http.Transport, error) {
+	read := func(data []byte, file, what string) ([]byte, error) {
+		if len(data) > 0 || file == "" {
+			return data, nil
+		}
+		if !path.IsAbs(file) {
+			file = path.Join(path.Dir(kubeletConf), file)
+		}
+		text, fail := l.readFile(file)
+		if fail.Fail != "" {
+			return nil, fmt.Errorf("%s: %s", what, fail.Detail)
+		}
+		return []byte(text), nil
+	}
+	if c.Insecure || c.ProxyURL != "" || c.Exec {
+		return nil, errors.New(kubeletConf + " says how to connect in a way that prelet does not use")
+	}
+	ca, err := read(c.CAData, c.CAFile, "its CA")
+	if err != nil {
+		return nil, err
+	}
+	cert, err := read(c.ClientCertData, c.ClientCertFile, "its certificate")
+	if err != nil {
+		return nil, err
+	}
+	key, err := read([]byte(c.ClientKeyData), c.ClientKeyFile, "its key")
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New(kubeletConf + " holds no CA")
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, errors.New(kubeletConf + ": its certificate and its key cannot be used together")
+	}
+	return &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{
+		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: c.TLSServerName, Time: l.o.Now}}, nil
+}

@@ -1,7 +1,5 @@
 package origin
 
-import "sort"
-
 // Code names a kind of diagnostic. Each has an exit status and a page (`prelet explain code/NAME`).
 type Code string
 
@@ -94,14 +92,4 @@ func (c Code) Exit() int {
 		return n
 	}
 	return 10
-}
-
-// Codes lists every code that has a page, sorted.
-func Codes() []Code {
-	var out []Code
-	for c := range pages {
-		out = append(out, c)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i] < out[j] })
-	return out
 }

@@ -1,15 +1,82 @@
 package origin
 
-// Page explains a code to somebody who met it.
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Page explains a code to somebody who met it, perhaps at three in the morning.
 type Page struct {
 	Title string // what went wrong, in one line
-	Text  string // why it is refused, and what to do; plain paragraphs
+	// Text is Markdown that reads well on a terminal too: why, an example that triggers it (indented), what to do.
+	// At most 80 columns, no newline at the end.
+	Text string
+	// Warning says that the code never ends a command by itself: it warns, or notes.
+	Warning bool
 }
 
 // PageOf is the page of a code.
 func PageOf(c Code) (Page, bool) {
-	p, ok := pages[c]
+	p, ok := pages()[c]
 	return p, ok
 }
 
-var pages = map[Code]Page{}
+// Codes lists every code that has a page, sorted.
+func Codes() []Code {
+	var out []Code
+	for c := range pages() {
+		out = append(out, c)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Markdown is the page as it stands in docs/codes.
+func (p Page) Markdown(c Code) string {
+	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md#%[1]d).", c.Exit())
+	if p.Warning {
+		status = "A warning: it changes no exit status, but under `validate --strict`."
+	}
+	return fmt.Sprintf("# %s\n\n**%s.** %s\n\n%s\n", c, p.Title, status, p.Text)
+}
+
+//go:embed pages/*.txt
+var texts embed.FS
+
+// pages reads the embedded texts at the first use.
+var pages = sync.OnceValue(func() map[Code]Page {
+	out := map[Code]Page{}
+	names, err := texts.ReadDir("pages")
+	if err != nil {
+		panic(err) // embedded: it is there
+	}
+	for _, n := range names {
+		b, err := texts.ReadFile(path.Join("pages", n.Name()))
+		if err != nil {
+			panic(err)
+		}
+		for c, p := range parsePages(string(b)) {
+			if _, dup := out[c]; dup {
+				panic(fmt.Sprintf("origin: %s has two pages", c))
+			}
+			out[c] = p
+		}
+	}
+	return out
+})
+
+// parsePages reads a file of pages: a line "== CODE" or "== CODE (warning)", the title, an empty line, the text.
+func parsePages(text string) map[Code]Page {
+	out := map[Code]Page{}
+	for _, part := range strings.Split("\n"+text, "\n== ")[1:] {
+		head, body, _ := strings.Cut(part, "\n")
+		title, body, _ := strings.Cut(body, "\n")
+		name, mark, _ := strings.Cut(head, " ")
+		out[Code(name)] = Page{Title: title, Text: strings.Trim(body, "\n"), Warning: mark == "(warning)"}
+	}
+	return out
+}

@@ -50,7 +50,7 @@ func all() []example {
 		{name: "kubeadm", machines: []string{"bare-vm", "two-sockets"}, vars: map[string]string{"zone": "az2-r03"}},
 		{name: "gpu-training", machines: []string{"dgx-h100", "mi300x", "two-sockets"}, vars: map[string]string{"zone": "az1-r07"}},
 		{name: "legacy-vm", machines: []string{"legacy-mt27710", "legacy-82599", "bare-vm"}, root: etc},
-		{name: "layered", paths: []string{"layered/image", "layered/site"}, machines: []string{"bare-vm"}, vars: map[string]string{"zone": "az1-r07"}, root: map[string]string{"etc/prelet/ca.crt": read("objects/ca.crt")}},
+		{name: "layered", paths: []string{"layered/image", "layered/site"}, machines: []string{"two-sockets", "dgx-h100"}, vars: map[string]string{"zone": "az1-r07"}, root: map[string]string{"etc/prelet/ca.crt": read("objects/ca.crt")}},
 	}
 }
 

@@ -202,7 +202,7 @@ func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
 	failed = ds.HasErrors()
 	soft := eval.Soften(ds)
 	for _, d := range ds {
-		if origin.CodeOf(d) == origin.NullFact && eval.AllSoft(hcl.Diagnostics{d}) {
+		if d.Severity == hcl.DiagError && origin.CodeOf(d) == origin.NullFact && eval.AllSoft(hcl.Diagnostics{d}) {
 			r.degrade(origin.NullFact, fmt.Sprintf("stage %s left something out: %s", i.Addr(), d.Summary))
 		}
 	}

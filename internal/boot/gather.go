@@ -240,6 +240,7 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 		}
 		values[c.key] = withState(v, s)
 		diags = append(diags, d...)
+		r.degradedBy(d)
 		r.took(i.Addr(), s, c.took)
 	}
 	switch {
@@ -259,6 +260,17 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 		}
 	}
 	return diags
+}
+
+// degradedBy notes the warnings of gatherers that mean less than the site wants.
+func (r *run) degradedBy(ds hcl.Diagnostics) {
+	for _, d := range ds {
+		switch c := origin.CodeOf(d); {
+		case d.Severity != hcl.DiagWarning:
+		case c == origin.DetectorDegraded, c == origin.HardwareDegraded, c == origin.Stale:
+			r.degrade(c, d.Summary)
+		}
+	}
 }
 
 func keyed(m map[string]cty.Value, t cty.Type) cty.Value {

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -221,12 +222,13 @@ func at(doc map[string]any, ptr string) (any, bool) {
 }
 
 func brief(v any) string {
-	t := fmt.Sprint(v)
-	if s, ok := v.(string); ok {
-		t = fmt.Sprintf("%q", s)
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
 	}
+	t := []rune(string(b))
 	if len(t) > 60 {
-		t = t[:57] + "…"
+		return string(t[:59]) + "…"
 	}
-	return t
+	return string(t)
 }

@@ -3,8 +3,6 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
-	"strings"
 
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -53,19 +51,6 @@ type Function struct {
 // Example is a call that was evaluated, with its result, both as a site writes them.
 type Example struct{ Call, Result, Why string }
 
-// Facts is the tree of what detect-hw finds.
-type Facts struct {
-	Type cty.Type // an object
-	Docs []Fact   // in the order of the pages
-}
-
-// Fact says what one place of the tree holds. Its path is written with [] for each element of a list and {} for each
-// element of a map: nics[].speed_gbps.
-type Fact struct {
-	Path, Doc string
-	Like      string // has the same attributes as that other fact, so that they are told once
-}
-
 // Document is the language as people and editors read it.
 type Document struct{ language Language }
 
@@ -81,15 +66,15 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		Doc  string          `json:"doc"`
 	}
 	type stage struct {
+		jsonBlock
 		Phase     string     `json:"phase"`
 		Singleton bool       `json:"singleton,omitempty"`
-		Block     jsonBlock  `json:"block"`
 		Meta      []jsonAttr `json:"meta_arguments"`
 		Outputs   []output   `json:"outputs"`
 	}
 	type block struct {
-		Phase string    `json:"phase,omitempty"`
-		Block jsonBlock `json:"block"`
+		jsonBlock
+		Phase string `json:"phase,omitempty"`
 	}
 	type example struct {
 		Call   string `json:"call"`
@@ -115,14 +100,14 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		Facts         []fact     `json:"facts"`
 	}{FormatVersion: 1}
 	for _, b := range d.language.Blocks {
-		x := block{Block: b.json()}
+		x := block{jsonBlock: b.json()}
 		if b.Phase != OfBlock {
 			x.Phase = b.Phase.String()
 		}
 		out.Blocks = append(out.Blocks, x)
 	}
 	for _, s := range d.language.Stages {
-		x := stage{Phase: s.Phase.String(), Singleton: s.Singleton, Block: s.json(), Meta: jsonAttrs(s.Meta)}
+		x := stage{Phase: s.Phase.String(), Singleton: s.Singleton, jsonBlock: s.json(), Meta: jsonAttrs(s.Meta)}
 		for _, o := range s.Outputs {
 			x.Outputs = append(x.Outputs, output{o.Name, typeJSON(o.Type), o.Doc})
 		}
@@ -145,63 +130,6 @@ func (d Document) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-// FactRow is a place of the tree of facts with its type.
-type FactRow struct {
-	Fact
-	Type cty.Type
-}
-
-// Rows walks the tree: every place of the type, in the order of the docs; what they do not mention comes last.
-func (f Facts) Rows() []FactRow {
-	var rows []FactRow
-	f.walk("", f.Type, &rows)
-	at := func(path string) int {
-		if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
-			return i
-		}
-		return len(f.Docs)
-	}
-	slices.SortStableFunc(rows, func(a, b FactRow) int {
-		if c := at(a.Path) - at(b.Path); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Path, b.Path)
-	})
-	return rows
-}
-
-func (f Facts) walk(path string, t cty.Type, rows *[]FactRow) {
-	row := FactRow{Fact: Fact{Path: path}, Type: t}
-	if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
-		row.Fact = f.Docs[i]
-	}
-	if path != "" {
-		*rows = append(*rows, row)
-	}
-	if row.Like != "" {
-		return
-	}
-	switch {
-	case t.IsListType() && t.ElementType().IsObjectType():
-		path, t = path+"[]", t.ElementType()
-	case t.IsMapType() && t.ElementType().IsObjectType():
-		path, t = path+"{}", t.ElementType()
-	case !t.IsObjectType():
-		return
-	}
-	if path != "" {
-		path += "."
-	}
-	names := make([]string, 0, len(t.AttributeTypes()))
-	for n := range t.AttributeTypes() {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		f.walk(path+n, t.AttributeType(n), rows)
-	}
 }
 
 type jsonAttr struct {

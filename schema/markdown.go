@@ -14,8 +14,8 @@ type Page struct {
 	Text string // Markdown
 }
 
-// generated heads every page, so that nobody mends the copy.
-const generated = "<!-- Made from the code by `make generate`. Change the declaration, not this page. -->\n\n"
+// Generated heads every page that is made from code, so that nobody mends the copy.
+const Generated = "<!-- Made from the code by `make generate`. Change the declaration, not this page. -->\n\n"
 
 // Pages gives the reference pages, the index first.
 func (d Document) Pages() []Page {
@@ -30,7 +30,7 @@ func (d Document) Pages() []Page {
 func (d Document) Markdown() string {
 	var parts []string
 	for _, p := range d.Pages()[1:] {
-		parts = append(parts, strings.TrimPrefix(p.Text, generated))
+		parts = append(parts, strings.TrimPrefix(p.Text, Generated))
 	}
 	return strings.Join(parts, "\n")
 }
@@ -39,7 +39,7 @@ func stagePage(s StageType) string { return "stage-" + s.Block.Type + ".md" }
 
 func (d Document) index() string {
 	var b strings.Builder
-	b.WriteString(generated + "# Reference\n\nThe language of a site, and what prelet answers.\n\n")
+	b.WriteString(Generated + "# Reference\n\nThe language of a site, and what prelet answers.\n\n")
 	b.WriteString("| page | holds |\n|---|---|\n")
 	var names []string
 	for _, t := range d.language.Blocks {
@@ -61,7 +61,7 @@ func (d Document) index() string {
 
 func (d Document) blocks() string {
 	var b strings.Builder
-	b.WriteString(generated + "# Blocks\n\nWhat a file of a site may hold.\n\n")
+	b.WriteString(Generated + "# Blocks\n\nWhat a file of a site may hold.\n\n")
 	for _, t := range d.language.Blocks {
 		fmt.Fprintf(&b, "- [`%s`](#%s)\n", t.Block.Type, t.Block.Type)
 	}
@@ -77,22 +77,22 @@ func (d Document) blocks() string {
 
 func (s StageType) page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s# Stage type %s\n\n", generated, s.Block.Type)
+	fmt.Fprintf(&b, "%s# Stage type %s\n\n", Generated, s.Block.Type)
 	usage := s.Block
 	usage.Type, usage.Labels = "stage \""+s.Block.Type+"\"", []string{"name"}
-	usage.write(&b, "#")
 	count := "A site may have several."
 	if s.Singleton {
 		count = "A site has at most one."
 	}
-	fmt.Fprintf(&b, "\nPhase: **%s**. Its expressions may refer to %s. %s\n", s.Phase, mayReferTo(s.Phase), count)
+	usage.Doc += fmt.Sprintf("\n\nPhase: **%s**. Its expressions may refer to %s. %s", s.Phase, mayReferTo(s.Phase), count)
+	usage.write(&b, "#")
 	b.WriteString("\n## Arguments that the language adds\n\n")
 	writeArguments(&b, s.Meta)
 	fmt.Fprintf(&b, "\n## Outputs\n\nReferred to as `stage.%s.NAME.OUTPUT`", s.Block.Type)
 	if s.Takes(ForEach.Name) {
 		fmt.Fprintf(&b, ", with `for_each` as `stage.%s.NAME[KEY].OUTPUT`", s.Block.Type)
 	}
-	b.WriteString(". Of a stage that was skipped or has failed, collections are\nempty and all else is null.\n\n| output | type | |\n|---|---|---|\n")
+	b.WriteString(". Of a stage that was skipped or has failed, collections are empty and\nall else is null.\n\n| output | type | |\n|---|---|---|\n")
 	for _, o := range s.Outputs {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Name, typeInWords(o.Type), cell(o.Doc))
 	}
@@ -190,8 +190,8 @@ func mayReferTo(p Phase) string {
 
 func (d Document) functions() string {
 	var b strings.Builder
-	b.WriteString(generated + "# Functions\n\nFunctions that Terraform has too do the same here under the same name. None reads a clock, randomness or the\n" +
-		"network: the same answers give the same plan.\n\n## Told here because they are ours, or do more than elsewhere\n")
+	b.WriteString(Generated + "# Functions\n\nFunctions that Terraform has too do the same here under the same name. None reads a clock, randomness or the\n" +
+		"network: the same answers give the same plan.\n\n## Ours, and those that do more here or matter most\n")
 	for _, f := range d.language.Functions {
 		if !f.Own {
 			continue
@@ -215,7 +215,7 @@ func (d Document) functions() string {
 
 func (d Document) facts() string {
 	var b strings.Builder
-	b.WriteString(generated + "# Facts\n\nWhat [`detect-hw`](stage-detect-hw.md) finds: `stage.detect-hw.NAME.FACT`. `[]` stands for each element of a list, `{}`\n" +
+	b.WriteString(Generated + "# Facts\n\nWhat [`detect-hw`](stage-detect-hw.md) finds: `stage.detect-hw.NAME.FACT`. `[]` stands for each element of a list, `{}`\n" +
 		"for each element of a map. What cannot be known is null and has a reason in `unknown`; lists, maps and objects are\n" +
 		"never null. Lists are sorted by PCI address, then name.\n")
 	top := ""

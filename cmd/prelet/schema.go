@@ -51,6 +51,10 @@ func pages(l schema.Document) map[string]string {
 	for _, p := range l.Pages() {
 		out["reference/"+p.Name] = p.Text
 	}
+	out["reference/exit-codes.md"] = schema.Generated + origin.ExitStatusPage()
+	for name, text := range origin.CodePages() {
+		out["codes/"+name] = schema.Generated + text
+	}
 	return out
 }
 

@@ -29,7 +29,7 @@ func functions() []schema.Function {
 	}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		f := table[name]
-		out = append(out, schema.Function{Name: name, Usage: usage(name, f), Doc: f.Description()})
+		out = append(out, schema.Function{Name: name, Usage: usage(name, f), Doc: strings.ReplaceAll(f.Description(), `\"`, `"`)}) // the library escapes twice
 	}
 	return out
 }

@@ -1,0 +1,106 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// small is a language with one of everything that a page or the JSON tells.
+func small() Language {
+	size := Attr[int]{Name: "size", Required: true, Doc: "How large: a | b."}
+	color := Attr[string]{Name: "color", Default: "red", Const: true, Doc: "Which."}
+	base := Attr[string]{Name: "base", Phase: Gather, DefaultText: "`pem` of the only fetch-ca", Doc: "From where.",
+		Ref: &RefDefault{Stage: "fetch-ca", Output: "pem", Optional: true}}
+	inner := Block{Type: "part", Labels: []string{"name"}, Max: 2, Always: true, ForEach: true, Doc: "A part.", Fields: []Field{base}}
+	return Language{
+		Blocks: []TopBlock{{Block: Block{Type: "box", Max: 1, Doc: "A box.", Fields: []Field{size}}, Phase: Static}, {Block: Block{Type: "bag", Free: true, Doc: "Anything."}}},
+		Stages: []StageType{{Block: Block{Type: "paint", Doc: "Paints. Twice.", Fields: []Field{color}, Blocks: []Block{inner}}, Phase: Decide, Singleton: true,
+			Meta: []Field{When, ForEach}, Outputs: []Output{{Name: "done", Type: cty.List(cty.String), Doc: "What was painted."}}}},
+		Functions: []Function{
+			{Name: "tick", Usage: "tick(x)", Doc: "Ticks.", Own: true, Examples: []Example{{Call: "tick(`a|b`)", Result: `"x"`, Why: "so"}}},
+			{Name: "abs", Usage: "abs(num)", Doc: "Absolute."}},
+		Facts: Facts{
+			Type: cty.Object(map[string]cty.Type{
+				"a":   cty.String,
+				"z":   cty.List(cty.Object(map[string]cty.Type{"q": cty.Number})),
+				"y":   cty.Map(cty.Object(map[string]cty.Type{"q": cty.Number})),
+				"zoo": cty.List(cty.Object(map[string]cty.Type{"q": cty.Number})),
+			}),
+			Docs: []Fact{{Path: "z", Doc: "Zs."}, {Path: "z[].q", Doc: "Q."}, {Path: "zoo", Doc: "Some of z.", Like: "z"}, {Path: "y{}.q", Doc: "Q."}},
+		},
+	}
+}
+
+func TestFactRows(t *testing.T) {
+	var got []string
+	for _, r := range small().Facts.Rows() {
+		got = append(got, fmt.Sprintf("%s:%s", r.Path, typeInWords(r.Type)))
+	}
+	// In the order of the docs; then what they do not tell, sorted. zoo is told by z.
+	want := "z:list of objects z[].q:number zoo:list of objects y{}.q:number a:string y:map of objects"
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+func TestPages(t *testing.T) {
+	pages := map[string]string{}
+	for _, p := range Describe(small()).Pages() {
+		if !strings.HasPrefix(p.Text, Generated) {
+			t.Errorf("%s does not say that it is made from code", p.Name)
+		}
+		pages[p.Name] = p.Text
+	}
+	for name, lines := range map[string][]string{
+		"README.md": {"| [`paint`](stage-paint.md) | decide | Paints. |", "`box`, `bag`", "2 functions"},
+		"blocks.md": {"- [`box`](#box)", "box { … }", "At most one.", "It takes any argument.", "Its expressions may refer to variables, `file()` and `credential()`.",
+			`| ` + "`size`" + ` | number | **required** | How large: a \| b. |`},
+		"stage-paint.md": {"# Stage type paint", `stage "paint" "NAME" { … }`, "Phase: **decide**", "A site has at most one.",
+			"| `color` | string | `\"red\"` | Which. A literal: no references, no functions. |",
+			"## part", `part "NAME" { … }`, "At most 2.", "also when it is not written", "It takes `when` and `for_each`",
+			"| `base` | string | `pem` of the only fetch-ca | From where. May refer to variables and the outputs of gather stages only. |",
+			"| `when` | any | null |", "`stage.paint.NAME[KEY].OUTPUT`", "| `done` | list of string | What was painted. |"},
+		"functions.md": {"### tick", "| ``tick(`a\\|b`)`` | `\"x\"` | so |", "| `abs(num)` | Absolute. |"},
+		"facts.md":     {"## z\n", "| `zoo` | list of objects | Some of z. The same attributes as `z`. |", "| `y{}.q` | number | Q. |"},
+	} {
+		for _, l := range lines {
+			if !strings.Contains(pages[name], l) {
+				t.Errorf("%s lacks %q:\n%s", name, l, pages[name])
+			}
+		}
+	}
+	if strings.Contains(pages["functions.md"], "### abs") {
+		t.Error("abs is as in Terraform and needs no part of its own")
+	}
+	if md := Describe(small()).Markdown(); strings.Contains(md, "<!--") || !strings.Contains(md, "# Stage type paint") {
+		t.Error("on a terminal there is the text of the pages, without what heads the files")
+	}
+}
+
+func TestDocumentJSON(t *testing.T) {
+	b, err := json.Marshal(Describe(small()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"format_version":1,` +
+		`"blocks":[{"type":"box","doc":"A box.","max":1,"attributes":[{"name":"size","type":"number","doc":"How large: a | b.","required":true}],"phase":"static"},` +
+		`{"type":"bag","doc":"Anything.","free":true}],` +
+		`"stages":[{"type":"paint","doc":"Paints. Twice.","attributes":[{"name":"color","type":"string","doc":"Which.","default":"red","literal":true}],` +
+		`"blocks":[{"type":"part","doc":"A part.","labels":["name"],"max":2,"always":true,"for_each":true,` +
+		`"attributes":[{"name":"base","type":"string","doc":"From where.","default_text":"` + "`pem`" + ` of the only fetch-ca","default_from":{"stage":"fetch-ca","output":"pem","optional":true},"phase":"gather"}]}],` +
+		`"phase":"decide","singleton":true,` +
+		`"meta_arguments":[{"name":"when","type":"dynamic","doc":"The stage is skipped unless this is true."},` +
+		`{"name":"for_each","type":"dynamic","doc":"A map or set: one copy of the stage for each, with ` + "`each.key` and `each.value`" + `."}],` +
+		`"outputs":[{"name":"done","type":["list","string"],"doc":"What was painted."}]}],` +
+		`"functions":[{"name":"tick","usage":"tick(x)","doc":"Ticks.","examples":[{"call":"tick(` + "`a|b`" + `)","result":"\"x\""}]},{"name":"abs","usage":"abs(num)","doc":"Absolute."}],` +
+		`"facts":[{"path":"z","type":["list",["object",{"q":"number"}]],"doc":"Zs."},{"path":"z[].q","type":"number","doc":"Q."},` +
+		`{"path":"zoo","type":["list",["object",{"q":"number"}]],"doc":"Some of z.","like":"z"},{"path":"y{}.q","type":"number","doc":"Q."},` +
+		`{"path":"a","type":"string","doc":""},{"path":"y","type":["map",["object",{"q":"number"}]],"doc":""}]}`
+	if string(b) != want {
+		t.Errorf("got  %s\nwant %s", b, want)
+	}
+}

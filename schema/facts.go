@@ -1,0 +1,78 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Facts is the tree of what detect-hw finds.
+type Facts struct {
+	Type cty.Type // an object
+	Docs []Fact   // in the order of the pages
+}
+
+// Fact says what one place of the tree holds. Its path is written with [] for each element of a list and {} for each
+// element of a map: nics[].speed_gbps.
+type Fact struct {
+	Path, Doc string
+	Like      string // has the same attributes as that other fact, so that they are told once
+}
+
+// FactRow is a place of the tree of facts with its type.
+type FactRow struct {
+	Fact
+	Type cty.Type
+}
+
+// Rows walks the tree: every place of the type, in the order of the docs; what they do not mention comes last.
+func (f Facts) Rows() []FactRow {
+	var rows []FactRow
+	f.walk("", f.Type, &rows)
+	at := func(path string) int {
+		if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+			return i
+		}
+		return len(f.Docs)
+	}
+	slices.SortStableFunc(rows, func(a, b FactRow) int {
+		if c := at(a.Path) - at(b.Path); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Path, b.Path)
+	})
+	return rows
+}
+
+func (f Facts) walk(path string, t cty.Type, rows *[]FactRow) {
+	row := FactRow{Fact: Fact{Path: path}, Type: t}
+	if i := slices.IndexFunc(f.Docs, func(d Fact) bool { return d.Path == path }); i >= 0 {
+		row.Fact = f.Docs[i]
+	}
+	if path != "" {
+		*rows = append(*rows, row)
+	}
+	if row.Like != "" {
+		return
+	}
+	switch {
+	case t.IsListType() && t.ElementType().IsObjectType():
+		path, t = path+"[]", t.ElementType()
+	case t.IsMapType() && t.ElementType().IsObjectType():
+		path, t = path+"{}", t.ElementType()
+	case !t.IsObjectType():
+		return
+	}
+	if path != "" {
+		path += "."
+	}
+	names := make([]string, 0, len(t.AttributeTypes()))
+	for n := range t.AttributeTypes() {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		f.walk(path+n, t.AttributeType(n), rows)
+	}
+}

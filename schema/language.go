@@ -15,8 +15,8 @@ var (
 	MaxAge          = Attr[string]{Name: "max_age", Doc: "How old a last good answer may be.", Default: "720h", Check: Duration, Const: true}
 	Deadline        = Attr[string]{Name: "deadline", Doc: "How long gathering may take in all.", Default: "5m", Check: Duration, Const: true}
 
-	Servers      = Attr[[]string]{Name: "servers", Doc: "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.", Type: cty.List(cty.String), Required: true}
-	CACertHashes = Attr[[]string]{Name: "ca_cert_hashes", Doc: "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.", Type: cty.List(cty.String)}
+	Servers      = Attr[[]string]{Name: "servers", Doc: "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.", Type: cty.List(cty.String), Required: true, Check: checkServers}
+	CACertHashes = Attr[[]string]{Name: "ca_cert_hashes", Doc: "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.", Type: cty.List(cty.String), Check: checkPins}
 	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins."}
 	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins."}
 	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
@@ -109,3 +109,33 @@ func oneOf(words ...string) func(string) error {
 
 // OneOf is a Check for an attribute that takes one of a few words.
 func OneOf(words ...string) func(string) error { return oneOf(words...) }
+
+func checkServers(l []string) error {
+	if len(l) == 0 {
+		return fmt.Errorf("at least one server is needed, as \"https://10.0.0.11:6443\"")
+	}
+	for _, s := range l {
+		host, https := strings.CutPrefix(s, "https://")
+		switch {
+		case strings.HasPrefix(s, "http://"):
+			return fmt.Errorf("%q: plain http shows the token to the whole network. Write https://, or HOST:PORT", s)
+		case !https && strings.Contains(s, "://"):
+			return fmt.Errorf("%q: write https://HOST:PORT or HOST:PORT", s)
+		case strings.Contains(host, "@"):
+			return fmt.Errorf("a server with a user in it: credentials do not belong in a site, whose text is in every recording")
+		case host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
+			return fmt.Errorf("%q is no server: write https://HOST:PORT or HOST:PORT, without a path", s)
+		}
+	}
+	return nil
+}
+
+func checkPins(l []string) error {
+	for _, p := range l {
+		hex, ok := strings.CutPrefix(p, "sha256:")
+		if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdefABCDEF") != "" {
+			return fmt.Errorf("%q is no pin: sha256: and 64 hex digits are needed, as `kubeadm token create --print-join-command` prints them", p)
+		}
+	}
+	return nil
+}

@@ -100,7 +100,7 @@ func (a *app) redact(s string) string {
 // commands is the list of commands, in the order of help.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.validate(), a.fmt(), a.schema(),
+		a.init(), a.validate(), a.fmt(), a.schema(),
 		a.plan(), a.run(), a.detect(), a.record(),
 		a.version(),
 	}

@@ -105,12 +105,19 @@ func (w *where) vars() map[string]string {
 
 // load reads the site: the files named or found, or those inside a recording.
 func (w *where) load(rec *world.Recording) (*site.Site, hcl.Diagnostics) {
-	o := site.Options{Paths: w.config, Root: w.root, Stages: builtin.Stages(), Version: version}
+	o := siteOptions(version)
+	o.Paths, o.Root = w.config, w.root
 	if rec != nil && len(w.config) == 0 {
 		return site.Parse(rec.Header.Site, o)
 	}
 	return site.Load(site.OS(), o)
 }
+
+func siteOptions(version string) site.Options {
+	return site.Options{Stages: builtin.Stages(), Version: version}
+}
+
+func siteFile(name, text string) []world.SiteFile { return []world.SiteFile{{Name: name, Text: text}} }
 
 // node is a site with the world that answers it.
 type node struct {

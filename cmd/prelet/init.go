@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+)
+
+func (a *app) init() *cobra.Command {
+	var servers, hashes []string
+	var ca, root string
+	var fromNode bool
+	c := &cobra.Command{Use: "init [DIR]", GroupID: "site", Args: cobra.MaximumNArgs(1), Short: "Write a first site",
+		Long: "Writes DIR/site.hcl (default: ./site): a worker of a kubeadm cluster, ready for `prelet validate`. The cluster's pins\n" +
+			"come from --ca-cert-hash, from a CA file (--ca-file), or, with --from-node, from a node that has joined already.",
+		Example: "  prelet init --server 10.0.0.11:6443 --ca-file ca.crt\n  prelet init --from-node /etc/prelet",
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir := "site"
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			if fromNode {
+				x, err := live.ExistingCluster(root)
+				if err != nil {
+					return failure(origin.Usage, "--from-node: this node has not joined a cluster: %s", err)
+				}
+				if len(servers) == 0 {
+					servers = []string{x.Server}
+				}
+				hashes = append(hashes, x.Hashes...)
+			}
+			if ca != "" {
+				b, err := os.ReadFile(ca)
+				if err != nil {
+					return failure(origin.Usage, "--ca-file %s: %s", ca, err)
+				}
+				h, err := live.CAHashes(b)
+				if err != nil {
+					return failure(origin.Usage, "--ca-file %s: %s", ca, err)
+				}
+				hashes = append(hashes, h...)
+			}
+			if len(servers) == 0 || len(hashes) == 0 {
+				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file);\n"+
+					"prelet: on a node that has joined, --from-node finds both. On a control plane: kubeadm token create --print-join-command shows them")
+			}
+			text := firstSite(servers, hashes)
+			first, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))
+			if !diags.HasErrors() {
+				diags = boot.Check(first, boot.Witnesses()[:1])
+			}
+			if diags.HasErrors() {
+				a.say(&site.Site{Sources: map[string][]byte{filepath.Join(dir, "site.hcl"): []byte(text)}}, diags)
+				return exit(origin.Usage.Exit())
+			}
+			if err := newFile(filepath.Join(dir, "site.hcl"), text); err != nil {
+				return failure(origin.CannotWrite, "%s", err)
+			}
+			fmt.Fprintf(a.stdout, "Wrote %s. Next:\n  prelet validate %s\n  prelet plan --config %s        on a node, or with --hardware and --objects\n", filepath.Join(dir, "site.hcl"), dir, dir)
+			return nil
+		}}
+	f := c.Flags()
+	f.StringArrayVar(&servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")
+	f.StringArrayVar(&hashes, "ca-cert-hash", nil, "pin of the cluster's CA, `sha256:…` (repeatable)")
+	f.StringVar(&ca, "ca-file", "", "the cluster's CA as PEM `FILE`; its pins are written, not its name")
+	f.BoolVar(&fromNode, "from-node", false, "take server and pins from this node's kubelet.conf")
+	f.StringVar(&root, "root", "", "with --from-node: a node's files below `DIR`")
+	return c
+}
+
+func firstSite(servers, hashes []string) string {
+	var b strings.Builder
+	b.WriteString("# A worker of a kubeadm cluster. Everything that is not written is a default: `prelet plan` shows it.\ncluster {\n")
+	fmt.Fprintf(&b, "servers = [%s]\n", quoted(servers))
+	fmt.Fprintf(&b, "ca_cert_hashes = [%s]\n", quoted(hashes))
+	b.WriteString("token = credential(\"bootstrap-token\") # read only while the node has not joined\n}\n\n" +
+		"stage \"fetch-ca\" \"cluster\" {}\n" +
+		"stage \"fetch-config\" \"kubelet\" { config_map = \"kube-system/kubelet-config\" }\n" +
+		"stage \"detect-hw\" \"node\" {}\n\n" +
+		"stage \"reserve\" \"node\" {\npolicy = \"gke\"\n}\n\n" +
+		"# stage \"label\" \"site\" {\n#   labels = { \"topology.kubernetes.io/zone\" = \"az1\" }\n# }\n\n" +
+		"stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n")
+	return string(site.Format([]byte(b.String())))
+}
+
+func quoted(l []string) string {
+	var out []string
+	for _, s := range l {
+		out = append(out, fmt.Sprintf("%q", s))
+	}
+	return strings.Join(out, ", ")
+}
+
+// newFile writes a file that must not be there yet: a site is somebody's work.
+func newFile(path, text string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		if os.IsExist(err) {
+			return fmt.Errorf("%s is there already; name another folder, or remove it", path)
+		}
+		return err
+	}
+	if _, err := f.WriteString(text); err != nil {
+		f.Close()
+		return err
+	}
+	return f.Close()
+}

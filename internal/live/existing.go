@@ -1,0 +1,55 @@
+package live
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// Existing is the cluster that a node is a member of already, by its kubelet.conf: for a first site.
+type Existing struct {
+	Server string
+	Hashes []string // pins of every CA in it
+}
+
+// ExistingCluster reads it below a root ("" is this machine).
+func ExistingCluster(root string) (Existing, error) {
+	l := New(Options{Root: root})
+	defer l.Close()
+	text, a := l.readFile(kubeletConf)
+	if a.Fail != "" {
+		return Existing{}, fmt.Errorf("%s", a.Detail)
+	}
+	k, err := kubelet.ParseKubeconfig(text)
+	if err != nil {
+		return Existing{}, fmt.Errorf("%s: %w", kubeletConf, err)
+	}
+	ca := k.CAData
+	if k.CAFile != "" {
+		p := k.CAFile
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(filepath.Dir(kubeletConf), p)
+		}
+		t, a := l.readFile(p)
+		if a.Fail != "" {
+			return Existing{}, fmt.Errorf("%s", a.Detail)
+		}
+		ca = []byte(t)
+	}
+	h, err := CAHashes(ca)
+	if err != nil {
+		return Existing{}, fmt.Errorf("%s: %w", kubeletConf, err)
+	}
+	return Existing{k.Server, h}, nil
+}
+
+// CAHashes are the pins of the certificates in a PEM text.
+func CAHashes(pem []byte) ([]string, error) {
+	h, err := cluster.CAHashes(pem)
+	if err == nil && len(h) == 0 {
+		err = fmt.Errorf("there is no CA certificate in it")
+	}
+	return h, err
+}

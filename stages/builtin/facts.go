@@ -145,7 +145,7 @@ func outputDocs(stage string) []schema.Output {
 			{Name: "kube_reserved", Doc: "What is kept for the kubelet and the container runtime."},
 			{Name: "system_reserved", Doc: "What is kept for the rest of the system."},
 			{Name: "reserved_cpus", Doc: "Which CPUs are kept, as `0-1,64`; with `topology`."},
-			{Name: "reserved_memory", Doc: "The kubelet's `reservedMemory`, by NUMA node. It is not written by itself: use it in `patch`."},
+			{Name: "reserved_memory", Doc: "The kubelet's `reservedMemory`: `numaNode` and `limits` for each NUMA node. It is not written by itself: use it in `patch`."},
 			{Name: "eviction_hard", Doc: "Below what the kubelet evicts pods."},
 			{Name: "max_pods", Doc: "How many pods the formulas counted with."},
 			{Name: "allocatable", Doc: "What is left for pods."},

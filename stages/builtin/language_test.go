@@ -138,3 +138,39 @@ func TestMeta(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultsKeepTheirOwnRules: a default that its own check refuses would fail on the first machine only.
+func TestDefaultsKeepTheirOwnRules(t *testing.T) {
+	checked := 0
+	var walk func(where string, b schema.Block)
+	walk = func(where string, b schema.Block) {
+		for _, f := range b.Fields {
+			s := f.Spec()
+			if s.Doc == "" {
+				t.Errorf("%s: %s has no doc", where, s.Name)
+			}
+			if s.Default.IsNull() {
+				continue
+			}
+			checked++
+			if err := s.CheckValue(s.Default); err != nil {
+				t.Errorf("%s: %s: %s", where, s.Name, err)
+			}
+		}
+		for _, n := range b.Blocks {
+			if n.Doc == "" {
+				t.Errorf("%s: block %s has no doc", where, n.Type)
+			}
+			walk(where+" "+n.Type, n)
+		}
+	}
+	for _, s := range Language().Stages {
+		walk(s.Block.Type, s.Block)
+		if s.Doc == "" {
+			t.Errorf("%s has no doc", s.Block.Type)
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d defaults checked", checked)
+	}
+}

@@ -1,0 +1,136 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+func parse(t *testing.T, text string) *hclsyntax.Body {
+	t.Helper()
+	f, diags := hclsyntax.ParseConfig([]byte(text), "test.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return f.Body.(*hclsyntax.Body)
+}
+
+func TestCheck(t *testing.T) {
+	b := Block{Type: "box",
+		Fields: []Field{Attr[int]{Name: "size", Required: true, Doc: "How large."}, Attr[string]{Name: "color"}},
+		Blocks: []Block{
+			{Type: "lid", Max: 1, Fields: []Field{Attr[bool]{Name: "open"}}},
+			{Type: "part", Labels: []string{"name"}, ForEach: true, Fields: []Field{Attr[string]{Name: "kind"}}},
+			{Type: "rest", Free: true},
+		}}
+	for _, c := range []struct {
+		name, text string
+		extra      []string
+		code       origin.Code // "": accepted
+		at         string      // where the message points
+		says       string
+	}{
+		{name: "all is well", text: "size = 1\ncolor = \"red\"\nlid { open = true }\npart \"a\" {}\npart \"b\" {}\n"},
+		{name: "misspelt argument", text: "size = 1\ncolour = \"red\"\n", code: origin.UnknownArgument, at: "2,1-7", says: `Did you mean "color"?`},
+		{name: "an argument of nothing alike", text: "size = 1\nweight = 2\n", code: origin.UnknownArgument, at: "2,1-7", says: "There is: color, size."},
+		{name: "a block with an equals sign", text: "size = 1\nlid = {}\n", code: origin.UnknownArgument, at: "2,1-4", says: "without the equals sign"},
+		{name: "an argument as a block", text: "size = 1\ncolor {}\n", code: origin.UnknownBlock, at: "2,1-6", says: "color is an argument"},
+		{name: "misspelt block", text: "size = 1\nlids {}\n", code: origin.UnknownBlock, at: "2,1-5", says: `Did you mean "lid"?`},
+		{name: "missing", text: "color = \"red\"\n", code: origin.MissingArgument, at: "1,1-1", says: "needs size (number). How large."},
+		{name: "missing label", text: "size = 1\npart {}\n", code: origin.UnknownBlock, at: "2,1-5", says: `part "NAME" { … }`},
+		{name: "too many", text: "size = 1\nlid {}\nlid {}\nlid {}\n", code: origin.Duplicate, at: "3,1-4", says: "takes 1 of it"},
+		{name: "one name twice", text: "size = 1\npart \"a\" {}\npart \"a\" {}\npart \"a\" {}\n", code: origin.Duplicate, at: "3,1-9", says: "another name"},
+		{name: "inside of a block", text: "size = 1\nlid {\n  opne = true\n}\n", code: origin.UnknownArgument, at: "3,3-7", says: `Did you mean "open"?`},
+		{name: "for_each where it is taken", text: "size = 1\npart \"a\" {\n  for_each = {}\n  when = true\n}\n"},
+		{name: "for_each where it is not", text: "size = 1\nlid {\n  for_each = {}\n}\n", code: origin.UnknownArgument, at: "3,3-11", says: "There is: open."},
+		{name: "what the caller handles", text: "size = 1\ntimeout = \"1s\"\n", extra: []string{"timeout"}},
+		{name: "a free block takes all", text: "size = 1\nrest {\n  x = 1\n  y {}\n}\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			diags := b.Check(parse(t, c.text), c.extra...)
+			if c.code == "" {
+				if len(diags) > 0 {
+					t.Fatalf("refused: %s", diags)
+				}
+				return
+			}
+			if len(diags) != 1 {
+				t.Fatalf("%d messages, want one: %s", len(diags), diags)
+			}
+			d := diags[0]
+			at := strings.TrimPrefix(d.Subject.String(), "test.hcl:")
+			if origin.CodeOf(d) != c.code || at != c.at || !strings.Contains(d.Detail, c.says) {
+				t.Errorf("%s at %s: %s\nwant %s at %s: …%s…", origin.CodeOf(d), at, d.Detail, c.code, c.at, c.says)
+			}
+		})
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"labels", "from_detectors", "ip"}
+	for word, want := range map[string]string{"lables": "labels", "Labels": "labels", "label": "labels", "from_detector": "from_detectors", "weight": "", "": "", "x": ""} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+	if s := Suggest("x", nil); s != "It has none." {
+		t.Errorf("of nothing: %q", s)
+	}
+}
+
+func TestTypeName(t *testing.T) {
+	for want, typ := range map[string]cty.Type{
+		"any": cty.DynamicPseudoType, "string": cty.String, "list of number": cty.List(cty.Number),
+		"map of list of string": cty.Map(cty.List(cty.String)), "set of bool": cty.Set(cty.Bool),
+	} {
+		if got := TypeName(typ); got != want {
+			t.Errorf("TypeName = %q, want %q", got, want)
+		}
+	}
+}
+
+// TestDefaultsKeepTheirOwnRules: a default that its own check refuses would fail on the first machine only.
+func TestDefaultsKeepTheirOwnRules(t *testing.T) {
+	checked := 0
+	var walk func(b Block)
+	walk = func(b Block) {
+		for _, f := range b.Fields {
+			s := f.Spec()
+			if s.Doc == "" {
+				t.Errorf("%s %s has no doc", b.Type, s.Name)
+			}
+			if s.Default.IsNull() {
+				continue
+			}
+			checked++
+			if err := s.CheckValue(s.Default); err != nil {
+				t.Errorf("%s %s: %s", b.Type, s.Name, err)
+			}
+			if s.Required {
+				t.Errorf("%s %s is required and has a default", b.Type, s.Name)
+			}
+		}
+		for _, n := range b.Blocks {
+			walk(n)
+		}
+	}
+	for _, b := range TopLevel() {
+		walk(b)
+	}
+	if checked < 5 {
+		t.Errorf("%d defaults checked", checked)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for s, ok := range map[string]bool{"90s": true, "5m": true, "1ms": true, "720h": true, "0s": false, "-1s": false, "999us": false, "90": false, "": false, "1d": false} {
+		if err := Duration(s); (err == nil) != ok {
+			t.Errorf("Duration(%q) = %v", s, err)
+		}
+	}
+}

@@ -102,7 +102,7 @@ func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
 			c.Severity = hcl.DiagWarning
 			r.diags[n] = &c
 		}
-		if code == origin.ReserveRefused && d.Severity == hcl.DiagError {
+		if (code == origin.ReserveRefused || code == origin.Precondition) && d.Severity == hcl.DiagError {
 			r.diags[n] = origin.Note(code, rangeOf(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
 		}
 	}

@@ -288,7 +288,21 @@ func (r *run) nodeValue(n node.Node) cty.Value {
 	if r.e.Checking() && r.facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
-	return NodeValue(n)
+	v := NodeValue(n)
+	if !r.e.Checking() {
+		return v
+	}
+	// What the base brings is not known on a witness, so neither is what decide's part is only a part of.
+	m := v.AsValueMap()
+	if !r.base.ConfigKnown {
+		m["kubelet_config"] = cty.DynamicVal
+	}
+	if !r.base.FlagsKnown {
+		for _, k := range []string{"labels", "flags", "taints"} {
+			m[k] = cty.UnknownVal(m[k].Type())
+		}
+	}
+	return cty.ObjectVal(m)
 }
 
 // NodeValue is `node` as expressions see it; plan JSON has the same names.

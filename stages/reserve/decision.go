@@ -31,14 +31,13 @@ type decision struct {
 	formula      map[string]bool   // of these, those that a formula computed
 	steps        map[string][]step // by resource, "eviction", "topology"
 
-	cpus       kubelet.CPUSet // reserved whole
-	baseCPUs   bool           // reservedSystemCPUs is the base's
-	dropCPUs   bool           // the base's reservedSystemCPUs would make the kubelet drop what is decided here
-	policyEvct map[string]string
-	eviction   map[string]string // in force
-	evictionBy []string          // keys that this stage sets
-	evictBytes int64             // memory.available
-	alloc      map[string]int64
+	cpus           kubelet.CPUSet // reserved whole
+	dropCPUs       bool           // the base's reservedSystemCPUs would make the kubelet drop what is decided here
+	thresholds     map[string]string
+	eviction       map[string]string // in force
+	evictionSet    []string          // keys that this stage sets
+	evictionMemory int64             // memory.available
+	alloc          map[string]int64
 }
 
 // half is kubeReserved or systemReserved.
@@ -136,15 +135,25 @@ func (d *decision) strings(field string) map[string]string {
 // apply lays the policy over the base.
 func (d *decision) apply() hcl.Diagnostics {
 	shares, eviction := d.req.shares(d.m)
-	d.policyEvct = eviction
+	d.thresholds = eviction
+	var diags hcl.Diagnostics
 	for _, s := range shares {
 		if s.resource == cpu && d.req.topology {
+			if !s.formula { // the site wrote it; a formula just has no say
+				diags = append(diags, origin.Note(origin.OverrideIgnored, d.req.cores.at, "cpu of block "+d.req.policy+" is not used", "With topology whole cores are reserved, and the kubelet drops an amount of cpu. %s.", strings.Join(s.steps, "; ")))
+			}
 			continue // whole cores instead
 		}
 		d.decided[s.resource], d.formula[s.resource] = true, s.formula
 		d.kube.amounts[s.resource] = s.kube
 		if s.halves {
 			d.system.amounts[s.resource] = s.system
+		}
+		if s.resource == memory && s.formula && d.req.policy != eks && d.capacity != d.m.memory {
+			d.steps[memory] = []step{{text: fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s", quantity(memory, d.capacity), quantity(memory, d.m.memory))}}
+		}
+		if s.halves && s.resource == memory && s.kube == 0 && *d.req.percent > 0 {
+			diags = append(diags, origin.Note(origin.ReserveRefused, d.req.at, "No memory is reserved", "%s. Another policy, or floor.memory, reserves some.", strings.Join(s.steps, "; ")))
 		}
 		for _, text := range s.steps {
 			d.steps[s.resource] = append(d.steps[s.resource], step{text: text})
@@ -163,7 +172,7 @@ func (d *decision) apply() hcl.Diagnostics {
 			h.amounts[name] = n
 		}
 	}
-	return nil
+	return diags
 }
 
 // bound applies floor and cap to the sum of both halves. What the policy halves stays halved; else the difference
@@ -227,7 +236,7 @@ func (d *decision) cores() hcl.Diagnostics {
 	if err != nil {
 		return d.baseFault(err.Error())
 	}
-	d.cpus, d.baseCPUs = cpus, true
+	d.cpus = cpus
 	return nil
 }
 

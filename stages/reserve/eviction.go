@@ -18,21 +18,21 @@ import (
 func (d *decision) evict() hcl.Diagnostics {
 	d.eviction = kubelet.EffectiveEvictionHard(d.config)
 	changes := false
-	for _, signal := range slices.Sorted(maps.Keys(d.policyEvct)) {
+	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := d.eviction[signal]
-		if !ok || !sameThreshold(old, d.policyEvct[signal]) {
+		if !ok || !sameThreshold(old, d.thresholds[signal]) {
 			changes = true
-			d.steps["eviction"] = append(d.steps["eviction"], step{text: fmt.Sprintf("%s<%s", signal, d.policyEvct[signal])})
+			d.steps["eviction"] = append(d.steps["eviction"], step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
 		}
 	}
 	if changes {
 		base := d.strings("evictionHard")
 		d.eviction = kubelet.DefaultEvictionHard()
 		maps.Copy(d.eviction, base)
-		maps.Copy(d.eviction, d.policyEvct)
+		maps.Copy(d.eviction, d.thresholds)
 		for _, signal := range slices.Sorted(maps.Keys(d.eviction)) {
 			if old, ok := base[signal]; !ok || old != d.eviction[signal] {
-				d.evictionBy = append(d.evictionBy, signal)
+				d.evictionSet = append(d.evictionSet, signal)
 			}
 		}
 	}
@@ -40,7 +40,7 @@ func (d *decision) evict() hcl.Diagnostics {
 	if err != nil {
 		return d.baseFault("evictionHard: memory.available: " + err.Error())
 	}
-	d.evictBytes = n
+	d.evictionMemory = n
 	return nil
 }
 

@@ -84,7 +84,7 @@ type tier struct {
 func gkeCPU(cpus int64) (millis int64, steps []string) {
 	tenths := int64(0) // of a millicore, since a quarter of a percent is 2.5m
 	tenths, steps = cpuTiers(cpus, []tier{{1, 600}, {2, 100}, {4, 50}, {0, 25}}, func(rate int64) string {
-		return fmt.Sprintf("%s%% of", decimal(rate, 100))
+		return decimal(rate, 100) + "% of"
 	})
 	return tenths / 10, together(steps, cpu, tenths/10)
 }
@@ -94,7 +94,7 @@ func gkeCPU(cpus int64) (millis int64, steps []string) {
 // Source: azure-aks-docs, "Node resource reservations", AKS 1.29 and later.
 func aksCPU(cpus int64) (millis int64, steps []string) {
 	tenths, steps := cpuTiers(cpus, []tier{{1, 600}, {2, 400}, {4, 200}, {0, 100}}, func(rate int64) string {
-		return decimal(rate, 10) + "m for each of"
+		return decimal(rate, 10) + "m for"
 	})
 	return tenths / 10, together(steps, cpu, tenths/10)
 }
@@ -111,7 +111,7 @@ func cpuTiers(cpus int64, tiers []tier, words func(rate int64) string) (tenths i
 			break
 		}
 		part := (to - from) * t.rate
-		which := fmt.Sprintf("cores %d to %d", from+1, to)
+		which := fmt.Sprintf("each of cores %d to %d", from+1, to)
 		if to == from+1 {
 			which = fmt.Sprintf("core %d", to)
 		}
@@ -139,11 +139,14 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 			break
 		}
 		part := (to - from) * t.rate
-		which := "the next"
+		which, parts := "the next", decimal(part/mib, 100)+"Mi"
+		if part%(100*mib) == 0 {
+			parts = quantity(memory, part/100)
+		}
 		if from == 0 {
 			which = "the first"
 		}
-		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %sMi", t.rate, which, quantity(memory, to-from), decimal(part/mib, 100)))
+		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %s", t.rate, which, quantity(memory, to-from), parts))
 		hundredths += part
 		from = to
 	}

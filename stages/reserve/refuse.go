@@ -39,7 +39,7 @@ func (s sum) rest() int64 {
 
 func (s sum) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "capacity %s", quantity(s.resource, s.capacity))
+	fmt.Fprintf(&b, "Capacity %s", quantity(s.resource, s.capacity))
 	for _, t := range s.less {
 		fmt.Fprintf(&b, " − %s %s", t.what, quantity(s.resource, t.amount))
 	}
@@ -50,7 +50,7 @@ func (s sum) String() string {
 func (d *decision) cpuSum() sum {
 	s := sum{resource: cpu, capacity: d.m.cpus * 1000}
 	if len(d.cpus) > 0 {
-		s.less = []taken{{"reservedSystemCPUs " + d.cpus.String(), int64(len(d.cpus)) * 1000}}
+		s.less = []taken{{"reservedSystemCPUs (" + d.cpus.String() + ")", int64(len(d.cpus)) * 1000}}
 		return s
 	}
 	s.less = []taken{{"kubeReserved", d.kube.amounts[cpu]}, {"systemReserved", d.system.amounts[cpu]}}
@@ -60,7 +60,7 @@ func (d *decision) cpuSum() sum {
 // memorySum is pkg/kubelet/nodestatus' arithmetic: huge pages that are set apart are no memory for pods.
 func (d *decision) memorySum() sum {
 	s := sum{resource: memory, capacity: d.capacity, less: []taken{
-		{"kubeReserved", d.kube.amounts[memory]}, {"systemReserved", d.system.amounts[memory]}, {"evictionHard", d.evictBytes}}}
+		{"kubeReserved", d.kube.amounts[memory]}, {"systemReserved", d.system.amounts[memory]}, {"evictionHard", d.evictionMemory}}}
 	sizes, bytes := d.hugePages()
 	for _, size := range sizes {
 		s.less = append(s.less, taken{"hugepages-" + size, bytes[size]})
@@ -74,7 +74,11 @@ func (d *decision) absurd(s sum) hcl.Diagnostics {
 	if s.resource == cpu {
 		least = leastCPU
 	}
-	if tenth := s.capacity / leastTenth; d.formula[s.resource] && tenth > least {
+	tenth := s.capacity / leastTenth
+	if s.resource == memory {
+		tenth = wholeMiB(tenth)
+	}
+	if d.formula[s.resource] && tenth > least {
 		least, why = tenth, " (a tenth)"
 	}
 	if s.rest() >= least {

@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"maps"
+	"math/big"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,10 +54,14 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 		return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: address, Range: at}}
 	}
 	number := func(v schema.Value[float64]) (b bound) {
-		if settled(v.Cty) {
-			b = bound{int64(v.V), v.Range, at(v.Origins(), v.Range)}
+		if !settled(v.Cty) {
+			return b
 		}
-		return b
+		n, exact := v.Cty.AsBigFloat().Int64()
+		if exact != big.Exact || n > maxCPUs { // the attribute's own check sees only what fits a float64
+			diags = append(diags, origin.Error(origin.WrongType, v.Range, "This number cannot be true", "Write a whole number up to %d.", maxCPUs))
+		}
+		return bound{n, v.Range, at(v.Origins(), v.Range)}
 	}
 
 	policy := policyAttr.Of(cfg)
@@ -122,9 +127,9 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 		if !written {
 			break
 		}
-		if v := remainderCPUs.Of(b); settled(v.Cty) {
-			n := int64(v.V)
-			r.cpusRemain = &n
+		if v := remainderCPUs.Of(b); !v.Null() {
+			n := number(v)
+			r.cpusRemain = &n.amount
 		}
 		if v := remainderMemory.Of(b); settled(v.Cty) {
 			n, _ := parsePercent(v.V)

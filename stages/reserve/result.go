@@ -49,7 +49,7 @@ func (d *decision) contribution() node.Contribution {
 			}
 		}
 	}
-	for _, signal := range d.evictionBy {
+	for _, signal := range d.evictionSet {
 		set(d.origins("eviction"), d.eviction[signal], "evictionHard", signal)
 	}
 	if d.req.topology {
@@ -113,7 +113,7 @@ type onNode struct {
 // memory, in whole MiB, the rest on the first. The memory manager's static policy wants exactly this sum (kubelet
 // v1.36.3: "the total amount … of type "memory" is not equal to the value … determined by Node Allocatable feature").
 func (d *decision) reservedMemory() (out []onNode) {
-	total := d.kube.amounts[memory] + d.system.amounts[memory] + d.evictBytes
+	total := d.kube.amounts[memory] + d.system.amounts[memory] + d.evictionMemory
 	var nodes []int
 	for _, n := range d.in.Facts.NUMA {
 		if len(n.CPUs) > 0 && (n.MemoryBytes == nil || *n.MemoryBytes > 0) {

@@ -23,7 +23,7 @@ func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *f
 	case have == 0:
 		return nil, "", &fault{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
 	case want > have:
-		return nil, "", &fault{fmt.Sprintf("%d cores cannot be reserved", want), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
+		return nil, "", &fault{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
 	}
 	var cpus []int
 	if spread != spreadNUMA {
@@ -36,10 +36,10 @@ func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *f
 			left -= take
 		}
 		set := kubelet.NewCPUSet(cpus...)
-		return set, fmt.Sprintf("%d cores, %d threads: CPUs %s", want, len(set), set), nil
+		return set, fmt.Sprintf("%s, %d threads: CPUs %s", cores(want), len(set), set), nil
 	}
 	switch {
-	case lost && len(nodes) > 1:
+	case lost:
 		return nil, "", &fault{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
 	case want%len(nodes) != 0:
 		lower, upper := want/len(nodes)*len(nodes), (want/len(nodes)+1)*len(nodes)
@@ -47,19 +47,26 @@ func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *f
 		if lower == 0 {
 			advice = fmt.Sprint(upper)
 		}
-		return nil, "", &fault{fmt.Sprintf("%d cores cannot be spread evenly over %d NUMA nodes", want, len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
+		return nil, "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
 	}
 	each := want / len(nodes)
 	for _, n := range nodes {
 		if len(byNode[n]) < each {
-			return nil, "", &fault{fmt.Sprintf("%d cores cannot be spread evenly over %d NUMA nodes", want, len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
+			return nil, "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
 		}
 		for _, c := range byNode[n][:each] {
 			cpus = append(cpus, c...)
 		}
 	}
 	set := kubelet.NewCPUSet(cpus...)
-	return set, fmt.Sprintf("%d cores, %d on each of %d NUMA nodes, %d threads: CPUs %s", want, each, len(nodes), len(set), set), nil
+	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s", cores(want), each, len(nodes), len(set), set), nil
+}
+
+func cores(n int) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", n)
 }
 
 // coresByNode lists each node's cores as their threads, by first thread. Lost says that a core's node was not found

@@ -1,0 +1,320 @@
+package reserve
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// config is what stands in the merged KubeletConfiguration, as JSON.
+func config(t *testing.T, r result) string {
+	t.Helper()
+	b, err := json.Marshal(r.node.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// memTotal is what a kernel of a machine with that many GiB says.
+func memTotal(n int64) int64 { return n*gib - 300*mib - 4*kib }
+
+func TestPoliciesOverBases(t *testing.T) {
+	type base = map[string]any
+	m := map[string]any{"cpu": "200m", "memory": "1Gi", "pid": "1000"}
+	for name, c := range map[string]struct {
+		site string
+		in   stages.Inputs
+		base base
+		want string // the configuration
+	}{
+		"gke over nothing": {`policy = "gke"`, machineOf(16, 64*gib), nil,
+			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"gke rounds memory down to 64Mi first": {`policy = "gke"`, machineOf(16, 64*gib+63*mib), nil,
+			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"gke owns both halves, and other keys stay": {`policy = "gke"`, machineOf(16, 64*gib), base{"kubeReserved": m, "systemReserved": m, "clusterDomain": "x"},
+			`{"clusterDomain":"x","kubeReserved":{"cpu":"110m","memory":"5611Mi","pid":"1000"},"systemReserved":{"pid":"1000"}}`},
+		"gke leaves ephemeral storage": {`policy = "gke"`, machineOf(16, 64*gib), base{"systemReserved": map[string]any{"ephemeral-storage": "5Gi"}},
+			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"},"systemReserved":{"ephemeral-storage":"5Gi"}}`},
+		"eks owns ephemeral storage": {`policy = "eks"`, machineOf(16, 64*gib), base{"systemReserved": map[string]any{"ephemeral-storage": "5Gi"}},
+			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"1465Mi"},"systemReserved":{}}`},
+		"eks counts the base's pods": {`policy = "eks"`, machineOf(16, 64*gib), base{"maxPods": json.Number("58")},
+			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"893Mi"},"maxPods":58}`},
+		"eks counts the site's pods": {"policy = \"eks\"\nmax_pods = 29", machineOf(16, 64*gib), base{"maxPods": json.Number("58")},
+			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"1Gi","memory":"574Mi"},"maxPods":29}`},
+		"eks counts addresses": {"policy = \"eks\"\nmax_pods = 110\neks {\n enis = 3\n ips_per_eni = 10\n}", machineOf(2, 8*gib), nil,
+			`{"kubeReserved":{"cpu":"70m","ephemeral-storage":"1Gi","memory":"574Mi"},"maxPods":110}`},
+		"aks": {`policy = "aks"`, machineOf(8, 32*gib), nil, `{"kubeReserved":{"cpu":"180m","memory":"2250Mi"}}`},
+		"gdc": {`policy = "gdc"`, machineOf(4, 8*gib), nil, `{"kubeReserved":{"cpu":"120m","memory":"739Mi"}}`},
+		"gdc leaves evictionHard": {`policy = "gdc"`, machineOf(4, 8*gib), base{"evictionHard": map[string]any{"memory.available": "500Mi"}},
+			`{"evictionHard":{"memory.available":"500Mi"},"kubeReserved":{"cpu":"120m","memory":"739Mi"}}`},
+		"static": {"policy = \"static\"\nstatic {\n cpu = 2\n memory = \"8192Mi\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"cpu":"2","memory":"8Gi"},"systemReserved":{"pid":"1000"}}`},
+		"static without cpu leaves cpu": {"policy = \"static\"\nstatic {\n memory = \"8Gi\"\n ephemeral_storage = \"10G\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"ephemeral-storage":"10G","memory":"8Gi"},"systemReserved":{"cpu":"200m","pid":"1000"}}`},
+		"remainder, odd": {"policy = \"remainder\"\nremainder {\n cpus = 13\n memory = \"10%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"cpu":"1500m","memory":"3Gi"},"systemReserved":{"cpu":"1500m","memory":"3Gi","pid":"1000"}}`},
+		"remainder, whole GiB at each step": {"policy = \"remainder\"\nremainder {\n cpus = 8\n memory = \"10%\"\n}", machineOf(16, memTotal(64)), nil,
+			`{"kubeReserved":{"cpu":"4","memory":"3Gi"},"systemReserved":{"cpu":"4","memory":"3Gi"}}`},
+		"remainder leaves cpu when as many remain": {"policy = \"remainder\"\nremainder {\n cpus = 16\n memory = \"20%\"\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"memory":"6Gi"},"systemReserved":{"cpu":"200m","memory":"6Gi","pid":"1000"}}`},
+		"remainder of null is nothing": {"policy = \"remainder\"\nremainder {\n cpus = null\n memory = null\n}", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"systemReserved":{"cpu":"200m","memory":"1Gi","pid":"1000"}}`},
+		"floor": {"policy = \"gke\"\nfloor = { memory = \"16Gi\", cpu = 1, ephemeral-storage = \"1Gi\" }", machineOf(16, 64*gib), nil,
+			`{"kubeReserved":{"cpu":"1","ephemeral-storage":"1Gi","memory":"16Gi"}}`},
+		"floor of what is enough, null is none": {"policy = \"gke\"\nfloor = { memory = \"1Gi\", cpu = null }", machineOf(16, 64*gib), nil,
+			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"cap": {"policy = \"eks\"\ncap = { memory = \"1Gi\", ephemeral-storage = 0 }", machineOf(16, 64*gib), nil,
+			`{"kubeReserved":{"cpu":"110m","ephemeral-storage":"0","memory":"1Gi"}}`},
+		"floor keeps halves": {"policy = \"remainder\"\nremainder {\n cpus = 15\n memory = \"10%\"\n}\nfloor = { memory = \"7681Mi\", cpu = \"1001m\" }", machineOf(16, 64*gib), nil,
+			`{"kubeReserved":{"cpu":"501m","memory":"3841Mi"},"systemReserved":{"cpu":"500m","memory":"3840Mi"}}`},
+		"floor over the base's": {"policy = \"static\"\nstatic { cpu = 1 }\nfloor = { memory = \"4Gi\" }", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"cpu":"1","memory":"3Gi"},"systemReserved":{"memory":"1Gi","pid":"1000"}}`},
+		"cap over the base's": {"policy = \"static\"\nstatic { cpu = 1 }\ncap = { memory = \"512Mi\" }", machineOf(16, 64*gib), base{"systemReserved": m},
+			`{"kubeReserved":{"cpu":"1","memory":"0"},"systemReserved":{"memory":"512Mi","pid":"1000"}}`},
+		"an equal threshold changes nothing": {`policy = "gke"`, machineOf(16, 64*gib), base{"evictionHard": map[string]any{"memory.available": "104857600"}},
+			`{"evictionHard":{"memory.available":"104857600"},"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"a changed threshold sets all of them": {`policy = "gke"`, machineOf(16, 64*gib), base{"evictionHard": map[string]any{"memory.available": "5%", "nodefs.available": "20%"}},
+			`{"evictionHard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"},"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"topology owns cpu": {"policy = \"gke\"\ntopology { cores = 1 }", machineOf(16, 64*gib), base{"systemReserved": m, "kubeReserved": m},
+			`{"kubeReserved":{"memory":"5611Mi","pid":"1000"},"reservedSystemCPUs":"0-1","systemReserved":{"pid":"1000"}}`},
+		"an amount of cpu takes the base's CPUs away": {`policy = "gke"`, machineOf(16, 64*gib), base{"reservedSystemCPUs": "0-3"},
+			`{"kubeReserved":{"cpu":"110m","memory":"5611Mi"}}`},
+		"the base's CPUs stay where cpu is not decided": {"policy = \"static\"\nstatic { memory = \"1Gi\" }", machineOf(16, 64*gib), base{"reservedSystemCPUs": "0-3"},
+			`{"kubeReserved":{"memory":"1Gi"},"reservedSystemCPUs":"0-3"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustDecide(t, c.site, withBase(c.in, c.base))
+			if d := cmp.Diff(c.want, config(t, r)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// amount reads a quantity that the stage has printed.
+func amount(t *testing.T, m map[string]string, name string) int64 {
+	t.Helper()
+	if m[name] == "" {
+		return 0
+	}
+	q := resource.MustParse(m[name])
+	if name == cpu {
+		return q.MilliValue()
+	}
+	return q.Value()
+}
+
+// allocatable + reserved + eviction = capacity, and reserved_memory adds up to what the memory manager wants.
+func TestSums(t *testing.T) {
+	sites := []string{
+		`policy = "gke"`, "policy = \"eks\"\nmax_pods = 20", `policy = "aks"`, `policy = "gdc"`, "policy = \"static\"\nstatic { memory = \"1234567Ki\" }",
+		"policy = \"remainder\"\nremainder {\n cpus = 1\n memory = \"30%\"\n}", "policy = \"gke\"\nfloor = { memory = \"1001Mi\" }", "policy = \"gke\"\ntopology { cores = 1 }",
+	}
+	bases := []map[string]any{nil, {"evictionHard": map[string]any{"memory.available": "3.3%"}}, {"systemReserved": map[string]any{"memory": "100M", "cpu": "50m"}}}
+	for _, site := range sites {
+		for _, nodes := range []int{1, 2, 3} {
+			for _, bytes := range []int64{memTotal(6), memTotal(64), 768 * gib} {
+				for b, base := range bases {
+					in := withBase(sockets(nodes, 6/nodes, true, bytes), base)
+					in.Facts.Memory.HugePages = map[string]int{"2Mi": 100, "1Gi": 0}
+					r := mustDecide(t, site, in)
+					at := fmt.Sprintf("%s, %d nodes, %d bytes, base %d", site, nodes, bytes, b)
+					res := r.c.Reserved
+					eviction, err := thresholdBytes(res.EvictionHard["memory.available"], bytes)
+					if err != nil {
+						t.Fatal(err)
+					}
+					reserved := amount(t, res.Kube, memory) + amount(t, res.System, memory) + eviction
+					if got := amount(t, res.Allocatable, memory) + reserved + 200*mib; got != bytes {
+						t.Errorf("%s: memory adds up to %d", at, got)
+					}
+					whole := int64(0)
+					if res.CPUs != "" {
+						whole = 2000
+					}
+					if got := amount(t, res.Allocatable, cpu) + amount(t, res.Kube, cpu) + amount(t, res.System, cpu) + whole; got != 12000 {
+						t.Errorf("%s: cpu adds up to %dm", at, got)
+					}
+					if res.Allocatable["hugepages-2Mi"] != "200Mi" || res.Allocatable["hugepages-1Gi"] != "" {
+						t.Errorf("%s: huge pages: %v", at, res.Allocatable)
+					}
+					var spread []int64
+					total := int64(0)
+					for it := r.out["reserved_memory"].ElementIterator(); it.Next(); {
+						_, v := it.Element()
+						q := resource.MustParse(v.GetAttr("limits").AsValueMap()[memory].AsString())
+						spread = append(spread, q.Value())
+						total += q.Value()
+					}
+					if total != reserved || len(spread) != nodes {
+						t.Errorf("%s: reserved memory %v, want %d in all", at, spread, reserved)
+					}
+					for i, n := range spread[1:] {
+						if n%mib != 0 || n > spread[0] || spread[0]-n >= int64(nodes)*mib {
+							t.Errorf("%s: node %d has %d of %v", at, i+1, n, spread)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// A training node: two sockets of 56 cores with siblings.
+func TestOutputs(t *testing.T) {
+	in := sockets(2, 56, true, 256*gib)
+	r := mustDecide(t, "policy = \"gke\"\nmax_pods = 64\nfloor = { memory = \"16Gi\" }\ntopology {\n cores = 4\n spread = \"numa\"\n}", in)
+	b, err := value.ToGo(cty.ObjectVal(r.out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"kube_reserved":   map[string]any{"memory": "16Gi"},
+		"system_reserved": map[string]any{},
+		"reserved_cpus":   "0-1,56-57,112-113,168-169",
+		"reserved_memory": []any{
+			map[string]any{"numaNode": int64(0), "limits": map[string]any{"memory": "8242Mi"}},
+			map[string]any{"numaNode": int64(1), "limits": map[string]any{"memory": "8242Mi"}},
+		},
+		"eviction_hard": map[string]any{"memory.available": "100Mi", "nodefs.available": "10%", "nodefs.inodesFree": "5%", "imagefs.available": "15%", "imagefs.inodesFree": "5%"},
+		"max_pods":      int64(64),
+		"allocatable":   map[string]any{"cpu": "216", "memory": "245660Mi"},
+	}
+	if d := cmp.Diff(want, b); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(`{"kubeReserved":{"memory":"16Gi"},"maxPods":64,"reservedSystemCPUs":"0-1,56-57,112-113,168-169"}`, config(t, r)); d != "" {
+		t.Error(d)
+	}
+	raw, err := json.Marshal(r.c.Reserved.Memory)
+	if d := cmp.Diff(`[{"limits":{"memory":"8242Mi"},"numaNode":0},{"limits":{"memory":"8242Mi"},"numaNode":1}]`, string(raw)); d != "" || err != nil {
+		t.Error(d, err)
+	}
+}
+
+func TestEachSettingHasItsArithmetic(t *testing.T) {
+	r := mustDecide(t, "policy = \"gke\"\nfloor = { memory = \"3Gi\" }\nmax_pods = 50", machineOf(4, memTotal(16)))
+	got := map[string]string{}
+	for _, s := range r.c.Settings {
+		var words []string
+		for _, o := range s.Origins {
+			if o.Kind == origin.Site {
+				words = append(words, fmt.Sprintf("%s:%d", o.Ref, o.Range.Start.Line))
+			} else {
+				words = append(words, fmt.Sprintf("[%s %s] %s", o.Kind, o.Ref, o.Text))
+			}
+		}
+		got[s.Pointer()] = strings.Join(words, "\n")
+	}
+	want := map[string]string{
+		"/kubeReserved/cpu":    "reserve.node:1\n[policy policy gke] 6% of core 1: 60m\n[policy policy gke] 1% of core 2: 10m\n[policy policy gke] 0.5% of each of cores 3 to 4: 10m\n[policy policy gke] together: 80m",
+		"/kubeReserved/memory": "reserve.node:1\n[policy policy gke] MemTotal 16470012Ki, rounded down to 64Mi: 16064Mi\n[policy policy gke] 25% of the first 4Gi: 1Gi\n[policy policy gke] 20% of the next 4Gi: 819.2Mi\n[policy policy gke] 10% of the next 7872Mi: 787.2Mi\n[policy policy gke] together: 2630Mi\nreserve.node:2\n[policy policy gke] floor.memory: 2630Mi becomes 3Gi",
+		"/maxPods":             "reserve.node:3",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// One MiB more or less of what the kernel keeps for itself is no other plan, but another allocatable.
+func TestAKernelUpdateChangesNoPlan(t *testing.T) {
+	for _, site := range []string{`policy = "gke"`, `policy = "aks"`, `policy = "gdc"`, "policy = \"remainder\"\nremainder { memory = \"20%\" }"} {
+		a, b := mustDecide(t, site, machineOf(8, 8*gib-40*mib)), mustDecide(t, site, machineOf(8, 8*gib-41*mib))
+		if a.node.Hash() != b.node.Hash() {
+			t.Errorf("%s: the plan's hash differs", site)
+		}
+		if a.c.Reserved.Allocatable[memory] == b.c.Reserved.Allocatable[memory] {
+			t.Errorf("%s: allocatable is not from the true capacity: %v", site, a.c.Reserved.Allocatable)
+		}
+	}
+}
+
+func TestUnknownGivesUnknown(t *testing.T) {
+	known := machineOf(16, 64*gib)
+	for name, c := range map[string]struct {
+		site string
+		in   stages.Inputs
+	}{
+		"no machine":          {`policy = "gke"`, stages.Inputs{Check: true}},
+		"policy":              {`policy = unknown`, known},
+		"max_pods":            {"policy = \"gke\"\nmax_pods = unknown", known},
+		"floor":               {"policy = \"gke\"\nfloor = unknown", known},
+		"one floor":           {"policy = \"gke\"\nfloor = { memory = unknown }", known},
+		"static":              {"policy = \"static\"\nstatic { cpu = unknown }", known},
+		"remainder":           {"policy = \"remainder\"\nremainder { cpus = unknown }", known},
+		"one of a pair":       {"policy = \"eks\"\neks {\n enis = 3\n ips_per_eni = unknown\n}", known},
+		"cores":               {"policy = \"gke\"\ntopology { cores = unknown }", known},
+		"spread":              {"policy = \"gke\"\ntopology {\n cores = 1\n spread = unknown\n}", known},
+		"policy, with blocks": {"policy = unknown\nstatic { cpu = 1 }\nremainder {}", known},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := decide(t, c.site, c.in)
+			if len(r.diags) > 0 {
+				t.Error(r.diags)
+			}
+			if d := cmp.Diff(node.Contribution{}, r.c); d != "" {
+				t.Errorf("something is contributed: %s", d)
+			}
+			for k, v := range r.out {
+				if v.IsKnown() {
+					t.Errorf("%s is %#v", k, v)
+				}
+			}
+		})
+	}
+	// What a block that is not chosen says does not matter.
+	if r := mustDecide(t, "policy = \"gke\"\nstatic { cpu = unknown }", known); !r.out["max_pods"].IsKnown() {
+		t.Error("the block of another policy makes the outputs unknown")
+	}
+	// A witness machine is computed for real, though the base is unknown.
+	in := known
+	in.Check = true
+	if r := mustDecide(t, `policy = "gke"`, in); !r.out["max_pods"].RawEquals(cty.NumberIntVal(110)) {
+		t.Errorf("max_pods of a witness is %#v", r.out["max_pods"])
+	}
+}
+
+func TestNotesAndWarnings(t *testing.T) {
+	r := mustDecide(t, "policy = \"gke\"\nstatic { cpu = 1 }", machineOf(4, 8*gib))
+	if got, want := told(r.diags), "override-ignored site.hcl:2,1-7\nBlock static is not used\nThe policy is gke."; got != want || !origin.IsNote(r.diags[0]) {
+		t.Errorf("got %s\nwant the note %s", got, want)
+	}
+	r = mustDecide(t, "policy = \"remainder\"\nremainder { memory = \"10%\" }", machineOf(4, 16*gib-gib/2))
+	if got := told(r.diags); !strings.Contains(got, "10% of 15Gi: 1Gi, half of it for each, in whole Gi: 0") || !origin.IsNote(r.diags[0]) {
+		t.Errorf("nothing tells that nothing is reserved: %s", got)
+	}
+	in := machineOf(4, 8*gib)
+	in.Base.Flags = []node.Flag{{Name: "max-pods", Value: "30"}, {Name: "kube-reserved", Value: "cpu=1"}, {Name: "v", Value: "4"}}
+	r = mustDecide(t, `policy = "aks"`, in)
+	if got := told(r.diags); !strings.Contains(got, "The base has --kube-reserved=cpu=1") || r.diags[0].Severity != hcl.DiagWarning {
+		t.Errorf("got %s", got)
+	}
+	if r.c.Reserved.MaxPods != 30 || r.c.Reserved.Kube[memory] != "650Mi" {
+		t.Errorf("the base's flag --max-pods is not what counts: %+v", r.c.Reserved)
+	}
+}
+
+// The facts of a machine with nodes that have no CPUs (memory of GPUs, or of CXL) and one without memory.
+func TestReservedMemoryIsWhereCPUsAre(t *testing.T) {
+	in := sockets(2, 8, false, 64*gib)
+	in.Facts.NUMA = append(in.Facts.NUMA, world.NUMANode{ID: 2, MemoryBytes: ptr(96 * gib)}, world.NUMANode{ID: 3, CPUs: []int{}, MemoryBytes: ptr(int64(0))})
+	in.Facts.NUMA[1].MemoryBytes = ptr(int64(0))
+	r := mustDecide(t, "policy = \"static\"\nstatic { memory = \"1Gi\" }", in)
+	raw, _ := json.Marshal(r.c.Reserved.Memory)
+	if string(raw) != `[{"limits":{"memory":"1124Mi"},"numaNode":0}]` {
+		t.Errorf("got %s", raw)
+	}
+}

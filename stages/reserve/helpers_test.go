@@ -1,0 +1,164 @@
+package reserve
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// scope is a schema.Evaluator over literals; `unknown` is a value that nobody knows.
+type scope struct{}
+
+func (scope) Value(_ schema.Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
+	return e.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"unknown": cty.DynamicVal}})
+}
+
+func (scope) Item(e hclsyntax.Expression, key string) hclsyntax.Expression {
+	o, ok := e.(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return nil
+	}
+	for _, it := range o.Items {
+		if k, _ := it.KeyExpr.Value(nil); k.IsKnown() && k.AsString() == key {
+			return it.ValueExpr
+		}
+	}
+	return nil
+}
+
+func (scope) Origins(e hclsyntax.Expression) []origin.Origin {
+	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: "reserve.node", Range: e.Range()}}
+}
+
+func (scope) Default(s schema.Spec, _ hcl.Range) (cty.Value, []origin.Origin, hcl.Diagnostics) {
+	return cty.NullVal(s.Type), nil, nil
+}
+
+func (s scope) Expand(*hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
+	return []schema.Copy{{Eval: s}}, nil
+}
+
+// result is what deciding gave.
+type result struct {
+	c     node.Contribution
+	out   map[string]cty.Value
+	node  node.Node
+	diags hcl.Diagnostics
+}
+
+// decide runs the stage as the boot does: checks the form, decodes, decides, merges.
+func decide(t testing.TB, text string, in stages.Inputs) result {
+	t.Helper()
+	file, diags := hclsyntax.ParseConfig([]byte(text), "site.hcl", hcl.InitialPos)
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	body := file.Body.(*hclsyntax.Body)
+	spec := Stage{}.Spec()
+	if diags := spec.Check(body); diags.HasErrors() {
+		return result{diags: diags}
+	}
+	cfg, diags := spec.Decode(body, nil, scope{})
+	if diags.HasErrors() {
+		return result{diags: diags}
+	}
+	in.Address = "reserve.node"
+	c, out, more := Stage{}.Decide(cfg, in)
+	r := result{c: c, diags: append(diags, more...)}
+	want := Stage{}.Outputs(stages.Declared{})
+	if !out.Value.Type().Equals(want) {
+		t.Fatalf("output of type %#v, declared %#v", out.Value.Type(), want)
+	}
+	r.out = out.Value.AsValueMap()
+	n, conflicts := node.Merge(in.Base, []node.Contribution{c})
+	if conflicts.HasErrors() {
+		t.Fatal(conflicts)
+	}
+	r.node = n
+	return r
+}
+
+// mustDecide fails the test on errors.
+func mustDecide(t testing.TB, text string, in stages.Inputs) result {
+	t.Helper()
+	r := decide(t, text, in)
+	if r.diags.HasErrors() {
+		t.Fatalf("%s: %s", text, r.diags)
+	}
+	return r
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// machineOf has one NUMA node, and two threads a core if cpus is even: 0 and 1, 2 and 3, …
+func machineOf(cpus int, bytes int64) stages.Inputs {
+	f := &world.Facts{CPU: world.CPU{Logical: ptr(cpus)}, Memory: world.Memory{TotalBytes: ptr(bytes)}}
+	n := world.NUMANode{MemoryBytes: ptr(bytes)}
+	step := 1
+	if cpus%2 == 0 {
+		step = 2
+	}
+	for i := 0; i < cpus; i += step {
+		c := world.CPUCore{Node: ptr(0), Package: ptr(0)}
+		for j := i; j < i+step; j++ {
+			c.CPUs = append(c.CPUs, j)
+			n.CPUs = append(n.CPUs, j)
+		}
+		f.CPU.Cores = append(f.CPU.Cores, c)
+	}
+	f.NUMA = []world.NUMANode{n}
+	return stages.Inputs{Facts: f}
+}
+
+// sockets has as many cores on each NUMA node; with siblings, thread n+all is the sibling of thread n, as Linux
+// numbers them on Intel.
+func sockets(nodes, cores int, siblings bool, bytes int64) stages.Inputs {
+	f := &world.Facts{Memory: world.Memory{TotalBytes: ptr(bytes)}}
+	all := nodes * cores
+	for s := range nodes {
+		n := world.NUMANode{ID: s, MemoryBytes: ptr(bytes / int64(nodes))}
+		for c := range cores {
+			id := s*cores + c
+			core := world.CPUCore{Node: ptr(s), Package: ptr(s), CPUs: []int{id}}
+			if siblings {
+				core.CPUs = append(core.CPUs, id+all)
+			}
+			n.CPUs = append(n.CPUs, core.CPUs...)
+			f.CPU.Cores = append(f.CPU.Cores, core)
+		}
+		f.NUMA = append(f.NUMA, n)
+	}
+	logical := all
+	if siblings {
+		logical *= 2
+	}
+	f.CPU.Logical = ptr(logical)
+	return stages.Inputs{Facts: f}
+}
+
+func withBase(in stages.Inputs, config map[string]any) stages.Inputs {
+	in.Base = node.Base{Config: config, ConfigKnown: true}
+	return in
+}
+
+// told is each diagnostic's code and place, summary, detail.
+func told(diags hcl.Diagnostics) string {
+	var all []string
+	for _, d := range diags {
+		place := "-"
+		if d.Subject != nil {
+			place = d.Subject.String()
+		}
+		all = append(all, string(origin.CodeOf(d))+" "+place+"\n"+d.Summary+"\n"+d.Detail)
+	}
+	return strings.Join(all, "\n")
+}

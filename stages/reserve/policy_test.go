@@ -1,0 +1,163 @@
+package reserve
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// The rows of the tables that the policies' sources publish.
+func TestCPUOfEachPolicy(t *testing.T) {
+	for name, c := range map[string]struct {
+		formula func(int64) (int64, []string)
+		want    map[int64]string
+	}{
+		"gke, eks": {gkeCPU, map[int64]string{1: "60m", 2: "70m", 3: "75m", 4: "80m", 5: "82m", 6: "85m", 8: "90m", 16: "110m", 32: "150m", 64: "230m", 96: "310m", 224: "630m"}},
+		"aks":      {aksCPU, map[int64]string{1: "60m", 2: "100m", 3: "120m", 4: "140m", 8: "180m", 16: "260m", 32: "420m", 64: "740m", 128: "1380m"}},
+		"gdc":      {gdcCPU, map[int64]string{1: "90m", 4: "120m", 96: "1040m"}},
+	} {
+		for cpus, want := range c.want {
+			got, steps := c.formula(cpus)
+			if quantity(cpu, got) != want {
+				t.Errorf("%s: %d CPUs reserve %s, want %s", name, cpus, quantity(cpu, got), want)
+			}
+			if last := steps[len(steps)-1]; !strings.HasSuffix(last, ": "+want) {
+				t.Errorf("%s: %d CPUs: the arithmetic ends with %q, want %s", name, cpus, last, want)
+			}
+		}
+	}
+}
+
+func TestMemoryOfEachPolicy(t *testing.T) {
+	pods := func(n int64) func(int64) (int64, []string) {
+		return func(bytes int64) (int64, []string) { return aksMemory(bytes, n) }
+	}
+	for _, c := range []struct {
+		name    string
+		formula func(int64) (int64, []string)
+		bytes   int64
+		want    string
+	}{
+		{"gke below 1 GiB", gkeMemory, gib - 64*mib, "255Mi"},
+		{"gke 1 GiB", gkeMemory, gib, "256Mi"},
+		{"gke 4 GiB", gkeMemory, 4 * gib, "1Gi"},
+		{"gke 8 GiB", gkeMemory, 8 * gib, "1843Mi"},
+		{"gke 16 GiB, 2.6 GiB", gkeMemory, 16 * gib, "2662Mi"},
+		{"gke 64 GiB, 5.48 GiB", gkeMemory, 64 * gib, "5611Mi"},
+		{"gke 128 GiB, 9.32 GiB", gkeMemory, 128 * gib, "9543Mi"},
+		{"gke 256 GiB, 11.88 GiB", gkeMemory, 256 * gib, "12165Mi"},
+		{"aks, the pods are less", pods(30), 8 * gib, "650Mi"},
+		{"aks, a quarter is less", pods(70), 4 * gib, "1Gi"},
+		{"aks, as nodes run with", pods(110), 32 * gib, "2250Mi"},
+		{"gdc 8 GiB", gdcMemory, 8 * gib, "739Mi"},
+	} {
+		got, steps := c.formula(c.bytes)
+		if quantity(memory, got) != c.want {
+			t.Errorf("%s: %s, want %s (%s)", c.name, quantity(memory, got), c.want, strings.Join(steps, "; "))
+		}
+		if last := steps[len(steps)-1]; !strings.HasSuffix(last, ": "+c.want) {
+			t.Errorf("%s: the arithmetic ends with %q, want %s", c.name, last, c.want)
+		}
+	}
+	for pods, want := range map[int64]string{8: "343Mi", 29: "574Mi", 58: "893Mi", 110: "1465Mi", 234: "2829Mi", 737: "8362Mi"} {
+		if got, _ := eksMemory(pods); quantity(memory, got) != want {
+			t.Errorf("eks: %d pods reserve %s, want %s", pods, quantity(memory, got), want)
+		}
+	}
+}
+
+func TestArithmeticInWords(t *testing.T) {
+	_, steps := gkeCPU(16)
+	if got, want := strings.Join(steps, "; "), "6% of core 1: 60m; 1% of core 2: 10m; 0.5% of each of cores 3 to 4: 10m; 0.25% of each of cores 5 to 16: 30m; together: 110m"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	_, steps = gkeMemory(64 * gib)
+	if got, want := strings.Join(steps, "; "), "25% of the first 4Gi: 1Gi; 20% of the next 4Gi: 819.2Mi; 10% of the next 8Gi: 819.2Mi; 6% of the next 48Gi: 2949.12Mi; together: 5611Mi"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	_, steps = aksCPU(5)
+	if got, want := strings.Join(steps, "; "), "60m for core 1: 60m; 40m for core 2: 40m; 20m for each of cores 3 to 4: 40m; 10m for core 5: 10m; together: 150m"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// More memory never means that less is reserved, nor that less remains.
+func TestFormulasAreMonotone(t *testing.T) {
+	for name, formula := range map[string]func(int64) (int64, []string){
+		"gke": gkeMemory, "gdc": gdcMemory, "aks": func(b int64) (int64, []string) { return aksMemory(b, 250) },
+	} {
+		before, remained := int64(0), int64(-1)
+		for bytes := 512 * mib; bytes < 300*gib; bytes += 64 * mib {
+			now, _ := formula(bytes)
+			if now < before || bytes-now < remained {
+				t.Fatalf("%s: at %s %s is reserved and %s remain; with 64Mi less it was %s and %s", name, quantity(memory, bytes), quantity(memory, now), quantity(memory, bytes-now), quantity(memory, before), quantity(memory, remained))
+			}
+			if now%mib != 0 {
+				t.Fatalf("%s: at %s %d bytes are reserved, no whole MiB", name, quantity(memory, bytes), now)
+			}
+			before, remained = now, bytes-now
+		}
+	}
+	for name, formula := range map[string]func(int64) (int64, []string){"gke": gkeCPU, "aks": aksCPU, "gdc": gdcCPU} {
+		before := int64(0)
+		for n := int64(1); n <= 1024; n++ {
+			now, _ := formula(n)
+			if now < before {
+				t.Fatalf("%s: %d CPUs reserve %dm, %d reserve %dm", name, n-1, before, n, now)
+			}
+			before = now
+		}
+	}
+}
+
+func TestQuantitiesComeBack(t *testing.T) {
+	for _, name := range resources() {
+		for n := int64(0); n < 1<<52; n = n*3 + 1 {
+			if name == cpu && n > maxCPUs*1000 {
+				break
+			}
+			text := quantity(name, n)
+			back, err := parseQuantity(name, text)
+			if err != nil || back != n {
+				t.Fatalf("%s %d is printed %s, read %d, %v", name, n, text, back, err)
+			}
+			if canonical := resource.MustParse(text); canonical.String() != text {
+				t.Fatalf("%s %d is printed %s, Kubernetes prints %s", name, n, text, canonical.String())
+			}
+		}
+	}
+	for in, want := range map[string]string{"2000m": "2", "0.5": "500m", "1e1": "10"} {
+		if n, err := parseQuantity(cpu, in); err != nil || quantity(cpu, n) != want {
+			t.Errorf("cpu %s: %s, %v, want %s", in, quantity(cpu, n), err, want)
+		}
+	}
+	for in, want := range map[string]string{"2048Mi": "2Gi", "8G": "8G", "1000Mi": "1000Mi", "16265420Ki": "16265420Ki", "0": "0", "17179869184": "16Gi"} {
+		if n, err := parseQuantity(memory, in); err != nil || quantity(memory, n) != want {
+			t.Errorf("memory %s: %s, %v, want %s", in, quantity(memory, n), err, want)
+		}
+	}
+	for in, why := range map[string]string{"1x": "no quantity", "-1Gi": "negative", "100m": "too fine", "1Ei": "more than any machine", "": "no quantity", "99999999999999999999Ei": "more than any machine"} {
+		if n, err := parseQuantity(memory, in); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("memory %q: %d, %v, want %s", in, n, err, why)
+		}
+	}
+	for in, why := range map[string]string{"0.0001": "too fine", "70k": "more than any machine"} {
+		if n, err := parseQuantity(cpu, in); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("cpu %q: %d, %v, want %s", in, n, err, why)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for in, want := range map[string]int64{"0%": 0, "10%": 10, "100%": 100} {
+		if n, err := parsePercent(in); err != nil || n != want {
+			t.Errorf("%s: %d, %v", in, n, err)
+		}
+	}
+	for _, in := range []string{"10", "101%", "-1%", "1.5%", "%", "10 %", "10%%", "", "+5%"} {
+		if n, err := parsePercent(in); err == nil || !strings.Contains(err.Error(), `as "10%"`) {
+			t.Errorf("%q is read as %d, %v", in, n, err)
+		}
+	}
+}

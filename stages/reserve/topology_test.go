@@ -1,0 +1,139 @@
+package reserve
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+func TestTopology(t *testing.T) {
+	offline := func() stages.Inputs { // CPU 1 and the second thread of CPU 2 are offline
+		in := sockets(1, 4, true, 32*gib)
+		in.Facts.CPU.Cores = []world.CPUCore{{Node: ptr(0), CPUs: []int{0, 4}}, {Node: ptr(0), CPUs: []int{2}}, {Node: ptr(0), CPUs: []int{3, 7}}}
+		in.Facts.CPU.Logical = ptr(5)
+		return in
+	}
+	interleaved := func() stages.Inputs { // threads alternate between the nodes, as on some AMD and Dell machines
+		in := sockets(2, 4, false, 64*gib)
+		in.Facts.CPU.Cores, in.Facts.NUMA[0].CPUs, in.Facts.NUMA[1].CPUs = nil, nil, nil
+		for i := range 8 {
+			in.Facts.CPU.Cores = append(in.Facts.CPU.Cores, world.CPUCore{Node: ptr(i % 2), CPUs: []int{i}})
+			in.Facts.NUMA[i%2].CPUs = append(in.Facts.NUMA[i%2].CPUs, i)
+		}
+		return in
+	}
+	nodesOfCPUs := func() stages.Inputs { // only the NUMA nodes say where a core is
+		in := sockets(2, 4, true, 64*gib)
+		for i := range in.Facts.CPU.Cores {
+			in.Facts.CPU.Cores[i].Node = nil
+		}
+		return in
+	}
+	noNUMA := func() stages.Inputs {
+		in := machineOf(8, 32*gib)
+		in.Facts.NUMA = nil
+		for i := range in.Facts.CPU.Cores {
+			in.Facts.CPU.Cores[i].Node = nil
+		}
+		return in
+	}
+	for name, c := range map[string]struct {
+		topology string
+		in       stages.Inputs
+		want     string
+	}{
+		"spread over two nodes":      {"cores = 4\n spread = \"numa\"", sockets(2, 56, true, 1<<40), "0-1,56-57,112-113,168-169"},
+		"packed":                     {"cores = 4\n spread = \"packed\"", sockets(2, 56, true, 1<<40), "0-3,112-115"},
+		"packed by default":          {"cores = 1", sockets(2, 56, true, 1<<40), "0,112"},
+		"packed over the first node": {"cores = 5", sockets(2, 4, false, 64*gib), "0-4"},
+		"no siblings":                {"cores = 2\n spread = \"numa\"", sockets(2, 4, false, 64*gib), "0,4"},
+		"one node":                   {"cores = 2\n spread = \"numa\"", machineOf(8, 32*gib), "0-3"},
+		"offline threads stay out":   {"cores = 2", offline(), "0,2,4"},
+		"nodes take turns, spread":   {"cores = 2\n spread = \"numa\"", interleaved(), "0-1"},
+		"nodes take turns, packed":   {"cores = 5", interleaved(), "0-2,4,6"},
+		"nodes by their CPUs":        {"cores = 2\n spread = \"numa\"", nodesOfCPUs(), "0,4,8,12"},
+		"no NUMA at all":             {"cores = 2\n spread = \"numa\"", noNUMA(), "0-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustDecide(t, "policy = \"gke\"\ntopology {\n "+c.topology+"\n}", c.in)
+			if got := r.node.Config["reservedSystemCPUs"]; got != c.want {
+				t.Errorf("got %v, want %s", got, c.want)
+			}
+			if got := r.out["reserved_cpus"].AsString(); got != c.want {
+				t.Errorf("reserved_cpus is %s, want %s", got, c.want)
+			}
+			if _, ok := r.c.Reserved.Kube[cpu]; ok {
+				t.Error("cpu is reserved twice")
+			}
+		})
+	}
+}
+
+// Whatever the machine: what is chosen are whole cores, as many as asked for, of threads that are online, and the
+// order of the facts does not matter.
+func TestChosenCoresAreWhole(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		nodes, perNode := 1+random.IntN(4), 1+random.IntN(6)
+		in := sockets(nodes, perNode, random.IntN(2) == 0, 64*gib)
+		f := in.Facts
+		want := nodes * (1 + random.IntN(perNode))
+		for _, spread := range []string{spreadNUMA, spreadPacked} {
+			set, _, fault := choose(f, want, spread)
+			if fault != nil {
+				t.Fatalf("%d of %d × %d, %s: %v", want, nodes, perNode, spread, fault)
+			}
+			whole, perChosen := 0, map[int]int{}
+			for _, c := range f.CPU.Cores {
+				in := set.Intersect(kubelet.NewCPUSet(c.CPUs...))
+				if len(in) != 0 && len(in) != len(c.CPUs) {
+					t.Fatalf("%s: core %v is split", set, c.CPUs)
+				}
+				if len(in) > 0 {
+					whole++
+					perChosen[*c.Node]++
+				}
+			}
+			if whole != want {
+				t.Fatalf("%s: %d cores, want %d", set, whole, want)
+			}
+			for n := range nodes {
+				if spread == spreadNUMA && perChosen[n] != want/nodes {
+					t.Fatalf("%s: %v on the nodes", set, perChosen)
+				}
+			}
+			shuffled := *f
+			shuffled.CPU.Cores = slices.Clone(f.CPU.Cores)
+			random.Shuffle(len(shuffled.CPU.Cores), func(i, j int) {
+				shuffled.CPU.Cores[i], shuffled.CPU.Cores[j] = shuffled.CPU.Cores[j], shuffled.CPU.Cores[i]
+			})
+			if again, _, _ := choose(&shuffled, want, spread); !again.Equal(set) {
+				t.Fatalf("in another order %s, not %s", again, set)
+			}
+		}
+	}
+}
+
+func TestTopologySaysWhichCores(t *testing.T) {
+	r := mustDecide(t, "policy = \"gke\"\ntopology {\n cores = 4\n spread = \"numa\"\n}", sockets(2, 56, true, 1<<40))
+	var words []string
+	for _, s := range r.c.Settings {
+		if s.Path[0] == "reservedSystemCPUs" {
+			for _, o := range s.Origins {
+				words = append(words, o.Text)
+			}
+		}
+	}
+	if got := strings.Join(words, "|"); !strings.Contains(got, "4 cores, 2 on each of 2 NUMA nodes, 8 threads: CPUs 0-1,56-57,112-113,168-169") {
+		t.Error(got)
+	}
+	notes := decide(t, "policy = \"static\"\nstatic {\n cpu = 2\n memory = \"1Gi\"\n}\ntopology { cores = 1 }", machineOf(8, 8*gib))
+	if got := told(notes.diags); !strings.Contains(got, "cpu of block static is not used") {
+		t.Errorf("nothing tells that cpu of the block is not used: %s", got)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -304,6 +305,37 @@ func TestNotesAndWarnings(t *testing.T) {
 	}
 	if r.c.Reserved.MaxPods != 30 || r.c.Reserved.Kube[memory] != "650Mi" {
 		t.Errorf("the base's flag --max-pods is not what counts: %+v", r.c.Reserved)
+	}
+}
+
+// A kubelet with static managers starts with what comes out, by its own rules: the sum of reservedMemory, no amount of cpu
+// beside reservedSystemCPUs, thresholds whole.
+func TestTheKubeletTakesIt(t *testing.T) {
+	bases := []map[string]any{
+		nil,
+		{"evictionHard": map[string]any{"memory.available": "300Mi"}, "systemReserved": map[string]any{"memory": "1Gi", "cpu": "1"}, "kubeReserved": map[string]any{"cpu": "1"}},
+	}
+	for _, policy := range []string{"gke", "eks", "aks", "gdc", "static", "remainder"} {
+		for _, topology := range []string{"", "topology {\n cores = 2\n spread = \"numa\"\n}"} {
+			for b, base := range bases {
+				site := fmt.Sprintf("policy = %q\nstatic {\n cpu = 2\n memory = \"3Gi\"\n}\nremainder {\n cpus = 25\n memory = \"10%%\"\n}\n%s", policy, topology)
+				r := mustDecide(t, site, withBase(sockets(2, 8, true, memTotal(256)), base))
+				list, err := value.ToGo(r.out["reserved_memory"])
+				if err != nil {
+					t.Fatal(err)
+				}
+				c := kubelet.NewConfig()
+				if err := c.Merge(r.node.Config); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Merge(map[string]any{"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static", "reservedMemory": list}); err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range kubelet.CheckConfig(c) {
+					t.Errorf("%s %q, base %d: %s", policy, topology, b, p)
+				}
+			}
+		}
 	}
 }
 

@@ -78,6 +78,11 @@ func (d *decision) machine() hcl.Diagnostics {
 	}
 	d.capacity = *f.Memory.TotalBytes
 	d.m = machine{cpus: int64(*f.CPU.Logical), memory: d.capacity / (64 * mib) * (64 * mib)}
+	for size, n := range f.Memory.HugePages {
+		if one, err := parseQuantity(memory, size); err != nil || one < 1 || int64(n) > d.capacity/one {
+			return refuse(d.req.at, "The facts cannot be true", "%d huge pages of %s in %s of memory. Look at `prelet detect`.", n, size, quantity(memory, d.capacity))
+		}
+	}
 	return nil
 }
 
@@ -109,7 +114,7 @@ func (d *decision) base() hcl.Diagnostics {
 	if d.req.eniPods > 0 {
 		d.m.pods = d.req.eniPods
 	}
-	if d.m.pods > maxCPUs {
+	if d.m.pods > maxCPUs && (d.req.policy == eks || d.req.policy == aks) {
 		return refuse(d.req.at, "The number of pods cannot be true", "%d pods. The kubelet's default is %d.", d.m.pods, defaultMaxPods)
 	}
 	return nil
@@ -255,7 +260,7 @@ func (d *decision) allocate() hcl.Diagnostics {
 func (d *decision) hugePages() (sizes []string, bytes map[string]int64) {
 	bytes = map[string]int64{}
 	for size, n := range d.in.Facts.Memory.HugePages {
-		if one, err := parseQuantity(memory, size); err == nil && n > 0 {
+		if one, err := parseQuantity(memory, size); err == nil && n > 0 { // machine has looked at them
 			sizes, bytes[size] = append(sizes, size), one*int64(n)
 		}
 	}

@@ -53,7 +53,7 @@ func thresholdBytes(text string, capacity int64) (int64, error) {
 	}
 	if digits, ok := strings.CutSuffix(text, "%"); ok {
 		n, err := strconv.ParseFloat(digits, 32)
-		if err != nil || n < 0 || n > 100 {
+		if err != nil || !(n >= 0 && n <= 100) { // NaN is neither
 			return 0, fmt.Errorf("%q is no percentage from 0%% to 100%%", text)
 		}
 		if text == "0%" || text == "100%" {

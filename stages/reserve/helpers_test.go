@@ -15,8 +15,8 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// scope is a schema.Evaluator over literals; `unknown` is a value that nobody knows.
-type scope struct{}
+// scope is a schema.Evaluator over literals, as far as this stage needs one; `unknown` is a value that nobody knows.
+type scope struct{ schema.Evaluator }
 
 func (scope) Value(_ schema.Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
 	return e.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"unknown": cty.DynamicVal}})

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"strings"
@@ -35,6 +36,10 @@ func TestRefusals(t *testing.T) {
 	uneven.Facts.CPU.Cores = uneven.Facts.CPU.Cores[:5]
 	huge := machineOf(8, 16*gib)
 	huge.Facts.Memory.HugePages = map[string]int{"1Gi": 14, "2Mi": 4}
+	impossible := machineOf(8, 16*gib)
+	impossible.Facts.Memory.HugePages = map[string]int{"1Gi": 1 << 40}
+	giant := machineOf(8, 1<<60)
+	manyPods := withBase(machineOf(8, 16*gib), map[string]any{"maxPods": json.Number("100000")})
 	zero := machineOf(8, 16*gib)
 	zero.Facts.CPU.Logical = ptr(0)
 	withFlag := machineOf(2, 3*gib)
@@ -66,6 +71,9 @@ func TestRefusals(t *testing.T) {
 		{"remainder-nothing", "policy = \"remainder\"\nremainder { cpus = 0 }", machineOf(8, 16*gib)},
 		{"remainder-all-memory", "policy = \"remainder\"\nremainder { memory = \"100%\" }", machineOf(8, 16*gib)},
 		{"huge-pages", `policy = "gke"`, huge},
+		{"huge-pages-above-memory", `policy = "gke"`, impossible},
+		{"giant", `policy = "gke"`, giant},
+		{"pods-above-all", `policy = "aks"`, manyPods},
 		{"cores-too-many", "policy = \"gke\"\ntopology { cores = 5 }", machineOf(8, 16*gib)},
 		{"cores-all", "policy = \"gke\"\ntopology { cores = 4 }", machineOf(8, 16*gib)},
 		{"cores-uneven", "policy = \"gke\"\ntopology {\n cores = 5\n spread = \"numa\"\n}", sockets(2, 8, true, 64*gib)},
@@ -165,4 +173,33 @@ func TestThresholds(t *testing.T) {
 			t.Errorf("%q of 16Gi: %d, %v, want %d", text, got, err, want)
 		}
 	}
+}
+
+func FuzzThreshold(f *testing.F) {
+	for _, s := range []string{"100Mi", "10%", "0.5%", "NaN%", "Inf%", "-1%", "1e2%", "0x1p4%", "%", "1e9Gi"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		n, err := thresholdBytes(text, 16*gib)
+		if err == nil && (n < 0 || strings.HasSuffix(text, "%") && n > 16*gib) {
+			t.Errorf("%q is %d bytes", text, n)
+		}
+	})
+}
+
+func FuzzQuantity(f *testing.F) {
+	for _, s := range []string{"100Mi", "2", "500m", "1e3", "1E", "1Ei", "-1", "0.1", "8G", "1n", "00001", "+1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, name := range resources() {
+			n, err := parseQuantity(name, text)
+			if err != nil {
+				continue
+			}
+			if back, err := parseQuantity(name, quantity(name, n)); n < 0 || n > maxBytes || err != nil || back != n {
+				t.Errorf("%s %q is %d, printed %s, read %d, %v", name, text, n, quantity(name, n), back, err)
+			}
+		}
+	})
 }

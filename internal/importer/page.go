@@ -1,0 +1,139 @@
+package importer
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+)
+
+//go:embed site.hcl.tmpl
+var siteTemplate string
+
+// The keys that the script itself sets.
+const (
+	labelProxy  = "network.netease.com/kube-proxy"
+	labelPort   = "node.netease.com/port_id"
+	labelSubnet = "network.netease.com/single-subnet-id"
+	labelGPU    = "accelerator"
+	keySRIOV    = "network.netease.com/sriov-type"
+	taintGPU    = "nvidia.com/gpu"
+
+	labelInstance  = "beta.kubernetes.io/instance-type"
+	virtualMachine = "virtualMachine"
+)
+
+// page is what the template shows. What the script would add by itself is left out where init-config says it.
+type page struct {
+	config
+	Source     string
+	Hashes     []string
+	Credential string
+
+	Proxy, Port, Subnet    bool
+	GPULabel, GPUTaint     bool
+	SRIOVLabel, SRIOVTaint bool
+	TaintsInFlag           bool
+}
+
+// resolve decides between what init-config says and what the script adds to it. The script passed both.
+func (r *reader) resolve(p *page) {
+	own := func(key, value string) bool {
+		n := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == key })
+		if n < 0 {
+			return true
+		}
+		if p.Labels[n].Value != value {
+			r.note(origin.Duplicate, p.Labels[n].at, "Label "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
+		}
+		return false
+	}
+	taints := func(key, value string) bool {
+		n := slices.IndexFunc(p.Taints, func(t taint) bool { return t.Key == key && t.Effect == "NoSchedule" })
+		if n >= 0 && p.Taints[n].Value != value {
+			r.note(origin.Duplicate, p.Taints[n].at, "Taint "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
+			return false
+		}
+		return true
+	}
+	instance := slices.IndexFunc(p.Labels, func(l label) bool { return l.Key == labelInstance })
+	p.Proxy = own(labelProxy, "lb-masquerade")
+	p.Port = own(labelPort, "")
+	if instance >= 0 && p.Labels[instance].Value == virtualMachine {
+		p.Subnet = own(labelSubnet, "")
+	}
+	p.GPULabel, p.GPUTaint = own(labelGPU, ""), taints(taintGPU, "true")
+	p.SRIOVLabel, p.SRIOVTaint = own(keySRIOV, ""), taints(keySRIOV, "")
+	p.TaintsInFlag = olderThan(p.Version, 23)
+}
+
+// olderThan says whether a version is known to be before 1.minor.
+func olderThan(version string, minor int) bool {
+	var major, have int
+	n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &major, &have)
+	return n == 2 && (major < 1 || major == 1 && have < minor)
+}
+
+// render makes the site's text, in its canonical form.
+func (p page) render() ([]byte, error) {
+	t, err := template.New(FileName).Funcs(template.FuncMap{"q": literal, "list": list, "comment": comment}).Parse(siteTemplate)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, p); err != nil {
+		return nil, err
+	}
+	out, diags := site.FormatFile(FileName, b.Bytes())
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	return out, nil
+}
+
+// literal writes a text as HCL does: a ${ in it stays text.
+func literal(s string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
+}
+
+func list(texts []string) string {
+	out := make([]string, len(texts))
+	for i, s := range texts {
+		out[i] = literal(s)
+	}
+	return "[" + strings.Join(out, ", ") + "]"
+}
+
+// comment is a text that cannot leave its comment.
+func comment(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }
+
+// mended lists the script's faults that would have met this init-config's nodes.
+func (p page) mended() []string {
+	out := []string{
+		"The cluster's CA is pinned: the script fetched it without verifying TLS.",
+		"The token is a credential of prelet.service: the script had it on its command line and in its log.",
+		"All files are written or none, and a second run writes nothing: the script could leave half a file, and changed files each time.",
+		"The kubelet is verified after its restart, and the last good configuration comes back if it is ill: the script looked at nothing.",
+		"Several apiservers can stand in cluster.servers, and requests are retried: the script had one server and one try.",
+		"Labels, taints and flags have an order, and a key has one value: the script printed sets as they came.",
+	}
+	if p.CPUs != "" || p.Memory != "" {
+		out = append(out, "Reserved resources are set in kubeReserved and systemReserved: the script replaced every line with \"  cpu: \" in it.")
+	}
+	if p.GPULabel {
+		out = append(out, "accelerator says nvidia once: a GPU that calls itself NVIDIA was nvidia-nvidia-… .")
+	}
+	if p.SRIOVLabel || p.SRIOVTaint {
+		out = append(out, "sriov-type has the speed of the ConnectX-4 Lx itself: the script took that of eth0.")
+	}
+	return out
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -121,3 +122,6 @@ func (c *collector) reference(tr hcl.Traversal, role origin.Role) {
 		c.add(origin.Origin{Kind: origin.Site, Role: role, Ref: "node." + name, Range: tr.SourceRange(), Text: c.e.Text(tr.SourceRange())})
 	}
 }
+
+// Each is what `each` stands for in this scope; cty.NilVal where it stands for nothing.
+func (s Scope) Each() cty.Value { return s.each }

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/schema"
+)
+
+func (a *app) explain() *cobra.Command {
+	var w where
+	c := &cobra.Command{Use: "explain ITEM", GroupID: "node", Args: a.oneItem, Short: "Tell why a label, a taint, a flag, a setting or a file is as it is",
+		Long: "Shows an item of the plan with all that it rests on: the line of the site, the references in it with their values, down to\n" +
+			"variables, facts with their device, objects of the cluster, files, literals. Of a label that is not there it says which\n" +
+			"stages could set it, and why they do not. A value into which a secret flowed is never shown.\n\n" +
+			"ITEM is label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME (a message's code), or a bare word if it\n" +
+			"fits only one.",
+		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n  prelet explain code/null-fact",
+		RunE: func(c *cobra.Command, args []string) error {
+			asJSON, err := w.json()
+			if err != nil {
+				return err
+			}
+			item, typed := explain.Parse(args[0])
+			if typed && item.Kind == explain.Code {
+				return a.explainCode(item.Name, asJSON)
+			}
+			n, diags, err := a.open(w, nil)
+			if err != nil {
+				return err
+			}
+			defer n.close()
+			p := &boot.Plan{Site: n.site, Diagnostics: diags}
+			if !diags.HasErrors() {
+				p = n.plan(c.Context(), a.progress())
+				p.Diagnostics = append(diags, p.Diagnostics...)
+			}
+			if p.Eval == nil {
+				a.say(p.Site, present.Sorted(p.Diagnostics))
+				return exit(origin.Exit(p.Diagnostics))
+			}
+			if !typed {
+				if item, err = only(p, args[0]); err != nil {
+					return err
+				}
+				if item.Kind == explain.Code {
+					return a.explainCode(item.Name, asJSON)
+				}
+			}
+			return a.showExplanation(p, item, asJSON)
+		}}
+	w.nodeFlags(c)
+	w.fromFlag(c)
+	return c
+}
+
+func (a *app) oneItem(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return failure(origin.Usage, "explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME")
+	}
+	return nil
+}
+
+// only is what a bare word means, if that is one thing.
+func only(p *boot.Plan, word string) (explain.Item, error) {
+	l := explain.Match(p, word)
+	switch {
+	case len(l) == 1:
+		return l[0], nil
+	case len(l) > 1:
+		return explain.Item{}, failure(origin.Usage, "%q fits several:\n%s", word, listed(l))
+	}
+	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
+		return explain.Item{}, failure(origin.Usage, "%q is nothing in this plan. Near to it:\n%s", word, listed(near))
+	}
+	return explain.Item{}, failure(origin.Usage, "%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
+}
+
+func listed(l []explain.Item) string {
+	var out []string
+	for _, i := range l {
+		out = append(out, "  "+i.String())
+	}
+	return strings.Join(out, "\n")
+}
+
+func (a *app) showExplanation(p *boot.Plan, item explain.Item, asJSON bool) error {
+	x, known := explain.Explain(p, item)
+	if p.Diagnostics.HasErrors() && !asJSON {
+		a.say(p.Site, present.Sorted(p.Diagnostics))
+	}
+	if !known {
+		message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
+		if near := explain.Near(p, item); len(near) > 0 {
+			message += " There is:\n" + listed(near)
+		}
+		if code := origin.Exit(p.Diagnostics); code != 0 {
+			return exitError{code, "the run failed, so not all is known: " + message}
+		}
+		return failure(origin.Usage, "%s", message)
+	}
+	err := a.print(func(o io.Writer) error {
+		if asJSON {
+			return present.ExplainJSON(o, x, p.Diagnostics)
+		}
+		return present.ExplainText(o, x, present.StyleOf(a.stdout, a.getenv))
+	})
+	if err != nil {
+		return err
+	}
+	return exit(origin.Exit(p.Diagnostics))
+}
+
+func (a *app) explainCode(name string, asJSON bool) error {
+	c := origin.Code(name)
+	page, ok := origin.PageOf(c)
+	if !ok {
+		var known []string
+		for _, x := range origin.Codes() {
+			known = append(known, string(x))
+		}
+		return failure(origin.Usage, "there is no code %q. %s", name, schema.Suggest(name, known))
+	}
+	return a.print(func(o io.Writer) error {
+		if asJSON {
+			return present.CodeJSON(o, c, page)
+		}
+		return present.CodeText(o, c, page, present.StyleOf(a.stdout, a.getenv))
+	})
+}

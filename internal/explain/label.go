@@ -1,0 +1,304 @@
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	shell "path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func (w *walker) label(key string) (Explanation, bool) {
+	at := slices.IndexFunc(w.plan.Node.Labels, func(l node.Label) bool { return l.Key == key })
+	if at < 0 {
+		return w.noLabel(key)
+	}
+	l := w.plan.Node.Labels[at]
+	x := Explanation{Value: quote(l.Value), Present: true, Origins: l.Origins, TakesEffect: w.plan.TakesEffect(key)}
+	x.Range, x.Text = w.place(l.Origins)
+	for _, i := range w.plan.Site.OfType("label") {
+		if !w.gave(i, l.Origins) {
+			continue
+		}
+		for _, c := range w.copies(i) {
+			if v, _, ok := w.item(i, c, key); ok && !null(v) {
+				a := i.Body.Attributes["labels"]
+				w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 0)
+			} else {
+				w.recommended(i, key, 0)
+			}
+		}
+		w.condition(i.When, "stage."+i.Addr(), 0)
+		w.overrides(i.Addr(), "labels", "from_detectors", "when", "for_each")
+	}
+	w.ofBase(l.Origins)
+	w.replaced("Label " + key + " of the base")
+	return x, true
+}
+
+// place is the expression of the site that an item's first origin names.
+func (w *walker) place(os []origin.Origin) (hcl.Range, string) {
+	for _, o := range os {
+		if o.Range.Filename != "" {
+			return o.Range, w.e.Text(o.Range)
+		}
+	}
+	return hcl.Range{}, ""
+}
+
+// gave says whether a stage is among the origins of an item.
+func (w *walker) gave(i *site.Instance, os []origin.Origin) bool {
+	return slices.ContainsFunc(os, func(o origin.Origin) bool { return o.Kind == origin.Site && o.Ref == i.Addr() })
+}
+
+// item is the value of one key of a stage's labels. An object literal is evaluated item by item, as decide does:
+// another one that fails is no reason.
+func (w *walker) item(i *site.Instance, c copyOf, key string) (cty.Value, *hcl.Diagnostic, bool) {
+	a := i.Body.Attributes["labels"]
+	if a == nil {
+		return cty.NilVal, nil, false
+	}
+	f := c.frame(w, a.Expr)
+	if o, ok := value.Unwrap(a.Expr).(*hclsyntax.ObjectConsExpr); ok {
+		for n := len(o.Items) - 1; n >= 0; n-- {
+			k, d := w.value(o.Items[n].KeyExpr, f)
+			if s, ok := stepOf(k); d == nil && ok && s.name == key {
+				v, d := w.value(o.Items[n].ValueExpr, f)
+				return v, d, true
+			}
+		}
+		return cty.NilVal, nil, false
+	}
+	v, d := w.value(a.Expr, f)
+	if d != nil {
+		return cty.NilVal, d, w.mentions(a.Expr, key)
+	}
+	v, ok := way(named(key)).in(v)
+	return v, nil, ok
+}
+
+// mentions says whether a key stands in an expression as it is written.
+func (w *walker) mentions(x hclsyntax.Expression, key string) bool {
+	found := false
+	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
+		if o, ok := n.(*hclsyntax.ObjectConsExpr); ok {
+			for _, it := range o.Items {
+				if v, d := it.KeyExpr.Value(nil); !d.HasErrors() && v.Type() == cty.String && v.IsKnown() && v.AsString() == key {
+					found = true
+				}
+			}
+		}
+		return nil
+	})
+	return found
+}
+
+func null(v cty.Value) bool {
+	u, _, _ := value.Plain(v)
+	return u.IsKnown() && u.IsNull()
+}
+
+// recommended tells which detector recommends a label that a stage takes.
+func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
+	a := i.Body.Attributes["from_detectors"]
+	if a == nil || !w.takes(i, key) {
+		return false
+	}
+	w.say(depth, Step{Text: "from_detectors = " + w.text(a.Expr), Note: "takes it", Range: a.Expr.Range(), Ref: "stage." + i.Addr()})
+	if w.plan.Tape == nil {
+		return true
+	}
+	for _, e := range w.plan.Tape.Entries() {
+		if e.Kind != world.KindDetector {
+			continue
+		}
+		r, _ := world.DetectorOf.Request(e.Question)
+		var d world.DetectorAns
+		_ = json.Unmarshal(e.Answer.Value, &d)
+		s := Step{Kind: origin.Detector, Text: "detector " + r.Name, Ref: "detector." + r.Name, Answer: answerTo(e.Question, e.Answer, "/labels/"+world.EscapePointer(key))}
+		switch v, ok := d.Labels[key]; {
+		case e.Answer.Fail != "":
+			s.Note, s.Answer.Pointer = told(e.Answer), ""
+		case !ok:
+			s.Note, s.Answer.Pointer = "does not recommend it", "/labels"
+		default:
+			s.Note, s.Value = "recommends it", quote(v)
+		}
+		w.say(depth+1, s)
+	}
+	return true
+}
+
+// takes says whether a pattern of from_detectors matches a key.
+func (w *walker) takes(i *site.Instance, key string) bool {
+	a := i.Body.Attributes["from_detectors"]
+	if a == nil {
+		return false
+	}
+	for _, c := range w.copies(i) {
+		v, _ := w.value(a.Expr, c.frame(w, a.Expr))
+		u, _, _ := value.Plain(v)
+		if !u.IsWhollyKnown() || u.IsNull() || !u.CanIterateElements() {
+			continue
+		}
+		for it := u.ElementIterator(); it.Next(); {
+			if _, p := it.Element(); p.Type() == cty.String && !p.IsNull() {
+				if ok, _ := shell.Match(p.AsString(), key); ok {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// noLabel says why a label is not there: which stages could set it, and why they do not.
+func (w *walker) noLabel(key string) (Explanation, bool) {
+	var why []string
+	for _, i := range w.plan.Site.OfType("label") {
+		if s := w.notBy(i, key); s != "" {
+			why = append(why, s)
+			w.overrides(i.Addr(), "labels", "from_detectors", "when", "for_each")
+		}
+	}
+	if len(why) == 0 { // stages that take their keys from data
+		for _, i := range w.plan.Site.OfType("label") {
+			if s := w.fromData(i, key); s != "" {
+				why = append(why, s)
+			}
+		}
+	}
+	return Explanation{Summary: strings.Join(why, " ")}, len(why) > 0
+}
+
+// notBy tells why one stage does not set a label that it could; "" if it could not.
+func (w *walker) notBy(i *site.Instance, key string) string {
+	whose := "stage." + i.Addr()
+	a := i.Body.Attributes["labels"]
+	start := len(w.steps)
+	head := func(note string, r hcl.Range) { w.say(0, Step{Text: whose, Note: note, Range: r, Ref: whose}) }
+	for _, c := range w.copies(i) {
+		v, d, there := w.item(i, c, key)
+		taken := !there && w.takes(i, key)
+		if !there && !taken {
+			continue
+		}
+		at := i.Range
+		if a != nil {
+			at = a.Expr.Range()
+			if it := w.e.Scope(i.Addr()).Item(a.Expr, key); it != nil {
+				at = it.Range()
+			}
+		}
+		reason := ""
+		head("could set it", at)
+		held := w.condition(i.When, whose, 1)
+		switch {
+		case !held:
+			reason = fmt.Sprintf("%s is left out: its condition is not true.", whose)
+		case d != nil:
+			reason = fmt.Sprintf("%s left it out: %s.", whose, strings.TrimSuffix(d.Summary, "."))
+			w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: d.Summary + ": " + d.Detail, Range: at})
+		case there && null(v):
+			reason = fmt.Sprintf("%s gives it the value null, which is no label.", whose)
+			w.say(1, Step{Text: oneLine(w.e.Text(at), maxShown), Value: "null", Range: at})
+		case there && w.failed(i) != "":
+			reason = fmt.Sprintf("%s.", w.failed(i))
+		case there && w.plan.Diagnostics.HasErrors():
+			reason = "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
+		case there:
+			reason = fmt.Sprintf("%s gives it a value that is not known.", whose)
+			w.say(1, Step{Text: oneLine(w.e.Text(at), maxShown), Value: show(v), Range: at})
+		default:
+			reason = "No detector recommends it."
+		}
+		w.steps[start].Note = "could set it"
+		if there && held {
+			w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 2)
+		}
+		if taken && held {
+			w.recommended(i, key, 1)
+		}
+		return reason
+	}
+	if a == nil || i.ForEach == nil || !w.prefixed(a.Expr, key) {
+		return ""
+	}
+	head("makes a label for each element of for_each", i.Range)
+	f := w.frameOf(i.ForEach, cty.NilVal, source{})
+	v, note := w.at(i.ForEach, f, nil)
+	w.condition(i.When, whose, 1)
+	w.say(1, Step{Text: "for_each = " + w.text(i.ForEach), Value: v, Note: note, Range: i.ForEach.Range()})
+	w.walk(i.ForEach, f, nil, 2)
+	return fmt.Sprintf("%s makes one for each element of for_each, and none of them is this one.", whose)
+}
+
+// prefixed says whether a key of an object literal that is put together begins as a name does.
+func (w *walker) prefixed(x hclsyntax.Expression, key string) bool {
+	o, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
+	if !ok {
+		return false
+	}
+	for _, it := range o.Items {
+		k := it.KeyExpr
+		if wrapped, ok := k.(*hclsyntax.ObjectConsKeyExpr); ok {
+			k = wrapped.Wrapped
+		}
+		if p := prefix(k); p != "" && strings.HasPrefix(key, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// prefix is the literal text that a template begins with.
+func prefix(x hclsyntax.Expression) string {
+	t, ok := value.Unwrap(x).(*hclsyntax.TemplateExpr)
+	if !ok || len(t.Parts) == 0 {
+		return ""
+	}
+	v, d := t.Parts[0].Value(nil)
+	if d.HasErrors() || v.Type() != cty.String || !v.IsKnown() || v.IsNull() {
+		return ""
+	}
+	return v.AsString()
+}
+
+// fromData tells of a stage whose keys are not written in the site that this key is not among them.
+func (w *walker) fromData(i *site.Instance, key string) string {
+	a := i.Body.Attributes["labels"]
+	if a == nil {
+		return ""
+	}
+	if _, ok := value.Unwrap(a.Expr).(*hclsyntax.ObjectConsExpr); ok {
+		return ""
+	}
+	whose := "stage." + i.Addr()
+	for _, c := range w.copies(i) {
+		f := c.frame(w, a.Expr)
+		v, note := w.at(a.Expr, f, nil)
+		w.say(0, Step{Text: whose + ": labels = " + w.text(a.Expr), Value: v, Note: join("takes keys from data; this one is not among them", note), Range: a.Expr.Range(), Ref: whose})
+		w.condition(i.When, whose, 1)
+		w.walk(a.Expr, f, nil, 1)
+	}
+	return fmt.Sprintf("No label of that name is written in the site; %s takes its keys from data, and it is not among them.", whose)
+}
+
+func firstError(ds hcl.Diagnostics) string {
+	for _, d := range ds {
+		if d.Severity == hcl.DiagError {
+			return strings.TrimSuffix(d.Summary, ".")
+		}
+	}
+	return ""
+}

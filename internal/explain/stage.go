@@ -1,0 +1,127 @@
+package explain
+
+import (
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// copyOf is one copy of a stage, as for_each made it.
+type copyOf struct {
+	key  string
+	each cty.Value
+	from source
+}
+
+func (c copyOf) frame(w *walker, x hclsyntax.Expression) *frame { return w.frameOf(x, c.each, c.from) }
+
+// copies are those of a stage, whether its condition holds or not.
+func (w *walker) copies(i *site.Instance) (out []copyOf) {
+	copies, _, _ := w.e.Scope(i.Addr()).Copies(nil, i.ForEach)
+	for _, c := range copies {
+		one := copyOf{key: c.Key, each: c.Scope.Each()}
+		if i.ForEach != nil {
+			one.from = source{i.ForEach, w.frameOf(i.ForEach, cty.NilVal, source{}), path{named(c.Key)}}
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// condition tells `when` of a block and what it rests on; ok says whether it holds.
+func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (ok bool) {
+	if when == nil {
+		return true
+	}
+	f := w.frameOf(when, cty.NilVal, source{})
+	v, d := w.value(when, f)
+	u, _, _ := value.Plain(v)
+	ok = d == nil && u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool && u.True()
+	s := Step{Text: "when = " + w.text(when), Value: show(v), Range: when.Range(), Role: origin.Condition, Ref: whose}
+	switch {
+	case d != nil:
+		s.Value, s.Note = "(error)", d.Summary+": "+d.Detail
+	case ok:
+		s.Note = "so " + whose + " is there"
+	default:
+		s.Note = "so " + whose + " is left out"
+	}
+	w.say(depth, s)
+	w.as(origin.Condition, func() { w.walk(when, f, nil, depth+1) })
+	return ok
+}
+
+// state is how a stage went: ok, skipped, failed; "" where the run did not come so far.
+func (w *walker) state(i *site.Instance) string {
+	for _, s := range w.plan.Stages {
+		if s.Address == i.Addr() {
+			return s.State
+		}
+	}
+	return ""
+}
+
+// failed is the sentence about a stage that failed, or "".
+func (w *walker) failed(i *site.Instance) string {
+	if w.state(i) != "failed" {
+		return ""
+	}
+	return w.why(i)
+}
+
+// why is what is known of the state of a stage.
+func (w *walker) why(i *site.Instance) string {
+	st := w.state(i)
+	switch st {
+	case "ok", "":
+		return ""
+	case "skipped":
+		return "its condition is false"
+	}
+	for _, d := range w.plan.Diagnostics {
+		if d.Subject != nil && !origin.IsNote(d) && within(*d.Subject, i) {
+			return "stage " + i.Addr() + " failed: " + strings.TrimSuffix(d.Summary, ".")
+		}
+	}
+	return "stage " + i.Addr() + " failed"
+}
+
+// within says whether a place is inside of a stage's block, or is its head.
+func within(r hcl.Range, i *site.Instance) bool {
+	for _, b := range []hcl.Range{i.Range, i.Body.SrcRange} {
+		if r.Filename == b.Filename && r.Start.Byte >= b.Start.Byte && r.End.Byte <= b.End.Byte {
+			return true
+		}
+	}
+	return false
+}
+
+// overrides tells which overrides changed a stage, with both places.
+func (w *walker) overrides(addr string, names ...string) {
+	for _, o := range w.plan.Site.Overrides {
+		rest, ok := strings.CutPrefix(o.Address, "stage."+addr+" ")
+		if !ok {
+			continue
+		}
+		for _, n := range names {
+			if rest == n || strings.HasPrefix(rest, n+".") {
+				w.say(0, Step{Text: o.Address, Note: w.overridden(o), Range: o.Over, Ref: "override"})
+			}
+		}
+	}
+}
+
+// replaced tells what the base had before a stage changed it. The head is how that diagnostic begins.
+func (w *walker) replaced(head string) {
+	for _, d := range w.plan.Diagnostics {
+		if origin.CodeOf(d) == origin.BaseReplaced && strings.HasPrefix(d.Summary, head) {
+			w.say(0, Step{Kind: origin.Base, Text: head, Note: strings.TrimSuffix(d.Detail, "."), Ref: "base"})
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package present
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// ExplainText writes an item with its chain as a tree: what is written in the site, what it gave, and what that rests
+// on, down to variables, facts, objects and files.
+func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
+	var b strings.Builder
+	head := x.Item.String()
+	if x.Present {
+		fmt.Fprintf(&b, "%s = %s\n", s.bold(head), s.green(x.Value))
+	} else {
+		fmt.Fprintf(&b, "%s %s\n", s.bold(head), s.yellow("is not there."))
+		for _, l := range wrap(x.Summary, s.Width-2) {
+			fmt.Fprintf(&b, "  %s\n", l)
+		}
+	}
+	if x.Range.Filename != "" {
+		for _, l := range wrap(x.Text, s.Width-4) {
+			fmt.Fprintf(&b, "    %s\n", l)
+		}
+		fmt.Fprintf(&b, "    %s\n", s.dim("at "+position(x.Range)))
+	}
+	if t := effects[x.TakesEffect]; t != "" && x.Present {
+		for i, l := range wrap("Takes effect "+t, s.Width-2) {
+			fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", 2+2*min(i, 1)), l)
+		}
+	}
+	if len(x.Chain) > 0 {
+		b.WriteString("\n")
+		tree(&b, x.Chain, s)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var effects = map[string]string{
+	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
+	"restart":      "when the kubelet starts anew.",
+	"reconcile":    "when prelet has started the kubelet: it brings the Node object up to date.",
+}
+
+// tree writes steps with lines for their depth. A place stands at the right where there is room, else below.
+func tree(b *strings.Builder, steps []explain.Step, s Style) {
+	for i, st := range steps {
+		first, next := branches(steps, i)
+		line := st.Text
+		if st.Value != "" {
+			line += " = " + st.Value
+		}
+		at := ""
+		if st.Range.Filename != "" {
+			at = position(st.Range)
+		}
+		room := s.Width - utf8.RuneCountInString(first)
+		lines := wrap(line, room)
+		if last := len(lines) - 1; at != "" && utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(at) <= room {
+			lines[last] += "  " + s.dim(at)
+			at = ""
+		}
+		var notes []string
+		if st.Note != "" {
+			notes = wrap(st.Note, s.Width-utf8.RuneCountInString(next)-2)
+		}
+		if last := len(notes) - 1; at != "" && last >= 0 && utf8.RuneCountInString(notes[last])+4+utf8.RuneCountInString(at) <= s.Width-utf8.RuneCountInString(next) {
+			notes[last] += "  " + at
+			at = ""
+		}
+		for n, l := range lines {
+			if n == 0 {
+				fmt.Fprintf(b, "%s%s\n", s.dim(first), l)
+			} else {
+				fmt.Fprintf(b, "%s%s\n", s.dim(next), l)
+			}
+		}
+		for _, l := range notes {
+			fmt.Fprintf(b, "%s  %s\n", s.dim(next), s.dim(l))
+		}
+		if at != "" {
+			fmt.Fprintf(b, "%s  %s\n", s.dim(next), s.dim(at))
+		}
+	}
+}
+
+// branches are the lines of the tree before a step's first line, and before its others.
+func branches(steps []explain.Step, i int) (first, next string) {
+	depth := steps[i].Depth
+	more := func(d int) bool { // another step at that depth before the tree goes up
+		for _, s := range steps[i+1:] {
+			if s.Depth <= d {
+				return s.Depth == d
+			}
+		}
+		return false
+	}
+	for d := range depth {
+		if more(d) {
+			first += "│ "
+		} else {
+			first += "  "
+		}
+	}
+	next = first
+	if more(depth) {
+		return first + "├ ", next + "│ "
+	}
+	return first + "└ ", next + "  "
+}
+
+func position(r hcl.Range) string {
+	return fmt.Sprintf("%s:%d:%d", r.Filename, r.Start.Line, r.Start.Column)
+}
+
+type explainDocument struct {
+	FormatVersion int               `json:"format_version"`
+	Item          string            `json:"item"`
+	Present       bool              `json:"present"`
+	Value         *string           `json:"value"`
+	Range         *origin.JSONRange `json:"range,omitempty"`
+	Text          string            `json:"text,omitempty"`
+	Summary       string            `json:"summary,omitempty"`
+	TakesEffect   string            `json:"takes_effect,omitempty"`
+	Origins       []origin.Origin   `json:"origins"`
+	Chain         []explain.Step    `json:"chain"`
+	Diagnostics   []Diagnostic      `json:"diagnostics"`
+}
+
+// ExplainJSON writes an explanation as one document of format version 1. Value is null where the item is not there.
+func ExplainJSON(w io.Writer, x explain.Explanation, ds hcl.Diagnostics) error {
+	d := explainDocument{FormatVersion: 1, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
+		TakesEffect: x.TakesEffect, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
+	if x.Present {
+		d.Value = &x.Value
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(d)
+}
+
+// CodeText writes the page of a diagnostic's code.
+func CodeText(w io.Writer, c origin.Code, p origin.Page, s Style) error {
+	_, err := io.WriteString(w, fmt.Sprintf("%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(wrap(p.Text, s.Width), "\n"), s.dim(fmt.Sprintf("Exit status %d.", c.Exit()))))
+	return err
+}
+
+// CodeJSON writes the same as one document.
+func CodeJSON(w io.Writer, c origin.Code, p origin.Page) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		FormatVersion int         `json:"format_version"`
+		Item          string      `json:"item"`
+		Code          origin.Code `json:"code"`
+		Title         string      `json:"title"`
+		Text          string      `json:"text"`
+		Exit          int         `json:"exit"`
+	}{1, "code/" + string(c), c, p.Title, p.Text, c.Exit()})
+}

@@ -22,11 +22,14 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is main, for tests: it never ends the process.
 func run(args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr, getenv: os.Getenv}
+	return (&app{stdout: stdout, stderr: stderr, getenv: os.Getenv}).main(args)
+}
+
+func (a *app) main(args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	err := root.Execute()
 	var x exitError
 	switch {
@@ -34,11 +37,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 0
 	case errors.As(err, &x):
 		if x.message != "" {
-			fmt.Fprintln(stderr, "prelet:", a.redact(x.message))
+			fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
 		}
 		return x.code
 	}
-	fmt.Fprintf(stderr, "prelet: %s\nprelet: `prelet help` lists the commands\n", a.redact(err.Error()))
+	fmt.Fprintf(a.stderr, "prelet: %s\nprelet: `prelet help` lists the commands\n", a.redact(err.Error()))
 	return origin.Usage.Exit()
 }
 
@@ -49,6 +52,9 @@ type exitError struct {
 }
 
 func (e exitError) Error() string { return e.message }
+
+// ExitCode is the exit status.
+func (e exitError) ExitCode() int { return e.code }
 
 func exit(code int) error {
 	if code == 0 {
@@ -86,6 +92,8 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	redactor       redactor
+	on             *host // the machine that commands work on; nil is the one below us
+	served         bool  // prelet-apply.service runs this for somebody
 }
 
 type redactor interface{ String(string) string }
@@ -101,7 +109,8 @@ func (a *app) redact(s string) string {
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.init(), a.validate(), a.fmt(), a.schema(),
-		a.plan(), a.run(), a.detect(), a.record(),
+		a.plan(), a.explain(), a.run(), a.detect(), a.record(),
+		a.status(), a.history(), a.rollback(), a.verify(), a.recover(),
 		a.version(),
 	}
 }

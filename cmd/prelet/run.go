@@ -8,18 +8,22 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // lockWait is how long a command waits for another prelet.
@@ -27,8 +31,11 @@ const lockWait = 30 * time.Second
 
 func (a *app) run() *cobra.Command {
 	var w where
+	var retry bool
 	c := &cobra.Command{Use: "run", GroupID: "node", Args: cobra.NoArgs, Short: "Do all of it: gather, decide, write, and make sure that the kubelet came up",
-		Long: "What the unit calls at boot. With --root, files are written below a folder and no unit is touched.",
+		Long: "What the unit calls at boot. By hand it leaves a request, starts prelet-apply.service, which has the credentials and\n" +
+			"outlives a session, and shows how that ends; with --config it works in this process. With --root, files are written\n" +
+			"below a folder and no unit is touched.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.json()
 			if err != nil {
@@ -37,12 +44,157 @@ func (a *app) run() *cobra.Command {
 			if err := w.check(); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, os.Interrupt)
+			if w.root == "" && (w.hardware != "" || w.objects != "") {
+				return failure(origin.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
+			}
+			ctx, stop := stoppable(c.Context())
 			defer stop()
-			return a.runRoot(ctx, w, asJSON)
+			if w.root != "" {
+				return a.runRoot(ctx, w, asJSON)
+			}
+			h := a.host(ctx)
+			defer h.units.Close()
+			if handled, err := a.viaApply(ctx, h, w.config, w.request("run", retry)); handled {
+				return err
+			}
+			return a.runNode(ctx, h, w, retry, asJSON)
 		}}
 	w.nodeFlags(c)
+	c.Flags().BoolVar(&retry, "retry", false, "try a held plan again, and let go of a generation that was chosen by hand")
 	return c
+}
+
+// stoppable is a context that SIGTERM and Ctrl-C end.
+func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+}
+
+// request is the command line that prelet-apply.service runs in our place.
+func (w *where) request(command string, retry bool) []string {
+	args := []string{command}
+	if retry {
+		args = append(args, "--retry")
+	}
+	for _, v := range w.variables {
+		args = append(args, "--var", v)
+	}
+	if w.output != "" {
+		args = append(args, "-o", w.output)
+	}
+	return args
+}
+
+// runNode is a run on this node, in this process.
+func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool) error {
+	if err := h.ready(); err != nil {
+		return err
+	}
+	attempts := apply.Attempts{Dir: h.runDir}
+	if err := h.again(ctx, attempts); err != nil {
+		return err
+	}
+	h.units.Prepare()
+	store, err := h.lock(ctx)
+	if err != nil {
+		_ = attempts.Failed()
+		return a.storeFailure(err)
+	}
+	defer store.Close()
+	rep := a.report(h, false)
+	w.root = h.root
+	p := &planner{app: a, host: h, where: w, store: store, report: rep}
+	defer p.close()
+	began := time.Now()
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
+	res := r.Do(ctx)
+	p.remember(res, began)
+	if res.Exit == 0 || apply.Permanent(res.Exit) {
+		_ = attempts.Clear()
+	} else {
+		_ = attempts.Failed()
+	}
+	status, err := rep.Finish(res.Exit, res.Summary)
+	if err != nil {
+		fmt.Fprintln(a.stderr, "prelet:", a.redact(err.Error()))
+	}
+	return a.endNode(p.node, res, status, asJSON)
+}
+
+// planner evaluates the site for a run on this node.
+type planner struct {
+	app    *app
+	host   *host
+	where  where
+	store  *generation.Store
+	report *report.Reporter
+	node   *node
+}
+
+func (p *planner) close() {
+	if p.node != nil {
+		p.node.close()
+	}
+}
+
+func (p *planner) plan(ctx context.Context) *boot.Plan {
+	p.close()
+	n, diags, err := p.app.open(p.where, p.store)
+	if err != nil {
+		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(origin.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
+	}
+	p.node = n
+	if joined, _ := n.live.Joined(); !joined {
+		n.past = nil // what a cluster said to another life of this machine does not count
+	}
+	if diags.HasErrors() {
+		return &boot.Plan{Site: n.site, Diagnostics: diags}
+	}
+	defer p.host.patience()()
+	show := p.app.progress()
+	out := n.plan(ctx, func(e boot.Event) {
+		p.report.Event(event(e))
+		if show != nil {
+			show(e)
+		}
+	})
+	out.Diagnostics = append(diags, out.Diagnostics...)
+	return out
+}
+
+func event(e boot.Event) report.Event {
+	state := e.State
+	if state == "running" {
+		state = report.Started
+	}
+	return report.Event{Stage: e.Stage, State: state, Summary: e.Summary}
+}
+
+func (p *planner) options(b *boot.Plan) apply.Options {
+	o := p.node.applyOptions(b)
+	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.Healthz(b), apply.NodeName(b, p.host.hostname)
+	return o
+}
+
+// remember keeps the kubelet's version, so that no later boot starts the binary to ask for it.
+func (p *planner) remember(res apply.Result, began time.Time) {
+	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
+		return
+	}
+	c, ok := live.KubeletBinary(p.host.root, began)
+	if !ok {
+		return
+	}
+	c.Version = *res.Plan.Kubelet.Version
+	b, err := json.Marshal(c)
+	if err == nil {
+		err = apply.Remember(filepath.Join(p.host.stateDir(), "kubelet.json"), b)
+	}
+	if err != nil { // the next boot asks again, and is slower by that
+		p.report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})
+	}
 }
 
 // runRoot writes below a root where no unit runs.
@@ -65,56 +217,101 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 		p = n.plan(ctx, a.progress())
 		p.Diagnostics = append(diags, p.Diagnostics...)
 	}
-	r := runResult{FormatVersion: 1, PlanHash: p.Hash, Degraded: p.Degraded}
-	if !p.Diagnostics.HasErrors() && !p.Complete {
+	res := apply.Result{Plan: p, Exit: origin.Exit(p.Diagnostics)}
+	if res.Exit == 0 && !p.Complete {
 		return failure(origin.Internal, "the plan is not complete")
 	}
-	if p.Complete {
+	if gen, why, ok := store.Pinned(); ok && p.Complete {
+		res.Held = fmt.Sprintf("generation %d was chosen by hand (%s), so nothing is written; `prelet rollback --release --root %s` lets go of it", gen, why, w.root)
+		res.Summary, res.Outcome.Generation = res.Held, n.generation()
+	} else if p.Complete {
 		gen, changed, err := apply.ToDisk(ctx, n.applyOptions(p))
 		if err != nil {
 			return a.storeFailure(err)
 		}
-		r.Generation, r.Changed = gen, changed
+		res.Outcome.Generation, res.Changed = gen, changed
+		res.Summary = apply.Sentence(res.Outcome, changed)
 	}
-	return a.endRun(n, p, r, asJSON)
+	return a.endRun(n, res, p.Degraded, asJSON)
 }
 
+// runResult is what `run -o json` prints.
 type runResult struct {
 	FormatVersion int                  `json:"format_version"`
+	Complete      bool                 `json:"complete"`
 	PlanHash      string               `json:"plan_hash"`
 	Generation    int                  `json:"generation"`
 	Changed       bool                 `json:"changed"`
 	Verdict       string               `json:"verdict,omitempty"`
+	Why           string               `json:"why,omitempty"`
+	Checks        []activate.Check     `json:"checks,omitempty"`
+	Held          string               `json:"held,omitempty"`      // why the site's plan is not applied
+	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
 	Exit          int                  `json:"exit"`
+	Summary       string               `json:"summary"`
 	Degraded      []boot.Degraded      `json:"degraded"`
 	Diagnostics   []present.Diagnostic `json:"diagnostics"`
 }
 
-func (a *app) endRun(n *node, p *boot.Plan, r runResult, asJSON bool) error {
-	r.Exit = max(r.Exit, origin.Exit(p.Diagnostics))
-	r.Diagnostics = present.DiagnosticsJSON(present.Sorted(p.Diagnostics))
-	if r.Degraded == nil {
-		r.Degraded = []boot.Degraded{}
+func (a *app) endNode(n *node, res apply.Result, status report.Status, asJSON bool) error {
+	var degraded []boot.Degraded
+	for _, r := range status.Degraded {
+		degraded = append(degraded, boot.Degraded{Code: origin.Code(r.Code), Summary: r.Summary})
 	}
+	return a.endRun(n, res, degraded, asJSON)
+}
+
+func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON bool) error {
+	out := res.Outcome
+	var diags hcl.Diagnostics
+	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks,
+		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Exit, Summary: res.Summary, Degraded: append([]boot.Degraded{}, degraded...)}
+	if p := res.Plan; p != nil {
+		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)
+	}
+	r.Diagnostics = present.DiagnosticsJSON(diags)
 	if asJSON {
-		if err := a.print(func(o io.Writer) error {
-			e := json.NewEncoder(o)
-			e.SetEscapeHTML(false)
-			return e.Encode(r)
-		}); err != nil {
+		if err := a.printJSON(r); err != nil {
 			return err
 		}
-		return exit(r.Exit)
+		return exit(res.Exit)
 	}
-	a.say(n.site, present.Sorted(withoutNotes(p.Diagnostics)))
-	if r.Exit == 0 {
-		what := fmt.Sprintf("No changes. Generation %d is in place.", r.Generation)
-		if r.Changed {
-			what = fmt.Sprintf("Generation %d is in place.", r.Generation)
+	if n != nil {
+		a.say(n.site, withoutNotes(diags))
+	}
+	if res.Err != nil {
+		a.complain(res.Err.Error())
+	}
+	if s := upper(res.Summary); s != "" && (res.Exit == 0 || res.Err == nil || res.Summary != res.Err.Error()) {
+		to := a.stdout
+		if res.Exit != 0 {
+			to = a.stderr
 		}
-		fmt.Fprintln(a.stdout, what)
+		fmt.Fprintln(to, a.redact(s)+".")
 	}
-	return exit(r.Exit)
+	if out.HeldBack != "" {
+		a.complain("the kubelet may not start: " + out.HeldBack)
+	}
+	return exit(res.Exit)
+}
+
+// upper makes a sentence of what stands behind a colon elsewhere.
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// complain says on stderr what went wrong.
+func (a *app) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
+
+func (a *app) printJSON(v any) error {
+	return a.print(func(o io.Writer) error {
+		e := json.NewEncoder(o)
+		e.SetEscapeHTML(false)
+		return e.Encode(v)
+	})
 }
 
 // withoutNotes leaves notes to plan: a run at boot tells what matters.
@@ -127,7 +324,7 @@ func withoutNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	return out
 }
 
-// lock opens the generations for writing.
+// lock opens the generations below a root for writing.
 func (a *app) lock(ctx context.Context, w where) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -140,15 +337,11 @@ func (a *app) lock(ctx context.Context, w where) (*generation.Store, error) {
 
 // storeFailure is an error of apply with its exit status.
 func (a *app) storeFailure(err error) error {
-	var coded interface{ ExitCode() int }
-	var secret *apply.SecretError
-	switch {
-	case errors.As(err, &secret):
-		return failure(origin.CredentialMissing, "%s", err)
-	case errors.As(err, &coded):
-		return exitError{coded.ExitCode(), err.Error()}
+	var x exitError
+	if errors.As(err, &x) {
+		return x
 	}
-	return failure(origin.Internal, "%s", err)
+	return exitError{apply.Exit(err), err.Error()}
 }
 
 func (n *node) applyOptions(p *boot.Plan) apply.Options {

@@ -1,5 +1,9 @@
 // Package apply is the only way from a plan to the disk: it turns a plan into a proposal of generation, and hands it
-// to activate where there is a kubelet to activate. It decides nothing.
+// to activate where there is a kubelet to activate (Run). What becomes of a run that cannot get there is decided here,
+// in one place: which failures leave the last good generation in charge, and with which exit status.
+//
+// It may touch what generation and activate touch, and two small files: the count of failed runs in the run folder, and
+// the kubelet's version in the state folder.
 package apply
 
 import (
@@ -65,6 +69,9 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 			act.UnitFiles = true
 		}
 	}
+	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
+		return out, act, err
+	}
 	var rec bytes.Buffer
 	if err := o.Recording.Encode(&rec); err != nil {
 		return out, act, err
@@ -110,6 +117,7 @@ func targets(p *boot.Plan) []node.File {
 func target(o Options, f node.File) (generation.Target, error) {
 	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
 		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || ours(f)}
+	t.Seen = seen(o.Plan, f.Path, t.Secret)
 	if f.Mode != 0 {
 		t.Mode = int(f.Mode)
 	}

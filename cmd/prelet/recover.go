@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/generation"
+)
+
+func (a *app) recover() *cobra.Command {
+	w := where{output: "text"}
+	c := &cobra.Command{Use: "recover", GroupID: "node", Args: cobra.NoArgs, Short: "Finish or undo what a crash left",
+		Long: "Needs no network. Every command that writes does it first; this one is for scripts, and for a node where prelet was\n" +
+			"killed and nothing has started it since. Afterwards every file is of one generation, and the kubelet may start on it.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			if w.root != "" {
+				store, err := a.lock(ctx, w)
+				if err != nil {
+					return err
+				}
+				defer store.Close()
+				was, err := store.Journal()
+				if err == nil {
+					_, err = store.Recover()
+				}
+				if err != nil {
+					return a.storeFailure(err)
+				}
+				a.recovered(was)
+				return nil
+			}
+			h := a.host(ctx)
+			defer h.units.Close()
+			if err := h.ready(); err != nil {
+				return err
+			}
+			store, err := h.lock(ctx)
+			if err != nil {
+				return a.storeFailure(err)
+			}
+			defer store.Close()
+			was, err := store.Journal()
+			if err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
+				_, err = store.Recover() // what was staged and never committed
+			}
+			if err != nil {
+				return a.storeFailure(err)
+			}
+			if was != nil && was.Phase != generation.PhaseVerify {
+				if err := a.finishInterrupted(ctx, h, store); err != nil {
+					return err
+				}
+			}
+			a.recovered(was)
+			return nil
+		}}
+	c.Flags().StringVar(&w.root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	return c
+}
+
+// finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
+func (a *app) finishInterrupted(ctx context.Context, h *host, store *generation.Store) error {
+	rep := a.report(h, true)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	res := r.Verify(ctx)
+	if _, err := rep.Finish(res.Exit, res.Summary); err != nil {
+		a.complain(err.Error())
+	}
+	if res.Err != nil {
+		return a.storeFailure(res.Err)
+	}
+	if res.Exit != 0 {
+		a.complain(res.Summary)
+	}
+	return exit(res.Exit)
+}
+
+func (a *app) recovered(was *generation.Journal) {
+	switch {
+	case was == nil:
+		fmt.Fprintln(a.stdout, "Nothing was interrupted.")
+	case was.Phase == generation.PhaseVerify:
+		fmt.Fprintf(a.stdout, "Nothing was interrupted; generation %d awaits its verdict.\n", was.Gen)
+	default:
+		fmt.Fprintf(a.stdout, "Finished what was interrupted: the journal said %s of generation %d.\n", was.Phase, was.Gen)
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+func (a *app) rollback() *cobra.Command {
+	w := where{output: "text"}
+	var release bool
+	c := &cobra.Command{Use: "rollback [N]", GroupID: "node", Args: cobra.MaximumNArgs(1), Short: "Go back to an earlier generation, and stay there",
+		Long: "Makes a new generation with the contents of generation N, by default of the last good one before this; 0 is as before\n" +
+			"prelet. No plan is applied from then on, changed ones too, until --release. prelet history lists the generations.",
+		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
+			to := newestGood
+			if len(args) == 1 {
+				n, err := strconv.Atoi(args[0])
+				if err != nil || n < 0 {
+					return failure(origin.Usage, "%s is no number of a generation; prelet history lists them", args[0])
+				}
+				to = n
+			}
+			if release && len(args) == 1 {
+				return failure(origin.Usage, "either a generation or --release")
+			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			if w.root != "" {
+				return a.rollbackRoot(ctx, w, to, release)
+			}
+			h := a.host(ctx)
+			defer h.units.Close()
+			if release {
+				return a.release(ctx, h)
+			}
+			if handled, err := a.viaApply(ctx, h, nil, append([]string{"rollback"}, args...)); handled {
+				return err
+			}
+			return a.rollbackNode(ctx, h, to)
+		}}
+	c.Flags().BoolVar(&release, "release", false, "let go of a generation that was chosen by hand, and of held plans")
+	c.Flags().StringVar(&w.root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	return c
+}
+
+// newestGood stands for the last good generation before the one in place.
+const newestGood = -1
+
+const byHand = "prelet rollback"
+
+func (a *app) release(ctx context.Context, h *host) error {
+	store, err := h.lock(ctx)
+	if err != nil {
+		return a.storeFailure(err)
+	}
+	defer store.Close()
+	return a.letGo(store)
+}
+
+func (a *app) letGo(store *generation.Store) error {
+	if err := store.Release(); err != nil {
+		return a.storeFailure(err)
+	}
+	fmt.Fprintln(a.stdout, "Released. The next run applies the site again: prelet run")
+	return nil
+}
+
+// target is the generation to go back to.
+func target(store *generation.Store, to int) (int, error) {
+	all, err := store.List()
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, failure(origin.Usage, "there is no generation to go back from")
+	}
+	now := all[len(all)-1]
+	switch {
+	case to == now.Gen:
+		return 0, failure(origin.Usage, "generation %d is in place", to)
+	case to == newestGood:
+		for _, g := range slices.Backward(all[:len(all)-1]) {
+			if g.Status == generation.StatusGood && g.Gen != now.Restores {
+				return g.Gen, nil
+			}
+		}
+		return 0, failure(origin.Usage, "no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+	case to != 0 && !slices.ContainsFunc(all, func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }):
+		return 0, failure(origin.Usage, "generation %d is not kept, or cannot be read; prelet history lists those that are", to)
+	}
+	return to, nil
+}
+
+func (a *app) rollbackRoot(ctx context.Context, w where, to int, release bool) error {
+	store, err := a.lock(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if release {
+		return a.letGo(store)
+	}
+	if _, err := store.Recover(); err != nil {
+		return a.storeFailure(err)
+	}
+	if to, err = target(store, to); err != nil {
+		return a.storeFailure(err)
+	}
+	cur, err := store.Current()
+	if err != nil {
+		return a.storeFailure(err)
+	}
+	gen, err := apply.Back(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
+	if err == nil {
+		err = store.Good(gen, nil)
+	}
+	if err != nil {
+		return a.storeFailure(err)
+	}
+	a.wentBack(gen, to, "")
+	return nil
+}
+
+func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
+	if err := h.ready(); err != nil {
+		return err
+	}
+	store, err := h.lock(ctx)
+	if err != nil {
+		return a.storeFailure(err)
+	}
+	defer store.Close()
+	rep := a.report(h, false)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	var goal int
+	res := r.Back(ctx, byHand, func() (int, error) {
+		goal, err = target(store, to)
+		return goal, err
+	})
+	if _, err := rep.Finish(res.Exit, res.Summary); err != nil {
+		a.complain(err.Error())
+	}
+	if res.Err != nil {
+		return a.storeFailure(res.Err)
+	}
+	if res.Exit != 0 {
+		a.complain(res.Summary)
+		return exit(res.Exit)
+	}
+	a.wentBack(res.Outcome.Generation, goal, string(res.Outcome.Verdict))
+	return nil
+}
+
+func (a *app) wentBack(gen, to int, verdict string) {
+	what := fmt.Sprintf("with the contents of %d", to)
+	if to == 0 {
+		what = "with everything as before prelet"
+	}
+	switch verdict {
+	case "good":
+		what += ", and the kubelet is healthy on it"
+	case "pending":
+		what += "; prelet-verify judges it"
+	case "unknown":
+		what += "; whether the kubelet is healthy could not be told (prelet verify)"
+	}
+	fmt.Fprintf(a.stdout, "Generation %d is in place, %s.\nThe site is not applied until prelet rollback --release.\n", gen, what)
+}

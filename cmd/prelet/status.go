@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+func (a *app) status() *cobra.Command {
+	var output string
+	var wait, long bool
+	c := &cobra.Command{Use: "status", GroupID: "node", Args: cobra.NoArgs, Short: "Show what the last run did, and how the node stands",
+		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot or still running.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := (&where{output: output}).json()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			h := a.host(ctx)
+			defer h.units.Close()
+			s, err := a.standing(ctx, h, wait)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := a.printJSON(s); err != nil {
+					return err
+				}
+			} else if err := a.print(func(o io.Writer) error { return statusText(o, h, s, long) }); err != nil {
+				return err
+			}
+			return exit(s.Code)
+		}}
+	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
+	c.Flags().BoolVar(&long, "long", false, "the stages and their times as well")
+	return c
+}
+
+// standing is what `status -o json` prints: status.json, with what only this moment can tell.
+type standing struct {
+	*report.Status
+	Gate struct {
+		Open       bool   `json:"open"`
+		Generation int    `json:"generation"`
+		Why        string `json:"why,omitempty"` // it is shut
+	} `json:"gate"`
+	Code int `json:"status_exit"` // of this command
+}
+
+const statusEvery = 200 * time.Millisecond
+
+func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error) {
+	for {
+		var out standing
+		s, err := report.Load(h.runDir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			out.Status, out.Code = &report.Status{FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{}}, 3
+		case err != nil:
+			return out, failure(origin.Internal, "%s", err)
+		default:
+			out.Status, out.Code = s, s.ExitCode(h.bootID)
+		}
+		gen, open, err := h.gate().State()
+		if err != nil {
+			return out, failure(origin.Internal, "%s", err)
+		}
+		out.Gate.Open = open
+		if open {
+			out.Gate.Generation = gen
+		} else {
+			out.Gate.Why = h.gate().Why()
+		}
+		if !wait || out.Code != 3 && out.Verdict != "pending" {
+			return out, nil
+		}
+		if h.clock.Sleep(ctx, statusEvery) != nil {
+			return out, nil // as it stands when somebody has waited long enough
+		}
+	}
+}
+
+func statusText(o io.Writer, h *host, s standing, long bool) error {
+	var b strings.Builder
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case s.State == "":
+		row("prelet", "has not run on this node (systemctl status %s)", bootUnit)
+	case s.BootID != h.bootID:
+		row("prelet", "has not run in this boot; what follows is of an earlier one")
+	default:
+		row("prelet", "%s", s.State)
+	}
+	if s.Summary != "" {
+		row("last run", "%s", s.Summary)
+	}
+	if s.Exit != 0 {
+		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, bootUnit)
+	}
+	if s.Generation > 0 {
+		verdict := s.Verdict
+		if verdict == "" {
+			verdict = "unchanged"
+		}
+		row("generation", "%d (%s)", s.Generation, verdict)
+		if s.Why != "" {
+			row("", "%s", s.Why)
+		}
+	}
+	switch {
+	case s.Gate.Open && s.Gate.Generation > 0:
+		row("kubelet", "may start, on generation %d", s.Gate.Generation)
+	case s.Gate.Open:
+		row("kubelet", "may start")
+	case s.Gate.Why != "":
+		row("kubelet", "may not start: %s", s.Gate.Why)
+	default:
+		row("kubelet", "may not start: prelet has not finished a run in this boot")
+	}
+	if s.Held != nil {
+		row("held", "%s", s.Held.Why)
+	}
+	for i, d := range s.Degraded {
+		name := ""
+		if i == 0 {
+			name = "degraded"
+		}
+		row(name, "%s: %s", d.Code, d.Summary)
+	}
+	if s.Finished != nil {
+		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime), s.Finished.Sub(s.Started).Round(time.Millisecond))
+	} else if s.State == report.Running {
+		row("begun", "%s", s.Started.Local().Format(time.DateTime))
+	}
+	if long {
+		b.WriteString("\n")
+		for _, x := range s.Stages {
+			fmt.Fprintf(&b, "%-32s %-8s %6d ms\n", x.Address, x.State, x.Millis)
+		}
+	}
+	_, err := io.WriteString(o, b.String())
+	return err
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+func (a *app) verify() *cobra.Command {
+	var output string
+	c := &cobra.Command{Use: "verify", GroupID: "node", Args: cobra.NoArgs, Short: "Judge whether the kubelet is well on the generation in place",
+		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is good; ill, and the\n" +
+			"node goes back to the last good one. When nothing awaits a verdict, it looks once and changes nothing.\n" +
+			"Exit status 0 healthy, 50 not, 51 not healthy after going back either.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := (&where{output: output}).json()
+			if err != nil {
+				return err
+			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			h := a.host(ctx)
+			defer h.units.Close()
+			return a.verifyNode(ctx, h, asJSON)
+		}}
+	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	return c
+}
+
+// verdict is what `verify -o json` prints.
+type verdict struct {
+	FormatVersion int              `json:"format_version"`
+	Generation    int              `json:"generation"`
+	Verdict       string           `json:"verdict"` // good, bad, unknown, pending; empty when nothing was to be judged
+	Why           string           `json:"why,omitempty"`
+	HeldBack      string           `json:"held_back,omitempty"`
+	Checks        []activate.Check `json:"checks"`
+	Exit          int              `json:"exit"`
+}
+
+func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
+	if err := h.ready(); err != nil {
+		return err
+	}
+	store, err := h.lock(ctx)
+	if err != nil {
+		return a.storeFailure(err)
+	}
+	defer store.Close()
+	if h.off() {
+		a.complain("prelet=off stands on the kernel command line: nothing is judged")
+		return nil
+	}
+	j, err := store.Journal()
+	if err == nil && j == nil {
+		if gen, open, gateErr := h.gate().State(); gateErr == nil && open {
+			return a.look(ctx, h, store, gen, asJSON)
+		}
+	}
+	exitBefore, before := earlier(h)
+	rep := a.report(h, true)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	res := r.Verify(ctx)
+	code, summary := res.Exit, res.Summary
+	switch {
+	case res.Outcome.HeldBack != "" && exitBefore != 0:
+		code, summary = exitBefore, before // that is why, and prelet.service has said so
+	case res.Outcome.HeldBack != "":
+		code = activate.ExitUnhealthy
+	case code == 0 && lasting(exitBefore):
+		code, summary = exitBefore, before+"; "+summary
+	}
+	if _, err := rep.Finish(code, summary); err != nil {
+		a.complain(err.Error())
+	}
+	return a.endVerify(h, res, asJSON)
+}
+
+// look is for a kubelet that was judged already: it writes nothing at all.
+func (a *app) look(ctx context.Context, h *host, store *generation.Store, gen int, asJSON bool) error {
+	res := apply.Result{}
+	if cur, err := store.Current(); err == nil && cur != nil {
+		gen = cur.Gen
+	}
+	res.Outcome.Generation = gen
+	if h.self == "" && gen > 0 {
+		res.Outcome.Checks = examine(ctx, h, store, gen)
+		for _, c := range res.Outcome.Checks {
+			if c.State == "failed" {
+				res.Exit = activate.ExitUnhealthy
+				res.Summary = fmt.Sprintf("the kubelet is not well on generation %d: %s: %s", gen, c.Name, c.Message)
+				break
+			}
+		}
+	}
+	return a.endVerify(h, res, asJSON)
+}
+
+// earlier is how the run before in this boot ended.
+func earlier(h *host) (exit int, summary string) {
+	s, err := report.Load(h.runDir)
+	if err != nil || s.BootID != h.bootID {
+		return 0, ""
+	}
+	return s.Exit, s.Summary
+}
+
+// lasting says whether a failure of the run before is still one when the kubelet is well: the site is as wrong as it
+// was. What went wrong with the kubelet, or in between, is over.
+func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == origin.Internal.Exit() }
+
+func examine(ctx context.Context, h *host, store *generation.Store, gen int) []activate.Check {
+	text, err := store.Blob(gen, activate.PlanBlob)
+	if err != nil {
+		return nil // as before prelet: nothing was planned
+	}
+	p, err := activate.DecodePlan(text)
+	if err != nil {
+		return []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
+	}
+	return apply.Examine(ctx, h.units, h.probe, p)
+}
+
+func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
+	out, code := res.Outcome, res.Exit
+	if out.HeldBack != "" && h.self == "" && code == 0 {
+		code = activate.ExitUnhealthy // the unit has nothing to add to a failure that prelet.service shows
+	}
+	if asJSON {
+		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), code}
+		if res.Err != nil && v.Why == "" {
+			v.Why = res.Err.Error()
+		}
+		if err := a.printJSON(v); err != nil {
+			return err
+		}
+		return exit(code)
+	}
+	for _, c := range out.Checks {
+		fmt.Fprintf(a.stdout, "  %-10s %-7s %s\n", c.Name, c.State, a.redact(c.Message))
+	}
+	switch {
+	case res.Err != nil:
+		a.complain(res.Err.Error())
+	case out.HeldBack != "":
+		a.complain("the kubelet may not start: " + out.HeldBack)
+	case code != 0:
+		a.complain(res.Summary)
+	case out.Generation == 0:
+		fmt.Fprintln(a.stdout, "There is no generation to judge.")
+	case out.Verdict == activate.Unchanged:
+		fmt.Fprintf(a.stdout, "Generation %d awaits no verdict.\n", out.Generation)
+	default:
+		fmt.Fprintln(a.stdout, a.redact(upper(res.Summary))+".")
+	}
+	return exit(code)
+}

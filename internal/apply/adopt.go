@@ -1,0 +1,144 @@
+package apply
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// purposes are what the targets of a generation are for, by its plan; empty for one that has none.
+func purposes(s *generation.Store, gen int) map[string]string {
+	out := map[string]string{}
+	b, err := s.Blob(gen, "plan.json")
+	if err != nil {
+		return out
+	}
+	var doc struct {
+		Files []struct{ Path, Purpose string }
+	}
+	if json.Unmarshal(b, &doc) == nil {
+		for _, f := range doc.Files {
+			out[f.Path] = f.Purpose
+		}
+	}
+	return out
+}
+
+// adopt takes over what the generation in place has, and what no plan names although it must not be put back:
+//
+//   - a state file of the kubelet that was taken away, and that no kubelet has made anew yet: the old one back in its
+//     place would keep the kubelet from starting;
+//   - the kubeconfig with the bootstrap token, while that generation awaits its verdict: it goes with the verdict, not
+//     by a generation of its own.
+func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *activate.Plan) error {
+	cur, err := s.Current()
+	if err != nil || cur == nil {
+		return err
+	}
+	j, err := s.Journal()
+	if err != nil {
+		return err
+	}
+	known := purposes(s, cur.Gen)
+	for _, e := range cur.Entries {
+		if e.Dropped || slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == e.Path }) {
+			continue
+		}
+		switch purpose := known[e.Path]; {
+		case purpose == "state" && e.New.Kind == generation.Absent:
+			if now, _, err := s.Observe(e.Path); err == nil && now.Kind == generation.Absent {
+				out.Targets = append(out.Targets, generation.Target{Path: e.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep})
+			}
+		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil && e.New.Kind == generation.File:
+			if now, _, err := s.Observe(e.Path); err != nil || !now.Equal(e.New) {
+				continue
+			}
+			content, err := s.Content(e.New.SHA256)
+			if err != nil {
+				return err
+			}
+			out.Targets = append([]generation.Target{{Path: e.Path, Kind: generation.File, Content: content, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, Secret: true}}, out.Targets...)
+			act.Retire = append(act.Retire, e.Path)
+		}
+	}
+	return nil
+}
+
+// seen is what the plan took a target for. Of a file with a secret the plan knows only whether it is the same.
+func seen(p *boot.Plan, path string, secret bool) *generation.State {
+	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Path == path })
+	if i < 0 {
+		return nil
+	}
+	return stateOf(p.Changes[i].Old, secret)
+}
+
+func stateOf(a world.TargetAns, secret bool) *generation.State {
+	switch {
+	case !a.Exists:
+		return &generation.State{}
+	case a.Dir:
+		return &generation.State{Kind: generation.Dir, Mode: a.Mode, UID: a.UID, GID: a.GID}
+	case secret || a.SHA256 == "":
+		return nil
+	}
+	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
+}
+
+// InPlace is the generation in place as a proposal, to mend what somebody changed since: what a node does while its
+// site's plan is held. ok is false when there is none, or when it is as before prelet.
+func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, ok bool, err error) {
+	cur, err := s.Current()
+	if err != nil || cur == nil || cur.Status == generation.StatusDamaged || cur.Restores == 0 {
+		return out, act, false, err
+	}
+	text, err := s.Blob(cur.Gen, activate.PlanBlob)
+	if err != nil {
+		return out, act, false, err
+	}
+	if act, err = activate.DecodePlan(text); err != nil {
+		return out, act, false, err
+	}
+	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
+	for _, name := range []string{"plan.json", "recording.json"} {
+		b, err := s.Blob(cur.Gen, name)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
+			continue
+		}
+		if err != nil {
+			return out, act, false, err
+		}
+		out.Blobs[name] = b
+	}
+	for _, e := range cur.Entries {
+		if e.Dropped {
+			continue
+		}
+		now, _, err := s.Observe(e.Path)
+		if err == nil && now.Kind == generation.Absent && slices.Contains(act.Retire, e.Path) {
+			continue // it went with the verdict
+		}
+		t := generation.Target{Path: e.Path, Kind: e.New.Kind, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true}
+		switch e.New.Kind {
+		case generation.Absent:
+			if now.Kind != generation.Absent {
+				continue // a state file that the kubelet has made anew
+			}
+			t.Mode, t.UID, t.GID = generation.Keep, generation.Keep, generation.Keep
+		case generation.File:
+			if t.Content, err = s.Content(e.New.SHA256); err != nil {
+				return out, act, false, err
+			}
+		}
+		out.Targets = append(out.Targets, t)
+	}
+	return out, act, true, nil
+}

@@ -1,0 +1,68 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Back pins a generation and then goes to it, in this order: one that is killed in between leaves a node that applies
+// nothing and says so, and not one that silently applies again what somebody wants to be rid of. When going back fails
+// with nothing changed, the pin is as it was.
+func Back(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
+	held, err := s.HeldAll()
+	if err != nil {
+		return 0, err
+	}
+	wasTo, wasWhy, was := s.Pinned()
+	if err := s.Pin(to, why); err != nil {
+		return 0, err
+	}
+	gen, err := do()
+	if code := Exit(err); err == nil || code != generation.ExitCannotWrite && code != activate.ExitSystemd {
+		return gen, err
+	}
+	undo := s.Release()
+	for plan, because := range held {
+		undo = errors.Join(undo, s.Hold(plan, because))
+	}
+	if was {
+		undo = errors.Join(undo, s.Pin(wasTo, wasWhy))
+	}
+	return gen, errors.Join(err, undo)
+}
+
+// Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
+func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) Result {
+	if _, err := r.Machine.Recover(ctx); err != nil {
+		return r.broken(fmt.Errorf("recovering what an interrupted run left: %w", err))
+	}
+	to, err := choose()
+	if err != nil {
+		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+	}
+	var out activate.Outcome
+	_, err = Back(r.Store, to, why, func() (int, error) {
+		out, err = r.Machine.GoBack(ctx, to, why)
+		return out.Generation, err
+	})
+	if err != nil {
+		return Result{Outcome: out, Exit: Exit(err), Err: err, Summary: err.Error()}
+	}
+	held := fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", to, why)
+	r.Report.Degrade(string(origin.Held), held)
+	r.Report.Generation(out.Generation)
+	r.Report.Verdict(string(out.Verdict), out.Why)
+	res := r.collect(Result{Outcome: out, Changed: true, Exit: out.Exit, Held: held})
+	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)
+	if out.Exit != 0 {
+		res.Summary += ": " + out.Why
+	}
+	r.Report.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: res.Summary, Message: report.MessageRolledBack})
+	return res
+}

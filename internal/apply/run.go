@@ -1,0 +1,372 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Run is one run on a node, from the journal that a crash left to the verdict:
+//
+//	recover ─▶ no site, never a generation ─▶ stand aside
+//	   │       plan ── fails ─────────────────▶ keep what is in place, if it is whole and good
+//	   │        ├─ held ──────────────────────▶ mend what is in place, resume
+//	   │        ├─ nothing to change ─────────▶ resume
+//	   └────────┴─ preflight, begin, apply ───▶ good, pending, or gone back
+type Run struct {
+	Store   *generation.Store // locked
+	Machine *activate.Machine
+	Report  *report.Reporter
+
+	Plan    func(context.Context) *boot.Plan // evaluates the site, anew at each call
+	Options func(*boot.Plan) Options
+
+	Retry bool // a held plan is released and tried again
+	Off   bool // prelet=off: the gate opens on what is in place, and nothing else happens
+}
+
+// Result is how a run ended.
+type Result struct {
+	Plan    *boot.Plan // the last one; nil when it did not come to that
+	Outcome activate.Outcome
+	Changed bool   // a generation was committed
+	Held    string // why the site's plan is not applied; "" when it is
+	Exit    int
+	Summary string // one line
+	Err     error  // what Plan's diagnostics do not say
+}
+
+// plansAnew is how often a plan is made again because somebody changed a target meanwhile.
+const plansAnew = 2
+
+// keepTime bounds what is still done after SIGTERM.
+const keepTime = 10 * time.Second
+
+// Do runs. The lock is held before and after.
+func (r *Run) Do(ctx context.Context) Result {
+	if _, err := r.Machine.Recover(ctx); err != nil {
+		return r.broken(fmt.Errorf("recovering what an interrupted run left: %w", err))
+	}
+	if r.Off {
+		return r.off()
+	}
+	for again := 0; ; again++ {
+		res, retry := r.once(ctx)
+		switch {
+		case !retry:
+			return r.collect(res)
+		case again == plansAnew:
+			return r.failed(ctx, res.Plan, generation.ExitCannotWrite, fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew))
+		}
+		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
+	}
+}
+
+// once plans and applies. again says that a target changed under the plan.
+func (r *Run) once(ctx context.Context) (res Result, again bool) {
+	p := r.Plan(ctx)
+	for _, d := range p.Degraded {
+		r.Report.Degrade(string(d.Code), d.Summary)
+	}
+	for _, d := range p.Diagnostics {
+		if origin.CodeOf(d) == origin.Stale {
+			r.Report.Degrade(string(origin.Stale), d.Summary+": "+d.Detail)
+		}
+	}
+	if noSite(p) {
+		return r.withoutSite(ctx, p), false
+	}
+	if !p.Complete {
+		return r.failed(ctx, p, planExit(p), nil), false
+	}
+	if why := r.heldBy(p); why != "" {
+		if !r.Retry {
+			return r.held(ctx, p, why), false
+		}
+		if err := r.Store.Release(); err != nil {
+			return r.failed(ctx, p, Exit(err), err), false
+		}
+		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + why})
+	}
+	proposal, act, err := Proposal(r.Options(p))
+	if err != nil {
+		return r.failed(ctx, p, Exit(err), err), false
+	}
+	return r.commit(ctx, p, proposal, act)
+}
+
+func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan) (res Result, again bool) {
+	c, err := r.Store.Compare(proposal)
+	switch {
+	case errors.Is(err, generation.ErrChanged):
+		return Result{Plan: p, Err: err}, true
+	case err != nil:
+		return r.failed(ctx, p, Exit(err), err), false
+	case !c.Changed:
+		out, err := r.Machine.Resume(ctx)
+		return r.ended(p, out, err, false), false
+	}
+	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.
+	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+		return r.failed(ctx, p, Exit(err), err), false
+	}
+	txn, err := r.Store.Begin(proposal)
+	if err == nil {
+		var out activate.Outcome
+		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: txn, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
+			return r.ended(p, out, err, true), false
+		}
+	}
+	if errors.Is(err, generation.ErrChanged) {
+		return Result{Plan: p, Err: err}, true
+	}
+	return r.failed(ctx, p, Exit(err), err), false
+}
+
+// before says whether an error of Apply means that nothing was committed.
+func before(err error) bool {
+	code := Exit(err)
+	return err != nil && (code == activate.ExitSystemd || code == generation.ExitCannotWrite || errors.Is(err, generation.ErrChanged))
+}
+
+func reload(entries []generation.Entry) bool {
+	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
+		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone && e.Action != generation.ActionKeep
+	})
+}
+
+// noSite: there is not one file. A site whose file is broken is another thing.
+func noSite(p *boot.Plan) bool {
+	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
+		return d.Severity == hcl.DiagError && origin.CodeOf(d) == origin.NoSite
+	})
+}
+
+func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
+	cur, err := r.Store.Current()
+	if err != nil {
+		return r.broken(err)
+	}
+	if cur == nil {
+		out, err := r.Machine.StandAside(ctx)
+		res := r.ended(nil, out, err, false)
+		if res.Exit == 0 {
+			res.Summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
+		}
+		return res
+	}
+	r.Report.Degrade(string(origin.NoSite), fmt.Sprintf("there is no site any more; generation %d stays", cur.Gen))
+	out, err := r.Machine.Keep(ctx, "there is no site any more")
+	res := r.ended(p, out, err, false)
+	if res.Exit == 0 && out.HeldBack != "" {
+		res.Exit, res.Summary = origin.NoSite.Exit(), out.HeldBack
+	}
+	return res
+}
+
+// heldBy says why a plan must not be applied, or nothing.
+func (r *Run) heldBy(p *boot.Plan) string {
+	if gen, why, ok := r.Store.Pinned(); ok {
+		return fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", gen, why)
+	}
+	if why, ok := r.Store.Held(PlanID(p)); ok {
+		return fmt.Sprintf("this plan failed before: %s; prelet run --retry tries it again", why)
+	}
+	return ""
+}
+
+// held mends what is in place, and goes on with it.
+func (r *Run) held(ctx context.Context, p *boot.Plan, why string) Result {
+	r.Report.Held(PlanID(p), why)
+	r.Report.Degrade(string(origin.Held), why)
+	res := r.mend(ctx, p)
+	res.Held = why
+	if res.Exit == 0 {
+		res.Summary += "; the site's plan is held: " + why
+	}
+	return res
+}
+
+func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
+	proposal, act, ok, err := InPlace(r.Store)
+	if err == nil && ok {
+		var c *generation.Comparison
+		if c, err = r.Store.Compare(proposal); err == nil && c.Changed {
+			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "somebody changed files of the generation in place; they are put back"})
+			res, again := r.commit(ctx, p, proposal, act)
+			if again { // twice in a moment: the next run sees to it
+				return r.failed(ctx, p, generation.ExitCannotWrite, res.Err)
+			}
+			return res
+		}
+	}
+	if err != nil {
+		return r.failed(ctx, p, Exit(err), err)
+	}
+	out, err := r.Machine.Resume(ctx)
+	return r.ended(p, out, err, false)
+}
+
+// off opens the gate on what is in place, judged or not.
+func (r *Run) off() Result {
+	const why = "prelet=off stands on the kernel command line: nothing was planned, changed or judged"
+	cur, err := r.Store.Current()
+	if err != nil {
+		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+	}
+	gen := 0
+	if cur != nil {
+		gen = cur.Gen
+	}
+	if _, open, err := r.Machine.Gate.State(); err != nil || !open {
+		if err := r.Machine.Gate.Open(gen); err != nil {
+			return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+		}
+	}
+	r.Report.Degrade(string(origin.Held), why)
+	r.Report.Generation(gen)
+	return Result{Outcome: activate.Outcome{Generation: gen}, Held: why, Summary: why}
+}
+
+// failed is for whatever failed before COMMIT: the generation in place stays in charge if it can. err is what p's
+// diagnostics do not say.
+func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Result {
+	why := reasonOf(p, err)
+	steady := ctx
+	stopped := ctx.Err() != nil
+	if stopped {
+		exit, why = activate.ExitSystemd, "stopped before anything was changed: "+context.Cause(ctx).Error()
+		var cancel context.CancelFunc
+		steady, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+		defer cancel()
+	}
+	out, kept := r.Machine.Keep(steady, why)
+	res := Result{Plan: p, Outcome: out, Exit: exit, Err: err, Summary: why}
+	Tell(r.Report, out)
+	switch {
+	case kept != nil:
+		res.Err = errors.Join(err, fmt.Errorf("the generation in place could not be kept: %w", kept))
+		res.Summary = why + "; " + kept.Error()
+		return res
+	case out.HeldBack != "":
+		r.Report.HeldBack(r.unit(), out.HeldBack)
+		return res
+	case out.Generation == 0:
+		return res
+	}
+	res.Summary = fmt.Sprintf("%s; generation %d stays in charge", why, out.Generation)
+	r.Report.Degrade(r.code(p, exit), res.Summary)
+	if !stopped && cluster(exit) && p != nil && p.Kubelet.Joined && p.OnCluster == "last-good" && r.goodInPlace(out.Generation) {
+		res.Exit = out.Exit
+	}
+	return res
+}
+
+// cluster says whether an exit status is about the cluster: servers are mended on their side, and a node that has
+// joined must come up meanwhile.
+func cluster(exit int) bool { return exit >= 20 && exit <= 23 }
+
+func (r *Run) goodInPlace(gen int) bool {
+	cur, err := r.Store.Current()
+	return err == nil && cur != nil && cur.Gen == gen && cur.Status == generation.StatusGood
+}
+
+// code is the code that the report gives a failure.
+func (r *Run) code(p *boot.Plan, exit int) string {
+	if p != nil {
+		for _, d := range p.Diagnostics {
+			if d.Severity == hcl.DiagError {
+				return string(origin.CodeOf(d))
+			}
+		}
+	}
+	for _, c := range []origin.Code{origin.CredentialMissing, origin.CannotWrite, origin.Systemd} {
+		if c.Exit() == exit {
+			return string(c)
+		}
+	}
+	return string(origin.Internal)
+}
+
+// broken is for what failed while the targets may be a mixture, or while nothing of the generations could be read: the
+// gate stays as it is, shut at boot.
+func (r *Run) broken(err error) Result {
+	res := Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+	_, open, gate := r.Machine.Gate.State()
+	if gate == nil && !open {
+		res.Outcome.HeldBack = err.Error()
+		res.Err = errors.Join(err, r.Machine.Gate.Shut(err.Error()))
+		r.Report.HeldBack(r.unit(), err.Error())
+	}
+	if res.Exit == generation.ExitStuck {
+		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: err.Error(), Message: report.MessageStuck})
+	}
+	return res
+}
+
+// ended is for what came through, after COMMIT or without one.
+func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool) Result {
+	res := Result{Plan: p, Outcome: out, Changed: changed, Exit: out.Exit, Err: err}
+	Tell(r.Report, out)
+	if err != nil {
+		res.Exit, res.Summary = Exit(err), err.Error()
+		if _, open, gate := r.Machine.Gate.State(); gate == nil && !open {
+			r.Report.HeldBack(r.unit(), err.Error())
+		}
+		return res
+	}
+	if out.HeldBack != "" {
+		r.Report.HeldBack(r.unit(), out.HeldBack)
+		res.Summary = out.HeldBack
+		return res
+	}
+	res.Summary = Sentence(out, changed)
+	return res
+}
+
+// unit is the kubelet's unit, by the plan of the generation in place.
+func (r *Run) unit() string {
+	cur, err := r.Store.Current()
+	if err != nil || cur == nil {
+		return activate.DefaultUnit
+	}
+	text, err := r.Store.Blob(cur.Gen, activate.PlanBlob)
+	if err != nil {
+		return activate.DefaultUnit
+	}
+	if a, err := activate.DecodePlan(text); err == nil {
+		return a.Unit
+	}
+	return activate.DefaultUnit
+}
+
+// Verify judges what awaits a verdict, and tells the report.
+func (r *Run) Verify(ctx context.Context) Result {
+	out, err := r.Machine.Verify(ctx)
+	var stuck interface{ ExitCode() int }
+	if errors.As(err, &stuck) && stuck.ExitCode() == generation.ExitStuck {
+		return r.broken(err)
+	}
+	return r.collect(r.ended(nil, out, err, false))
+}
+
+// collect removes old generations once nothing is in flight.
+func (r *Run) collect(res Result) Result {
+	if res.Err == nil && (res.Outcome.Verdict == activate.Good || res.Outcome.From != 0) {
+		if err := r.Store.Collect(keep); err != nil {
+			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: "old generations stay: " + err.Error()})
+		}
+	}
+	return res
+}

@@ -1,0 +1,110 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Sentence is an outcome in one line.
+func Sentence(out activate.Outcome, changed bool) string {
+	switch {
+	case out.From != 0:
+		s := fmt.Sprintf("generation %d was ill and was left; generation %d has the contents of one that was good: %s", out.From, out.Generation, out.Why)
+		if out.Held {
+			s += "; its plan is held until something changes (prelet run --retry)"
+		}
+		return s
+	case out.Verdict == activate.Good:
+		return fmt.Sprintf("generation %d is in place, and the kubelet is healthy on it", out.Generation)
+	case out.Verdict == activate.Bad:
+		return fmt.Sprintf("generation %d is in place, and the kubelet is ill on it: %s", out.Generation, out.Why)
+	case out.Verdict == activate.Pending:
+		return fmt.Sprintf("generation %d is in place; prelet-verify judges it once the kubelet has started", out.Generation)
+	case out.Verdict == activate.Unknown:
+		return fmt.Sprintf("generation %d is in place; whether it is healthy could not be told: %s", out.Generation, out.Why)
+	case changed:
+		return fmt.Sprintf("generation %d is in place", out.Generation)
+	}
+	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
+}
+
+// Tell hands an outcome to a report.
+func Tell(rep *report.Reporter, out activate.Outcome) {
+	rep.Generation(out.Generation)
+	if out.Verdict != activate.Unchanged {
+		rep.Verdict(string(out.Verdict), out.Why)
+	}
+	switch {
+	case out.From != 0:
+		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Sentence(out, true), Message: report.MessageRolledBack})
+	case out.Verdict == activate.Good:
+		rep.Event(report.Event{Stage: "verify", State: report.OK, Summary: fmt.Sprintf("generation %d is good", out.Generation), Message: report.MessageGood})
+	case out.Verdict == activate.Unknown:
+		rep.Event(report.Event{Stage: "verify", State: report.Notice, Summary: out.Why, Message: report.MessageUnknown})
+	}
+}
+
+// Notes passes the steps of activate on to a report.
+func Notes(rep *report.Reporter) func(activate.Event) {
+	return func(e activate.Event) {
+		x := report.Event{Stage: e.Step, State: e.State, Summary: e.Summary}
+		if e.Step == "commit" && e.State == report.OK {
+			x.Message = report.MessageCommitted
+		}
+		rep.Event(x)
+	}
+}
+
+// planExit is the exit status of a plan that is not complete.
+func planExit(p *boot.Plan) int {
+	if code := origin.Exit(p.Diagnostics); code != 0 {
+		return code
+	}
+	return origin.Internal.Exit()
+}
+
+// reasonOf is a failure in one line, for a unit's status: the first error with its place, what to do is in the messages.
+func reasonOf(p *boot.Plan, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if p != nil {
+		for _, d := range p.Diagnostics {
+			if d.Severity != hcl.DiagError {
+				continue
+			}
+			s := d.Summary
+			if d.Subject != nil && d.Subject.Filename != "" {
+				s = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column, s)
+			}
+			if d.Detail != "" {
+				s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
+			}
+			return s
+		}
+	}
+	return "the plan is not complete"
+}
+
+// Exit is the exit status that an error asks for.
+func Exit(err error) int {
+	var coded interface{ ExitCode() int }
+	var secret *SecretError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &secret):
+		return origin.CredentialMissing.Exit()
+	case errors.As(err, &coded):
+		return coded.ExitCode()
+	}
+	return origin.Internal.Exit()
+}

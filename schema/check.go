@@ -17,6 +17,10 @@ import (
 // ones that are missing, labels, and how often a block may stand. It evaluates nothing. Extra are further
 // attributes that the caller handles (when, for_each, timeout, on_failure).
 func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
+	return b.check(body, at(body), extra)
+}
+
+func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if b.ForEach {
 		extra = append(extra, Meta...)
@@ -37,7 +41,7 @@ func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
 		}
 		for _, f := range b.Fields {
 			if s := f.Spec(); s.Required && body.Attributes[s.Name] == nil {
-				diags = append(diags, origin.Error(origin.MissingArgument, at(body),
+				diags = append(diags, origin.Error(origin.MissingArgument, head,
 					fmt.Sprintf("Missing argument %q", s.Name), "A %s block needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc))
 			}
 		}
@@ -69,7 +73,7 @@ func (b Block) Check(body *hclsyntax.Body, extra ...string) hcl.Diagnostics {
 		if count[x.Type]++; len(n.Labels) == 0 && n.Max > 0 && count[x.Type] == n.Max+1 {
 			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "A %s block takes %d of it.", b.Type, n.Max))
 		}
-		diags = append(diags, n.Check(x.Body)...)
+		diags = append(diags, n.check(x.Body, x.DefRange(), nil)...)
 	}
 	return diags
 }
@@ -99,6 +103,9 @@ func Suggest(word string, known []string) string {
 // Nearest is the known word that a misspelt one is closest to, or "".
 func Nearest(word string, known []string) string {
 	best, dist := "", 3
+	if word == "" {
+		return ""
+	}
 	for _, k := range known {
 		if d := levenshtein.Distance(strings.ToLower(word), strings.ToLower(k), nil); d < dist && d < (len(k)+1)/2+1 {
 			best, dist = k, d
@@ -122,11 +129,9 @@ func TypeName(t cty.Type) string {
 	return t.FriendlyNameForConstraint()
 }
 
+// at is the beginning of a body.
 func at(body *hclsyntax.Body) hcl.Range {
 	r := body.SrcRange
-	if r.Filename == "" {
-		r = body.EndRange
-	}
 	r.End = r.Start
 	return r
 }

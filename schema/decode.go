@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"fmt"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -25,6 +27,12 @@ type Evaluator interface {
 	Expand(body *hclsyntax.Body) ([]Copy, hcl.Diagnostics)
 }
 
+// Keyer is an Evaluator that also finds the expression which is a key itself, in the object literal in which Item
+// finds its value; nil if there is none.
+type Keyer interface {
+	Key(e hclsyntax.Expression, key string) hclsyntax.Expression
+}
+
 // Copy is one instance of a block with for_each; Key is "" without.
 type Copy struct {
 	Key  string
@@ -37,15 +45,25 @@ var Meta = []string{"when", "for_each"}
 // Decode evaluates a body that Check has accepted. Unknown values are allowed and stay unknown. An attribute
 // whose evaluation fails is unknown in the result, and its diagnostics say why.
 func (b Block) Decode(body *hclsyntax.Body, labels []string, ev Evaluator) (Body, hcl.Diagnostics) {
+	return b.DecodeAt(body, labels, ev, hcl.Range{})
+}
+
+// DecodeAt is Decode of the body of a block whose head is at a place: what is said about arguments that are not
+// written is said there. Of a block that is not written, it is the head of the one around it.
+func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, place hcl.Range) (Body, hcl.Diagnostics) {
 	out := Body{Type: b.Type, Labels: labels, Written: body != nil, attrs: map[string]Value[cty.Value]{}, Blocks: map[string][]Body{}}
 	if body == nil {
 		body = &hclsyntax.Body{}
 	}
-	out.Range = body.SrcRange
+	if place.Filename == "" {
+		place = body.SrcRange
+	}
+	out.Range = place
 	var diags hcl.Diagnostics
 	if b.Free {
 		out.Free = map[string]cty.Value{}
-		for name, a := range body.Attributes {
+		for _, a := range sortedAttributes(body) {
+			name := a.Name
 			v, d := ev.Value(Spec{Name: name, Type: cty.DynamicPseudoType, Raw: true}, a.Expr)
 			diags = append(diags, d...)
 			out.Free[name] = v
@@ -53,17 +71,20 @@ func (b Block) Decode(body *hclsyntax.Body, labels []string, ev Evaluator) (Body
 	}
 	for _, f := range b.Fields {
 		s := f.Spec()
-		r := Value[cty.Value]{Cty: s.Default, Range: body.SrcRange}
+		r := Value[cty.Value]{Cty: s.Default, Range: place}
 		if a := body.Attributes[s.Name]; a != nil {
 			v, d := b.value(s, a, ev)
 			diags = append(diags, d...)
 			r.Expr, r.Range = a.Expr, a.Expr.Range()
 			r.item, r.origins = func(key string) hclsyntax.Expression { return ev.Item(a.Expr, key) }, ev.Origins
+			if k, ok := ev.(Keyer); ok {
+				r.key = func(key string) hclsyntax.Expression { return k.Key(a.Expr, key) }
+			}
 			if !v.IsKnown() || !v.IsNull() { // null means the default
 				r.Cty = v
 			}
 		} else if s.Ref != nil {
-			v, from, d := ev.Default(s, body.SrcRange)
+			v, from, d := ev.Default(s, place)
 			diags = append(diags, d...)
 			r.Cty, r.origins = v, func(hclsyntax.Expression) []origin.Origin { return from }
 		}
@@ -89,16 +110,19 @@ func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (d
 			copies, d = ev.Expand(x.Body)
 			diags = append(diags, d...)
 		}
+		if n.Max > 0 && len(copies) > n.Max {
+			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "for_each gives %d, and there can be %d: it has one place. Use when.", len(copies), n.Max))
+			copies = copies[:n.Max]
+		}
 		for _, c := range copies {
-			nb, d := n.Decode(x.Body, x.Labels, c.Eval)
-			nb.Key, nb.Range = c.Key, x.DefRange()
+			nb, d := n.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
+			nb.Key = c.Key
 			diags = append(diags, d...)
 			out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
 		}
 	}
 	if written == 0 && n.Always {
-		nb, d := n.Decode(nil, nil, ev)
-		nb.Range = out.Range
+		nb, d := n.DecodeAt(nil, nil, ev, out.Range)
 		diags = append(diags, d...)
 		out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
 	}

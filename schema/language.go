@@ -103,7 +103,11 @@ func oneOf(words ...string) func(string) error {
 				return nil
 			}
 		}
-		return fmt.Errorf("%q is not one of %s. %s", s, strings.Join(words, ", "), Suggest(s, words))
+		hint := ""
+		if near := Nearest(s, words); near != "" {
+			hint = fmt.Sprintf(" Did you mean %q?", near)
+		}
+		return fmt.Errorf("%q is not one of: %s.%s", s, strings.Join(words, ", "), hint)
 	}
 }
 

@@ -122,6 +122,7 @@ type Value[T any] struct {
 	Expr    hclsyntax.Expression // nil: the default
 	Range   hcl.Range
 	item    func(key string) hclsyntax.Expression
+	key     func(key string) hclsyntax.Expression
 	origins func(hclsyntax.Expression) []origin.Origin
 }
 
@@ -140,6 +141,16 @@ func (v Value[T]) ItemRange(key string) hcl.Range {
 		}
 	}
 	return v.Range
+}
+
+// KeyRange is where one key of a map is written, if it stands in an object literal; else ItemRange.
+func (v Value[T]) KeyRange(key string) hcl.Range {
+	if v.key != nil {
+		if e := v.key(key); e != nil {
+			return e.Range()
+		}
+	}
+	return v.ItemRange(key)
 }
 
 // ElementRange is where element i of a list literal stands; else the whole attribute.
@@ -195,9 +206,15 @@ func (a Attr[T]) Of(b Body) Value[T] {
 	if !ok {
 		panic(fmt.Sprintf("schema: %s is not declared in block %s", a.Name, b.Type))
 	}
-	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item, origins: c.origins}
+	r := Value[T]{Cty: c.Cty, Expr: c.Expr, Range: c.Range, item: c.item, key: c.key, origins: c.origins}
 	fill(c.Cty, &r.V)
 	return r
+}
+
+// True says whether an attribute of that name is known to be true. A name that is not declared is not.
+func (b Body) True(name string) bool {
+	v, ok := b.attrs[name]
+	return ok && v.Cty.Type() == cty.Bool && v.Set() && !v.Cty.IsMarked() && v.Cty.True()
 }
 
 // One is the only block of a type, and whether there is one.

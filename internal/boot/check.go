@@ -119,12 +119,15 @@ func rangeOf(d *hcl.Diagnostic) hcl.Range {
 // pretend gives a gather stage the output that a witness has, and checks its configuration.
 func (r *run) pretend(i *site.Instance, w Witness) {
 	t := r.types[i.Addr()]
-	copies, _, d := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	copies, known, d := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	r.diags = append(r.diags, d...)
+	failed := map[string]cty.Value{}
 	for _, c := range copies {
-		cfg, d := i.Spec.Decode(i.Body, nil, c.Scope)
-		cfg.Range = i.Range
+		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 		r.diags = append(r.diags, d...)
+		if state, ok := mayFail(i, cfg); ok && w.Fails {
+			failed[c.Key] = withState(value.Absent(t), state)
+		}
 		if ch, ok := i.Stage.(stages.Checker); ok && !d.HasErrors() {
 			r.diags = append(r.diags, ch.Check(cfg, r.inputs(i))...)
 		}
@@ -133,8 +136,10 @@ func (r *run) pretend(i *site.Instance, w Witness) {
 	r.diags = append(r.diags, d...)
 	out := unknownOutput(i, t)
 	switch {
-	case w.Fails && mayFail(i) && i.ForEach == nil:
-		out = withState(value.Absent(t), stateFailed)
+	case w.Fails && known && len(failed) > 0 && len(failed) == len(copies):
+		if out = failed[""]; i.ForEach != nil {
+			out = cty.ObjectVal(failed)
+		}
 	case w.Facts != nil && i.Type == "detect-hw":
 		if v, err := r.witnessOutput(i, t, w.Facts); err == nil {
 			out = v
@@ -143,8 +148,13 @@ func (r *run) pretend(i *site.Instance, w Witness) {
 	r.e.SetOutput(i.Addr(), out)
 }
 
-func mayFail(i *site.Instance) bool {
-	return i.OnFailure == "continue" || i.Body.Attributes["optional"] != nil
+// mayFail says whether the site goes on without what a stage reads, and the stage's state then: an optional object
+// that is not there is no failure.
+func mayFail(i *site.Instance, cfg schema.Body) (state string, ok bool) {
+	if i.OnFailure == "continue" {
+		return stateFailed, true
+	}
+	return stateOK, cfg.True("optional")
 }
 
 // witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
@@ -165,7 +175,7 @@ func (r *run) witnessOutput(i *site.Instance, t cty.Type, f *world.Facts) (cty.V
 		d.Required = false
 		env.Detectors = append(env.Detectors, d)
 	}
-	cfg, _ := i.Spec.Decode(nil, nil, r.e.Scope(i.Addr()))
+	cfg, _ := i.Spec.DecodeAt(nil, nil, r.e.Scope(i.Addr()), i.Range)
 	out, d := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, env, src)
 	if d.HasErrors() {
 		return cty.NilVal, d

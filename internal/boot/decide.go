@@ -114,7 +114,7 @@ func (r *run) decide() {
 }
 
 func (r *run) readBase(i *site.Instance, b stages.Baser) {
-	cfg, d := i.Spec.Decode(i.Body, nil, r.e.Scope(i.Addr()).Only(schema.Gather))
+	cfg, d := i.Spec.DecodeAt(i.Body, nil, r.e.Scope(i.Addr()).Only(schema.Gather), i.Range)
 	r.diags = append(r.diags, d...)
 	if r.diags.HasErrors() {
 		return
@@ -159,8 +159,8 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	values := map[string]cty.Value{}
 	state := stateOK
 	for _, c := range copies {
-		cfg, diags := i.Spec.Decode(i.Body, nil, c.Scope)
-		cfg.Key, cfg.Range = c.Key, i.Range
+		cfg, diags := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+		cfg.Key = c.Key
 		v := value.Absent(t)
 		s := stateOK
 		if diags.HasErrors() {
@@ -202,8 +202,8 @@ func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
 	failed = ds.HasErrors()
 	soft := eval.Soften(ds)
 	for _, d := range ds {
-		if d.Severity == hcl.DiagError && origin.CodeOf(d) == origin.NullFact && eval.AllSoft(hcl.Diagnostics{d}) {
-			r.degrade(origin.NullFact, fmt.Sprintf("stage %s left something out: %s", i.Addr(), d.Summary))
+		if eval.LeftOut(d) {
+			r.degrade(origin.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
 		}
 	}
 	if failed && !eval.AllSoft(ds) {
@@ -211,6 +211,14 @@ func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
 	}
 	r.diags = append(r.diags, soft...)
 	return failed
+}
+
+// placeOf is where a diagnostic points, in words.
+func placeOf(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
+		return d.Summary
+	}
+	return fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 }
 
 // render merges what decide added, and lets write and restart turn it into files and a policy.
@@ -244,8 +252,8 @@ func (r *run) renderOne(i *site.Instance) {
 	t := r.types[i.Addr()]
 	out, state := withState(value.Absent(t), stateSkipped), stateSkipped
 	for _, c := range copies {
-		cfg, d := i.Spec.Decode(i.Body, nil, c.Scope)
-		cfg.Range = i.Range
+		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+		d = newOnly(r.diags, d) // what is there before decide was read before
 		state = stateOK
 		if d.HasErrors() {
 			r.diags = append(r.diags, d...)

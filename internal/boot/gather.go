@@ -152,10 +152,9 @@ func (r *run) prepare(ctx context.Context, i *site.Instance) (calls []call, skip
 	timeout, d := r.timeout(i)
 	diags = append(diags, d...)
 	for _, c := range copies {
-		cfg, d := i.Spec.Decode(i.Body, nil, c.Scope)
+		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 		diags = append(diags, d...)
 		cfg.Key = c.Key
-		cfg.Range = i.Range
 		calls = append(calls, func() copyResult {
 			started := r.now()
 			res := runCopy(ctx, timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
@@ -207,8 +206,16 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f fun
 	case res := <-done:
 		return res
 	case <-time.After(abandonAfter):
-		return copyResult{diags: hcl.Diagnostics{origin.Error(origin.StageFailed, i.Range, "Stage "+i.Addr()+" did not end", "It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
+		return copyResult{diags: hcl.Diagnostics{origin.Error(givenUp(i), i.Range, "Stage "+i.Addr()+" did not end", "It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
 	}
+}
+
+// givenUp is the code of a stage that did not end: what it waited for decides who mends it.
+func givenUp(i *site.Instance) origin.Code {
+	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
+		return origin.HardwareFailed
+	}
+	return origin.ClusterUnreachable
 }
 
 // finish turns what the copies of a stage gave into its output, and its failure into what on_failure says.
@@ -216,11 +223,12 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 	t := r.types[i.Addr()]
 	var diags hcl.Diagnostics
 	values := map[string]cty.Value{}
+	failed := state == stateFailed
 	for _, c := range copies {
 		s := state
 		d := c.diags
 		if d.HasErrors() {
-			s = stateFailed
+			s, failed = stateFailed, true
 			if i.OnFailure == "continue" {
 				d = asWarnings(d)
 			}
@@ -252,7 +260,7 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 		r.e.SetOutput(i.Addr(), withState(value.Absent(t), state))
 		r.took(i.Addr(), state, 0)
 	}
-	if diags.HasErrors() || state == stateFailed {
+	if failed {
 		if i.OnFailure == "continue" && !r.fatal[i.Addr()] {
 			r.degrade(origin.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 		} else {

@@ -98,26 +98,35 @@ func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {
 // one turns an item into a label; nil where there is none.
 func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs) (*node.Label, hcl.Diagnostics) {
 	at := attr.ItemRange(key)
+	if d := checkKey(key, attr.KeyRange(key), in); d.HasErrors() {
+		return nil, d
+	}
 	u, secrets, unread := value.Plain(v)
 	switch {
 	case len(secrets) > 0:
 		return nil, hcl.Diagnostics{refuseSecret(at, "label "+key)}
 	case len(unread) > 0:
 		return nil, hcl.Diagnostics{origin.NotRead(at, "label "+key, unread)}
+	case !u.IsKnown() && !u.Type().IsPrimitiveType() && u.Type() != cty.DynamicPseudoType:
+		return nil, noText(at, key, fmt.Errorf("it is a %s", schema.TypeName(u.Type())))
 	case !u.IsKnown():
-		return nil, checkKey(key, at, in)
+		return nil, nil
 	case u.IsNull():
-		return nil, append(checkKey(key, at, in), origin.Note(origin.NullFact, at, "No label "+key, "Its value is null on this machine."))
+		return nil, hcl.Diagnostics{origin.Note(origin.NullFact, at, "No label "+key, "Its value is null on this machine.")}
 	}
 	s, err := convert.Convert(u, cty.String)
 	if err != nil {
-		return nil, hcl.Diagnostics{origin.Error(origin.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", err)}
+		return nil, noText(at, key, err)
 	}
 	l := &node.Label{Key: key, Value: s.AsString(), Origins: attr.ItemOrigins(key)}
 	if d := check(l.Key, l.Value, at, in); d.HasErrors() {
 		return nil, d
 	}
 	return l, nil
+}
+
+func noText(at hcl.Range, key string, why error) hcl.Diagnostics {
+	return hcl.Diagnostics{origin.Error(origin.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", why)}
 }
 
 func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {

@@ -86,7 +86,8 @@ func (e *Eval) stageObject() cty.Value {
 	return e.stage
 }
 
-// Local evaluates a local at its first use. Its error belongs to each place that uses it.
+// Local evaluates a local at its first use. Its error belongs to each place that uses it. What it gives is bounded,
+// so that locals that use each other cannot grow without end.
 func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if r, ok := e.memo[name]; ok {
 		return r.v, r.d
@@ -98,6 +99,12 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	e.depth[name] = true
 	v, d := e.Value(l.Expr, cty.NilVal)
 	delete(e.depth, name)
+	if _, same := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); !same && !d.HasErrors() {
+		if what := tooLarge(v); what != "" {
+			d = append(d, origin.Error(origin.Limit, l.Expr.Range(), "This value is too large",
+				"It has %s. Large texts come in by file() and fetch-config, one by one; do not multiply them.", what))
+		}
+	}
 	if d.HasErrors() {
 		v = cty.DynamicVal
 	}
@@ -119,7 +126,7 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			}
 			v, d := e.Local(name)
 			locals[name] = v
-			diags = append(diags, d...)
+			diags = append(diags, e.usedAt(tr, name, d)...)
 		case "stage":
 			c.Variables["stage"] = e.stageObject()
 		case "node":
@@ -132,6 +139,25 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 	}
 	c.Variables["local"] = cty.ObjectVal(locals)
 	return c, diags
+}
+
+// usedAt moves what a local's evaluation says to the place that uses the local: the error belongs to each such place.
+func (e *Eval) usedAt(tr hcl.Traversal, name string, ds hcl.Diagnostics) hcl.Diagnostics {
+	out := make(hcl.Diagnostics, 0, len(ds))
+	at := tr[:min(2, len(tr))].SourceRange()
+	for _, d := range ds {
+		c := *d
+		where := e.site.Locals[name].Expr.Range()
+		if d.Subject != nil {
+			where = *d.Subject
+		}
+		if !strings.HasPrefix(d.Detail, "In local.") {
+			c.Detail = fmt.Sprintf("In local.%s, at %s:%d:%d: %s", name, where.Filename, where.Start.Line, where.Start.Column, d.Detail)
+		}
+		c.Subject, c.Context = &at, nil
+		out = append(out, &c)
+	}
+	return out
 }
 
 // Value evaluates one expression.

@@ -92,7 +92,11 @@ func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*si
 	for _, i := range c {
 		names = append(names, fmt.Sprintf("stage.%s (%s:%d)", i.Addr(), i.Range.Filename, i.Range.Start.Line))
 	}
-	return nil, origin.Error(origin.DefaultChoice, at, "Several choices for "+attribute, "It is not written, and there are %d: %s. Write which: %s = stage.%s.%s", len(c), strings.Join(names, ", "), attribute, c[0].Addr(), r.Output)
+	example := "stage." + c[0].Addr() + "." + r.Output
+	if r.Key != "" {
+		example += fmt.Sprintf("[%q]", r.Key)
+	}
+	return nil, origin.Error(origin.DefaultChoice, at, "Several choices for "+attribute, "It is not written, and there are %d: %s. Write which: %s = %s", len(c), strings.Join(names, ", "), attribute, example)
 }
 
 // Order is every stage after those that it needs; of several that could come next, the first in the site.

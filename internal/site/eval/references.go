@@ -101,9 +101,11 @@ func (e *Eval) check(p place) hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
-	if r := e.Reach(p.x); r.Phase > p.phase {
-		diags = append(diags, origin.Error(origin.Reference, p.x.Range(), "Reference to something that comes later",
-			"%s may refer to %s. This reaches %s.%s", upper(p.what), allowed(p.phase), strings.Join(later(e, r, p.phase), ", "), via(r)))
+	for _, tr := range p.x.Variables() {
+		if r := e.Reach(&hclsyntax.ScopeTraversalExpr{Traversal: tr}); r.Phase > p.phase {
+			diags = append(diags, origin.Error(origin.Reference, tr.SourceRange(), "Reference to something that comes later",
+				"%s may refer to %s. This reaches %s%s.", upper(p.what), allowed(p.phase), strings.Join(later(e, r, p.phase), ", "), via(r)))
+		}
 	}
 	return diags
 }
@@ -217,14 +219,14 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 			return nil
 		}
 	default:
-		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each. %s A text is written in quotes: %q.", suggestRoot(root), root)
+		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", suggestRoot(root), root)
 	}
 	return e.along(tr[rest:], typ, tr[:rest])
 }
 
 func suggestRoot(word string) string {
 	if s := schema.Nearest(word, roots); s != "" {
-		return fmt.Sprintf("Did you mean %q?", s)
+		return fmt.Sprintf(" Did you mean %q?", s)
 	}
 	return ""
 }
@@ -255,11 +257,21 @@ func (e *Eval) eachType(p place) cty.Type {
 	case t.IsMapType(), t.IsSetType():
 		return t.ElementType()
 	case t.IsObjectType():
-		for _, a := range t.AttributeTypes() {
-			return a // a literal object: the first stands for all; evaluation checks each
-		}
+		return common(t)
 	}
 	return cty.NilType
+}
+
+// common is the type that all attributes of an object have; cty.NilType where they differ: evaluation checks each.
+func common(t cty.Type) cty.Type {
+	out := cty.NilType
+	for _, a := range t.AttributeTypes() {
+		if out != cty.NilType && !out.Equals(a) {
+			return cty.NilType
+		}
+		out = a
+	}
+	return out
 }
 
 // along follows the rest of a traversal through a type.

@@ -17,8 +17,9 @@ import (
 type Scope struct {
 	e    *Eval
 	each cty.Value
-	only schema.Phase // attributes of a later phase are unknown; 0: all are evaluated
-	soft bool         // an error that a null fact causes is a warning (label, taint)
+	only schema.Phase         // attributes of a later phase are unknown; 0: all are evaluated
+	soft bool                 // an error that a null fact causes is a warning (label, taint)
+	from hclsyntax.Expression // of for_each: what each stands for
 	when hclsyntax.Expression
 	addr string
 }
@@ -73,9 +74,9 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 			d = append(d, d2...)
 		}
 		if d.HasErrors() {
-			d = s.mild(d, it.ValueExpr)
-			diags = append(diags, soften(d)...)
-			if d := soften(d); d.HasErrors() {
+			d = s.mild(d, it.KeyExpr, it.ValueExpr)
+			d = Soften(d)
+			if diags = append(diags, d...); d.HasErrors() {
 				unknown = true
 			}
 			continue
@@ -115,8 +116,8 @@ func keyText(k cty.Value) (string, bool) {
 
 // mild gives errors their code, and marks those that a null fact caused: where the scope is soft they are
 // warnings in the end.
-func (s Scope) mild(ds hcl.Diagnostics, x hclsyntax.Expression) hcl.Diagnostics {
-	facts := s.e.Reach(x).Facts
+func (s Scope) mild(ds hcl.Diagnostics, xs ...hclsyntax.Expression) hcl.Diagnostics {
+	facts := s.e.Reach(append(xs, s.eachOf(xs...))...).Facts
 	var out hcl.Diagnostics
 	for _, d := range ds {
 		if d.Severity == hcl.DiagError && facts && value.NullCause(d) {
@@ -128,13 +129,23 @@ func (s Scope) mild(ds hcl.Diagnostics, x hclsyntax.Expression) hcl.Diagnostics 
 	return named(out)
 }
 
+// eachOf is what for_each iterates over, if one of the expressions uses each; else nil.
+func (s Scope) eachOf(xs ...hclsyntax.Expression) hclsyntax.Expression {
+	for _, x := range xs {
+		for _, tr := range x.Variables() {
+			if tr.RootName() == "each" {
+				return s.from
+			}
+		}
+	}
+	return nil
+}
+
 func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
 	c := *d
-	c.Detail = d.Detail + " A fact that this expression uses is null on this machine: nobody could tell it. Write a condition, as in x == null ? null : …"
+	c.Detail = d.Detail + " A fact that this expression uses is null on this machine: nobody could tell it. Write what holds then, as in: x == null ? null : upper(x)."
 	if soft {
-		c.Detail += ". What depends on it is left out, and the boot is degraded."
-	} else {
-		c.Detail += "."
+		c.Detail += " What depends on it is left out, and the boot is degraded."
 	}
 	c.Extra = softExtra{soft: soft}
 	return &c
@@ -146,11 +157,17 @@ type softExtra struct{ soft bool }
 // DiagnosticCode implements origin.Coded.
 func (softExtra) DiagnosticCode() origin.Code { return origin.NullFact }
 
+// LeftOut says whether a diagnostic is about what a label or a taint left out for a null fact, softened or not.
+func LeftOut(d *hcl.Diagnostic) bool {
+	x, ok := d.Extra.(softExtra)
+	return ok && x.soft
+}
+
 // AllSoft says whether every error was caused by a null fact in a scope that forgives it.
 func AllSoft(ds hcl.Diagnostics) bool {
 	for _, d := range ds {
 		if d.Severity == hcl.DiagError {
-			if x, ok := d.Extra.(softExtra); !ok || !x.soft {
+			if !LeftOut(d) {
 				return false
 			}
 		}
@@ -159,13 +176,11 @@ func AllSoft(ds hcl.Diagnostics) bool {
 }
 
 // Soften turns the errors that AllSoft speaks of into warnings.
-func Soften(ds hcl.Diagnostics) hcl.Diagnostics { return soften(ds) }
-
-func soften(ds hcl.Diagnostics) hcl.Diagnostics {
+func Soften(ds hcl.Diagnostics) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, len(ds))
 	for i, d := range ds {
 		out[i] = d
-		if x, ok := d.Extra.(softExtra); ok && x.soft && d.Severity == hcl.DiagError {
+		if LeftOut(d) && d.Severity == hcl.DiagError {
 			c := *d
 			c.Severity = hcl.DiagWarning
 			out[i] = &c
@@ -176,12 +191,20 @@ func soften(ds hcl.Diagnostics) hcl.Diagnostics {
 
 // Item implements schema.Evaluator: through parentheses, locals, merge, and the branch that is taken.
 func (s Scope) Item(x hclsyntax.Expression, key string) hclsyntax.Expression {
-	return s.e.item(x, key, s.each, 0)
+	_, v := s.e.item(x, key, s.each, 0)
+	return v
 }
 
-func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth int) hclsyntax.Expression {
+// Key implements schema.Keyer.
+func (s Scope) Key(x hclsyntax.Expression, key string) hclsyntax.Expression {
+	k, _ := s.e.item(x, key, s.each, 0)
+	return k
+}
+
+// item finds key and value of one item; the key is nil where no literal has it.
+func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth int) (k, v hclsyntax.Expression) {
 	if depth > 16 {
-		return nil
+		return nil, nil
 	}
 	if in, ok := unwrap(x); ok {
 		return e.item(in, key, each, depth+1)
@@ -191,20 +214,20 @@ func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth in
 		for i := len(x.Items) - 1; i >= 0; i-- {
 			if v, d := e.Value(x.Items[i].KeyExpr, each); !d.HasErrors() {
 				if name, ok := keyText(v); ok && name == key {
-					return x.Items[i].ValueExpr
+					return x.Items[i].KeyExpr, x.Items[i].ValueExpr
 				}
 			}
 		}
 	case *hclsyntax.FunctionCallExpr:
 		if x.Name != "merge" {
-			return nil
+			return nil, nil
 		}
 		for i := len(x.Args) - 1; i >= 0; i-- {
-			if r := e.item(x.Args[i], key, each, depth+1); r != nil {
-				return r
+			if k, v := e.item(x.Args[i], key, each, depth+1); v != nil {
+				return k, v
 			}
 			if v, d := e.Value(x.Args[i], each); !d.HasErrors() && has(v, key) {
-				return x.Args[i]
+				return nil, x.Args[i]
 			}
 		}
 	case *hclsyntax.ConditionalExpr:
@@ -221,7 +244,7 @@ func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth in
 			return e.item(e.site.Locals[name].Expr, key, each, depth+1)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func has(v cty.Value, key string) bool {
@@ -270,6 +293,11 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 	if a := body.Attributes["for_each"]; a != nil {
 		forEach = a.Expr
 	}
+	if s.only != 0 && s.e.Reach(when, forEach).Phase > s.only {
+		// Whether it is there shows later. What it says for this phase is needed now.
+		s.each = cty.DynamicVal
+		return []schema.Copy{{Eval: s}}, nil
+	}
 	copies, _, diags := s.Copies(when, forEach)
 	var out []schema.Copy
 	for _, c := range copies {
@@ -301,8 +329,10 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 	if forEach == nil {
 		return []Copy{{Scope: s}}, known, diags
 	}
+	outer := s
+	s.from = forEach
 	v, d := s.e.Value(forEach, s.each)
-	if diags = append(diags, s.mild(d, forEach)...); d.HasErrors() {
+	if diags = append(diags, outer.mild(d, forEach)...); d.HasErrors() {
 		return nil, true, diags
 	}
 	u, secret, _ := value.Plain(v)

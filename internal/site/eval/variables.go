@@ -170,6 +170,10 @@ func Judge(ctx context.Context, s *site.Site, variable string, rule int, secret 
 // named gives diagnostics of HCL and cty their code: a missing credential has its own exit status.
 func named(ds hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range ds {
+		if value.SensitiveError(hcl.Diagnostics{d}) {
+			d.Extra = origin.Extra{Code: origin.Sensitive}
+			continue
+		}
 		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
 			var m *MissingCredential
 			if errors.As(x.FunctionCallError(), &m) {

@@ -1,0 +1,254 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+var update = flag.Bool("update", false, "write what came out into the cases")
+
+// TestCheck and TestRun read one case a file: a site, what the world answers, and what is expected. The comment on
+// top of the file says which sentence of the language it holds.
+func TestCheck(t *testing.T) {
+	cases(t, "testdata/check", func(t *testing.T, a *txtar.Archive) string {
+		s, diags := parseCase(a)
+		if !diags.HasErrors() {
+			diags = append(diags, Check(s, Witnesses())...)
+		}
+		return showDiagnostics(diags)
+	})
+}
+
+func TestRun(t *testing.T) {
+	cases(t, "testdata/run", func(t *testing.T, a *txtar.Archive) string {
+		s, diags := parseCase(a)
+		if diags.HasErrors() {
+			return showDiagnostics(diags)
+		}
+		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a), Now: time.Now})
+		again, _ := parseCase(a)
+		rec := &world.Recording{Entries: p.Tape.Entries()}
+		q := Run(context.Background(), again, Options{Source: rec.Source()})
+		got := showPlan(p)
+		if d := cmp.Diff(got, showPlan(q)); d != "" && !strings.Contains(string(a.Comment), "not replayed") {
+			t.Errorf("its own recording gives another plan:\n%s", d)
+		}
+		return got
+	})
+}
+
+func cases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string) {
+	names, err := filepath.Glob(dir + "/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no cases in %s: %v", dir, err)
+	}
+	for _, n := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(n), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			a, err := txtar.ParseFile(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := run(t, a)
+			if *update {
+				a.Files = slices.DeleteFunc(a.Files, func(f txtar.File) bool { return f.Name == "want" })
+				a.Files = append(a.Files, txtar.File{Name: "want", Data: []byte(got)})
+				if err := os.WriteFile(n, txtar.Format(a), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if d := cmp.Diff(part(a, "want"), got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func part(a *txtar.Archive, name string) string {
+	for _, f := range a.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+func parseCase(a *txtar.Archive) (*site.Site, hcl.Diagnostics) {
+	var files []world.SiteFile
+	for _, f := range a.Files {
+		if strings.HasSuffix(f.Name, ".hcl") || strings.HasSuffix(f.Name, ".json") || strings.HasSuffix(f.Name, ".vars") {
+			files = append(files, world.SiteFile{Name: f.Name, Text: string(f.Data)})
+		}
+	}
+	return site.Parse(files, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+}
+
+func showDiagnostics(ds hcl.Diagnostics) string {
+	var b strings.Builder
+	for _, d := range ds {
+		kind, at := "error", "-"
+		if d.Severity == hcl.DiagWarning {
+			kind = "warning"
+		}
+		if origin.IsNote(d) {
+			kind = "note"
+		}
+		if d.Subject != nil {
+			at = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+		}
+		fmt.Fprintf(&b, "%s %s %s %s: %s\n", kind, origin.CodeOf(d), at, d.Summary, d.Detail)
+	}
+	return b.String()
+}
+
+// showPlan is all that a plan promises, one fact a line.
+func showPlan(p *Plan) string {
+	var b strings.Builder
+	b.WriteString(showDiagnostics(p.Diagnostics))
+	for _, s := range p.Stages {
+		if s.State != stateOK {
+			fmt.Fprintf(&b, "state %s %s\n", s.Address, s.State)
+		}
+	}
+	for _, d := range p.Degraded {
+		fmt.Fprintf(&b, "degraded %s %s\n", d.Code, d.Summary)
+	}
+	for _, u := range p.Unread {
+		fmt.Fprintf(&b, "unread %s %s\n", u.Where, u.Question)
+	}
+	for _, l := range p.Node.Labels {
+		fmt.Fprintf(&b, "label %s=%s\n", l.Key, l.Value)
+	}
+	for _, t := range p.Node.Taints {
+		fmt.Fprintf(&b, "taint %s\n", t)
+	}
+	for _, f := range p.Node.Flags {
+		fmt.Fprintf(&b, "flag %s=%s\n", f.Name, f.Value)
+	}
+	for _, s := range p.Node.Settings {
+		fmt.Fprintf(&b, "setting %s %s\n", s.Pointer(), showSetting(s))
+	}
+	for _, c := range p.Changes {
+		fmt.Fprintf(&b, "file %s %s %04o", c.Action, c.File.Path, c.File.Mode)
+		if len(c.File.Text.Secrets()) > 0 {
+			fmt.Fprintf(&b, " secrets %v", c.File.Text.Secrets())
+		}
+		if c.File.Purpose == "file" {
+			fmt.Fprintf(&b, " %q", c.File.Text.String())
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "complete %t exit %d\n", p.Complete, origin.Exit(p.Diagnostics))
+	if (p.Hash != "") != p.Complete {
+		fmt.Fprintf(&b, "a hash %q of a plan that is complete: %t\n", p.Hash, p.Complete)
+	}
+	return b.String()
+}
+
+func showSetting(s interface{ Pointer() string }) string {
+	text, _ := json.Marshal(s)
+	return strings.TrimSpace(string(text))
+}
+
+const testKubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+
+// fakeWorld answers as a bare machine in a good cluster would, but for what the case's file "world" says:
+// lines "KIND PART-OF-THE-ARGUMENTS => ANSWER AS JSON", or "=> hang", "=> panic". The file "facts" holds facts, JSON,
+// laid over those of the bare machine.
+func fakeWorld(t *testing.T, a *txtar.Archive) world.Source {
+	t.Helper()
+	type rule struct{ kind, part, answer string }
+	var rules []rule
+	for _, line := range strings.Split(part(a, "world"), "\n") {
+		left, answer, ok := strings.Cut(line, " => ")
+		if !ok {
+			continue
+		}
+		kind, args, _ := strings.Cut(strings.TrimSpace(left), " ")
+		rules = append(rules, rule{kind, args, answer})
+	}
+	facts := map[string]any{}
+	b, err := json.Marshal(bareVM())
+	if err == nil {
+		err = json.Unmarshal(b, &facts)
+	}
+	over := map[string]any{}
+	if text := part(a, "facts"); text != "" && err == nil {
+		err = json.Unmarshal([]byte(text), &over)
+	}
+	maps.Copy(facts, over)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		for _, r := range rules {
+			if r.kind != string(q.Kind) || !strings.Contains(q.Args, r.part) {
+				continue
+			}
+			switch r.answer {
+			case "hang":
+				select {} // for ever, whatever ctx says
+			case "wait":
+				<-ctx.Done()
+				return world.Answer{Fail: world.Unreachable, Detail: "nobody answered"}
+			case "panic":
+				panic("a broken adapter")
+			}
+			var ans world.Answer
+			if err := json.Unmarshal([]byte(r.answer), &ans); err != nil {
+				panic(r.answer + ": " + err.Error())
+			}
+			return ans
+		}
+		return usual(q, facts)
+	})
+}
+
+func usual(q world.Question, facts map[string]any) world.Answer {
+	answer := func(v any) world.Answer {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return world.Answer{Value: b}
+	}
+	switch q.Kind {
+	case world.KindFacts:
+		return answer(facts)
+	case world.KindKubelet:
+		version := "v1.36.3"
+		return answer(world.KubeletAns{Version: &version})
+	case world.KindObject:
+		return answer(world.ObjectAns{ResourceVersion: "7", Data: map[string]string{"kubelet": testKubeletConfig}})
+	case world.KindTrust:
+		return answer(world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00", Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"})
+	case world.KindCredential:
+		return answer(world.CredentialAns{Source: "test"})
+	case world.KindOriginal, world.KindTarget:
+		return answer(world.TargetAns{})
+	case world.KindManaged:
+		return answer(world.ManagedAns{})
+	case world.KindDetector:
+		return world.Answer{Fail: world.Absent, Detail: "not installed"}
+	}
+	return world.Answer{Fail: world.Absent, Detail: "it is not there"}
+}

@@ -108,7 +108,7 @@ func (a *app) redact(s string) string {
 // commands is the list of commands, in the order of help.
 func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
-		a.init(), a.validate(), a.fmt(), a.schema(),
+		a.init(), a.validate(), a.fmt(), a.schema(), a.importSite(),
 		a.plan(), a.explain(), a.run(), a.detect(), a.record(),
 		a.status(), a.history(), a.rollback(), a.verify(), a.recover(),
 		a.version(),

@@ -11,7 +11,7 @@ import (
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
-		{"internal/present/..."},
+		{"internal/present/...", "internal/apply/..."},
 		{"internal/activate/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/report/..."},
 		{"internal/boot/..."},
 		{"stages/builtin/..."},
@@ -26,7 +26,7 @@ func order() [][]string {
 
 // apart are the packages that stand beside the house: they may import what they like, and no room imports them.
 func apart() []string {
-	return []string{"internal/demo/...", "internal/deptest/...", "bench/...", "tools/...", "test/..."}
+	return []string{"internal/demo/...", "internal/deptest/...", "examples/...", "bench/...", "tools/...", "test/..."}
 }
 
 // types returns the stage types, which are the rooms under stages/ that hold one.

@@ -220,7 +220,7 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
 
 // off opens the gate on what is in place, judged or not.
 func (r *Run) off() Result {
-	const why = "prelet=off stands on the kernel command line: nothing was planned, changed or judged"
+	const why = "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
 	cur, err := r.Store.Current()
 	if err != nil {
 		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}

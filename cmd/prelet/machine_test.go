@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// machine is a node as the commands see one: a scratch root that survives reboots, a run folder that does not, a real
+// API server on loopback, and a systemd with one kubelet that behaves as internal/activate's tests pin it down.
+type machine struct {
+	t      *testing.T
+	root   string
+	run    string
+	boots  int
+	server *demo.Server
+	site   string
+	creds  string
+
+	*units
+	sick   func() error    // what /healthz says
+	status *bytes.Buffer   // STATUS= lines
+	extend []time.Duration // EXTEND_TIMEOUT_USEC
+	slept  func()          // once, at the next sleep
+	args   []string        // of the kubelet's command line
+	jitter float64
+}
+
+// units is systemd with virtual time.
+type units struct {
+	now     time.Duration
+	gate    string
+	inside  bool // we are prelet.service at boot
+	gone    bool // D-Bus does not answer
+	masked  bool
+	kubelet activate.Unit
+	self    activate.Unit // prelet.service
+	starts  []string      // what the gate said at each start of the kubelet
+	onStart func()
+	reloads int
+	apply   func() // prelet-apply.service's body
+}
+
+func (u *units) Prepare() {}
+func (u *units) Close()   {}
+
+func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
+	switch {
+	case u.gone:
+		return activate.Unit{}, errors.New("connection refused")
+	case name == "kubelet.service" && u.masked:
+		return activate.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
+	case name == "kubelet.service":
+		return u.kubelet, nil
+	case name == applyUnit && u.apply != nil:
+		return activate.Unit{Name: name, Load: "loaded"}, nil
+	case name == bootUnit:
+		return u.self, nil
+	}
+	return activate.Unit{Name: name, Load: "not-found"}, nil
+}
+
+func (u *units) MayWait(context.Context, string) (bool, error) {
+	if u.gone {
+		return false, errors.New("connection refused")
+	}
+	return !u.inside, nil
+}
+
+func (u *units) Reload(context.Context) error { u.reloads++; return nil }
+
+func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
+	if name == applyUnit && u.apply != nil {
+		u.apply()
+		return "done", nil
+	}
+	return "failed", nil
+}
+
+func (u *units) Stop(_ context.Context, _ string, _ time.Duration) (string, error) {
+	if u.gone {
+		return "unanswered", errors.New("connection refused")
+	}
+	u.kubelet.Active, u.kubelet.Sub, u.kubelet.MainPID, u.kubelet.Job, u.kubelet.Result = "inactive", "dead", 0, 0, "success"
+	return "done", nil
+}
+
+func (u *units) Restart(_ context.Context, _ string, wait time.Duration) (string, error) {
+	u.kubelet.Job = 7
+	if wait == 0 {
+		return "queued", nil
+	}
+	u.start()
+	return "done", nil
+}
+
+// start is systemd's: EnvironmentFile= is read, then the process begins.
+func (u *units) start() {
+	u.kubelet.Job = 0
+	b, err := os.ReadFile(u.gate)
+	if err != nil {
+		u.kubelet.Active, u.kubelet.Sub, u.kubelet.Result, u.kubelet.MainPID = "activating", "auto-restart", "resources", 0
+		return
+	}
+	u.now += 50 * time.Millisecond
+	u.starts = append(u.starts, strings.TrimSpace(string(b)))
+	u.kubelet.Active, u.kubelet.Sub, u.kubelet.Result, u.kubelet.Started = "active", "running", "success", u.now
+	u.kubelet.MainPID++
+	if u.onStart != nil {
+		u.onStart()
+	}
+}
+
+func (u *units) Now() time.Time           { return time.Now() } // certificates are real
+func (u *units) Monotonic() time.Duration { return u.now }
+
+const nodeSite = `
+cluster {
+  servers        = ["SERVER"]
+  ca_cert_hashes = ["PIN"]
+  token          = credential("bootstrap-token")
+  retry          = "200ms"
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "label" "node" { labels = { "example.com/pool" = "a" } }
+stage "write" "kubelet" {}
+stage "restart" "kubelet" {}
+`
+
+const clusterConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: cluster.local\n"
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	server, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
+	m := &machine{t: t, root: t.TempDir(), creds: t.TempDir(), server: server, units: &units{}, jitter: 0.5}
+	m.site = strings.NewReplacer("SERVER", server.URL(), "PIN", server.CAHash()).Replace(nodeSite)
+	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
+	m.put("/etc/os-release", "ID=debian\n")
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.put("/proc/cmdline", "quiet\n")
+	if err := os.MkdirAll(m.root+"/var/lib", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(m.creds, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(m.creds+"/bootstrap-token", []byte(server.Token()+"\n"), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	m.onStart = m.join
+	m.reboot()
+	return m
+}
+
+// join is what a kubelet does with the bootstrap kubeconfig.
+func (m *machine) join() {
+	if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" || m.read("/etc/kubernetes/kubelet.conf") != "" {
+		return
+	}
+	conf, err := m.server.NodeKubeconfig("n1")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put("/etc/kubernetes/kubelet.conf", string(conf))
+}
+
+// reboot is a power cycle: the kubelet's start waits for prelet.service.
+func (m *machine) reboot() {
+	m.boots++
+	m.run = m.t.TempDir()
+	m.gate = filepath.Join(m.run, "kubelet.env")
+	m.now = 5 * time.Second
+	m.starts, m.status, m.extend = nil, &bytes.Buffer{}, nil
+	k := activate.Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Active: "inactive", Sub: "dead", Result: "success", Job: 3, MainPID: 0}
+	k.EnvironmentFiles = append(k.EnvironmentFiles, struct {
+		Path     string
+		Optional bool
+	}{m.gate, false})
+	m.kubelet = k
+	m.self = activate.Unit{Name: bootUnit, Load: "loaded", Active: "activating"}
+}
+
+func (m *machine) put(path, text string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.root+path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(m.root+path, []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) read(path string) string {
+	b, _ := os.ReadFile(m.root + path)
+	return string(b)
+}
+
+func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
+
+// Probe and clock.
+
+func (m *machine) probe() live.Probe { return live.Probe{Root: m.root, Now: time.Now} }
+func (m *machine) Healthz(context.Context, string) error {
+	if m.sick != nil {
+		return m.sick()
+	}
+	return nil
+}
+func (m *machine) Kubeconfig(ctx context.Context, path string) error {
+	return m.probe().Kubeconfig(ctx, path)
+}
+func (m *machine) Flags(_ context.Context, _ uint32, flags []string) error {
+	m.args = flags
+	return nil
+}
+func (m *machine) Files(ctx context.Context, want map[string]string) error {
+	return m.probe().Files(ctx, want)
+}
+func (m *machine) Node(context.Context, string) error { return nil }
+
+func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
+	if f := m.slept; f != nil {
+		m.slept = nil
+		f()
+	}
+	m.now += d
+	return context.Cause(ctx)
+}
+
+func (m *machine) Status(line string) error     { m.status.WriteString(line + "\n"); return nil }
+func (m *machine) Extend(d time.Duration) error { m.extend = append(m.extend, d); return nil }
+
+// ended is one command that ran to its end.
+type ended struct {
+	exit        int
+	out, errors string
+}
+
+// as runs one command line as the unit of that name, or by hand.
+func (m *machine) as(unit string, args ...string) ended {
+	m.t.Helper()
+	var stdout, stderr bytes.Buffer
+	a := &app{stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
+		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
+	}, on: &host{root: m.root, runDir: m.run, bootID: m.bootID(), hostname: "N1", self: unit, units: m, probe: m, clock: m, notify: m,
+		systemd: m.units.apply != nil, jitter: func() float64 { return m.jitter }}}
+	code := a.main(args)
+	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(stdout.String()+stderr.String()+m.status.String(), secret) {
+		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, &stdout, &stderr, m.status)
+	}
+	return ended{code, stdout.String(), stderr.String()}
+}
+
+// boot is a whole one: prelet.service, the kubelet, and prelet-verify.service if its conditions hold.
+func (m *machine) boot() (run, verify ended) {
+	m.t.Helper()
+	m.inside = true
+	run = m.as(bootUnit, "run")
+	m.inside = false
+	m.units.start()
+	verify.exit = -1
+	if _, err := os.Stat(m.gate); err != nil || m.read("/var/lib/prelet/journal.json") != "" {
+		verify = m.as(verifyUnit, "verify")
+	}
+	return run, verify
+}
+
+// good is a node that has booted once and is well.
+func goodNode(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	run, verify := m.boot()
+	if run.exit != 0 || verify.exit != 0 {
+		t.Fatalf("the first boot: %+v, %+v", run, verify)
+	}
+	return m
+}
+
+func (m *machine) says() *report.Status {
+	m.t.Helper()
+	s, err := report.Load(m.run)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s
+}
+
+func (m *machine) gateSays() string {
+	b, _ := os.ReadFile(m.gate)
+	return strings.TrimSpace(string(b))
+}
+
+// disk is everything of the root: path → kind, mode, inode, times, and content. Two equal disks were not written to.
+func (m *machine) disk() map[string]string {
+	m.t.Helper()
+	out := map[string]string{}
+	err := filepath.WalkDir(m.root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s %d %s", st.Mode(), inode(st), st.ModTime().Format(time.RFC3339Nano))
+		if st.Mode().IsRegular() {
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			h := sha256.Sum256(b)
+			line += " " + hex.EncodeToString(h[:8])
+		}
+		out[strings.TrimPrefix(p, m.root)] = line
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return out
+}
+
+func (m *machine) want(what string, got, want ended) {
+	m.t.Helper()
+	if got.exit != want.exit || !strings.Contains(got.out, want.out) || !strings.Contains(got.errors, want.errors) {
+		m.t.Errorf("%s: exit %d, want %d with %q and %q\nstdout: %s\nstderr: %s", what, got.exit, want.exit, want.out, want.errors, got.out, got.errors)
+	}
+}

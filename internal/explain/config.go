@@ -44,7 +44,7 @@ func (w *walker) config(name string) (Explanation, bool) {
 		if ptr == at || strings.HasPrefix(at, ptr+"/") {
 			x.Origins = append(x.Origins, os...)
 			x.Range, x.Text = w.place(os)
-			w.fieldChain(keys, ptr, os)
+			w.fieldChain(keys, ptr, os, 0)
 		} else if strings.HasPrefix(ptr, at+"/") {
 			inside = append(inside, ptr)
 		}
@@ -55,12 +55,13 @@ func (w *walker) config(name string) (Explanation, bool) {
 		r, text := w.place(os)
 		x.Origins = append(x.Origins, os...)
 		w.say(0, Step{Text: "config/" + dotted(ptr), Value: unlessSame(w.fieldValue(ptr), text), Note: strings.Join(refs(os), ", "), Range: r, Ref: "config/" + dotted(ptr)})
+		w.fieldChain(splitPointer(ptr), ptr, os, 1)
 	}
 	if len(x.Origins) == 0 {
 		x.Origins = []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "kubelet_config"}}
 		w.say(0, Step{Kind: origin.Base, Text: "the base", Note: "nothing of the site changes it", Ref: "base"})
 		w.baseText("kubelet_config", 1)
-	} else if len(inside) > 0 {
+	} else if len(inside) > 0 && !w.covered(v, at) {
 		w.say(0, Step{Kind: origin.Base, Text: "the rest of it", Note: "of the base", Ref: "base"})
 		w.baseText("kubelet_config", 1)
 	}
@@ -78,12 +79,26 @@ func refs(os []origin.Origin) (out []string) {
 	return out
 }
 
-func dotted(ptr string) string {
+// covered says whether everything inside of a value was set by stages.
+func (w *walker) covered(v any, ptr string) bool {
+	if _, ok := w.plan.Node.ConfigOrigins[ptr]; ok {
+		return true
+	}
+	m, ok := v.(map[string]any)
+	for k, x := range m {
+		ok = ok && w.covered(x, ptr+"/"+world.EscapePointer(k))
+	}
+	return ok
+}
+
+func dotted(ptr string) string { return strings.Join(splitPointer(ptr), ".") }
+
+func splitPointer(ptr string) []string {
 	parts := strings.Split(strings.TrimPrefix(ptr, "/"), "/")
 	for i, p := range parts {
 		parts[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(p)
 	}
-	return strings.Join(parts, ".")
+	return parts
 }
 
 func (w *walker) fieldValue(ptr string) string {
@@ -94,11 +109,11 @@ func (w *walker) fieldValue(ptr string) string {
 }
 
 // fieldChain tells what set a field, or the one around it.
-func (w *walker) fieldChain(keys []string, ptr string, os []origin.Origin) {
+func (w *walker) fieldChain(keys []string, ptr string, os []origin.Origin, depth int) {
 	if ptr == "/registerWithTaints" {
 		for _, t := range w.plan.Node.Taints {
-			w.say(0, Step{Text: "taint/" + t.Key, Value: quote(t.String()), Ref: "taint/" + t.Key})
-			w.taintChain(t)
+			w.say(depth, Step{Text: "taint/" + t.Key, Value: quote(t.String()), Ref: "taint/" + t.Key})
+			w.taintChain(t, depth+1)
 		}
 		return
 	}
@@ -106,7 +121,7 @@ func (w *walker) fieldChain(keys []string, ptr string, os []origin.Origin) {
 	for _, k := range keys {
 		p = append(p, named(k))
 	}
-	w.setting("kubelet_config", "patch", p, os)
+	w.setting("kubelet_config", "patch", p, os, depth)
 }
 
 // noField explains a field that the site takes away, and one that no base has.

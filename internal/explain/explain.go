@@ -5,6 +5,7 @@ package explain
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -25,7 +26,8 @@ const (
 // Item is one thing that can be explained.
 type Item struct{ Kind, Name string }
 
-func (i Item) String() string { return i.Kind + "/" + i.Name }
+// String is how the item is asked for: label/KEY, file/etc/x.
+func (i Item) String() string { return i.Kind + "/" + strings.TrimPrefix(i.Name, "/") }
 
 // Explanation is an item with its chain.
 type Explanation struct {

@@ -205,26 +205,24 @@ func (w *walker) notBy(i *site.Instance, key string) string {
 		held := w.condition(i.When, whose, 1)
 		switch {
 		case !held:
-			reason = fmt.Sprintf("%s is left out: its condition is not true.", whose)
+			reason = fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
 		case d != nil:
 			reason = fmt.Sprintf("%s left it out: %s.", whose, strings.TrimSuffix(d.Summary, "."))
 			w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: d.Summary + ": " + d.Detail, Range: at})
 		case there && null(v):
 			reason = fmt.Sprintf("%s gives it the value null, which is no label.", whose)
-			w.say(1, Step{Text: oneLine(w.e.Text(at), maxShown), Value: "null", Range: at})
 		case there && w.failed(i) != "":
 			reason = fmt.Sprintf("%s.", w.failed(i))
 		case there && w.plan.Diagnostics.HasErrors():
 			reason = "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
 		case there:
 			reason = fmt.Sprintf("%s gives it a value that is not known.", whose)
-			w.say(1, Step{Text: oneLine(w.e.Text(at), maxShown), Value: show(v), Range: at})
 		default:
 			reason = "No detector recommends it."
 		}
 		w.steps[start].Note = "could set it"
 		if there && held {
-			w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 2)
+			w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 1)
 		}
 		if taken && held {
 			w.recommended(i, key, 1)
@@ -238,7 +236,14 @@ func (w *walker) notBy(i *site.Instance, key string) string {
 	f := w.frameOf(i.ForEach, cty.NilVal, source{})
 	v, note := w.at(i.ForEach, f, nil)
 	w.condition(i.When, whose, 1)
-	w.say(1, Step{Text: "for_each = " + w.text(i.ForEach), Value: v, Note: note, Range: i.ForEach.Range()})
+	var made []string
+	for _, l := range w.plan.Node.Labels {
+		if w.gave(i, l.Origins) {
+			made = append(made, l.Key)
+		}
+	}
+	note = join(note, "makes: "+orNothing(strings.Join(made, ", ")))
+	w.say(1, Step{Text: "for_each " + w.text(i.ForEach), Value: v, Note: note, Range: i.ForEach.Range()})
 	w.walk(i.ForEach, f, nil, 2)
 	return fmt.Sprintf("%s makes one for each element of for_each, and none of them is this one.", whose)
 }
@@ -283,15 +288,54 @@ func (w *walker) fromData(i *site.Instance, key string) string {
 	if _, ok := value.Unwrap(a.Expr).(*hclsyntax.ObjectConsExpr); ok {
 		return ""
 	}
+	w.data(i, "labels", a.Expr)
+	return fmt.Sprintf("No label of that name is written in the site; stage.%s takes its keys from data, and it is not among them.", i.Addr())
+}
+
+// data tells the keys that an argument has, and the answers that they come from, without the way to them.
+func (w *walker) data(i *site.Instance, name string, x hclsyntax.Expression) {
 	whose := "stage." + i.Addr()
 	for _, c := range w.copies(i) {
-		f := c.frame(w, a.Expr)
-		v, note := w.at(a.Expr, f, nil)
-		w.say(0, Step{Text: whose + ": labels = " + w.text(a.Expr), Value: v, Note: join("takes keys from data; this one is not among them", note), Range: a.Expr.Range(), Ref: whose})
+		f := c.frame(w, x)
+		v, d := w.value(x, f)
+		s := Step{Text: whose + ": " + name + " = " + w.text(x), Note: "has: " + orNothing(keysOf(v)), Range: x.Range(), Ref: whose}
+		if d != nil {
+			s.Note = d.Summary + ": " + d.Detail
+		}
+		w.say(0, s)
 		w.condition(i.When, whose, 1)
-		w.walk(a.Expr, f, nil, 1)
+		start := len(w.steps)
+		w.walk(x, f, nil, 1)
+		rest := slices.Clone(w.steps[start:])
+		w.steps = w.steps[:start]
+		seen := map[string]bool{}
+		for _, s := range rest {
+			if (s.Answer != nil || s.Kind == origin.Variable) && !seen[s.Text] {
+				seen[s.Text], s.Depth = true, 1
+				w.steps = append(w.steps, s)
+			}
+		}
 	}
-	return fmt.Sprintf("No label of that name is written in the site; %s takes its keys from data, and it is not among them.", whose)
+}
+
+// keysOf lists the keys of a map, or the elements of a list of texts.
+func keysOf(v cty.Value) string {
+	u, secrets, _ := value.Plain(v)
+	if len(secrets) > 0 || !u.IsKnown() || u.IsNull() || !u.CanIterateElements() {
+		return show(v)
+	}
+	var out []string
+	for it := u.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		if list(u) || u.Type().IsSetType() {
+			k = e
+		}
+		if s, ok := stepOf(k); ok {
+			out = append(out, s.name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
 }
 
 func firstError(ds hcl.Diagnostics) string {
@@ -301,4 +345,11 @@ func firstError(ds hcl.Diagnostics) string {
 		}
 	}
 	return ""
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
 }

@@ -85,9 +85,7 @@ func (w *walker) output(addr string, p path, name, shown string, at hcl.Range, d
 		return
 	}
 	s := Step{Text: name, Value: shown, Ref: "stage." + addr, Range: at}
-	if w.told[name] {
-		s.Note = "as above"
-	}
+	again := w.told[name]
 	w.told[name] = true
 	key := ""
 	if i.ForEach != nil && len(p) > 0 {
@@ -98,9 +96,15 @@ func (w *walker) output(addr string, p path, name, shown string, at hcl.Range, d
 		w.say(depth, s)
 		return
 	}
+	if again && i.Type != "detect-hw" {
+		s.Note = "as above"
+	}
 	switch i.Type {
 	case "detect-hw":
 		w.fact(s, p, depth)
+		if last := &w.steps[len(w.steps)-1]; again && last.Note != "" {
+			last.Note = "as above"
+		}
 	case "fetch-config":
 		w.fetched(i, key, s, p, depth)
 	case "fetch-ca":
@@ -110,8 +114,8 @@ func (w *walker) output(addr string, p path, name, shown string, at hcl.Range, d
 	case "reserve":
 		s.Kind = origin.Policy
 		w.say(depth, s)
-		if s.Note == "" {
-			w.policy(i, depth+1)
+		if s.Note == "" && len(p) > 0 {
+			w.policy(i, p, depth+1)
 		}
 	case "label", "taint":
 		w.say(depth, s)
@@ -213,8 +217,8 @@ func device(f *world.Facts, p path) string {
 			note = join(note, "read from "+*a.Evidence)
 		}
 		return note
-	case p[0].name == "accelerators" && len(p) == 1 && len(f.Accelerators) > 0:
-		return counted(len(f.Accelerators), "%d device", "%d devices")
+	case p[0].name == "accelerators" && len(p) == 1:
+		return fmt.Sprintf("%d among the %s", len(f.Accelerators), counted(len(f.PCI), "%d PCI device", "%d PCI devices"))
 	case p[0].name == "nics" && n >= 0 && n < len(f.NICs):
 		c := f.NICs[n]
 		note := address(c.Address, c.Device)

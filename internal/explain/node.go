@@ -91,7 +91,7 @@ func (w *walker) flag(name string) (Explanation, bool) {
 		x.Value = "true"
 	}
 	x.Range, x.Text = w.place(fl.Origins)
-	w.setting("kubelet_flags", "flags", way(named(name)), fl.Origins)
+	w.setting("kubelet_flags", "flags", way(named(name)), fl.Origins, 0)
 	w.ofBase(fl.Origins)
 	w.replaced("Flag --" + name + " of the base")
 	return x, true
@@ -136,32 +136,66 @@ func (w *walker) listFlag(name string) (Explanation, bool) {
 }
 
 // setting walks what set a flag or a field: an item of write's patch or flags, the node block, or a policy.
-func (w *walker) setting(block, argument string, p path, os []origin.Origin) {
+func (w *walker) setting(block, argument string, p path, os []origin.Origin, depth int) {
 	done := map[string]bool{}
 	for _, o := range os {
-		if o.Role == origin.Condition || done[o.Ref] && o.Kind == origin.Site {
+		i := w.plan.Site.Stage(o.Ref)
+		once := o.Ref
+		if i != nil && i.Type == "reserve" { // each of its arguments counts for itself
+			once += o.Range.String()
+		}
+		if o.Role == origin.Condition || done[once] && o.Kind == origin.Site {
 			continue
 		}
-		i := w.plan.Site.Stage(o.Ref)
 		switch {
-		case o.Kind == origin.Policy:
-			w.say(0, Step{Kind: origin.Policy, Text: o.Text, Range: o.Range, Ref: o.Ref})
+		case o.Kind == origin.Policy && o.Range.Filename == "": // a step of a formula; else it is a reference to one
+			if !done[o.Ref] {
+				w.say(depth, Step{Kind: origin.Policy, Text: o.Ref, Range: o.Range, Ref: o.Ref})
+			}
+			w.say(depth+1, Step{Kind: origin.Policy, Text: o.Text, Ref: o.Ref})
 		case o.Kind != origin.Site:
 		case i == nil && strings.HasPrefix(o.Ref, "node."):
-			w.nodeBlock(strings.TrimPrefix(o.Ref, "node."))
+			w.nodeBlock(strings.TrimPrefix(o.Ref, "node."), depth)
 		case i == nil:
 		case i.Type == "write":
 			if e := w.written(block, argument); e != nil && contains(e.Range(), o.Range, w.plan.Site) {
-				w.walk(e, w.frameOf(e, cty.NilVal, source{}), p, 0)
+				w.walk(e, w.frameOf(e, cty.NilVal, source{}), p, depth)
 			} else {
-				w.say(0, Step{Text: w.e.Text(o.Range), Note: "stage." + i.Addr() + " sets it", Range: o.Range, Ref: o.Ref})
+				w.say(depth, Step{Text: w.e.Text(o.Range), Note: "stage." + i.Addr() + " sets it", Range: o.Range, Ref: o.Ref})
 			}
 			w.overrides(i.Addr(), block+"."+argument)
 		case i.Type == "reserve":
-			w.argumentAt(i, o.Range)
+			w.argumentAt(i, o.Range, depth)
 			w.overrides(i.Addr(), "policy", "max_pods", "floor", "cap", "topology", "static", "remainder", "eks")
 		}
-		done[o.Ref] = true
+		done[once] = true
+	}
+	for _, o := range os {
+		if o.Kind == origin.Policy && o.Range.Filename == "" {
+			w.machine(p, depth)
+			return
+		}
+	}
+}
+
+// machine tells the facts that a policy computes with, by what it reserves.
+func (w *walker) machine(p path, depth int) {
+	facts := []path{way(named("memory"), named("total_bytes")), way(named("cpu"), named("logical"))}
+	switch last := p[len(p)-1].name; {
+	case strings.Contains(last, "memory"):
+		facts = facts[:1]
+	case last == "cpu":
+		facts = facts[1:]
+	case last == "reservedSystemCPUs":
+		facts = []path{way(named("cpu"), named("cores"))}
+	}
+	for _, i := range w.plan.Site.OfType("detect-hw") {
+		out, ok := w.e.Output(i.Addr())
+		for _, f := range facts {
+			if v, found := f.in(out); ok && found {
+				w.fact(Step{Text: "stage." + i.Addr() + f.String(), Value: show(v), Ref: "stage." + i.Addr(), Range: i.Range}, f, depth)
+			}
+		}
 	}
 }
 
@@ -182,7 +216,7 @@ func contains(outer, inner hcl.Range, s *site.Site) bool {
 }
 
 // argumentAt walks the argument of a stage that stands at a place.
-func (w *walker) argumentAt(i *site.Instance, at hcl.Range) {
+func (w *walker) argumentAt(i *site.Instance, at hcl.Range, depth int) {
 	var find func(b *hclsyntax.Body) bool
 	find = func(b *hclsyntax.Body) bool {
 		for _, a := range b.Attributes {
@@ -190,8 +224,8 @@ func (w *walker) argumentAt(i *site.Instance, at hcl.Range) {
 			if r.Filename == at.Filename && r.Start.Byte <= at.Start.Byte && at.End.Byte <= r.End.Byte {
 				f := w.frameOf(a.Expr, cty.NilVal, source{})
 				v, note := w.at(a.Expr, f, nil)
-				w.say(0, Step{Text: a.Name + " = " + w.text(a.Expr), Value: unlessSame(v, w.text(a.Expr)), Note: note, Range: r, Ref: "stage." + i.Addr()})
-				w.walk(a.Expr, f, nil, 1)
+				w.say(depth, Step{Text: a.Name + " = " + w.text(a.Expr), Value: unlessSame(v, w.text(a.Expr)), Note: note, Range: r, Ref: "stage." + i.Addr()})
+				w.walk(a.Expr, f, nil, depth+1)
 				return true
 			}
 		}
@@ -203,7 +237,7 @@ func (w *walker) argumentAt(i *site.Instance, at hcl.Range) {
 		return false
 	}
 	if !find(i.Body) {
-		w.say(0, Step{Text: "stage." + i.Addr(), Note: "sets it", Range: at, Ref: "stage." + i.Addr()})
+		w.say(depth, Step{Text: "stage." + i.Addr(), Note: "sets it", Range: at, Ref: "stage." + i.Addr()})
 	}
 }
 
@@ -214,7 +248,7 @@ func unlessSame(v, text string) string {
 	return v
 }
 
-func (w *walker) nodeBlock(name string) {
+func (w *walker) nodeBlock(name string, depth int) {
 	b := w.plan.Site.Node
 	if b == nil || b.Attributes[name] == nil {
 		return
@@ -222,12 +256,12 @@ func (w *walker) nodeBlock(name string) {
 	x := b.Attributes[name].Expr
 	f := w.frameOf(x, cty.NilVal, source{})
 	v, note := w.at(x, f, nil)
-	w.say(0, Step{Text: "node { " + name + " = " + w.text(x) + " }", Value: unlessSame(v, w.text(x)), Note: note, Range: x.Range(), Ref: "node." + name})
-	w.walk(x, f, nil, 1)
+	w.say(depth, Step{Text: "node { " + name + " = " + w.text(x) + " }", Value: unlessSame(v, w.text(x)), Note: note, Range: x.Range(), Ref: "node." + name})
+	w.walk(x, f, nil, depth+1)
 }
 
 // policy tells the steps of the formula, and the arguments it was given.
-func (w *walker) policy(i *site.Instance, depth int) {
+func (w *walker) policy(i *site.Instance, p path, depth int) {
 	if r := w.plan.Node.Reserved; r != nil {
 		for _, o := range r.Origins {
 			if o.Kind == origin.Policy {
@@ -239,9 +273,7 @@ func (w *walker) policy(i *site.Instance, depth int) {
 		w.say(depth, Step{Text: "policy = " + w.text(a.Expr), Range: a.Expr.Range(), Ref: "stage." + i.Addr()})
 		w.walk(a.Expr, w.frameOf(a.Expr, cty.NilVal, source{}), nil, depth+1)
 	}
-	s := Step{Kind: origin.Fact, Text: "the machine's CPUs and memory", Ref: "facts"}
-	w.ofKind(&s, world.KindFacts, "")
-	w.say(depth, s)
+	w.machine(p, depth)
 }
 
 // fileBlocks are the blocks of write with which a site adds files and folders.

@@ -35,7 +35,7 @@ func (w *walker) taint(name string) (Explanation, bool) {
 		}
 		x.Value += quote(t.String())
 		x.Present, x.TakesEffect = true, "registration"
-		w.taintChain(t)
+		w.taintChain(t, 0)
 		w.replaced("Taint " + t.Key + ":" + t.Effect + " of the base")
 	}
 	if x.Present {
@@ -44,7 +44,7 @@ func (w *walker) taint(name string) (Explanation, bool) {
 	return w.noTaint(name)
 }
 
-func (w *walker) taintChain(t node.Taint) {
+func (w *walker) taintChain(t node.Taint, depth int) {
 	for _, i := range w.plan.Site.OfType("taint") {
 		if !w.gave(i, t.Origins) {
 			continue
@@ -52,11 +52,11 @@ func (w *walker) taintChain(t node.Taint) {
 		for _, c := range w.copies(i) {
 			for _, e := range w.elements(i, c) {
 				if e.text == t.String() {
-					w.walk(i.Body.Attributes["taints"].Expr, c.frame(w, i.Body.Attributes["taints"].Expr), way(numbered(e.n)), 0)
+					w.walk(i.Body.Attributes["taints"].Expr, c.frame(w, i.Body.Attributes["taints"].Expr), way(numbered(e.n)), depth)
 				}
 			}
 		}
-		w.condition(i.When, "stage."+i.Addr(), 0)
+		w.condition(i.When, "stage."+i.Addr(), depth)
 		w.overrides(i.Addr(), "taints", "when", "for_each")
 	}
 	w.ofBase(t.Origins)
@@ -152,7 +152,7 @@ func (w *walker) noTaintBy(i *site.Instance, key string) string {
 		}
 		switch {
 		case !held:
-			return fmt.Sprintf("%s is left out: its condition is not true.", whose)
+			return fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
 		case e.err != nil:
 			w.say(1, Step{Text: w.e.Text(e.at), Value: "(error)", Note: e.err.Summary + ": " + e.err.Detail, Range: e.at})
 			return fmt.Sprintf("%s failed: %s.", whose, strings.TrimSuffix(e.err.Summary, "."))
@@ -169,15 +169,8 @@ func (w *walker) noTaintBy(i *site.Instance, key string) string {
 }
 
 func (w *walker) taintsFromData(i *site.Instance, x hclsyntax.Expression) string {
-	whose := "stage." + i.Addr()
-	for _, c := range w.copies(i) {
-		f := c.frame(w, x)
-		v, note := w.at(x, f, nil)
-		w.say(0, Step{Text: whose + ": taints = " + w.text(x), Value: v, Note: note, Range: x.Range(), Ref: whose})
-		w.condition(i.When, whose, 1)
-		w.walk(x, f, nil, 1)
-	}
-	return fmt.Sprintf("No taint of that key is written in the site; %s takes its taints from data, and it is not among them.", whose)
+	w.data(i, "taints", x)
+	return fmt.Sprintf("No taint of that key is written in the site; stage.%s takes its taints from data, and it is not among them.", i.Addr())
 }
 
 // ofBase tells that the base has an item, and where that was read.
@@ -187,7 +180,7 @@ func (w *walker) ofBase(os []origin.Origin) {
 			continue
 		}
 		if strings.HasPrefix(o.Ref, "/") {
-			w.say(0, Step{Kind: origin.Base, Text: o.Text + " in " + o.Ref, Note: "it was there before prelet", Ref: o.Ref})
+			w.say(0, Step{Kind: origin.Base, Text: o.Text + " in " + o.Ref, Note: "of the base", Ref: o.Ref})
 			w.baseText("kubelet_flags", 1)
 		} else {
 			w.say(0, Step{Kind: origin.Base, Text: "the kubelet's " + o.Ref, Note: "of the base", Ref: o.Ref})

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -18,7 +19,7 @@ import (
 const (
 	maxSteps = 240 // of one explanation
 	maxDepth = 24
-	maxItems = 8 // elements of one list or object that are told one by one
+	maxItems = 3 // elements of a list that are told one by one: of those in, and of those left out
 )
 
 // walker goes through expressions and says what each gave.
@@ -48,6 +49,15 @@ type source struct {
 func (w *walker) frameOf(x hclsyntax.Expression, each cty.Value, from source) *frame {
 	ctx, _ := w.e.Context(x, each) // an error of a local shows where that local is walked
 	return &frame{ctx: ctx, each: from}
+}
+
+// name tells frames apart in which the same expression has another value.
+func (f *frame) name() string {
+	s := f.each.at.String()
+	for _, k := range slices.Sorted(maps.Keys(f.bind)) {
+		s += " " + k + f.bind[k].at.String() + f.bind[k].in.name()
+	}
+	return s
 }
 
 func (w *walker) say(depth int, s Step) {
@@ -169,11 +179,17 @@ func (w *walker) reference(tr hcl.Traversal, f *frame, p path, depth int) {
 	}
 	switch {
 	case root == "each" && len(full) > 0 && f.each.expr != nil:
+		once := name + f.name()
+		if w.told[once] {
+			w.say(depth, Step{Text: name, Value: shown, Note: "as above", Range: at, Ref: "each"})
+			return
+		}
+		w.told[once] = true
 		w.say(depth, Step{Text: name, Value: shown, Note: "of for_each", Range: f.each.expr.Range(), Ref: "each"})
 		if full[0].name == "value" {
 			w.walk(f.each.expr, f.each.in, f.each.at.then(full[1:]...), depth+1)
 		} else {
-			w.walk(f.each.expr, f.each.in, nil, depth+1)
+			w.keyOf(f.each.expr, f.each.in, f.each.at, depth+1)
 		}
 	case len(full) == 0:
 		w.say(depth, Step{Text: name, Value: shown, Range: at})
@@ -203,6 +219,10 @@ func (w *walker) local(name string, p path, text, shown string, depth int) {
 	if l == nil {
 		return
 	}
+	if alias, ok := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); ok && !w.isOverridden("local."+name) {
+		w.reference(alias.Traversal, w.frameOf(l.Expr, cty.NilVal, source{}), p, depth) // another name for the same
+		return
+	}
 	s := Step{Text: text, Value: shown, Range: l.Expr.Range(), Ref: "local." + name}
 	if _, d := w.e.Local(name); d.HasErrors() {
 		s.Value, s.Note = "(error)", d[0].Summary+": "+d[0].Detail
@@ -220,6 +240,10 @@ func (w *walker) local(name string, p path, text, shown string, depth int) {
 	}
 	w.say(depth, s)
 	w.walk(l.Expr, w.frameOf(l.Expr, cty.NilVal, source{}), p, depth+1)
+}
+
+func (w *walker) isOverridden(address string) bool {
+	return slices.ContainsFunc(w.plan.Site.Overrides, func(o site.Override) bool { return o.Address == address })
 }
 
 func (w *walker) overridden(o site.Override) string {
@@ -270,7 +294,7 @@ func (w *walker) splat(x *hclsyntax.SplatExpr, f *frame, p path, depth int) {
 func (w *walker) conditional(x *hclsyntax.ConditionalExpr, f *frame, p path, depth int) {
 	v, d := w.value(x.Condition, f)
 	u, _, _ := value.Plain(v)
-	s := Step{Text: w.text(x.Condition), Range: x.Condition.Range(), Role: origin.Condition}
+	s := Step{Text: w.e.Text(x.Condition.Range()), Range: x.Condition.Range(), Role: origin.Condition}
 	if d != nil || !u.IsKnown() || u.IsNull() || u.Type() != cty.Bool {
 		s.Value = show(v)
 		if d != nil {
@@ -295,13 +319,13 @@ func (w *walker) object(x *hclsyntax.ObjectConsExpr, f *frame, p path, depth int
 	for i := len(x.Items) - 1; i >= 0 && len(p) > 0; i-- {
 		k, d := w.value(x.Items[i].KeyExpr, f)
 		if s, ok := stepOf(k); d == nil && ok && s.name == p[0].name {
-			w.walk(x.Items[i].KeyExpr, f, nil, depth)
+			w.key(x.Items[i].KeyExpr, f, depth)
 			w.whole(x.Items[i].ValueExpr, f, p[1:], depth)
 			return
 		}
 	}
 	for _, it := range x.Items {
-		w.walk(it.KeyExpr, f, nil, depth)
+		w.key(it.KeyExpr, f, depth)
 		w.walk(it.ValueExpr, f, nil, depth)
 	}
 }
@@ -324,6 +348,17 @@ func (w *walker) whole(x hclsyntax.Expression, f *frame, p path, depth int) {
 		return
 	}
 	w.walk(x, f, p, depth)
+}
+
+// tellsItself says whether walking an expression says what it gave: a reference and a call do.
+func (w *walker) tellsItself(x hclsyntax.Expression) bool {
+	switch x := value.Unwrap(x).(type) {
+	case *hclsyntax.ScopeTraversalExpr:
+		return true
+	case *hclsyntax.FunctionCallExpr:
+		return x.Name != "merge" && x.Name != "where"
+	}
+	return false
 }
 
 // isLiteral says whether an expression refers to nothing and calls nothing.

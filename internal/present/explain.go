@@ -56,12 +56,15 @@ func tree(b *strings.Builder, steps []explain.Step, s Style) {
 	for i, st := range steps {
 		first, next := branches(steps, i)
 		line := st.Text
-		if st.Value != "" {
+		switch {
+		case st.Role == origin.Condition && (st.Value == "true" || st.Value == "false"):
+			line += " is " + st.Value
+		case st.Value != "":
 			line += " = " + st.Value
 		}
 		at := ""
-		if st.Range.Filename != "" {
-			at = position(st.Range)
+		if st.Range.Filename != "" && (st.Answer == nil || st.Kind == origin.Variable) { // of other answers the place counts less
+			at = fmt.Sprintf("%s:%d", short(st.Range.Filename), st.Range.Start.Line)
 		}
 		room := s.Width - utf8.RuneCountInString(first)
 		lines := wrap(line, room)

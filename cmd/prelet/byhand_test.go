@@ -1,0 +1,285 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+)
+
+// served makes prelet-apply.service start, which runs `prelet run` with the credentials that a person has not.
+func (m *machine) served() {
+	m.units.apply = func() {
+		m.t.Helper()
+		self := m.creds
+		m.creds = self + "/of-the-unit"
+		m.as(applyUnit, "run")
+		m.creds = self
+	}
+	credentials := m.creds
+	if err := os.Mkdir(credentials+"/of-the-unit", 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Rename(credentials+"/bootstrap-token", credentials+"/of-the-unit/bootstrap-token"); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// By hand a run is done by prelet-apply.service, and looks as if it were done here.
+func TestRunByHandIsServed(t *testing.T) {
+	m := newMachine(t)
+	m.served()
+	m.units.start() // without a gate: it waits to try again
+	m.want("run", m.as("", "run"), ended{0, "Generation 1 is in place, and the kubelet is healthy on it.", ""})
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"a"`, `var.pool`, 1)+"variable \"pool\" {}\n")
+	m.want("run", m.as("", "run", "--var", "pool=b", "-o", "json"), ended{0, `"generation":2`, ""})
+	m.want("run", m.as("", "run"), ended{10, "", "pool"})
+	m.want("rollback", m.as("", "rollback", "1"), ended{0, "with the contents of 1", ""})
+	m.want("rollback", m.as("", "rollback", "9"), ended{64, "", "prelet history"})
+	left, err := filepath.Glob(m.run + "/re*.json")
+	if err != nil || len(left) != 0 {
+		t.Errorf("requests and replies stay: %q", left)
+	}
+}
+
+// A unit that ran already, for somebody else, when the request came: start merges, so it is started once more.
+func TestRequestThatCameLate(t *testing.T) {
+	m := goodNode(t)
+	m.served()
+	serve, starts := m.units.apply, 0
+	m.units.apply = func() {
+		if starts++; starts > 1 {
+			serve()
+		}
+	}
+	m.want("run", m.as("", "run"), ended{0, "No changes; generation 1 is in place.", ""})
+	if starts != 2 {
+		t.Errorf("%d starts", starts)
+	}
+	m.units.apply = func() {}
+	m.want("run", m.as("", "run"), ended{52, "", "journalctl -u prelet-apply.service"})
+}
+
+// A request whose server was killed is answered, and not done twice.
+func TestKilledServer(t *testing.T) {
+	m := goodNode(t)
+	if err := os.WriteFile(m.run+"/serving-AB.json", []byte(`{"args":["rollback","0"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.units.apply = func() {}
+	m.want("the unit again", m.as(applyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
+	b, err := os.ReadFile(m.run + "/reply-AB.json")
+	var r reply
+	if err != nil || json.Unmarshal(b, &r) != nil || r.Exit != 42 {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
+// What stands in a request is a command line, and only of two commands.
+func TestRequestForSomethingElse(t *testing.T) {
+	m := goodNode(t)
+	if err := os.WriteFile(m.run+"/request-AB.json", []byte(`{"args":["record","/etc/x.prelet"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.units.apply = func() {}
+	m.want("the unit", m.as(applyUnit, "run"), ended{64, "", ""})
+	if m.read("/etc/x.prelet") != "" {
+		t.Error("it was done")
+	}
+}
+
+// A verification that is not due looks, and writes nothing.
+func TestVerifyByHand(t *testing.T) {
+	m := goodNode(t)
+	before, status := m.disk(), m.says()
+	m.want("verify", m.as("", "verify"), ended{0, "healthz    ok", ""})
+	m.want("verify", m.as("", "verify", "-o", "json"), ended{0, `"name":"kubeconfig","state":"ok"`, ""})
+	m.put("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--v=9\n")
+	m.want("verify", m.as("", "verify"), ended{50, "files      failed", "not as prelet wrote it"})
+	m.put("/etc/default/kubelet", "")
+	m.kubelet.Active, m.kubelet.Sub, m.kubelet.Result = "failed", "failed", "exit-code"
+	m.want("verify", m.as("", "verify"), ended{50, "unit       failed", "exit-code"})
+	if now := m.says(); now.State != status.State || !now.Started.Equal(status.Started) {
+		t.Errorf("a look changed the status: %+v", now)
+	}
+	if before["/var/lib/prelet/generations"] != m.disk()["/var/lib/prelet/generations"] {
+		t.Error("a look made a generation")
+	}
+}
+
+// A lost gate is opened by verify, and the status of the run before stays.
+func TestLostGate(t *testing.T) {
+	m := goodNode(t)
+	if err := os.Remove(m.gate); err != nil {
+		t.Fatal(err)
+	}
+	m.kubelet.Active, m.kubelet.Sub, m.kubelet.Result = "activating", "auto-restart", "resources"
+	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "Generation 1 awaits no verdict.", ""})
+	if m.gateSays() != "PRELET_GENERATION=1" || m.says().Exit != 0 {
+		t.Errorf("gate %q, %+v", m.gateSays(), m.says())
+	}
+}
+
+// prelet was killed between COMMIT and the last file: recover finishes, by itself and before a run.
+func TestRecover(t *testing.T) {
+	for _, how := range []string{"recover", "run", "verify"} {
+		t.Run(how, func(t *testing.T) {
+			m := goodNode(t)
+			m.interrupt()
+			if m.read("/etc/motd") != "" {
+				t.Fatal("it was not interrupted")
+			}
+			if how == "recover" {
+				m.want(how, m.as("", "recover"), ended{0, "Finished what was interrupted: the journal said publish of generation 2.", ""})
+				m.want("again", m.as("", "recover"), ended{0, "Nothing was interrupted.", ""})
+			} else if got := m.as("", how); got.exit != 0 {
+				t.Errorf("%s: %+v", how, got)
+			}
+			if how != "run" && m.read("/etc/motd") != "hello" { // a run's site has no such file, and takes it away again
+				t.Errorf("/etc/motd: %q", m.read("/etc/motd"))
+			}
+			if m.gateSays() == "" || m.kubelet.Active != "active" {
+				t.Errorf("gate %q, kubelet %s", m.gateSays(), m.kubelet.Active)
+			}
+		})
+	}
+}
+
+// interrupt leaves a generation 2 that is committed and not published, as of a kill there: the gate shut, the kubelet
+// stopped and owed a start.
+func (m *machine) interrupt() {
+	m.t.Helper()
+	h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run}
+	store, err := h.lock(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer store.Close()
+	cur, err := store.Current()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	act, err := store.Blob(cur.Gen, "activation.json")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	txn, err := store.Begin(generation.Proposal{PlanID: "x", Blobs: map[string][]byte{"activation.json": act}, Targets: append(targetsOf(m, cur, store),
+		generation.Target{Path: "/etc/motd", Kind: generation.File, Content: []byte("hello"), Mode: 0o644, UID: generation.Keep, GID: generation.Keep})})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := txn.Commit(); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := h.gate().Shut("generation 2 is being put in place"); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := h.gate().Owe("kubelet.service"); err != nil {
+		m.t.Fatal(err)
+	}
+	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)
+}
+
+func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out []generation.Target) {
+	for _, e := range cur.Entries {
+		if e.New.Kind != generation.File || m.read(e.Path) == "" {
+			continue
+		}
+		content, err := store.Content(e.New.SHA256)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		out = append(out, generation.Target{Path: e.Path, Kind: generation.File, Content: content, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep})
+	}
+	return out
+}
+
+// The kubelet's version is remembered at a commit, so that the binary is never started by a later boot.
+func TestVersionCache(t *testing.T) {
+	m := newMachine(t)
+	binary := filepath.Join(m.root, "/usr/bin/kubelet")
+	m.put("/usr/bin/kubelet", "no program")
+	if err := os.Chmod(binary, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := live.VersionCache{Path: binary, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Version: "v1.36.3"}
+	b, err := json.Marshal(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put("/var/lib/prelet/kubelet.json", string(b)) // stands for the answer of the binary, which is not run below another root
+	run, _ := m.boot()
+	m.want("run", run, ended{0, "Generation 1", ""})
+	if got := m.read("/var/lib/prelet/kubelet.json"); got != string(b) {
+		t.Errorf("%s", got)
+	}
+	m.want("history", m.as("", "history", "--show", "1"), ended{0, "on kubelet v1.36.3", ""})
+	m.put("/usr/bin/kubelet", "another program")
+	m.reboot()
+	if run, _ = m.boot(); run.exit != 0 {
+		t.Errorf("%+v", run)
+	}
+	m.want("plan", m.as("", "history"), ended{0, "*    1", ""})
+}
+
+// prelet=off judges nothing, also what awaits a verdict.
+func TestOffWhilePending(t *testing.T) {
+	m := newMachine(t)
+	m.inside = true
+	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.put("/proc/cmdline", "prelet=off\n")
+	m.reboot()
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "prelet=off", ""})
+	m.want("verify", verify, ended{0, "", "nothing is judged"})
+	if m.read("/var/lib/prelet/journal.json") == "" || m.gateSays() != "PRELET_GENERATION=1" {
+		t.Errorf("gate %q, journal %q", m.gateSays(), m.read("/var/lib/prelet/journal.json"))
+	}
+}
+
+// The kubeconfig with the token goes with the verdict, not by a generation of its own, when the node joined and rebooted
+// before it could be judged.
+func TestBootstrapStaysUntilJudged(t *testing.T) {
+	m := newMachine(t)
+	m.inside = true
+	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.inside = false
+	m.units.start() // joins, and the power goes
+	m.reboot()
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "Generation 1 is in place; prelet-verify judges it", ""})
+	m.want("verify", verify, ended{0, "healthy", ""})
+	if m.read("/etc/kubernetes/bootstrap-kubelet.conf") != "" {
+		t.Error("the bootstrap kubeconfig stays")
+	}
+	m.want("history", m.as("", "history", "-o", "json"), ended{0, `"in_place":1`, ""})
+}
+
+// Lines that programs read have one document on stdout, also on failure.
+func TestJSON(t *testing.T) {
+	m := newMachine(t)
+	for _, args := range [][]string{{"run", "-o", "json"}, {"status", "-o", "json"}, {"verify", "-o", "json"}, {"history", "-o", "json"}, {"history", "--show", "1", "-o", "json"}} {
+		var doc map[string]any
+		if got := m.as("", args...); json.Unmarshal([]byte(got.out), &doc) != nil {
+			t.Errorf("%q: %+v", args, got)
+		}
+	}
+	m.put("/etc/prelet/site.hcl", "stage {")
+	var doc struct {
+		Complete    bool
+		Exit        int
+		Diagnostics []struct{ Code string }
+	}
+	got := m.as("", "run", "-o", "json")
+	if err := json.Unmarshal([]byte(got.out), &doc); err != nil || got.exit != 10 || doc.Exit != 10 || doc.Complete || len(doc.Diagnostics) == 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

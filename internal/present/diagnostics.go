@@ -36,17 +36,19 @@ func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
 	return out
 }
 
-// Diagnostics writes messages for people: what, where with the line itself, why and what next, the code.
+// Diagnostics writes messages for people: what, where with the line itself, why and what next, the code. One cause that
+// meets several places, such as a cluster that is away, is told once.
 func Diagnostics(w io.Writer, sources map[string][]byte, ds hcl.Diagnostics, s Style) error {
 	var b strings.Builder
+	told := map[string]bool{}
 	for _, d := range ds {
-		diagnostic(&b, sources, d, s)
+		diagnostic(&b, sources, d, s, told)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic, s Style) {
+func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic, s Style, told map[string]bool) {
 	word, paint := "Error", s.red
 	switch {
 	case origin.IsNote(d):
@@ -54,15 +56,38 @@ func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic
 	case d.Severity == hcl.DiagWarning:
 		word, paint = "Warning", s.yellow
 	}
-	fmt.Fprintf(b, "%s %s %s\n", paint(word+":"), s.bold(d.Summary), s.dim("["+string(origin.CodeOf(d))+"]"))
+	heading(b, paint(word+":"), columns(word)+1, d.Summary, "["+string(origin.CodeOf(d))+"]", s)
 	if d.Subject != nil && d.Subject.Filename != "" {
 		fmt.Fprintf(b, "  %s:%d:%d\n", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 		snippet(b, sources[d.Subject.Filename], *d.Subject, s, paint)
 	}
-	for _, l := range wrap(d.Detail, s.Width-2) {
+	detail := d.Detail
+	if cause := string(origin.CodeOf(d)) + detail; columns(detail) > s.Width && told[cause] {
+		detail = "For the same reason as above."
+	} else {
+		told[cause] = true
+	}
+	for _, l := range wrap(detail, s.Width-2) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 	b.WriteString("\n")
+}
+
+// heading is a summary between a word and a code. word is painted already, and n columns wide.
+func heading(b *strings.Builder, word string, n int, summary, code string, s Style) {
+	ls := wrap(summary, s.Width-n-1)
+	for i, l := range ls {
+		if i == 0 {
+			fmt.Fprintf(b, "%s %s", word, s.bold(l))
+		} else {
+			fmt.Fprintf(b, "\n%s %s", strings.Repeat(" ", n), s.bold(l))
+		}
+	}
+	if last := ls[len(ls)-1]; n+1+columns(last)+1+columns(code) > s.Width {
+		fmt.Fprintf(b, "\n%s %s\n", strings.Repeat(" ", n), s.dim(code))
+		return
+	}
+	fmt.Fprintf(b, " %s\n", s.dim(code))
 }
 
 // snippet shows the first line of a range, with a mark below.

@@ -32,6 +32,13 @@ func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded)
 	}{1, m, degraded}
 }
 
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprint(n, " ", what)
+}
+
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown
@@ -43,16 +50,21 @@ func or[T any](v *T, unknown string) string {
 func FactsText(w io.Writer, f world.Facts, s Style) error {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%s  %s\n", s.bold(pad(name, 12)), fmt.Sprintf(format, args...))
+		for n, l := range wrap(fmt.Sprintf(format, args...), s.Width-10) {
+			if n > 0 {
+				name = ""
+			}
+			fmt.Fprintf(&b, "%s  %s\n", s.bold(pad(name, 8)), l)
+		}
 	}
 	row("product", "%s %s", or(f.Product.Vendor, "?"), or(f.Product.Name, "?"))
 	row("system", "%s, kernel %s, virtualization %s", or(f.OS.Name, "?"), or(f.Kernel.Release, "?"), or(f.Virtualization, "?"))
-	row("cpu", "%s: %s threads, %d cores", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), len(f.CPU.Cores))
+	row("cpu", "%s: %s threads, %s", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), plural(len(f.CPU.Cores), "core"))
 	mem := "?"
 	if f.Memory.TotalBytes != nil {
 		mem = fmt.Sprintf("%.1f GiB", float64(*f.Memory.TotalBytes)/(1<<30))
 	}
-	row("memory", "%s, %d NUMA nodes%s", mem, len(f.NUMA), hugePages(f.Memory.HugePages))
+	row("memory", "%s, %s%s", mem, plural(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
 	row("runtime", "%s at %s, cgroup driver %s", or(f.Runtime.Name, "none configured"), or(f.Runtime.Endpoint, "?"), or(f.Runtime.CgroupDriver, "?"))
 	var rows [][]string
 	for _, a := range f.Accelerators {
@@ -78,13 +90,40 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 		rows = append(rows, []string{name, strings.Join(append(slices.Clone(i.IPv4), i.IPv6...), " "), "mtu " + or(i.MTU, "?")})
 	}
 	list(&b, "interfaces", rows, s)
-	rows = nil
-	for _, u := range f.Unknown {
-		rows = append(rows, []string{u.Fact, u.Why})
-	}
-	list(&b, "unknown", rows, s)
+	list(&b, "unknown", unknown(f.Unknown), s)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// several is how many facts of one kind that are unknown for one reason are told on one line.
+const several = 3
+
+// unknown lists the facts that are unknown, and why. The same of several devices is one row, with * for the device.
+func unknown(us []world.UnknownFact) [][]string {
+	general := func(u world.UnknownFact) [2]string {
+		before, rest, ok := strings.Cut(u.Fact, "[")
+		device, after, closed := strings.Cut(rest, "]")
+		if !ok || !closed || device == "" {
+			return [2]string{u.Fact, u.Why}
+		}
+		return [2]string{before + "[*]" + after, strings.ReplaceAll(u.Why, device, "*")}
+	}
+	count := map[[2]string]int{}
+	for _, u := range us {
+		count[general(u)]++
+	}
+	var rows [][]string
+	for _, u := range us {
+		g := general(u)
+		switch n := count[g]; {
+		case n >= several:
+			rows = append(rows, []string{fmt.Sprintf("%s, %d times", g[0], n), g[1]})
+			count[g] = -1
+		case n >= 0:
+			rows = append(rows, []string{u.Fact, u.Why})
+		}
+	}
+	return rows
 }
 
 func size(g *float64) string {
@@ -112,7 +151,7 @@ func list(b *strings.Builder, title string, rows [][]string, s Style) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", s.bold(title))
-	for _, l := range table(rows) {
+	for _, l := range table(rows, s.Width-2, nil) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 }

@@ -22,19 +22,19 @@ func PlanText(w io.Writer, v View, s Style) error {
 			return
 		}
 		fmt.Fprintf(&b, "%s\n", s.bold(title))
-		for _, l := range table(rows) {
+		for _, l := range table(rows, s.Width-2, s.dim) {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 		b.WriteString("\n")
 	}
 	var rows [][]string
 	for _, l := range p.Node.Labels {
-		rows = append(rows, []string{l.Key + "=" + l.Value, s.dim(from(l.Origins))})
+		rows = append(rows, []string{l.Key + "=" + l.Value, from(l.Origins)})
 	}
 	section("Labels", rows)
 	rows = nil
 	for _, t := range p.Node.Taints {
-		rows = append(rows, []string{t.String(), s.dim(from(t.Origins))})
+		rows = append(rows, []string{t.String(), from(t.Origins)})
 	}
 	section("Taints", rows)
 	reserved(&b, p.Node.Reserved, s)
@@ -43,28 +43,40 @@ func PlanText(w io.Writer, v View, s Style) error {
 		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
 			continue
 		}
-		rows = append(rows, []string{"--" + f.Name + "=" + f.Value, s.dim(from(f.Origins))})
+		rows = append(rows, []string{"--" + f.Name + "=" + f.Value, from(f.Origins)})
 	}
 	section("Flags that the site adds", rows)
 	rows = nil
 	for _, ptr := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
+		name := strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = "
 		val := "(removed)"
 		if x, ok := at(p.Node.Config, ptr); ok {
-			val = brief(x)
+			val = brief(x, s.Width-2-columns(name))
 		}
-		rows = append(rows, []string{strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = " + val, s.dim(from(p.Node.ConfigOrigins[ptr]))})
+		rows = append(rows, []string{name + val, from(p.Node.ConfigOrigins[ptr])})
 	}
 	section("KubeletConfiguration, beyond its base", rows)
 	files(&b, v, s)
 	for _, d := range p.Degraded {
-		fmt.Fprintf(&b, "%s %s\n", s.yellow("degraded:"), d.Summary)
+		note(&b, "degraded:", d.Summary, s)
 	}
 	for _, u := range p.Unread {
-		fmt.Fprintf(&b, "%s %s depends on %s, which this recording does not hold\n", s.yellow("unread:"), u.Where, u.Question)
+		note(&b, "unread:", fmt.Sprintf("%s depends on %s, which this recording does not hold", u.Where, u.Question), s)
 	}
 	summary(&b, v, s)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// note is a line that begins with a painted word; what has no room goes below.
+func note(b *strings.Builder, word, text string, s Style) {
+	for n, l := range wrap(text, s.Width-columns(word)-1) {
+		if n == 0 {
+			fmt.Fprintf(b, "%s %s\n", s.yellow(word), l)
+		} else {
+			fmt.Fprintf(b, "%s %s\n", strings.Repeat(" ", columns(word)), l)
+		}
+	}
 }
 
 func reserved(b *strings.Builder, r *node.Reserved, s Style) {
@@ -87,7 +99,7 @@ func reserved(b *strings.Builder, r *node.Reserved, s Style) {
 	if r.MaxPods > 0 {
 		rows = append(rows, []string{"max pods", fmt.Sprint(r.MaxPods)})
 	}
-	for _, l := range table(rows) {
+	for _, l := range table(rows, s.Width-2, nil) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 	b.WriteString("\n")
@@ -122,16 +134,21 @@ func files(b *strings.Builder, v View, s Style) {
 		if len(c.File.Text.Secrets()) > 0 {
 			note += " (sensitive)"
 		}
-		line := fmt.Sprintf("%s %s  %s", signs[c.Action], c.File.Path, s.dim(note))
+		sign := signs[c.Action]
 		switch c.Action {
 		case "create":
-			line = s.green(signs[c.Action]) + line[1:]
+			sign = s.green(sign)
 		case "delete":
-			line = s.red(signs[c.Action]) + line[1:]
+			sign = s.red(sign)
 		case "update", "restore":
-			line = s.yellow(signs[c.Action]) + line[1:]
+			sign = s.yellow(sign)
 		}
-		fmt.Fprintf(b, "  %s\n", line)
+		for n, l := range table([][]string{{c.File.Path, note}}, s.Width-4, s.dim) {
+			if n > 0 {
+				sign = " "
+			}
+			fmt.Fprintf(b, "  %s %s\n", sign, l)
+		}
 		diffOf(b, c, s)
 	}
 	b.WriteString("\n")
@@ -221,14 +238,16 @@ func at(doc map[string]any, ptr string) (any, bool) {
 	return v, true
 }
 
-func brief(v any) string {
+// brief is a value as JSON, cut to a width.
+func brief(v any, width int) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
+	width = max(width, 20)
 	t := []rune(string(b))
-	if len(t) > 60 {
-		return string(t[:59]) + "…"
+	if len(t) > width {
+		return string(t[:width-1]) + "…"
 	}
 	return string(t)
 }

@@ -47,32 +47,6 @@ func pad(t string, n int) string {
 	return t
 }
 
-// table aligns columns. The last one is not padded.
-func table(rows [][]string) []string {
-	var width []int
-	for _, r := range rows {
-		for i, c := range r {
-			if i >= len(width) {
-				width = append(width, 0)
-			}
-			width[i] = max(width[i], utf8.RuneCountInString(c))
-		}
-	}
-	var out []string
-	for _, r := range rows {
-		var b strings.Builder
-		for i, c := range r {
-			if i == len(r)-1 {
-				b.WriteString(c)
-			} else {
-				b.WriteString(pad(c, width[i]) + "  ")
-			}
-		}
-		out = append(out, strings.TrimRight(b.String(), " "))
-	}
-	return out
-}
-
 // wrap breaks a text at spaces.
 func wrap(t string, width int) []string {
 	var out []string

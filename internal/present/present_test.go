@@ -1,0 +1,101 @@
+package present
+
+import (
+	"bytes"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// No line is wider than it may be, unless one word is, and no word is lost.
+func TestTablesKeepTheirWidth(t *testing.T) {
+	r := rand.New(rand.NewSource(1))
+	word := func(most int) string { return strings.Repeat("w", 1+r.Intn(most)) }
+	for range 500 {
+		var rows [][]string
+		cells := 1 + r.Intn(9)
+		var all []string
+		for range 1 + r.Intn(6) {
+			row := make([]string, cells)
+			for i := range row {
+				row[i] = word(14)
+			}
+			for range r.Intn(12) {
+				row[cells-1] += " " + word(14)
+			}
+			if cells > 3 { // folded rows are not broken
+				row[cells-1] = word(14)
+			}
+			rows = append(rows, row)
+			all = append(all, strings.Fields(strings.Join(row, " "))...)
+		}
+		ls := table(rows, 78, nil)
+		for _, l := range ls {
+			if columns(l) > 78 && cells <= 5 {
+				t.Fatalf("%d columns: %q", columns(l), l)
+			}
+			if strings.TrimRight(l, " ") != l {
+				t.Fatalf("%q ends in spaces", l)
+			}
+		}
+		if got := strings.Fields(strings.Join(ls, " ")); strings.Join(got, " ") != strings.Join(all, " ") {
+			t.Fatalf("got  %q\nwant %q", got, all)
+		}
+	}
+}
+
+func TestALongFirstCellDoesNotPushTheOthers(t *testing.T) {
+	got := strings.Join(table([][]string{{"a=1", "label.a site.hcl:1"}, {strings.Repeat("b", 70), "label.b site.hcl:2"}, {"cc=1", "label.c site.hcl:3"}}, 78, nil), "\n")
+	want := "a=1   label.a site.hcl:1\n" + strings.Repeat("b", 70) + "\n    label.b site.hcl:2\ncc=1  label.c site.hcl:3"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A cluster that is away meets every stage that reads from it: the reason is told once.
+func TestOneReasonIsToldOnce(t *testing.T) {
+	const reason = "https://10.0.0.11:6443: connection refused (tried 12 times). Check that `servers` in the cluster block is right and that this node reaches it."
+	at := func(line int) hcl.Range {
+		return hcl.Range{Filename: "site.hcl", Start: hcl.Pos{Line: line, Column: 1}}
+	}
+	var b bytes.Buffer
+	err := Diagnostics(&b, nil, hcl.Diagnostics{
+		origin.Error(origin.ClusterUnreachable, at(1), "Cannot reach the cluster for the cluster's CA", "%s", reason),
+		origin.Error(origin.ClusterUnreachable, at(2), "Cannot reach the cluster for ConfigMap kube-system/kubelet-config", "%s", reason),
+	}, Style{Width: 80})
+	want := `Error: Cannot reach the cluster for the cluster's CA [cluster-unreachable]
+  site.hcl:1:1
+  https://10.0.0.11:6443: connection refused (tried 12 times). Check that
+  ` + "`servers`" + ` in the cluster block is right and that this node reaches it.
+
+Error: Cannot reach the cluster for ConfigMap kube-system/kubelet-config
+       [cluster-unreachable]
+  site.hcl:2:1
+  For the same reason as above.
+
+`
+	if err != nil || b.String() != want {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestUnknownFactsOfManyDevicesAreOneRow(t *testing.T) {
+	var us []world.UnknownFact
+	for _, d := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"} {
+		us = append(us, world.UnknownFact{Fact: "pci[" + d + "].subsystem", Why: "there is no /sys/bus/pci/devices/" + d + "/subsystem_vendor"})
+	}
+	us = append(us, world.UnknownFact{Fact: "nics[a].speed_gbps", Why: "the link is down"}, world.UnknownFact{Fact: "nics[b].speed_gbps", Why: "the link is down"}, world.UnknownFact{Fact: "pci[].numa", Why: "none"})
+	got := strings.Join(table(unknown(us), 200, nil), "\n")
+	want := `pci[*].subsystem, 3 times  there is no /sys/bus/pci/devices/*/subsystem_vendor
+nics[a].speed_gbps         the link is down
+nics[b].speed_gbps         the link is down
+pci[].numa                 none`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -48,7 +48,7 @@ func (w *where) nodeFlags(c *cobra.Command) {
 }
 
 func (w *where) fromFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`; nothing of this machine but site files")
+	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
 }
 
 func (w *where) json() (bool, error) {
@@ -174,10 +174,15 @@ func (n *node) close() {
 	}
 }
 
+func (n *node) joined() bool {
+	joined, _ := n.live.Joined()
+	return joined
+}
+
 // plan evaluates the site.
 func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
-	if n.past != nil {
+	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			return live.FallBack(n.past, maxAge, time.Now())
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -48,12 +49,12 @@ func (a *app) importSite() *cobra.Command {
 				return failure(origin.CannotWrite, "%s", err)
 			}
 			return a.print(func(w io.Writer) error {
-				fmt.Fprintf(w, "%s is written.\n\nOtherwise than init-k8s-node.py:\n", path)
-				for _, m := range r.Mended {
-					fmt.Fprintf(w, "  - %s\n", m)
-				}
-				_, err := fmt.Fprintf(w, "\nNext:\n  prelet validate %s\n  prelet plan --config %s      on a node: shows what would change, writes nothing\n"+
-					"Then give prelet.service the token as credential %q, and put the folder's file into /etc/prelet.\n", dir, dir, o.Credential)
+				fmt.Fprintf(w, "%s is written.\n", path)
+				points(w, "Otherwise than init-k8s-node.py", r.Mended)
+				points(w, "Look at", r.Open)
+				_, err := fmt.Fprintf(w, "\nNext:\n  prelet validate %s\n  prelet plan --config %s\n"+
+					"The second one on a node: it shows what would change there, and writes nothing.\n"+
+					"Then put the file into /etc/prelet, and give prelet.service the token as\ncredential %q.\n", dir, dir, o.Credential)
 				return err
 			})
 		}}
@@ -61,6 +62,25 @@ func (a *app) importSite() *cobra.Command {
 	c.Flags().StringVarP(&dir, "output", "o", "", "`DIR` to write to, new or empty (needed)")
 	c.Flags().StringVar(&o.Credential, "token-credential", "bootstrap-token", "`NAME` of the systemd credential with the bootstrap token")
 	return c
+}
+
+// points prints a list of sentences, in 80 columns.
+func points(w io.Writer, title string, sentences []string) {
+	if len(sentences) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s:\n", title)
+	for _, s := range sentences {
+		line := "  -"
+		for _, word := range strings.Fields(s) {
+			if len(line)+1+len(word) > 80 {
+				fmt.Fprintln(w, line)
+				line = "   "
+			}
+			line += " " + word
+		}
+		fmt.Fprintln(w, line)
+	}
 }
 
 // checkImport looks at the flags.

@@ -37,6 +37,7 @@ type Result struct {
 	Text        []byte          // of FileName; nil if Diagnostics has an error
 	Diagnostics hcl.Diagnostics // places are in init-config
 	Mended      []string        // what the script did badly and the site does not, for this init-config
+	Open        []string        // what a person should look at before the site is used
 }
 
 // HowToHash says where a pin comes from, and why there is no way without one.
@@ -89,7 +90,7 @@ func Import(name string, src []byte, o Options) Result {
 	if err != nil {
 		return Result{Diagnostics: append(r.diags, origin.Error(origin.Internal, hcl.Range{}, "The site that was made is not valid", "This is a fault of prelet, nothing was written: %s", err))}
 	}
-	return Result{Text: text, Diagnostics: r.diags, Mended: p.mended()}
+	return Result{Text: text, Diagnostics: r.diags, Mended: p.mended(), Open: p.open()}
 }
 
 // Check says what `prelet validate --strict` would refuse of a site of one file.

@@ -116,6 +116,20 @@ func list(texts []string) string {
 // comment is a text that cannot leave its comment.
 func comment(s string) string { return strings.Trim(strconv.QuoteToGraphic(s), `"`) }
 
+// open lists what a person should look at before the site is used.
+func (p page) open() (out []string) {
+	if p.SRIOVLabel || p.SRIOVTaint {
+		out = append(out, "Open vSwitch is asked by a detector named ovs, which must be installed: without it no node has sriov-type, and each boot is degraded. Where there is no Open vSwitch, remove the block detector \"ovs\" and what is called sriov.")
+	}
+	if p.GPULabel {
+		out = append(out, "A node with NVIDIA GPUs of several kinds has the label of the first one by PCI address, as GPU 0 was for the script.")
+	}
+	if len(p.Labels) > 0 || len(p.Taints) > 0 {
+		out = append(out, "Labels and taints of this init-config are those of every node with this site. Where nodes differ, make variables of them, or a site for each kind.")
+	}
+	return out
+}
+
 // mended lists the script's faults that would have met this init-config's nodes.
 func (p page) mended() []string {
 	out := []string{

@@ -184,6 +184,7 @@ func TestSameAsTheScript(t *testing.T) {
 		{"dpdk on MT27710, link down", []func(*situation){dpdk(mlnx)}},
 		{"dpdk on MT27710, link down, beside XXV710", []func(*situation){dpdk(mlnx, xxv710)}},
 		{"dpdk on MT27710, first of two down", []func(*situation){dpdk(mlnx, at(mlnx, 25))}},
+		{"dpdk on two MT27710: the first by PCI address", []func(*situation){dpdk(at(mlnx, 40), at(mlnx, 25))}},
 		{"dpdk on a virtual function of MT27710", []func(*situation){dpdk(mlnxVF)}},
 		{"dpdk on XXV710", []func(*situation){dpdk(xxv710)}},
 		{"dpdk on X710", []func(*situation){dpdk(x710)}},

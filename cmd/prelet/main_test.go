@@ -1,0 +1,59 @@
+package main
+
+import (
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets scenarios start the program as a process of its own: the test binary under other names.
+func TestMain(m *testing.M) {
+	prelet := func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+	testscript.Main(m, map[string]func(){
+		"prelet": prelet,
+		// As somebody who may write only what everybody may: root's tests of permissions are no tests.
+		"prelet-as-nobody": func() {
+			if os.Geteuid() == 0 {
+				const nobody = 65534
+				for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)} {
+					if err != nil {
+						panic(err)
+					}
+				}
+			}
+			prelet()
+		},
+		// With files of $FILE_LIMIT bytes at most: a write that fails in the middle, for everybody.
+		"prelet-with-limit": func() {
+			n, err := strconv.ParseUint(os.Getenv("FILE_LIMIT"), 10, 32)
+			if err != nil {
+				panic(err)
+			}
+			signal.Ignore(syscall.SIGXFSZ)
+			if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+				panic(err)
+			}
+			prelet()
+		},
+	})
+}
+
+// TestScenarios runs the program as people do: see testdata/scenarios/README.md for what the scripts can say.
+func TestScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("scenarios start hundreds of processes")
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/scenarios",
+		Setup:               setUp,
+		Cmds:                scriptCommands(),
+		Condition:           condition,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}

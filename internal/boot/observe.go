@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // Change is one target with what it is and what it shall be.
@@ -39,8 +40,9 @@ func (r *run) observe(ctx context.Context) {
 	}
 	for _, f := range r.node.Files {
 		c, d := r.observeOne(ctx, f)
-		r.diags = append(r.diags, d...)
-		r.changes = append(r.changes, c)
+		if r.diags = append(r.diags, d...); len(d) == 0 {
+			r.changes = append(r.changes, c)
+		}
 	}
 	r.changes = append(r.changes, r.stateFiles(ctx)...)
 	r.changes = append(r.changes, r.undeclared(ctx)...)
@@ -73,9 +75,9 @@ func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnost
 			at = f.Origins[0].Range
 		}
 		if ans.Fail == world.Unread {
-			return Change{File: f, Action: "none"}, hcl.Diagnostics{origin.NotRead(at, f.Path, []string{"target " + f.Path})}
+			return Change{}, hcl.Diagnostics{origin.NotRead(at, f.Path, []string{"target " + f.Path})}
 		}
-		return Change{File: f, Action: "none"}, hcl.Diagnostics{origin.Error(origin.CannotWrite, at, "Cannot look at "+f.Path, "%s. %s", strings.TrimSuffix(ans.Detail, "."), ans.Hint)}
+		return Change{}, hcl.Diagnostics{origin.Error(origin.CannotWrite, at, "Cannot look at "+f.Path, "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	}
 	return r.diff(f, a), nil
 }
@@ -83,6 +85,9 @@ func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnost
 // diff is pure: what is, against what shall be.
 func (r *run) diff(f node.File, a world.TargetAns) Change {
 	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
+	if a.Uncompared != "" {
+		c.Why = "it cannot be compared: " + a.Uncompared
+	}
 	mode := f.Mode
 	if mode == 0 && a.Exists {
 		mode = a.Mode
@@ -169,9 +174,13 @@ func configOf(text string) map[string]any {
 // were before prelet, unless somebody changed them since. The bootstrap kubeconfig is not the plan's business once
 // the node has joined.
 func (r *run) undeclared(ctx context.Context) []Change {
-	m, _, err := world.Managed.Ask(ctx, r.tape, world.ManagedReq{})
-	if err != nil {
-		return nil // a recording that holds no generation
+	m, ans, err := world.Managed.Ask(ctx, r.tape, world.ManagedReq{})
+	if ans.Fail == world.Unread {
+		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "what the site declares no more", []string{"managed"}))
+		return nil
+	}
+	if err != nil || len(unreadOf(r.diags)) > 0 {
+		return nil // what could not be rendered is not gone
 	}
 	planned := map[string]bool{}
 	for _, c := range r.changes {

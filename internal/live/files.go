@@ -96,8 +96,16 @@ func (l *Live) credential(r world.CredentialReq) world.Answer {
 }
 
 func credentialFailure(name string, err error) world.Answer {
-	a := world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("credential %q: %s", name, reason(err))}
+	prefix := fmt.Sprintf("credential %q: ", name)
+	why := reason(err)
+	for strings.HasPrefix(why, prefix) {
+		why = strings.TrimPrefix(why, prefix)
+	}
+	a := world.Answer{Fail: world.Denied, Detail: prefix + strings.TrimSuffix(why, ": file does not exist")}
 	switch {
+	case errors.Is(err, systemd.ErrNoCredentials):
+		a.Fail = world.Absent
+		return a
 	case errors.Is(err, systemd.ErrUnusable):
 		a.Fail = world.Unusable
 	case errors.Is(err, fs.ErrNotExist):

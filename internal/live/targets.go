@@ -75,15 +75,20 @@ func (l *Live) target(r world.TargetReq) world.Answer {
 		return targetFailure(r.Path, err)
 	}
 	if r.Secret {
+		out.SHA256 = ""
+		if !out.Exists {
+			return world.Target.Answer(out)
+		}
 		want, err := value.ResolvePlaceholders(r.Want, l.Secret)
-		if err != nil {
+		if err != nil { // planning goes on: who writes needs the secret, and says so
 			name := ""
 			if n := value.PlaceholderNames(r.Want); len(n) > 0 {
 				name = n[0]
 			}
-			return credentialFailure(name, err)
+			out.Uncompared = credentialFailure(name, err).Detail
+			return world.Target.Answer(out)
 		}
-		out.Same, out.SHA256 = out.Exists && want == string(b), ""
+		out.Same = want == string(b)
 		return world.Target.Answer(out)
 	}
 	if e, ok := l.entry(r.Path); ok {

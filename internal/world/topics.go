@@ -138,7 +138,9 @@ type TargetAns struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`
-	Drift  string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
+	// Uncompared is why a target with a secret could not be compared: the credential is not here.
+	Uncompared string `json:"uncompared,omitempty"`
+	Drift      string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
 }
 
 // ManagedReq asks what the generation in place holds.

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -156,7 +157,14 @@ type SecretError struct {
 }
 
 func (e *SecretError) Error() string {
-	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), e.Err)
+	why := strings.TrimSuffix(e.Err.Error(), ": "+fs.ErrNotExist.Error())
+	for _, n := range e.Names { // each layer names the credential; once is enough
+		prefix := fmt.Sprintf("credential %q: ", n)
+		for strings.HasPrefix(why, prefix) {
+			why = strings.TrimPrefix(why, prefix)
+		}
+	}
+	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), why)
 }
 
 // Unwrap gives the cause.

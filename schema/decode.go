@@ -35,8 +35,9 @@ type Keyer interface {
 
 // Copy is one instance of a block with for_each; Key is "" without.
 type Copy struct {
-	Key  string
-	Eval Evaluator
+	Key       string
+	Eval      Evaluator
+	Undecided bool // a recording does not tell whether it is there
 }
 
 // Meta are the arguments that any block with ForEach takes beside its own.
@@ -86,6 +87,9 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 		} else if s.Ref != nil {
 			v, from, d := ev.Default(s, place)
 			diags = append(diags, d...)
+			if _, _, unread := value.Plain(v); len(unread) > 0 {
+				diags = append(diags, origin.NotRead(place, b.Type+" "+s.Name, unread))
+			}
 			r.Cty, r.origins = v, func(hclsyntax.Expression) []origin.Origin { return from }
 		}
 		out.attrs[s.Name] = r
@@ -116,7 +120,7 @@ func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (d
 		}
 		for _, c := range copies {
 			nb, d := n.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
-			nb.Key = c.Key
+			nb.Key, nb.Undecided = c.Key, c.Undecided
 			diags = append(diags, d...)
 			out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
 		}
@@ -143,7 +147,7 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.Sensitive, a.Expr.Range(),
 			"A secret cannot be used for "+s.Name, "This value is carried into the plan as it is, and everybody may read a plan. Secrets go into files (write) and the cluster's token only."))
 	}
-	if _, _, unread := value.Plain(c); len(unread) > 0 {
+	if _, _, unread := value.Plain(c); len(unread) > 0 && !s.Raw { // of a raw one the stage says which part it is
 		diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
 	}
 	if err := s.check(c); err != nil {

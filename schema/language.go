@@ -107,7 +107,7 @@ func oneOf(words ...string) func(string) error {
 		if near := Nearest(s, words); near != "" {
 			hint = fmt.Sprintf(" Did you mean %q?", near)
 		}
-		return fmt.Errorf("%q is not one of: %s.%s", s, strings.Join(words, ", "), hint)
+		return fmt.Errorf("%q is not one of %s.%s", s, strings.Join(words, ", "), hint)
 	}
 }
 

@@ -195,9 +195,11 @@ type Body struct {
 	Key     string // of for_each; "" without
 	Range   hcl.Range
 	Written bool // false: an Always block that the site does not mention
-	Blocks  map[string][]Body
-	Free    map[string]cty.Value // attributes of a Free block
-	attrs   map[string]Value[cty.Value]
+	// Undecided: a recording does not tell whether the block is there. It is decoded, and nothing may come of it.
+	Undecided bool
+	Blocks    map[string][]Body
+	Free      map[string]cty.Value // attributes of a Free block
+	attrs     map[string]Value[cty.Value]
 }
 
 // Of reads the attribute from a decoded body. A name that the block does not declare is our bug, and panics.

@@ -88,6 +88,16 @@ type Inputs struct {
 	// Merge is the node with a further contribution; its diagnostics are those of the addition.
 	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
 	Check bool // no machine is at hand (validate): what is unknown is no fault
+	// Unread says, in a replay, what of the node depends on answers that the recording does not have: no file may be
+	// rendered from it, or what is only not known would look as if it were gone.
+	Unread Unread
+}
+
+// Unread is what of the node a recording does not tell.
+type Unread struct {
+	Labels, Taints, Flags, Config bool
+	Kubelet                       bool // its version, and whether the node has joined
+	Facts                         bool // of the only detect-hw
 }
 
 // NodeIdentity is the node block; nil is null.

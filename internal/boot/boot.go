@@ -5,6 +5,9 @@ package boot
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -81,20 +84,20 @@ type StageReport struct {
 // on failure too, as far as it came.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
 	r := newRun(ctx, s, o)
-	if r.static(); r.diags.HasErrors() {
+	if r.bounded((*run).static); r.diags.HasErrors() {
 		return r.plan()
 	}
 	deadline := r.settings()
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	if r.open(ctx); r.diags.HasErrors() {
+	if r.bounded(func(r *run) { r.open(ctx) }); r.diags.HasErrors() {
 		return r.plan()
 	}
 	r.gather(ctx)
 	if r.diags.HasErrors() {
 		return r.plan()
 	}
-	r.bounded(func() {
+	r.bounded(func(r *run) {
 		r.decide()
 		r.render()
 	})
@@ -127,6 +130,7 @@ type run struct {
 	changes     []Change
 	restart     Restart
 
+	unread   unreadParts
 	fatal    map[string]bool // stages that failed for good
 	diags    hcl.Diagnostics
 	degraded []Degraded
@@ -217,33 +221,31 @@ func (r *run) open(ctx context.Context) {
 		k, ans, err := world.Kubelet.Ask(ctx, r.tape, world.KubeletReq{})
 		switch {
 		case ans.Fail == world.Unread:
-			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", []string{"kubelet"}))
+			r.unread.kubelet = []string{"kubelet"}
+			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", r.unread.kubelet))
 		case err != nil:
-			r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+ans.Detail)
+			r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
 		}
 		r.kubelet = k
 	}
 }
 
-// bounded runs the pure part under a watchdog: HCL's evaluator takes no context, and limits on the site's text
-// cannot foresee every combination.
-func (r *run) bounded(f func()) {
-	const limit = 30 * time.Second
-	done := make(chan any, 1)
-	go func() {
-		defer func() { done <- recover() }()
-		f()
-	}()
-	select {
-	case p := <-done:
-		if p != nil {
-			r.diags = append(r.diags, origin.Error(origin.Internal, hcl.Range{}, "prelet broke while deciding", "This is a fault of prelet: %v. Please report it with `prelet record`.", p))
-		}
-	case <-time.After(limit):
-		// The goroutine still writes to r: nothing of it is used any more.
-		*r = run{site: r.site, opt: r.opt, e: r.e, tape: r.tape, reports: map[string]StageReport{}, diags: hcl.Diagnostics{
-			origin.Error(origin.Limit, hcl.Range{}, "Deciding took more than "+limit.String(), "An expression of the site is too large: look for nested for expressions.")}}
+// bounded runs what only evaluates under the watchdog, on a copy: one that is given up still writes to it.
+func (r *run) bounded(f func(*run)) {
+	c := *r
+	c.fatal, c.reports = maps.Clone(r.fatal), maps.Clone(r.reports)
+	c.diags, c.degraded, c.contrib = slices.Clip(r.diags), slices.Clip(r.degraded), slices.Clip(r.contrib)
+	if d := usually.watch(func() { f(&c) }); d != nil {
+		r.giveUp(d)
+		return
 	}
+	*r = c
+}
+
+// giveUp ends the run: the evaluator of an expression that is too large is still busy, so nothing uses it any more.
+func (r *run) giveUp(d *hcl.Diagnostic) {
+	r.diags = append(r.diags, d)
+	r.e = eval.New(context.Background(), r.site, nil)
 }
 
 func (r *run) plan() *Plan {

@@ -30,7 +30,7 @@ type Witness struct {
 // witnesses that it came from.
 func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics {
 	r := newRun(context.Background(), s, Options{})
-	if r.static(); r.diags.HasErrors() {
+	if r.bounded((*run).static); r.diags.HasErrors() {
 		return r.diags
 	}
 	var found []*finding
@@ -75,7 +75,7 @@ type finding struct {
 // checkOn runs decide and render over one witness.
 func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
 	r := newRun(context.Background(), s, Options{})
-	r.static()
+	r.bounded((*run).static)
 	r.diags = nil
 	if r.settings(); r.diags.HasErrors() {
 		return r.diags
@@ -85,7 +85,7 @@ func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
 	if r.diags.HasErrors() {
 		return r.diags
 	}
-	r.bounded(func() {
+	r.bounded(func(r *run) {
 		for _, i := range r.order {
 			if i.Spec.Phase == schema.Gather {
 				r.pretend(i, w)

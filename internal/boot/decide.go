@@ -51,7 +51,17 @@ func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
 		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Range: det.Range}
 		if c, ok := b.One("config"); ok {
 			x.Config = map[string]any{}
-			for k, v := range c.Free {
+			for _, k := range sortedKeys(c.Free) {
+				v := c.Free[k]
+				_, secrets, unread := value.Plain(v)
+				switch {
+				case len(secrets) > 0:
+					diags = append(diags, origin.Error(origin.Sensitive, det.Range, fmt.Sprintf("Detector %q cannot take a secret", n), "%s: what a detector is asked stands in every recording.", k))
+					continue
+				case len(unread) > 0:
+					diags = append(diags, origin.NotRead(det.Range, fmt.Sprintf("detector %q %s", n, k), unread))
+					continue
+				}
 				g, err := value.ToGo(v)
 				if err != nil {
 					if v.IsWhollyKnown() {
@@ -84,7 +94,7 @@ func (r *run) identity() hcl.Diagnostics {
 
 func (r *run) inputs(i *site.Instance) stages.Inputs {
 	return stages.Inputs{Address: i.Addr(), Facts: r.facts, Recommended: r.recommended, Base: r.base, Kubelet: r.kubelet, Node: r.ident,
-		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking(),
+		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking(), Unread: r.unread.told(),
 		Merge: func(c node.Contribution) (node.Node, hcl.Diagnostics) {
 			n, d := node.Merge(r.base, append(slices.Clone(r.contrib), c))
 			return n, newOnly(r.diags, d)
@@ -93,7 +103,9 @@ func (r *run) inputs(i *site.Instance) stages.Inputs {
 
 // decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
 func (r *run) decide() {
-	r.diags = append(r.diags, r.identity()...)
+	d := r.identity()
+	r.unread.flags = append(r.unread.flags, unreadOf(d)...)
+	r.diags = append(r.diags, d...)
 	for _, i := range r.order {
 		if b, ok := i.Stage.(stages.Baser); ok {
 			r.readBase(i, b)
@@ -119,9 +131,17 @@ func (r *run) readBase(i *site.Instance, b stages.Baser) {
 	if r.diags.HasErrors() {
 		return
 	}
-	base, d := b.Base(cfg, r.inputs(i), r.original)
-	r.diags = append(r.diags, d...)
+	base, d2 := b.Base(cfg, r.inputs(i), r.original)
+	r.diags = append(r.diags, d2...)
 	r.base = base
+	var config, flags []string
+	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
+		config = unreadOf(append(d, d2...))
+	}
+	if _, ok := cfg.One("kubelet_flags"); ok && !base.FlagsKnown {
+		flags = unreadOf(append(d, d2...))
+	}
+	r.unread.based(config, flags)
 }
 
 // original answers what a target held before prelet.
@@ -146,6 +166,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 		scope = scope.Soft()
 	}
 	copies, known, diags := scope.Copies(i.When, i.ForEach)
+	questions := unreadOf(diags)
 	t := r.types[i.Addr()]
 	if failed := r.settle(i, diags); failed {
 		r.e.SetOutput(i.Addr(), withState(value.Absent(t), stateFailed))
@@ -153,7 +174,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 		return nil
 	}
 	if !known {
-		r.diags = append(r.diags, r.undecided(i)...)
+		r.unread.decided(i.Type, unreadOf(diags))
 	}
 	var out []node.Contribution
 	values := map[string]cty.Value{}
@@ -172,8 +193,12 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 				s = stateFailed
 			} else {
 				add.Stage = i.Addr()
-				out, v = append(out, add), o.Value
+				v = markUnread(o.Value, unreadOf(diags))
+				if known || r.e.Checking() { // what may not be there is not there, and not gone
+					out = append(out, add)
+				}
 			}
+			r.unread.decided(i.Type, unreadOf(diags))
 		}
 		r.settle(i, diags)
 		if s == stateFailed {
@@ -185,7 +210,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	case i.ForEach != nil && known:
 		r.e.SetOutput(i.Addr(), keyed(values, t))
 	case !known:
-		r.e.SetOutput(i.Addr(), unknownOutput(i, t))
+		r.e.SetOutput(i.Addr(), markUnread(unknownOutput(i, t), questions))
 	case len(copies) == 1:
 		r.e.SetOutput(i.Addr(), values[""])
 	default:
@@ -246,11 +271,12 @@ func (r *run) renderOne(i *site.Instance) {
 	started := r.now()
 	copies, known, diags := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	r.diags = append(r.diags, diags...)
-	if !known {
-		r.diags = append(r.diags, r.undecided(i)...)
-	}
 	t := r.types[i.Addr()]
 	out, state := withState(value.Absent(t), stateSkipped), stateSkipped
+	if !known && !r.e.Checking() { // its body is left alone: nothing may come of it
+		copies = nil
+		out = markUnread(unknownOutput(i, t), unreadOf(diags))
+	}
 	for _, c := range copies {
 		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 		d = newOnly(r.diags, d) // what is there before decide was read before
@@ -272,6 +298,9 @@ func (r *run) renderOne(i *site.Instance) {
 		r.diags = append(r.diags, newOnly(r.diags, d3)...)
 		r.node = merged
 		out = withState(o.Value, stateOK)
+		if qs := unreadOf(append(d, d2...)); len(qs) > 0 {
+			out = withState(markUnread(value.UnknownOutput(t), qs), stateOK)
+		}
 	}
 	r.e.SetOutput(i.Addr(), out)
 	r.took(i.Addr(), state, r.now().Sub(started))
@@ -298,7 +327,7 @@ func (r *run) nodeValue(n node.Node) cty.Value {
 	}
 	v := NodeValue(n)
 	if !r.e.Checking() {
-		return v
+		return r.unread.mask(v)
 	}
 	// What the base brings is not known on a witness, so neither is what decide's part is only a part of.
 	m := v.AsValueMap()

@@ -49,13 +49,16 @@ func (r *run) gather(ctx context.Context) {
 		}
 	}
 	over := map[string]bool{}
-	results := make(chan gathered)
+	results := make(chan gathered, len(r.site.Stages)) // nobody waits for one that is left behind
 	running := 0
-	diags := map[string]hcl.Diagnostics{}
+	diags, degraded := map[string]hcl.Diagnostics{}, map[string][]Degraded{}
+	before := r.degraded
 	end := func(i *site.Instance, state string, copies []copyResult) {
 		over[i.Addr()] = true
+		r.degraded = nil
 		d := r.finish(i, state, copies)
 		diags[i.Addr()] = append(diags[i.Addr()], d...)
+		degraded[i.Addr()] = r.degraded
 	}
 	for len(waiting) > 0 || running > 0 {
 		for _, i := range r.site.Stages {
@@ -67,13 +70,22 @@ func (r *run) gather(ctx context.Context) {
 				end(i, stateFailed, nil)
 				continue
 			}
-			calls, skipped, d := r.prepare(ctx, i)
+			var calls []call
+			var skipped bool
+			var d hcl.Diagnostics
+			if limit := usually.watch(func() { calls, skipped, d = r.prepare(ctx, i) }); limit != nil {
+				r.giveUp(limit) // reads that run are left behind
+				return
+			}
 			diags[i.Addr()] = append(diags[i.Addr()], d...)
 			switch {
 			case d.HasErrors():
 				end(i, stateFailed, nil)
 			case skipped:
 				end(i, stateSkipped, nil)
+			case calls == nil && len(unreadOf(d)) > 0: // a recording does not tell whether it is there
+				over[i.Addr()] = true
+				r.e.SetOutput(i.Addr(), markUnread(unknownOutput(i, r.types[i.Addr()]), unreadOf(d)))
 			default:
 				running++
 				r.event(i.Addr(), "running", "")
@@ -88,8 +100,10 @@ func (r *run) gather(ctx context.Context) {
 			break // cycles are refused before
 		}
 	}
+	r.degraded = before
 	for _, i := range r.site.Stages {
 		r.diags = append(r.diags, diags[i.Addr()]...)
+		r.degraded = append(r.degraded, degraded[i.Addr()]...)
 	}
 }
 
@@ -142,8 +156,8 @@ func (r *run) prepare(ctx context.Context, i *site.Instance) (calls []call, skip
 	if diags.HasErrors() {
 		return nil, false, diags
 	}
-	if !known {
-		diags = append(diags, r.undecided(i)...)
+	if !known && !r.e.Checking() {
+		return nil, false, diags
 	}
 	if len(copies) == 0 && i.ForEach == nil {
 		return nil, true, diags
@@ -235,7 +249,10 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 		}
 		v := value.Absent(t)
 		if s == stateOK {
-			v = c.out.Value
+			v = markUnread(c.out.Value, unreadOf(d))
+			if i.Type == "detect-hw" && c.out.Facts == nil {
+				r.unread.facts = unreadOf(d)
+			}
 			if c.out.Facts != nil {
 				r.facts = c.out.Facts
 			}
@@ -323,12 +340,4 @@ func asWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
 		out[n] = &c
 	}
 	return out
-}
-
-// undecided says which answers a condition lacks: only a replay can be here.
-func (r *run) undecided(i *site.Instance) hcl.Diagnostics {
-	if r.e.Checking() {
-		return nil
-	}
-	return hcl.Diagnostics{origin.NotRead(i.Range, "whether stage "+i.Addr()+" is there", []string{"a condition"})}
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -162,7 +163,8 @@ func (m *merger) files(in []Contribution) {
 	for _, c := range in {
 		for _, f := range c.Files {
 			if old, ok := have[f.Path]; ok {
-				m.conflict("file "+f.Path, "written by "+old.Purpose, "written by "+f.Purpose, old.Origins, f.Origins)
+				m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
+					"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.", place(old.Origins)))
 				continue
 			}
 			have[f.Path] = f
@@ -177,7 +179,8 @@ func (m *merger) files(in []Contribution) {
 		}
 		for _, g := range m.Files[i+1:] {
 			if strings.HasPrefix(g.Path, f.Path+"/") {
-				m.conflict("file "+f.Path, "a file", "a folder, for "+g.Path, f.Origins, g.Origins)
+				m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
+					"%s needs a folder there, and %s writes a file. Give one of them another path.", g.Path, place(f.Origins)))
 			}
 		}
 	}
@@ -226,6 +229,9 @@ func show(v any) string {
 			return "empty"
 		}
 		return fmt.Sprintf("%q", v)
+	}
+	if b, err := json.Marshal(v); err == nil { // as it would be written, keys sorted
+		return string(b)
 	}
 	return fmt.Sprint(v)
 }

@@ -1,11 +1,12 @@
 package node
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -60,7 +61,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 				old := have[q]
 				same := q == p && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value)
 				if !same && (q == p || strings.HasPrefix(q, p+"/") || strings.HasPrefix(p, q+"/")) {
-					m.conflict("the kubelet's "+strings.Join(s.Path, "."), showSetting(old), showSetting(s), old.Origins, s.Origins)
+					m.diags = append(m.diags, settingConflict(old, s))
 					continue next
 				}
 				if same {
@@ -74,7 +75,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
 			m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
-				"The base has %s; this stage makes it %s.", show(old), showSetting(s)))
+				"The base has %s; here it is %s.", show(old), showSetting(s)))
 		}
 		apply(m.Config, s)
 		m.ConfigOrigins[p] = s.Origins
@@ -82,11 +83,17 @@ func (m *merger) settings(base Base, in []Contribution) {
 	}
 }
 
+func settingConflict(old, s Setting) *hcl.Diagnostic {
+	name := func(s Setting) string { return strings.Join(s.Path, ".") }
+	return origin.Error(origin.Conflict, rangeOf(s.Origins), "Two stages disagree on the kubelet's "+name(s),
+		"Here %s is %s, but %s makes %s %s. One owner for each: remove one of them, or make them agree.", name(s), showSetting(s), place(old.Origins), name(old), showSetting(old))
+}
+
 func showSetting(s Setting) string {
 	if s.Delete {
 		return "taken away"
 	}
-	return fmt.Sprint(s.Value)
+	return show(s.Value)
 }
 
 func apply(doc map[string]any, s Setting) {

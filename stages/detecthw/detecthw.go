@@ -81,7 +81,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		if failed.Answer.Fail == world.Unread {
 			return stages.Output{Value: value.UnknownOutput(typ)}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", []string{"facts"})}
 		}
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s. %s", failed.Answer.Detail, failed.Answer.Hint)}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
 	}
 	for _, u := range facts.Unknown {
 		if u.Degraded {
@@ -158,11 +158,11 @@ func detector(ctx context.Context, d stages.Detector, state string, r world.Sour
 		m["state"] = cty.StringVal("ok")
 		return cty.ObjectVal(m), said.Labels, nil
 	case d.Required:
-		return absent("failed"), nil, hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required", d.Name), "%s. %s", ans.Detail, ans.Hint)}
+		return absent("failed"), nil, hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required", d.Name), "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	}
 	state = "failed"
 	if ans.Fail == world.Absent {
 		state = "absent"
 	}
-	return absent(state), nil, hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q is %s", d.Name, state), "%s. %s", ans.Detail, ans.Hint)}
+	return absent(state), nil, hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q is %s", d.Name, state), "%s", stages.Sentence(ans.Detail, ans.Hint))}
 }

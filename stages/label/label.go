@@ -48,13 +48,13 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	unknown := false
 	u, secrets, unread := value.Plain(attr.Cty)
 	switch {
-	case len(unread) > 0 && !u.IsKnown():
+	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
 		return out, absent(), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
 	case !u.IsKnown() || u.IsNull():
 		unknown = !u.IsKnown()
 	case !u.Type().IsObjectType() && !u.Type().IsMapType():
 		return out, absent(), hcl.Diagnostics{origin.Error(origin.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
-	case len(secrets) > 0 && u.LengthInt() == 0:
+	case len(secrets) > 0 && (attr.Cty.IsMarked() || u.LengthInt() == 0):
 		return out, absent(), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
 	default:
 		for it := attr.Cty.ElementIterator(); it.Next(); {

@@ -43,7 +43,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	switch {
 	case len(secrets) > 0:
 		return out, unknown, hcl.Diagnostics{origin.Error(origin.Sensitive, attr.Range, "A secret cannot be used in taints", "Everybody who may list nodes reads their taints.")}
-	case len(unread) > 0:
+	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
 		return out, unknown, hcl.Diagnostics{origin.NotRead(attr.Range, "taints", unread)}
 	case !u.IsKnown():
 		return out, unknown, nil
@@ -54,18 +54,23 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	}
 	var texts []cty.Value
 	known := true
-	for it := u.ElementIterator(); it.Next(); {
+	for it := attr.Cty.ElementIterator(); it.Next(); {
 		k, v := it.Element()
+		k, _, _ = value.Plain(k)
+		v, _, unread := value.Plain(v)
 		at := attr.Range
 		if k.Type() == cty.Number {
 			i, _ := k.AsBigFloat().Int64()
 			at = attr.ElementRange(int(i))
 		}
-		if !v.IsKnown() {
+		switch {
+		case len(unread) > 0:
+			diags = append(diags, origin.NotRead(at, "a taint", unread))
+			fallthrough
+		case !v.IsKnown():
 			known = false
 			continue
-		}
-		if v.IsNull() {
+		case v.IsNull():
 			diags = append(diags, origin.Note(origin.NullFact, at, "No taint", "This one is null on this machine."))
 			continue
 		}

@@ -46,6 +46,9 @@ func layout(in stages.Inputs) kubelet.Layout {
 
 func configuration(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
 	v := configBase.Of(b)
+	if p := configPath.Of(b); !p.Cty.IsKnown() || !configLayout.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
+		return noLayout(p.Range, in)
+	}
 	text := v.V
 	at := v.Range
 	where := "the base"
@@ -96,6 +99,15 @@ func unread(at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics
 	return hcl.Diagnostics{origin.Error(origin.FileUnusable, at, "Cannot read "+p, "%s", detail)}
 }
 
+// noLayout is for a file whose place is unknown: of what the site wrote the decoder has said so; where the
+// distribution decides, nobody has.
+func noLayout(at hcl.Range, in stages.Inputs) hcl.Diagnostics {
+	if !in.Unread.Facts {
+		return nil
+	}
+	return hcl.Diagnostics{origin.NotRead(at, "the distribution's layout", []string{"facts"})}
+}
+
 func flagsFile(b schema.Body, in stages.Inputs) string {
 	if p := flagsPath.Of(b); p.Set() {
 		return p.V
@@ -105,6 +117,9 @@ func flagsFile(b schema.Body, in stages.Inputs) string {
 
 func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
 	v := flagsBase.Of(b)
+	if p := flagsPath.Of(b); !p.Cty.IsKnown() || !flagsVariable.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
+		return noLayout(p.Range, in)
+	}
 	p := flagsFile(b, in)
 	text := v.V
 	where := "the base of the flags"

@@ -17,6 +17,10 @@ func (r *renderer) bootstrap() {
 	if !ok || r.in.Kubelet.Joined {
 		return
 	}
+	if b.Undecided || r.in.Unread.Kubelet {
+		r.whole = false
+		return
+	}
 	ca := bootCA.Of(b)
 	server := bootServer.Of(b)
 	switch {
@@ -50,7 +54,7 @@ func (r *renderer) ca() {
 		return
 	}
 	v := caContent.Of(b)
-	if !v.Set() {
+	if !v.Set() || b.Undecided {
 		r.whole = false
 		return
 	}
@@ -81,7 +85,7 @@ func (r *renderer) files() {
 		case !p.Set() && p.Cty.IsKnown():
 			r.fail(origin.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 			continue
-		case !u.IsKnown() || !p.Cty.IsKnown():
+		case !u.IsKnown() || !p.Cty.IsKnown() || !fileMode.Of(b).Cty.IsKnown() || !fileOwner.Of(b).Cty.IsKnown() || !createOnly.Of(b).Cty.IsKnown() || b.Undecided:
 			r.whole = false
 			continue
 		case u.IsNull():
@@ -105,7 +109,7 @@ func (r *renderer) files() {
 	for _, b := range r.cfg.Blocks["directory"] {
 		p := dirPath.Of(b)
 		switch {
-		case !p.Cty.IsKnown():
+		case !p.Cty.IsKnown() || !dirMode.Of(b).Cty.IsKnown() || !dirOwner.Of(b).Cty.IsKnown() || b.Undecided:
 			r.whole = false
 		case !p.Set():
 			r.fail(origin.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])

@@ -25,6 +25,8 @@ type renderer struct {
 	out   node.Contribution
 	diags hcl.Diagnostics
 	whole bool // false: something is unknown, so not every file could be rendered
+
+	unreadConfig, unreadFlags bool // patch, flags: a recording does not tell them
 }
 
 // Render implements stages.Renderer.
@@ -101,6 +103,7 @@ func (r *renderer) patch(b schema.Body) {
 		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration", "Every pod that may read /configz sees it. Put it in a file of its own.")
 		return
 	case len(unread) > 0:
+		r.unreadConfig = true
 		r.diags = append(r.diags, origin.NotRead(v.Range, "patch", unread))
 		return
 	case u.IsKnown() && u.IsNull():
@@ -144,6 +147,7 @@ func (r *renderer) flags(b schema.Body) {
 		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in flags", "Everybody on the node reads the kubelet's command line.")
 		return
 	case len(unread) > 0:
+		r.unreadFlags = true
 		r.diags = append(r.diags, origin.NotRead(v.Range, "flags", unread))
 		return
 	case u.IsKnown() && u.IsNull():
@@ -246,7 +250,7 @@ func configTarget(b schema.Body, in stages.Inputs) string {
 }
 
 func (r *renderer) configFile(b schema.Body, n node.Node) {
-	if !r.in.Base.ConfigKnown {
+	if u := r.in.Unread; !r.in.Base.ConfigKnown || b.Undecided || r.unreadConfig || u.Config || u.Taints {
 		r.whole = false
 		return
 	}
@@ -285,7 +289,7 @@ func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
 }
 
 func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
-	if !r.in.Base.FlagsKnown {
+	if u := r.in.Unread; !r.in.Base.FlagsKnown || b.Undecided || r.unreadFlags || u.Flags || u.Labels || u.Taints {
 		r.whole = false
 		return
 	}

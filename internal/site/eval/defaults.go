@@ -35,8 +35,8 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 	}
 	if !v.IsKnown() {
 		_, _, unread := value.Plain(v)
-		if len(unread) > 0 {
-			return unknown, from, hcl.Diagnostics{origin.NotRead(at, spec.Name, unread)}
+		for _, q := range unread {
+			unknown = unknown.WithMarks(cty.NewValueMarks(value.Unread{Question: q}))
 		}
 		return unknown, from, nil
 	}

@@ -298,10 +298,10 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 		s.each = cty.DynamicVal
 		return []schema.Copy{{Eval: s}}, nil
 	}
-	copies, _, diags := s.Copies(when, forEach)
+	copies, known, diags := s.Copies(when, forEach)
 	var out []schema.Copy
 	for _, c := range copies {
-		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope})
+		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope, Undecided: !known && !s.e.Checking()})
 	}
 	return out, diags
 }
@@ -335,7 +335,10 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 	if diags = append(diags, outer.mild(d, forEach)...); d.HasErrors() {
 		return nil, true, diags
 	}
-	u, secret, _ := value.Plain(v)
+	u, secret, unread := value.Plain(v)
+	if len(unread) > 0 && !u.IsKnown() {
+		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
+	}
 	if len(secret) > 0 {
 		return nil, true, append(diags, origin.Error(origin.Sensitive, forEach.Range(), "for_each depends on a secret", "How many there are would tell something of the secret. Use a value that is none."))
 	}
@@ -386,7 +389,10 @@ func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, di
 	if d.HasErrors() {
 		return false, false, s.mild(d, x)
 	}
-	u, secret, _ := value.Plain(v)
+	u, secret, unread := value.Plain(v)
+	if len(unread) > 0 && !u.IsKnown() {
+		d = append(d, origin.NotRead(x.Range(), name, unread))
+	}
 	switch {
 	case len(secret) > 0:
 		d = append(d, origin.Error(origin.Sensitive, x.Range(), name+" depends on a secret", "Existence is no secret: can(credential(%q)).", secret[0]))

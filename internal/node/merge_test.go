@@ -1,0 +1,161 @@
+package node
+
+import (
+	"math/rand"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+)
+
+func at(stage string, line int) []origin.Origin {
+	return []origin.Origin{{Kind: origin.Site, Ref: stage, Range: hcl.Range{Filename: "a.hcl", Start: hcl.Pos{Line: line, Column: 1}, End: hcl.Pos{Line: line, Column: 2, Byte: 1}}}}
+}
+
+var fromBase = []origin.Origin{{Kind: origin.Base, Ref: "/etc/default/kubelet"}}
+
+func set(line int, v any, path ...string) Contribution {
+	return Contribution{Settings: []Setting{{Path: path, Value: v, Delete: v == nil, Origins: at("x.y", line)}}}
+}
+
+// TestConflicts lists who may say what beside whom: an error names both places, a note the one that wins.
+func TestConflicts(t *testing.T) {
+	label := func(line int, v string) Contribution {
+		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label.l", line)}}}
+	}
+	taint := func(line int, v, effect string) Contribution {
+		return Contribution{Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint.t", line)}}}
+	}
+	flag := func(line int, v string) Contribution {
+		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write.w", line)}}}
+	}
+	file := func(line int, path string, kind FileKind) Contribution {
+		return Contribution{Files: []File{{Path: path, Kind: kind, Origins: at("write.w", line)}}}
+	}
+	base := Base{Contribution: Contribution{Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}}, Flags: []Flag{{Name: "v", Value: "2", Origins: fromBase}},
+		Taints: []Taint{{Key: "k", Value: "old", Effect: "NoSchedule", Origins: fromBase}}}, Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}}}
+	for _, c := range []struct {
+		name string
+		base Base
+		in   []Contribution
+		want string // of the only diagnostic: its line and its words; "" for none
+	}{
+		{"one label twice the same", Base{}, []Contribution{label(1, "a"), label(2, "a")}, ""},
+		{"one label, two values", Base{}, []Contribution{label(1, "a"), label(2, "b")}, `2 error Two stages disagree on label k: Here it is "b", but label.l at a.hcl:1:1 says "a".`},
+		{"a label of the base", base, []Contribution{label(1, "a")}, `1 note Label k of the base is replaced: The base has "old"; this stage makes it "a".`},
+		{"a label of the base, the same", base, []Contribution{label(1, "old")}, ""},
+		{"a label of the base, two stages", base, []Contribution{label(1, "old"), label(2, "b")}, `2 error Two stages disagree on label k`},
+		{"one taint, two effects", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoExecute")}, ""},
+		{"one taint, two values", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
+		{"a taint of the base", base, []Contribution{taint(1, "", "NoSchedule")}, `1 note Taint k:NoSchedule of the base is replaced: The base has "old"; this stage makes it empty.`},
+		{"a taint of the base, two stages", base, []Contribution{taint(1, "old", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
+		{"a flag of the base", base, []Contribution{flag(1, "4")}, `1 note Flag --v of the base is replaced`},
+		{"a flag of the base, two stages", base, []Contribution{flag(1, "2"), flag(2, "4")}, `2 error Two stages disagree on flag --v`},
+		{"one field, the same", Base{}, []Contribution{set(1, "x", "a"), set(2, "x", "a")}, ""},
+		{"one field, two values", Base{}, []Contribution{set(1, "x", "a"), set(2, "y", "a")}, `2 error Two stages disagree on the kubelet's a: Here a is "y", but x.y at a.hcl:1:1 makes a "x".`},
+		{"a field inside of one that is set whole", Base{}, []Contribution{set(1, map[string]any{}, "a"), set(2, "y", "a", "b")}, `2 error Two stages disagree on the kubelet's a.b: Here a.b is "y", but x.y at a.hcl:1:1 makes a {}.`},
+		{"a field around one that is set", Base{}, []Contribution{set(1, "y", "a", "b"), set(2, nil, "a")}, `2 error Two stages disagree on the kubelet's a: Here a is taken away, but x.y at a.hcl:1:1 makes a.b "y".`},
+		{"a name that begins alike is another field", Base{}, []Contribution{set(1, "y", "a"), set(2, "x", "ab")}, ""},
+		{"a field of the base", base, []Contribution{set(1, int64(2), "a", "b")}, `1 note The kubelet's a.b of the base is replaced: The base has 1; here it is 2.`},
+		{"an object of the base taken away", base, []Contribution{set(1, nil, "a")}, `1 note The kubelet's a of the base is replaced: The base has {"b":1}; here it is taken away.`},
+		{"one path, two owners", Base{}, []Contribution{file(1, "/a", Regular), file(2, "/a", Regular)}, `2 error Two owners of /a: It is written here, and by write.w at a.hcl:1:1.`},
+		{"a file below a file", Base{}, []Contribution{file(1, "/a", Regular), file(2, "/a/b", Regular)}, `2 error /a cannot be a file and a folder`},
+		{"a file below a folder", Base{}, []Contribution{file(1, "/a", Directory), file(2, "/a/b", Regular)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, diags := Merge(c.base, c.in)
+			var got []string
+			for _, d := range diags {
+				kind := "error"
+				if origin.IsNote(d) {
+					kind = "note"
+				}
+				got = append(got, strings.Join([]string{string(rune('0' + d.Subject.Start.Line)), kind, d.Summary + ": " + d.Detail}, " "))
+			}
+			if all := strings.Join(got, "\n"); c.want == "" && all != "" || !strings.HasPrefix(all, c.want) || len(got) > 1 {
+				t.Errorf("got  %s\nwant %s", all, c.want)
+			}
+		})
+	}
+}
+
+// TestMergePatch holds the semantics of RFC 7386 for what is contributed.
+func TestMergePatch(t *testing.T) {
+	base := Base{Config: map[string]any{"a": map[string]any{"b": "1", "c": "2"}, "l": []any{"x", "y"}, "s": "t"}}
+	patch := map[string]any{"a": map[string]any{"b": nil, "d": "3"}, "l": []any{"z"}, "s": map[string]any{"now": "object"}, "e": map[string]any{}, "gone": map[string]any{"x": nil}}
+	n, _ := Merge(base, []Contribution{{Settings: Leaves(patch, func([]string) []origin.Origin { return nil })}})
+	want := map[string]any{"a": map[string]any{"c": "2", "d": "3"}, "l": []any{"z"}, "s": map[string]any{"now": "object"}, "e": map[string]any{}}
+	if show(n.Config) != show(want) {
+		t.Errorf("got  %s\nwant %s", show(n.Config), show(want))
+	}
+	if show(base.Config) != `{"a":{"b":"1","c":"2"},"l":["x","y"],"s":"t"}` {
+		t.Errorf("the base was changed: %s", show(base.Config))
+	}
+}
+
+// TestHash holds what is part of a plan's identity, and what is not.
+func TestHash(t *testing.T) {
+	text, err := value.TextOf(cty.StringVal("x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	make := func() Node {
+		return Node{Labels: []Label{{Key: "k", Value: "v"}}, Taints: []Taint{{Key: "k", Effect: "NoSchedule"}}, Flags: []Flag{{Name: "v", Value: "2"}},
+			Config: map[string]any{"a": "b"}, Files: []File{{Path: "/a", Kind: Regular, Text: text, Mode: 0o644}}, Activation: &Activation{Unit: "kubelet.service"}}
+	}
+	plain := make().Hash()
+	for name, change := range map[string]func(*Node){
+		"a label": func(n *Node) { n.Labels[0].Value = "w" }, "a taint": func(n *Node) { n.Taints[0].Effect = "NoExecute" }, "a flag": func(n *Node) { n.Flags[0].Value = "3" },
+		"a flag's form": func(n *Node) { n.Flags[0].NoValue = true }, "a field": func(n *Node) { n.Config["a"] = "c" }, "a mode": func(n *Node) { n.Files[0].Mode = 0o600 },
+		"an owner": func(n *Node) { n.Files[0].Owner = "a:b" }, "create_only": func(n *Node) { n.Files[0].CreateOnly = true }, "a kind": func(n *Node) { n.Files[0].Kind = Missing },
+		"the activation": func(n *Node) { n.Activation.Rollback = true },
+	} {
+		n := make()
+		if change(&n); n.Hash() == plain {
+			t.Errorf("%s does not change the hash", name)
+		}
+	}
+	for name, change := range map[string]func(*Node){
+		"origins":          func(n *Node) { n.Labels[0].Origins = at("label.l", 7) },
+		"allocatable":      func(n *Node) { n.Reserved = &Reserved{Allocatable: map[string]string{"cpu": "1"}} },
+		"outside":          func(n *Node) { n.Files = append(n.Files, File{Path: "/b", OutsideHash: true, Text: text}) },
+		"the unit's place": func(n *Node) { n.Activation.Range = at("", 3)[0].Range },
+	} {
+		n := make()
+		if change(&n); n.Hash() != plain {
+			t.Errorf("%s changes the hash", name)
+		}
+	}
+}
+
+// TestMergeHasOneOrder merges a hundred times: maps are walked in no order, and nothing of that may be seen.
+func TestMergeHasOneOrder(t *testing.T) {
+	var in []Contribution
+	for i := range 20 {
+		k := string(rune('a' + i))
+		c := set(i, k, "f", k)
+		c.Labels = []Label{{Key: k, Value: "1"}, {Key: k + "x", Value: "1"}}
+		c.Taints = []Taint{{Key: k, Effect: "NoSchedule"}}
+		c.Files = []File{{Path: "/" + k}}
+		in = append(in, c)
+	}
+	base := Base{Config: map[string]any{"f": map[string]any{"a": "old", "b": "old", "c": "old"}}}
+	first, diags := Merge(base, in)
+	for range 100 {
+		again, d := Merge(base, in)
+		if string(again.Canonical()) != string(first.Canonical()) || d.Error() != diags.Error() {
+			t.Fatal("a second merge gives another plan")
+		}
+	}
+	// Labels, new taints and files are sorted, so that moving a stage is no change either.
+	moved := slices.Clone(in)
+	rand.New(rand.NewSource(1)).Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
+	if m, _ := Merge(base, moved); m.Hash() != first.Hash() {
+		t.Error("another order of stages is another plan")
+	}
+}

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 )
@@ -281,5 +286,38 @@ func TestJSON(t *testing.T) {
 	got := m.as("", "run", "-o", "json")
 	if err := json.Unmarshal([]byte(got.out), &doc); err != nil || got.exit != 10 || doc.Exit != 10 || doc.Complete || len(doc.Diagnostics) == 0 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Somebody writes to a target while the plan is made: planned anew, twice at most, and nothing is overwritten unseen.
+func TestChangedUnderThePlan(t *testing.T) {
+	for _, c := range []struct{ edits, exit int }{{2, 0}, {3, 40}} {
+		m := goodNode(t)
+		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+		a := &app{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+		h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run, units: m, probe: m, notify: m}
+		store, err := h.lock(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep := a.report(h, false)
+		p := &planner{app: a, host: h, where: where{root: m.root}, store: store, report: rep}
+		plans := 0
+		r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Options: p.options, Plan: func(ctx context.Context) *boot.Plan {
+			out := p.plan(ctx)
+			if plans++; plans <= c.edits {
+				m.put("/var/lib/kubelet/config.yaml", fmt.Sprintf("# edit %d\n", plans))
+			}
+			return out
+		}}
+		res := r.Do(t.Context())
+		p.close()
+		store.Close()
+		if res.Exit != c.exit || plans != 3 {
+			t.Errorf("%d edits: exit %d after %d plans: %s", c.edits, res.Exit, plans, res.Summary)
+		}
+		if edited := strings.Contains(m.read("/var/lib/kubelet/config.yaml"), "# edit"); edited != (c.exit != 0) {
+			t.Errorf("%d edits: %q", c.edits, m.read("/var/lib/kubelet/config.yaml"))
+		}
 	}
 }

@@ -47,6 +47,14 @@ type Setting struct {
 // Pointer is the setting's place as a JSON pointer.
 func (s Setting) Pointer() string { return Pointer(s.Path) }
 
+// At is where the site sets it, or else where the caller says.
+func (s Setting) At(or hcl.Range) hcl.Range {
+	if r := rangeOf(s.Origins); r.Filename != "" {
+		return r
+	}
+	return or
+}
+
 // Reserved is what the policy computed, in Kubernetes' resource names and quantities.
 type Reserved struct {
 	Policy       string            `json:"policy"`

@@ -257,7 +257,12 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 	doc := kubelet.NewConfig()
 	if configLayout.Of(b).V == "drop-in" {
 		for _, s := range n.Settings {
-			if err := doc.Set(s.Path, s.Value); err != nil {
+			v, ok := dropInValue(s)
+			if !ok {
+				r.fail(origin.ConfigInvalid, s.At(b.Range), "A drop-in cannot take a field away", "%s: the kubelet merges drop-ins over config.yaml, and has no way to remove. Use layout = \"file\".", strings.Join(s.Path, "."))
+				continue
+			}
+			if err := doc.Set(s.Path, v); err != nil {
 				r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 			}
 		}
@@ -269,6 +274,20 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		r.problems(whole, n, b)
 	}
 	r.add(node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
+}
+
+// dropInValue is what says "none" where a drop-in cannot remove a field of config.yaml: no amount is zero, no CPUs
+// are the empty list. Other fields have no such value.
+func dropInValue(s node.Setting) (any, bool) {
+	switch {
+	case !s.Delete:
+		return s.Value, true
+	case len(s.Path) == 2 && (s.Path[0] == "kubeReserved" || s.Path[0] == "systemReserved"):
+		return "0", true
+	case len(s.Path) == 1 && s.Path[0] == "reservedSystemCPUs":
+		return "", true
+	}
+	return nil, false
 }
 
 // problems tells what the kubelet would refuse, or swallow without a word: at the line that set the field.

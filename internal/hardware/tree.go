@@ -36,11 +36,11 @@ func ReadTree(name string) (Opened, error) {
 		return nil, fmt.Errorf("open recorded hardware: %w", err)
 	}
 	if info.IsDir() {
-		root, err := os.OpenRoot(name)
+		tree, err := openFolder(name)
 		if err != nil {
 			return nil, fmt.Errorf("open recorded hardware: %w", err)
 		}
-		return rootTree{root}, nil
+		return tree, nil
 	}
 	if !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tgz") {
 		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .tar.gz or .tgz; give the root of a recorded tree, or what ghw-snapshot wrote", name)
@@ -113,8 +113,16 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// rootTree is a recorded tree in a folder.
+// rootTree is a recorded tree in a folder, where the kernel cannot keep names inside of it.
 type rootTree struct{ root *os.Root }
+
+func openRoot(name string) (Opened, error) {
+	root, err := os.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	return rootTree{root}, nil
+}
 
 func (t rootTree) Close() error { return t.root.Close() }
 

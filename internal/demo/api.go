@@ -39,6 +39,9 @@ func (s *Server) respond(r *http.Request, user string, groups []string, authenti
 	case "/version":
 		return encode(http.StatusOK, map[string]string{"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "linux/amd64"})
 	}
+	if name, ok := nodePath(r.URL.Path); ok {
+		return s.node(r, name, user, groups)
+	}
 	namespace, name, ok := configMapPath(r.URL.Path)
 	switch {
 	case !ok:

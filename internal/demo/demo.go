@@ -2,7 +2,7 @@
 // a node to find out who the cluster is and to read its ConfigMaps.
 //
 // It listens on loopback with a CA of its own, serves a signed kube-public/cluster-info to everybody, and other
-// ConfigMaps to the bootstrap token and to client certificates of its CA. Objects, Status answers and the rules of who
+// ConfigMaps to the bootstrap token and to client certificates of its CA. Nodes register and read themselves. Objects, Status answers and the rules of who
 // may read are those of a kubeadm cluster. It counts what it is asked. It touches nothing but its socket, and needs
 // only the standard library.
 package demo
@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,6 +58,7 @@ type Server struct {
 	mu          sync.Mutex
 	objects     map[string]configMap // by namespace/name
 	denied      map[string]bool
+	nodes       map[string]json.RawMessage // as they were registered
 	version     int
 	requests    []Request
 	connections int
@@ -95,7 +97,7 @@ func Start(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	s := &Server{opts: opts, listener: listener, ca: ca, id: id, secret: secret, objects: map[string]configMap{}, denied: map[string]bool{}, version: 100}
+	s := &Server{opts: opts, listener: listener, ca: ca, id: id, secret: secret, objects: map[string]configMap{}, denied: map[string]bool{}, nodes: map[string]json.RawMessage{}, version: 100}
 	s.SignClusterInfo()
 	clients := x509.NewCertPool()
 	clients.AddCert(ca.cert)

@@ -277,3 +277,54 @@ func TestCloudWithoutPassword(t *testing.T) {
 		t.Errorf("exit %d, want 11: %v", got, p.Diagnostics)
 	}
 }
+
+// TestLayouts: the same site on a deb and on an rpm system, the whole file and the drop-in beside config.yaml.
+func TestLayouts(t *testing.T) {
+	const config = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 250\nsystemReserved:\n  memory: 1Gi\n"
+	flagsOf := map[string]string{"debian": "/etc/default/kubelet", "rocky": "/etc/sysconfig/kubelet"}
+	for id, flags := range flagsOf {
+		t.Run(id, func(t *testing.T) {
+			e := example{paths: []string{"testdata/dropin"}, root: map[string]string{"var/lib/kubelet/config.yaml": config}}
+			s := e.load(t)
+			w := e.world(t, s, "two-sockets", secrets{"bootstrap-token": token})
+			p := boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+				a := w.Ask(ctx, q)
+				if q.Kind == world.KindFacts {
+					var f world.Facts
+					if err := json.Unmarshal(a.Value, &f); err != nil {
+						t.Fatal(err)
+					}
+					f.OS = world.OS{ID: &id, IDLike: []string{}}
+					if id == "rocky" {
+						f.OS.IDLike = []string{"rhel", "fedora"}
+					}
+					return world.FactsOf.Answer(f)
+				}
+				return a
+			})})
+			if !p.Complete {
+				t.Fatal(p.Diagnostics)
+			}
+			files := map[string]string{}
+			for _, f := range p.Node.Files {
+				files[f.Path] = f.Text.Template()
+			}
+			if _, ok := files["/var/lib/kubelet/config.yaml"]; ok {
+				t.Error("config.yaml is written, though the layout is drop-in")
+			}
+			drop := files["/etc/kubernetes/kubelet.conf.d/90-prelet.conf"]
+			for _, want := range []string{"apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration", "serializeImagePulls: false", "registerWithTaints:", "kubeReserved:", "systemReserved:\n  memory: \"0\""} {
+				if !strings.Contains(drop, want) {
+					t.Errorf("the drop-in lacks %q:\n%s", want, drop)
+				}
+			}
+			if strings.Contains(drop, "maxPods") {
+				t.Errorf("the drop-in repeats what config.yaml says:\n%s", drop)
+			}
+			text, ok := files[flags]
+			if !ok || !strings.Contains(text, "--config-dir=/etc/kubernetes/kubelet.conf.d") || !strings.Contains(text, "--node-labels=topology.kubernetes.io/zone=az1") {
+				t.Errorf("%s: %q", flags, text)
+			}
+		})
+	}
+}

@@ -85,19 +85,16 @@ func Decode(r io.Reader) (*Recording, error) {
 	if len(text) > maxRecording {
 		return nil, fmt.Errorf("recording: more than %d MiB", maxRecording>>20)
 	}
-	var d document
-	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, fmt.Errorf("this is no recording: %w", err)
-	}
-	switch {
-	case d.Format == 0:
-		return nil, errors.New("this is no recording: it has no format")
-	case d.Format > Format:
-		return nil, ErrNewer
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
 	}
 	out := &Recording{Header: d.Header}
 	seen := map[Question]bool{}
 	for _, e := range d.Answers {
+		if err := e.check(); err != nil {
+			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
+		}
 		var args bytes.Buffer
 		if err := json.Compact(&args, e.Args); err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
@@ -117,6 +114,94 @@ func Decode(r io.Reader) (*Recording, error) {
 		out.Entries = append(out.Entries, Entry{q, e.Answer})
 	}
 	return out, nil
+}
+
+// parse reads the document. The format is looked at first: what a newer one has more is no mistake.
+func parse(text []byte) (d document, err error) {
+	var head struct {
+		Format int `json:"format"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return d, fmt.Errorf("this is no recording: %w", err)
+	}
+	switch {
+	case head.Format <= 0:
+		return d, errors.New("this is no recording: it has no format")
+	case head.Format > Format:
+		return d, ErrNewer
+	}
+	if err := once(text); err != nil {
+		return d, fmt.Errorf("recording: %w", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return d, fmt.Errorf("recording: %w", err)
+	}
+	return d, nil
+}
+
+// once refuses a key that stands twice in one object: readers differ about which one counts.
+func once(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	type level struct {
+		keys map[string]bool // nil: a list
+		key  bool            // a key comes next
+	}
+	var open []level
+	for {
+		tok, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if k, ok := tok.(string); ok && len(open) > 0 && open[len(open)-1].key {
+			in := &open[len(open)-1]
+			if in.key = false; in.keys[k] {
+				return fmt.Errorf("the key %q stands twice in one object", k)
+			}
+			in.keys[k] = true
+			continue
+		}
+		switch tok {
+		case json.Delim('{'):
+			open = append(open, level{map[string]bool{}, true})
+			continue
+		case json.Delim('['):
+			open = append(open, level{})
+			continue
+		case json.Delim('}'), json.Delim(']'):
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 { // a value has ended
+			in := &open[len(open)-1]
+			in.key = in.keys != nil
+		}
+	}
+}
+
+// check refuses an entry that means nothing, or two things.
+func (e documentEntry) check() error {
+	hasValue := len(e.Answer.Value) > 0
+	switch e.Answer.Fail {
+	case "", Absent, Denied, Unreachable, Untrusted, Unusable, Unread, NoCredential:
+	default:
+		return fmt.Errorf("the failure %q is not known", e.Answer.Fail)
+	}
+	switch {
+	case e.Kind == "":
+		return errors.New("it has no kind")
+	case len(e.Args) == 0:
+		return errors.New("it has no arguments")
+	case !hasValue && e.Answer.Fail == "":
+		return errors.New("its answer has neither a value nor a failure")
+	case hasValue && e.Answer.Fail != "":
+		return errors.New("its answer has both a value and a failure")
+	}
+	return nil
 }
 
 // Source answers from the recording. What it was never asked is Unread.

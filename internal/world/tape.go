@@ -19,6 +19,7 @@ type Tape struct {
 type entry struct {
 	done   chan struct{}
 	answer Answer
+	broke  bool // its source panicked: whoever waited is told, and the recording does not have it
 }
 
 // NewTape starts an empty tape before a source.
@@ -42,7 +43,7 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	fallback := t.fallback
 	t.mu.Unlock()
 	if !ok {
-		e.answer = Answer{Fail: Unusable, Detail: "the question was given up"} // stays only if the source panics
+		e.answer, e.broke = Answer{Fail: Unusable, Detail: "who asked it broke"}, true
 		defer close(e.done)
 		a := t.next.Ask(ctx, q)
 		if a.Fail != "" && fallback != nil {
@@ -50,7 +51,7 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 				a = f
 			}
 		}
-		e.answer = a
+		e.answer, e.broke = a, false
 		return a
 	}
 	select {
@@ -69,7 +70,9 @@ func (t *Tape) Entries() []Entry {
 	for q, e := range t.entries {
 		select {
 		case <-e.done:
-			out = append(out, Entry{q, e.answer})
+			if !e.broke {
+				out = append(out, Entry{q, e.answer})
+			}
 		default: // abandoned at its deadline: never answered
 		}
 	}

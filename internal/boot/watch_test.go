@@ -1,0 +1,49 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestWatchdog(t *testing.T) {
+	w := watchdog{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
+	if d := w.watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
+		t.Errorf("what ends is given up: %s", d)
+	}
+	if d := w.watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "fault of prelet: x") {
+		t.Errorf("a panic gives %v", d)
+	}
+
+	stop := make(chan struct{})
+	defer close(stop)
+	w.time = 20 * time.Millisecond
+	if d := w.watch(func() { <-stop }); d == nil || !strings.Contains(d.Summary, "20ms") {
+		t.Errorf("what never ends gives %v", d)
+	}
+
+	w.time = time.Minute
+	ended := make(chan struct{})
+	d := w.watch(func() {
+		defer close(ended)
+		var all [][]byte
+		for range 400 {
+			select {
+			case <-stop:
+				return
+			default:
+				all = append(all, make([]byte, 1<<20))
+				time.Sleep(time.Millisecond)
+			}
+		}
+		_ = all[0][0]
+	})
+	select {
+	case <-ended:
+		t.Error("what grows is not given up before it ends")
+	default:
+	}
+	if d == nil || !strings.Contains(d.Summary, "64 MiB of memory") {
+		t.Errorf("what grows gives %v", d)
+	}
+}

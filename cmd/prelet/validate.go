@@ -63,7 +63,7 @@ func (a *app) validate() *cobra.Command {
 				return failure(origin.Evaluation, "the site has warnings, and --strict makes them errors")
 			}
 			if !asJSON {
-				fmt.Fprintf(a.stdout, "The site is valid: %d files, %d stages, tried on %d machines.\n", len(s.Files), len(s.Stages), len(boot.Witnesses()))
+				fmt.Fprintf(a.stdout, "The site is valid: %s, %s, tried on %s.\n", present.Count(len(s.Files), "file"), present.Count(len(s.Stages), "stage"), present.Count(len(boot.Witnesses()), "machine"))
 			}
 			return nil
 		}}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"sort"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -107,7 +108,7 @@ func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(st
 	if end > r.Start.Byte {
 		n = utf8.RuneCountInString(string(src[r.Start.Byte:end]))
 	}
-	shown := strings.ReplaceAll(line, "\t", "    ")
+	shown := printable(strings.ReplaceAll(line, "\t", "    "))
 	room := max(s.Width-8, 20)
 	if cut := utf8.RuneCountInString(before); cut > room-10 { // a long line: show the place, not its beginning
 		rs := []rune(shown)
@@ -121,6 +122,16 @@ func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(st
 	num := fmt.Sprintf("%4d", r.Start.Line)
 	fmt.Fprintf(b, "%s │ %s\n", s.dim(num), shown)
 	fmt.Fprintf(b, "     │ %s%s\n", strings.Repeat(" ", utf8.RuneCountInString(before)), paint(strings.Repeat("^", n)))
+}
+
+// printable keeps what a file holds from acting on the terminal that it is shown on.
+func printable(line string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '·'
+		}
+		return r
+	}, line)
 }
 
 // Diagnostic is a message in JSON.

@@ -32,7 +32,8 @@ func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded)
 	}{1, m, degraded}
 }
 
-func plural(n int, what string) string {
+// Count is a number of things in words.
+func Count(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
@@ -59,12 +60,12 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 	}
 	row("product", "%s %s", or(f.Product.Vendor, "?"), or(f.Product.Name, "?"))
 	row("system", "%s, kernel %s, virtualization %s", or(f.OS.Name, "?"), or(f.Kernel.Release, "?"), or(f.Virtualization, "?"))
-	row("cpu", "%s: %s threads, %s", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), plural(len(f.CPU.Cores), "core"))
+	row("cpu", "%s: %s threads, %s", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), Count(len(f.CPU.Cores), "core"))
 	mem := "?"
 	if f.Memory.TotalBytes != nil {
 		mem = fmt.Sprintf("%.1f GiB", float64(*f.Memory.TotalBytes)/(1<<30))
 	}
-	row("memory", "%s, %s%s", mem, plural(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
+	row("memory", "%s, %s%s", mem, Count(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
 	row("runtime", "%s at %s, cgroup driver %s", or(f.Runtime.Name, "none configured"), or(f.Runtime.Endpoint, "?"), or(f.Runtime.CgroupDriver, "?"))
 	var rows [][]string
 	for _, a := range f.Accelerators {

@@ -99,3 +99,16 @@ pci[].numa                 none`
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// What a file holds is shown, and does not act on the terminal.
+func TestSnippetsAreHarmless(t *testing.T) {
+	src := []byte("# \x1b]0;title\a\x00\xe9 grün\n")
+	var b bytes.Buffer
+	d := origin.Error(origin.Encoding, hcl.Range{Filename: "x.hcl", Start: hcl.Pos{Line: 1, Column: 3, Byte: 2}, End: hcl.Pos{Line: 1, Column: 4, Byte: 3}}, "A control character", "Remove it.")
+	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); !strings.Contains(got, "   1 │ # ·]0;title··") || !strings.Contains(got, "grün\n     │   ^\n") || strings.ContainsAny(got, "\x1b\a\x00") {
+		t.Errorf("%q", got)
+	}
+}

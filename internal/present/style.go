@@ -47,6 +47,15 @@ func pad(t string, n int) string {
 	return t
 }
 
+// Reflow breaks the paragraphs of a text, which empty lines part, at a width.
+func Reflow(t string, width int) string {
+	var out []string
+	for _, para := range strings.Split(t, "\n\n") {
+		out = append(out, strings.Join(wrap(strings.ReplaceAll(para, "\n", " "), width), "\n"))
+	}
+	return strings.Join(out, "\n\n")
+}
+
 // wrap breaks a text at spaces.
 func wrap(t string, width int) []string {
 	var out []string

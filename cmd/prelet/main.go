@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
 )
 
 // version is set by the build.
@@ -36,13 +38,16 @@ func (a *app) main(args []string) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &x):
-		if x.message != "" {
-			fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
-		}
-		return x.code
+	default:
+		x = exitError{origin.Usage.Exit(), err.Error() + "\nprelet: `prelet help` lists the commands"}
 	}
-	fmt.Fprintf(a.stderr, "prelet: %s\nprelet: `prelet help` lists the commands\n", a.redact(err.Error()))
-	return origin.Usage.Exit()
+	if x.message != "" {
+		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
+	}
+	if !a.printed && wantsJSON(args) {
+		_ = a.print(func(o io.Writer) error { return failureJSON(o, x) })
+	}
+	return x.code
 }
 
 // exitError is an exit status, with a message unless all was said already.
@@ -84,6 +89,11 @@ func (a *app) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.AddCommand(a.commands()...)
+	const width = 80
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width)))
+	for _, sub := range append(c.Commands(), c) {
+		sub.Long = present.Reflow(sub.Long, width)
+	}
 	return c
 }
 
@@ -92,6 +102,7 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	redactor       redactor
+	printed        bool  // a result is on stdout
 	on             *host // the machine that commands work on; nil is the one below us
 	served         bool  // prelet-apply.service runs this for somebody
 }

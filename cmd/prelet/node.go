@@ -219,6 +219,7 @@ func (a *app) say(s *site.Site, ds hcl.Diagnostics) {
 
 // print writes to stdout through the redactor.
 func (a *app) print(f func(io.Writer) error) error {
+	a.printed = true
 	if err := a.through(a.stdout, f); err != nil {
 		return failure(origin.Internal, "cannot print: %s", err)
 	}

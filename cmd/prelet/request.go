@@ -95,6 +95,7 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 			}
 			_, _ = io.WriteString(a.stderr, out.Stderr)
 			_, _ = io.WriteString(a.stdout, out.Stdout)
+			a.printed = out.Stdout != ""
 			return exit(out.Exit)
 		}
 	}

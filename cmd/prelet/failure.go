@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+)
+
+// wantsJSON says whether a command line asks for JSON. It is looked at as it stands: what failed may be its flags.
+func wantsJSON(args []string) bool {
+	for i, a := range args {
+		switch {
+		case a == "--":
+			return false
+		case a == "-o" || a == "--output":
+			return i+1 < len(args) && args[i+1] == "json"
+		case a == "-ojson", a == "-o=json", a == "--output=json":
+			return true
+		}
+	}
+	return false
+}
+
+// failureJSON is the document of a command that ended before it had a result.
+func failureJSON(w io.Writer, x exitError) error {
+	summary, detail, _ := strings.Cut(x.message, "\n")
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(struct {
+		FormatVersion int                  `json:"format_version"`
+		Complete      bool                 `json:"complete"`
+		Exit          int                  `json:"exit"`
+		Diagnostics   []present.Diagnostic `json:"diagnostics"`
+	}{1, false, x.code, []present.Diagnostic{{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail}}})
+}
+
+// codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.
+func codeOf(exit int) origin.Code {
+	for _, c := range []origin.Code{origin.CredentialMissing, origin.HardwareFailed, origin.CannotWrite, origin.NeedsPerson, origin.Interrupted,
+		origin.RolledBack, origin.RollbackFails, origin.Systemd, origin.Usage, origin.Locked} {
+		if c.Exit() == exit {
+			return c
+		}
+	}
+	return origin.Internal
+}

@@ -37,7 +37,7 @@ func (w *walker) config(name string) (Explanation, bool) {
 	if !ok {
 		return w.noField(name)
 	}
-	x := Explanation{Value: showGo(v), Present: true, TakesEffect: "restart"}
+	x := Explanation{Value: showGo(v), Whole: v, Present: true, TakesEffect: "restart"}
 	at := node.Pointer(keys)
 	var inside []string
 	for ptr, os := range w.plan.Node.ConfigOrigins {
@@ -145,7 +145,7 @@ func (w *walker) file(name string) (Explanation, bool) {
 			continue
 		}
 		f := c.File
-		x := Explanation{Value: purposeOf(f), Present: f.Kind != node.Missing, Origins: f.Origins}
+		x := Explanation{Value: purposeOf(f), Whole: purposeOf(f), Present: f.Kind != node.Missing, Origins: f.Origins}
 		x.Range, x.Text = w.place(f.Origins)
 		if c.Action != "none" && c.Action != "keep" && w.plan.Restart.Needed && slices.ContainsFunc(w.plan.Restart.Because, func(b string) bool { return strings.HasPrefix(b, name+" ") }) {
 			x.TakesEffect = "restart"
@@ -153,8 +153,8 @@ func (w *walker) file(name string) (Explanation, bool) {
 		s := Step{Text: "on disk", Note: join(actions[c.Action], c.Why, c.Drift), Ref: "file/" + name}
 		w.ofTarget(&s, f)
 		w.say(0, s)
-		for _, secret := range f.Text.Secrets() {
-			w.say(0, Step{Text: "credential " + secret, Value: sensitive, Note: "stands in it; only the node has its bytes", Ref: secret})
+		for _, name := range f.Text.Secrets() {
+			w.secret(name, f)
 		}
 		w.fileChain(f)
 		if !x.Present {
@@ -221,18 +221,46 @@ func (w *walker) fileChain(f node.File) {
 			r, _ := w.place(l.Origins)
 			w.say(0, Step{Text: "label/" + l.Key, Value: quote(l.Value), Range: r, Ref: "label/" + l.Key})
 		}
-	case "ca", "bootstrap-kubeconfig":
-		s := Step{Kind: origin.Object, Text: "the cluster's CA", Ref: "trust"}
-		w.ofKind(&s, world.KindTrust, "/pem")
-		if s.Answer != nil {
-			w.say(0, s)
-		}
+	case "ca":
+		w.authority("ca_certificate", "content")
+	case "bootstrap-kubeconfig":
+		w.authority("bootstrap_kubeconfig", "ca")
 	default:
 		w.siteFile(f)
 	}
 	if i := w.writer(); i != nil {
 		w.overrides(i.Addr(), "file", "directory", "kubelet_config", "kubelet_flags", "ca_certificate", "bootstrap_kubeconfig")
 	}
+}
+
+// secret tells of a credential in a file by its name; of the one to join with also where the site names it.
+func (w *walker) secret(name string, f node.File) {
+	s := Step{Text: "credential " + name, Value: sensitive, Note: "stands in it; only the node has its bytes", Ref: name}
+	if b := w.plan.Site.Cluster; b != nil && b.Attributes["token"] != nil && f.Purpose == "bootstrap-kubeconfig" {
+		s.Range = b.Attributes["token"].Expr.Range()
+	}
+	q := world.Credential.Question(world.CredentialReq{Name: name})
+	if a, ok := w.answered(q); ok {
+		s.Answer = answerTo(q, a, "")
+	}
+	w.say(0, s)
+}
+
+// authority tells the cluster's CA: what the site wrote, or that of the only fetch-ca.
+func (w *walker) authority(block, argument string) {
+	if x := w.written(block, argument); x != nil {
+		f := w.frameOf(x, cty.NilVal, source{})
+		v, note := w.at(x, f, nil)
+		w.say(0, Step{Text: argument + " = " + w.text(x), Value: v, Note: note, Range: x.Range()})
+		w.walk(x, f, nil, 1)
+		return
+	}
+	s := Step{Kind: origin.Object, Text: "the cluster's CA", Ref: "trust"}
+	for _, i := range w.plan.Site.OfType("fetch-ca") {
+		s.Text, s.Ref, s.Range = "stage."+i.Addr()+".pem", "stage."+i.Addr(), i.Range
+	}
+	w.ofKind(&s, world.KindTrust, "/pem")
+	w.say(0, s)
 }
 
 // siteFile walks path and content of the block behind a file, and the condition that it is there for.

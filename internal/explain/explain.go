@@ -33,6 +33,7 @@ func (i Item) String() string { return i.Kind + "/" + strings.TrimPrefix(i.Name,
 type Explanation struct {
 	Item        Item
 	Value       string // as a site writes it, abbreviated; "(sensitive)"; "" where there is none
+	Whole       any    // the value itself, for programs: a text, a list of texts, a part of a document; nil where it is not there
 	Present     bool
 	Range       hcl.Range // the expression that gave it
 	Text        string    // what is written there
@@ -68,6 +69,9 @@ type Answer struct {
 // the explanation is empty.
 func Explain(p *boot.Plan, i Item) (x Explanation, known bool) {
 	w := &walker{plan: p, e: p.Eval, told: map[string]bool{}}
+	if p.Tape != nil {
+		w.entries = p.Tape.Entries()
+	}
 	switch i.Kind {
 	case Label:
 		x, known = w.label(i.Name)

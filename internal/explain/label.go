@@ -24,7 +24,7 @@ func (w *walker) label(key string) (Explanation, bool) {
 		return w.noLabel(key)
 	}
 	l := w.plan.Node.Labels[at]
-	x := Explanation{Value: quote(l.Value), Present: true, Origins: l.Origins, TakesEffect: w.plan.TakesEffect(key)}
+	x := Explanation{Value: quote(l.Value), Whole: l.Value, Present: true, Origins: l.Origins, TakesEffect: w.plan.TakesEffect(key)}
 	x.Range, x.Text = w.place(l.Origins)
 	for _, i := range w.plan.Site.OfType("label") {
 		if !w.gave(i, l.Origins) {
@@ -115,10 +115,7 @@ func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
 		return false
 	}
 	w.say(depth, Step{Text: "from_detectors = " + w.text(a.Expr), Note: "takes it", Range: a.Expr.Range(), Ref: "stage." + i.Addr()})
-	if w.plan.Tape == nil {
-		return true
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		if e.Kind != world.KindDetector {
 			continue
 		}

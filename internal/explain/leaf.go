@@ -18,10 +18,7 @@ import (
 
 // answered is the answer on the tape to a question, and whether it was asked.
 func (w *walker) answered(q world.Question) (world.Answer, bool) {
-	if w.plan.Tape == nil {
-		return world.Answer{}, false
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		if e.Question == q {
 			return e.Answer, true
 		}
@@ -133,12 +130,13 @@ func (w *walker) output(addr string, p path, name, shown string, at hcl.Range, d
 
 // ofKind names the only answer of a kind.
 func (w *walker) ofKind(s *Step, k world.Kind, pointer string) {
-	if w.plan.Tape == nil {
-		return
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		if e.Kind == k {
 			s.Answer = answerTo(e.Question, e.Answer, pointer)
+			var t world.TrustAns
+			if k == world.KindTrust && json.Unmarshal(e.Answer.Value, &t) == nil && t.Hash != "" {
+				s.Note = join(s.Note, "verified by "+t.VerifiedBy+": "+t.Hash)
+			}
 			s.Note = join(s.Note, told(e.Answer))
 			return
 		}
@@ -267,10 +265,7 @@ func whyUnknown(f *world.Facts, p path) string {
 }
 
 func (w *walker) detector(s *Step, name string, p path) {
-	if w.plan.Tape == nil {
-		return
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		if e.Kind != world.KindDetector {
 			continue
 		}
@@ -300,7 +295,11 @@ func (w *walker) fetched(i *site.Instance, key string, s Step, p path, depth int
 			}
 		}
 	}
-	s.Note = join(s.Note, note, w.failed(i))
+	if s.Note == "as above" {
+		w.say(depth, s)
+		return
+	}
+	s.Note = join(note, w.failed(i))
 	w.say(depth, s)
 	for _, c := range w.copies(i) { // what chose the object
 		for _, n := range []string{"config_map", "file"} {
@@ -315,10 +314,7 @@ func (w *walker) fetched(i *site.Instance, key string, s Step, p path, depth int
 
 func (w *walker) objectOf(s *Step, what string, p path) string {
 	ns, name, _ := strings.Cut(what, "/")
-	if w.plan.Tape == nil {
-		return ""
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		if e.Kind != world.KindObject {
 			continue
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -67,15 +69,17 @@ func (w *walker) baseText(block string, depth int) {
 		w.fetched(to, "", s, way(named(e.Output), named("kubelet")), depth+1)
 		return
 	}
-	if w.plan.Tape == nil {
-		return
-	}
-	for _, e := range w.plan.Tape.Entries() {
+	for _, e := range w.entries {
 		r, err := world.Original.Request(e.Question)
 		if e.Kind != world.KindOriginal || err != nil || strings.HasSuffix(r.Path, ".yaml") != (block == "kubelet_config") {
 			continue
 		}
-		w.say(depth, Step{Kind: origin.Base, Text: r.Path, Note: join("what it held before prelet", told(e.Answer)), Range: i.Range, Ref: r.Path, Answer: answerTo(e.Question, e.Answer, "/text")})
+		s := Step{Kind: origin.Base, Text: r.Path, Note: join("what it held before prelet", told(e.Answer)), Range: i.Range, Ref: r.Path, Answer: answerTo(e.Question, e.Answer, "/text")}
+		var a world.TargetAns
+		if json.Unmarshal(e.Answer.Value, &a) == nil && !a.Exists {
+			s.Note, s.Answer.Pointer = "there was none before prelet", "/exists"
+		}
+		w.say(depth, s)
 	}
 }
 
@@ -86,9 +90,9 @@ func (w *walker) flag(name string) (Explanation, bool) {
 		return w.listFlag(name)
 	}
 	fl := w.plan.Node.Flags[at]
-	x := Explanation{Value: quote(fl.Value), Present: true, Origins: fl.Origins, TakesEffect: "restart"}
+	x := Explanation{Value: quote(fl.Value), Whole: fl.Value, Present: true, Origins: fl.Origins, TakesEffect: "restart"}
 	if fl.NoValue {
-		x.Value = "true"
+		x.Value, x.Whole = "true", "true"
 	}
 	x.Range, x.Text = w.place(fl.Origins)
 	w.setting("kubelet_flags", "flags", way(named(name)), fl.Origins, 0)
@@ -100,13 +104,16 @@ func (w *walker) flag(name string) (Explanation, bool) {
 // listFlag explains the two flags that labels and taints feed, and one that is null.
 func (w *walker) listFlag(name string) (Explanation, bool) {
 	x := Explanation{Present: true, TakesEffect: "registration"}
+	var whole []string
 	switch {
 	case name == "node-labels" && len(w.plan.Node.Labels) > 0:
 		x.Value = counted(len(w.plan.Node.Labels), "%d label", "%d labels")
 		for _, l := range w.plan.Node.Labels {
 			r, _ := w.place(l.Origins)
 			w.say(0, Step{Text: "label/" + l.Key, Value: quote(l.Value), Range: r, Ref: "label/" + l.Key})
+			whole = append(whole, l.Key+"="+l.Value)
 		}
+		x.Whole = whole
 		return x, true
 	case name == "register-with-taints" && len(w.plan.Node.Taints) > 0:
 		if _, inConfig := w.plan.Node.ConfigOrigins["/registerWithTaints"]; inConfig {
@@ -116,7 +123,9 @@ func (w *walker) listFlag(name string) (Explanation, bool) {
 		for _, t := range w.plan.Node.Taints {
 			r, _ := w.place(t.Origins)
 			w.say(0, Step{Text: "taint/" + t.Key, Value: quote(t.String()), Range: r, Ref: "taint/" + t.Key})
+			whole = append(whole, t.String())
 		}
+		x.Whole = whole
 		return x, true
 	}
 	if e := w.written("kubelet_flags", "flags"); e != nil {
@@ -172,8 +181,37 @@ func (w *walker) setting(block, argument string, p path, os []origin.Origin, dep
 	}
 	for _, o := range os {
 		if o.Kind == origin.Policy && o.Range.Filename == "" {
+			for _, i := range w.plan.Site.OfType("reserve") {
+				w.policyBlock(i, p, depth)
+			}
 			w.machine(p, depth)
 			return
+		}
+	}
+}
+
+// policyBlock tells the arguments of the policy's own block that what is reserved can depend on.
+func (w *walker) policyBlock(i *site.Instance, p path, depth int) {
+	if w.plan.Node.Reserved == nil {
+		return
+	}
+	last := p[len(p)-1].name
+	for _, b := range i.Body.Blocks {
+		if b.Type != w.plan.Node.Reserved.Policy {
+			continue
+		}
+		for _, x := range eval.BodyExpressions(b.Body) {
+			for _, a := range b.Body.Attributes {
+				about := "memory"
+				for _, of := range []string{"cpu", "storage"} {
+					if strings.Contains(a.Name, of) {
+						about = of
+					}
+				}
+				if a.Expr == x && strings.Contains(last, about) {
+					w.argumentAt(i, x.Range(), depth)
+				}
+			}
 		}
 	}
 }
@@ -222,6 +260,11 @@ func (w *walker) argumentAt(i *site.Instance, at hcl.Range, depth int) {
 		for _, a := range b.Attributes {
 			r := a.Expr.Range()
 			if r.Filename == at.Filename && r.Start.Byte <= at.Start.Byte && at.End.Byte <= r.End.Byte {
+				once := fmt.Sprintf("argument %d %s", depth, r)
+				if w.told[once] {
+					return true
+				}
+				w.told[once] = true
 				f := w.frameOf(a.Expr, cty.NilVal, source{})
 				v, note := w.at(a.Expr, f, nil)
 				w.say(depth, Step{Text: a.Name + " = " + w.text(a.Expr), Value: unlessSame(v, w.text(a.Expr)), Note: note, Range: r, Ref: "stage." + i.Addr()})

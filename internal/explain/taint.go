@@ -23,6 +23,7 @@ func fits(name string, t node.Taint) bool {
 
 func (w *walker) taint(name string) (Explanation, bool) {
 	var x Explanation
+	var whole []string
 	for _, t := range w.plan.Node.Taints {
 		if !fits(name, t) {
 			continue
@@ -34,11 +35,13 @@ func (w *walker) taint(name string) (Explanation, bool) {
 			x.Range, x.Text = w.place(t.Origins)
 		}
 		x.Value += quote(t.String())
+		whole = append(whole, t.String())
 		x.Present, x.TakesEffect = true, "registration"
 		w.taintChain(t, 0)
 		w.replaced("Taint " + t.Key + ":" + t.Effect + " of the base")
 	}
 	if x.Present {
+		x.Whole = whole
 		return x, true
 	}
 	return w.noTaint(name)

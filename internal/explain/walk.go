@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 )
 
 const (
@@ -24,11 +25,12 @@ const (
 
 // walker goes through expressions and says what each gave.
 type walker struct {
-	plan  *boot.Plan
-	e     *eval.Eval
-	steps []Step
-	told  map[string]bool // references whose chain stands above
-	role  origin.Role
+	plan    *boot.Plan
+	entries []world.Entry // of its tape
+	e       *eval.Eval
+	steps   []Step
+	told    map[string]bool // references whose chain stands above
+	role    origin.Role
 }
 
 // frame is where an expression is evaluated: what its names stand for.
@@ -357,6 +359,10 @@ func (w *walker) tellsItself(x hclsyntax.Expression) bool {
 		return true
 	case *hclsyntax.FunctionCallExpr:
 		return x.Name != "merge" && x.Name != "where"
+	case *hclsyntax.IndexExpr:
+		return isLiteral(x.Key) && w.tellsItself(x.Collection)
+	case *hclsyntax.RelativeTraversalExpr:
+		return w.tellsItself(x.Source)
 	}
 	return false
 }

@@ -19,7 +19,9 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 	var b strings.Builder
 	head := x.Item.String()
 	if x.Present {
-		fmt.Fprintf(&b, "%s = %s\n", s.bold(head), s.green(x.Value))
+		lines := wrap(head+" = "+x.Value, s.Width-4)
+		lines[0] = s.bold(lines[0])
+		b.WriteString(strings.Join(lines, "\n    ") + "\n")
 	} else {
 		fmt.Fprintf(&b, "%s %s\n", s.bold(head), s.yellow("is not there."))
 		for _, l := range wrap(x.Summary, s.Width-2) {
@@ -129,7 +131,7 @@ type explainDocument struct {
 	FormatVersion int               `json:"format_version"`
 	Item          string            `json:"item"`
 	Present       bool              `json:"present"`
-	Value         *string           `json:"value"`
+	Value         any               `json:"value"`
 	Range         *origin.JSONRange `json:"range,omitempty"`
 	Text          string            `json:"text,omitempty"`
 	Summary       string            `json:"summary,omitempty"`
@@ -144,7 +146,7 @@ func ExplainJSON(w io.Writer, x explain.Explanation, ds hcl.Diagnostics) error {
 	d := explainDocument{FormatVersion: 1, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
 		TakesEffect: x.TakesEffect, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
 	if x.Present {
-		d.Value = &x.Value
+		d.Value = x.Whole
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -135,13 +135,14 @@ func (p page) mended() []string {
 	out := []string{
 		"The cluster's CA is pinned: the script fetched it without verifying TLS.",
 		"The token is a credential of prelet.service: the script had it on its command line and in its log.",
+		"A node that has joined keeps its identity and gets no file to join with: the script wrote it again.",
 		"All files are written or none, and a second run writes nothing: the script could leave half a file, and changed files each time.",
 		"The kubelet is verified after its restart, and the last good configuration comes back if it is ill: the script looked at nothing.",
 		"Several apiservers can stand in cluster.servers, and requests are retried: the script had one server and one try.",
 		"Labels, taints and flags have an order, and a key has one value: the script printed sets as they came.",
 	}
 	if p.CPUs != "" || p.Memory != "" {
-		out = append(out, "Reserved resources are set in kubeReserved and systemReserved: the script replaced every line with \"  cpu: \" in it.")
+		out = append(out, "Reserved resources are set in kubeReserved and systemReserved: the script replaced every line of the text that had \"cpu: \" in it.")
 	}
 	if p.GPULabel {
 		out = append(out, "accelerator says nvidia once: a GPU that calls itself NVIDIA was nvidia-nvidia-… .")

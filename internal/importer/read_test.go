@@ -142,6 +142,9 @@ func TestSaid(t *testing.T) {
 		{"the script's own label otherwise", with(`"nodeLabels": "network.netease.com/kube-proxy=ipvs"`), "note duplicate 1:40-75 Label network.netease.com/kube-proxy is init-config's"},
 		{"taint without effect", with(`"nodeTaints": "a=b"`), "warning taint-invalid 1:40-43 A taint is left out: no kubelet takes it"},
 		{"taint twice", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoSchedule,a=c:NoExecute"`), "note duplicate 1:55-69 Taint a stands twice"},
+		{"taint with two effects", with(`"nodeTaints": "a=b:NoSchedule,a=c:NoExecute"`), ""},
+		{"each has its own place", with(`"nodeTaints": "a=b,a=b"`), "warning taint-invalid 1:40-43 A taint is left out: no kubelet takes it\nwarning taint-invalid 1:44-47 A taint is left out: no kubelet takes it"},
+		{"the script's own taint with another effect", with(`"nodeTaints": "nvidia.com/gpu=no:NoExecute"`), ""},
 		{"the script's own taint otherwise", with(`"nodeTaints": "nvidia.com/gpu=no:NoSchedule"`), "note duplicate 1:40-68 Taint nvidia.com/gpu is init-config's"},
 
 		{"resources as text", with(`"resources": "10%"`), "error wrong-type 1:38-43 Wrong type for resources"},
@@ -167,6 +170,26 @@ func TestSaid(t *testing.T) {
 				t.Errorf("errors %v, and a text of %d bytes", r.Diagnostics.HasErrors(), len(r.Text))
 			}
 		})
+	}
+}
+
+// TestCheck: a site is refused for what validate --strict refuses, warnings included.
+func TestCheck(t *testing.T) {
+	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\n"
+	for value, want := range map[string]string{
+		`"b"`:           "",
+		`"not a value"`: "label a",
+		`local.none`:    "none",
+		`upper(stage.detect-hw.node.product.serial)`: "null facts",
+		`stage.detect-hw.node.gpus[0].model`:         "bare VM",
+	} {
+		err := importer.Check(fmt.Appendf(nil, head, value), "0.1.0")
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", value, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: %v, want an error about %s", value, err, want)
+		}
 	}
 }
 

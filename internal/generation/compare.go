@@ -279,7 +279,7 @@ func (s *Store) checkProposal(p Proposal) error {
 		}
 	}
 	for name, b := range p.Blobs {
-		if !blobName.MatchString(name) || reserved(name) || len(b) > MaxContent {
+		if !isBlob(name) || reserved(name) || len(b) > MaxContent {
 			return &Error{Op: "plan", Path: name, Err: errors.New("a generation cannot keep a blob of this name or size"), Exit: ExitInternal}
 		}
 	}

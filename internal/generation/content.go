@@ -31,7 +31,7 @@ func (s *Store) Content(sha string) ([]byte, error) {
 // contentIn reads one content of a generation's folder and says in which sub-folder it was. Bytes that do not have the sum
 // that names them are an error.
 func contentIn(gen *folder, sha string) (b []byte, sub string, err error) {
-	if !shaName.MatchString(sha) {
+	if !isSHA(sha) {
 		return nil, "", &Error{Op: "find content", Path: sha, Err: errors.New("it is no sha256"), Exit: ExitInternal}
 	}
 	err = wrap(ExitCannotWrite, "find content in", gen.name(sha), unix.ENOENT)

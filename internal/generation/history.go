@@ -234,7 +234,7 @@ func (s *Store) LastGood() (int, bool) {
 
 // Blob reads what a generation keeps by name: the proposal's blobs, or report.json.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
-	if !blobName.MatchString(name) {
+	if !isBlob(name) {
 		return nil, &Error{Op: "read", Path: name, Err: errors.New("no generation keeps a blob of this name"), Exit: ExitInternal}
 	}
 	dir, err := s.gen(gen)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 
@@ -48,11 +47,30 @@ type staging struct {
 	Folders []string `json:"folders,omitempty"`
 }
 
-var (
-	blobName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,60}(\.[a-z0-9]{1,16})?$`)
-	shaName  = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	tempName = regexp.MustCompile(`^\.prelet-[1-9][0-9]*-[0-9]+\.tmp$`)
-)
+// The three forms of names are read by hand: as regular expressions they took 0.3 ms of every start, `version` included.
+
+// isBlob says whether a name is [a-z][a-z0-9_-]{0,60}, with or without an extension of [a-z0-9]{1,16}.
+func isBlob(name string) bool {
+	stem, extension, dotted := strings.Cut(name, ".")
+	return len(stem) >= 1 && len(stem) <= 61 && stem[0] >= 'a' && stem[0] <= 'z' && only(stem, "abcdefghijklmnopqrstuvwxyz0123456789_-") &&
+		(!dotted || len(extension) >= 1 && len(extension) <= 16 && only(extension, "abcdefghijklmnopqrstuvwxyz0123456789"))
+}
+
+// isSHA says whether a text is a SHA-256 in lower-case hex.
+func isSHA(s string) bool { return len(s) == 64 && only(s, "0123456789abcdef") }
+
+// isTemp says whether a name is .prelet-GENERATION-TARGET.tmp, as tempOf makes it.
+func isTemp(name string) bool {
+	rest, ok := strings.CutPrefix(name, ".prelet-")
+	rest, tmp := strings.CutSuffix(rest, ".tmp")
+	gen, target, two := strings.Cut(rest, "-")
+	return ok && tmp && two && gen != "" && gen[0] != '0' && only(gen, digits) && target != "" && only(target, digits)
+}
+
+const digits = "0123456789"
+
+// only says whether a text has no other characters than these.
+func only(s, chars string) bool { return strings.Trim(s, chars) == "" }
 
 // reserved are names that Proposal.Blobs may not use.
 func reserved(name string) bool {
@@ -128,7 +146,7 @@ func parseManifest(b []byte) (*manifest, error) {
 		}
 	}
 	for _, n := range m.Blobs {
-		if !blobName.MatchString(n) || reserved(n) {
+		if !isBlob(n) || reserved(n) {
 			return nil, fmt.Errorf("blob %q has a name that cannot be", n)
 		}
 	}
@@ -138,7 +156,7 @@ func parseManifest(b []byte) (*manifest, error) {
 func (s State) check() error {
 	switch s.Kind {
 	case File:
-		if !shaName.MatchString(s.SHA256) || s.Size < 0 {
+		if !isSHA(s.SHA256) || s.Size < 0 {
 			return fmt.Errorf("a file with sha256 %q and size %d", s.SHA256, s.Size)
 		}
 	case Absent, Dir:
@@ -166,7 +184,7 @@ func parseStaging(b []byte) (*staging, error) {
 		if err := checkPath(t); err != nil {
 			return nil, err
 		}
-		if !tempName.MatchString(path.Base(t)) || !strings.HasPrefix(path.Base(t), fmt.Sprintf(".prelet-%d-", s.Gen)) {
+		if !isTemp(path.Base(t)) || !strings.HasPrefix(path.Base(t), fmt.Sprintf(".prelet-%d-", s.Gen)) {
 			return nil, fmt.Errorf("%q is none of our temporaries", t)
 		}
 	}

@@ -88,7 +88,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 			diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "A fact could not be read", "%s: %s.", u.Fact, u.Why))
 		}
 	}
-	v, err := value.FromJSONTyped(ans.Value, factsType())
+	v, err := factsValue(facts)
 	if err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
 	}

@@ -29,12 +29,16 @@ func typeOf(t reflect.Type) cty.Type {
 	case reflect.Struct:
 		m := map[string]cty.Type{}
 		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			m[name] = typeOf(t.Field(i).Type)
+			m[fieldName(t.Field(i))] = typeOf(t.Field(i).Type)
 		}
 		return cty.Object(m)
 	}
 	return cty.Number
+}
+
+func fieldName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
 }
 
 // withhold makes what a recording left out unknown, so that nobody takes it for null.

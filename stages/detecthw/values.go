@@ -1,0 +1,96 @@
+package detecthw
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// factsValue is facts as sites see them, of type factsType: a nil pointer is null, a nil list or map is empty. It works on
+// what was decoded already: to read a large machine's JSON once more, token by token, takes longer than to read the machine.
+func factsValue(f world.Facts) (cty.Value, error) {
+	c := converter{types: map[reflect.Type]cty.Type{}, numbers: map[int64]cty.Value{}}
+	return c.value(reflect.ValueOf(f))
+}
+
+// converter shares what repeats hundreds of times in one machine's facts: types of elements, and small numbers. Values of
+// cty do not change.
+type converter struct {
+	types   map[reflect.Type]cty.Type
+	numbers map[int64]cty.Value
+}
+
+func (c converter) typeOf(t reflect.Type) cty.Type {
+	known, ok := c.types[t]
+	if !ok {
+		known = typeOf(t)
+		c.types[t] = known
+	}
+	return known
+}
+
+func (c converter) value(v reflect.Value) (cty.Value, error) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if v.IsNil() {
+			return value.Absent(c.typeOf(v.Type())), nil
+		}
+		return c.value(v.Elem())
+	case reflect.Int, reflect.Int64:
+		n, ok := c.numbers[v.Int()]
+		if !ok {
+			n = cty.NumberIntVal(v.Int())
+			c.numbers[v.Int()] = n
+		}
+		return n, nil
+	case reflect.Slice:
+		if v.Len() == 0 {
+			return cty.ListValEmpty(c.typeOf(v.Type().Elem())), nil
+		}
+		out := make([]cty.Value, v.Len())
+		for i := range out {
+			e, err := c.value(v.Index(i))
+			if err != nil {
+				return e, fmt.Errorf("[%d]%w", i, err)
+			}
+			out[i] = e
+		}
+		return cty.ListVal(out), nil
+	case reflect.Map:
+		if v.Len() == 0 {
+			return cty.MapValEmpty(c.typeOf(v.Type().Elem())), nil
+		}
+		out := make(map[string]cty.Value, v.Len())
+		for k, x := range v.Seq2() {
+			e, err := c.value(x)
+			if err == nil {
+				_, err = value.FromGo(k.String()) // a name is text from outside as well
+			}
+			if err != nil {
+				return e, fmt.Errorf("[%q]%w", k.String(), err)
+			}
+			out[k.String()] = e
+		}
+		return cty.MapVal(out), nil
+	case reflect.Struct:
+		out := make(map[string]cty.Value, v.NumField())
+		for i := range v.NumField() {
+			name := fieldName(v.Type().Field(i))
+			e, err := c.value(v.Field(i))
+			if err != nil {
+				return e, fmt.Errorf(".%s%w", name, err)
+			}
+			out[name] = e
+		}
+		return cty.ObjectVal(out), nil
+	}
+	leaf, err := value.FromGo(v.Interface())
+	if err != nil {
+		return leaf, fmt.Errorf(": %w", err)
+	}
+	return leaf, nil
+}

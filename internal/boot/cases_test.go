@@ -174,7 +174,7 @@ const testKubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Kube
 // fakeWorld answers as a bare machine in a good cluster would, but for what the case's file "world" says:
 // lines "KIND PART-OF-THE-ARGUMENTS => ANSWER AS JSON", or "=> hang", "=> panic". The file "facts" holds facts, JSON,
 // laid over those of the bare machine.
-func fakeWorld(t *testing.T, a *txtar.Archive) world.Source {
+func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 	t.Helper()
 	type rule struct{ kind, part, answer string }
 	var rules []rule

@@ -1,0 +1,217 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+var record = flag.Bool("record", false, "record the cases that are in no corpus yet into that of this format")
+
+// recordings are kept for ever: what a format once said must be understood by all later versions.
+const recordings = "../../testdata/recordings"
+
+// corpusCases are recorded, those whose answers are of many kinds.
+func corpusCases() []string {
+	return []string{"states", "joined", "not-joined", "secret-carried", "base", "drop-in", "withheld", "null-item", "gpu"}
+}
+
+// gpuCase is the largest of the examples on the machine that it was written for.
+func gpuCase(t testing.TB) *txtar.Archive {
+	t.Helper()
+	a := &txtar.Archive{}
+	for name, path := range map[string]string{"site.hcl": "../../examples/gpu-training/site.hcl", "facts": "../../testdata/hardware/facts/dgx-h100.json"} {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Files = append(a.Files, txtar.File{Name: name, Data: b})
+	}
+	a.Files = append(a.Files, txtar.File{Name: "site.prelet.vars", Data: []byte("zone = \"az1-r07\"\n")})
+	return a
+}
+
+// TestCorpus replays every recording of every format, and compares with the plan that it gave when it was made.
+func TestCorpus(t *testing.T) {
+	if *record {
+		writeCorpus(t)
+	}
+	names, err := filepath.Glob(recordings + "/v*/*.prelet")
+	if err != nil || len(names) < len(corpusCases()) {
+		t.Fatalf("%d recordings in the corpus: %v", len(names), err)
+	}
+	for _, n := range names {
+		t.Run(strings.TrimPrefix(n, recordings+"/"), func(t *testing.T) {
+			b, err := os.ReadFile(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := world.Decode(bytes.NewReader(b))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, diags := site.Parse(rec.Header.Site, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			got := showNode(Run(context.Background(), s, Options{Source: rec.Source()}))
+			golden := strings.TrimSuffix(n, ".prelet") + ".want"
+			if *record {
+				if _, err := os.Stat(golden); err != nil {
+					if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(string(want), got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// showNode is showPlan without words: later versions may say the same better.
+func showNode(p *Plan) string {
+	var out []string
+	for _, l := range strings.Split(showPlan(p), "\n") {
+		switch kind, _, _ := strings.Cut(l, " "); kind {
+		case "error", "warning", "note", "degraded", "setting":
+		default:
+			out = append(out, l)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func writeCorpus(t *testing.T) {
+	dir := recordings + "/v1"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range corpusCases() {
+		path := filepath.Join(dir, n+".prelet")
+		if _, err := os.Stat(path); err == nil {
+			continue
+		}
+		a, err := txtar.ParseFile("testdata/run/" + n + ".txt")
+		if n == "gpu" {
+			a, err = gpuCase(t), nil
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := parseCase(a)
+		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
+		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files}, Entries: p.Tape.Entries()}
+		var b bytes.Buffer
+		if err := rec.Encode(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestHashKnowsNoText plans one site three times: as it is, with comments and other lines, in other files. Nothing of
+// that is a change.
+func TestHashKnowsNoText(t *testing.T) {
+	a := gpuCase(t)
+	plan := func(a *txtar.Archive) *Plan {
+		s, diags := parseCase(a)
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a), Now: time.Now})
+		if !p.Complete {
+			t.Fatal(showDiagnostics(p.Diagnostics))
+		}
+		return p
+	}
+	hash := plan(a).Hash
+	commented := &txtar.Archive{Files: slices.Clone(a.Files)}
+	renamed := &txtar.Archive{Files: slices.Clone(a.Files)}
+	for n, f := range a.Files {
+		if f.Name == "site.hcl" {
+			commented.Files[n].Data = []byte("# another line\n\n" + string(f.Data) + "\n# one more\n")
+			renamed.Files[n].Name = "other.hcl"
+		}
+	}
+	if h := plan(commented).Hash; h != hash {
+		t.Errorf("a comment changes the hash: %s, %s", h, hash)
+	}
+	if h := plan(renamed).Hash; h != hash {
+		t.Errorf("a file's name changes the hash: %s, %s", h, hash)
+	}
+}
+
+// TestPlanHasNoPlaceholder looks at everything that a plan shows of the cases with secrets.
+func TestPlanHasNoPlaceholder(t *testing.T) {
+	names, err := filepath.Glob("testdata/*/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value.HasPlaceholder(string(b)) {
+			t.Errorf("%s shows a placeholder", n)
+		}
+	}
+}
+
+// TestSpeed bounds the check of the largest example, which editors run at each save.
+func TestSpeed(t *testing.T) {
+	s, diags := parseCase(gpuCase(t))
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	best := time.Hour
+	for range 5 {
+		started := time.Now()
+		Check(s, Witnesses())
+		best = min(best, time.Since(started))
+	}
+	t.Logf("best of five: %s", best)
+	if best > 250*time.Millisecond {
+		t.Errorf("validate takes %s; it took 40 ms once", best)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	s, _ := parseCase(gpuCase(b))
+	b.ReportAllocs()
+	for b.Loop() {
+		Check(s, Witnesses())
+	}
+}
+
+func BenchmarkRun(b *testing.B) {
+	a := gpuCase(b)
+	s, _ := parseCase(a)
+	src := fakeWorld(b, a)
+	b.ReportAllocs()
+	for b.Loop() {
+		Run(context.Background(), s, Options{Source: src})
+	}
+}

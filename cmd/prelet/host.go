@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -71,6 +72,9 @@ func (a *app) host(ctx context.Context) *host {
 	case bootUnit, applyUnit, verifyUnit:
 		h.self = unit
 		h.log = live.JournalLog(a.redact) // by hand, what is printed is enough
+		if h.log != nil && !a.served {
+			a.stdout = io.Discard // the journal has it already
+		}
 	}
 	return h
 }

@@ -69,7 +69,7 @@ func TestSiteError(t *testing.T) {
 	m.reboot()
 	before := m.disk()
 	run, _ := m.boot()
-	m.want("run", run, ended{10, "", "generation 1 stays in charge"})
+	m.want("run", run, ended{10, "", "eneration 1 stays in charge"})
 	if !strings.Contains(run.errors, "/etc/prelet/site.hcl:") || m.gateSays() != "PRELET_GENERATION=1" || len(m.starts) != 1 {
 		t.Errorf("gate %q, starts %q\n%s", m.gateSays(), m.starts, run.errors)
 	}
@@ -122,14 +122,14 @@ func TestClusterAwayWithNewQuestion(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"write" "kubelet" {}`, "\"write\" \"kubelet\" {\n kubelet_config { base = stage.fetch-config.kubelet.data.kubelet }\n}", 1))
 	m.reboot()
 	run, _ := m.boot()
-	m.want("run", run, ended{0, "generation 1 stays in charge", "Cannot reach the cluster"})
+	m.want("run", run, ended{0, "eneration 1 stays in charge", "Cannot reach the cluster"})
 	m.want("status", m.as("", "status"), ended{2, "cluster-unreachable", ""})
 
 	// A site that asks for it: the gate opens all the same, the unit fails.
 	m.put("/etc/prelet/more.hcl", "stage \"fetch-config\" \"more\" { config_map = \"kube-system/more\" }\nprelet { on_cluster_error = \"fail\" }\n")
 	m.reboot()
 	run, _ = m.boot()
-	m.want("run", run, ended{20, "", "generation 1 stays in charge"})
+	m.want("run", run, ended{20, "", "eneration 1 stays in charge"})
 	if len(m.starts) != 1 {
 		t.Errorf("the kubelet started %d times", len(m.starts))
 	}

@@ -223,7 +223,8 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 	}
 	if gen, why, ok := store.Pinned(); ok && p.Complete {
 		res.Held = fmt.Sprintf("generation %d was chosen by hand (%s), so nothing is written; `prelet rollback --release --root %s` lets go of it", gen, why, w.root)
-		res.Summary, res.Outcome.Generation = res.Held, n.generation()
+		res.Outcome.Generation = n.generation()
+		res.Summary = apply.Sentence(res.Outcome, false)
 	} else if p.Complete {
 		gen, changed, err := apply.ToDisk(ctx, n.applyOptions(p))
 		if err != nil {
@@ -282,17 +283,32 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if res.Err != nil {
 		a.complain(res.Err.Error())
 	}
-	if s := upper(res.Summary); s != "" && (res.Exit == 0 || res.Err == nil || res.Summary != res.Err.Error()) {
+	if s := upper(afterReason(res)); s != "" {
 		to := a.stdout
 		if res.Exit != 0 {
 			to = a.stderr
 		}
 		fmt.Fprintln(to, a.redact(s)+".")
 	}
+	if res.Held != "" {
+		fmt.Fprintln(a.stdout, a.redact(upper(res.Held))+".")
+	}
 	if out.HeldBack != "" {
 		a.complain("the kubelet may not start: " + out.HeldBack)
 	}
 	return exit(res.Exit)
+}
+
+// afterReason is the summary without what the messages above it have said already.
+func afterReason(res apply.Result) string {
+	said := res.Reason
+	if res.Err != nil && res.Summary == res.Err.Error() {
+		said = res.Summary
+	}
+	if rest, ok := strings.CutPrefix(res.Summary, said); said != "" && ok {
+		return strings.TrimPrefix(rest, "; ")
+	}
+	return res.Summary
 }
 
 // upper makes a sentence of what stands behind a colon elsewhere.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -57,6 +58,19 @@ type standing struct {
 		Why        string `json:"why,omitempty"` // it is shut
 	} `json:"gate"`
 	Code int `json:"status_exit"` // of this command
+
+	kept string // what the generations know of the one in place; "" for who may not read them
+}
+
+// judged is the last verdict: this boot's, or the one that the generation has kept since an earlier one.
+func (s standing) judged() string {
+	switch {
+	case s.Verdict != "":
+		return " (" + s.Verdict + ")"
+	case s.kept != "":
+		return " (" + s.kept + ")"
+	}
+	return ""
 }
 
 const statusEvery = 200 * time.Millisecond
@@ -83,6 +97,7 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 		} else {
 			out.Gate.Why = h.gate().Why()
 		}
+		out.kept = h.kept(out.Generation)
 		if !wait || out.Code != 3 && out.Verdict != "pending" {
 			return out, nil
 		}
@@ -90,6 +105,20 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 			return out, nil // as it stands when somebody has waited long enough
 		}
 	}
+}
+
+// kept is the status of a generation, as far as this user may know.
+func (h *host) kept(gen int) string {
+	store, err := generation.OpenReadOnly(h.storeOptions())
+	if err != nil {
+		return ""
+	}
+	defer store.Close()
+	cur, err := store.Current()
+	if err != nil || cur == nil || cur.Gen != gen {
+		return ""
+	}
+	return string(cur.Status)
 }
 
 func statusText(o io.Writer, h *host, s standing, long bool) error {
@@ -112,11 +141,7 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, bootUnit)
 	}
 	if s.Generation > 0 {
-		verdict := s.Verdict
-		if verdict == "" {
-			verdict = "unchanged"
-		}
-		row("generation", "%d (%s)", s.Generation, verdict)
+		row("generation", "%d%s", s.Generation, s.judged())
 		if s.Why != "" {
 			row("", "%s", s.Why)
 		}
@@ -134,12 +159,13 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 	if s.Held != nil {
 		row("held", "%s", s.Held.Why)
 	}
-	for i, d := range s.Degraded {
-		name := ""
-		if i == 0 {
-			name = "degraded"
+	name := "degraded"
+	for _, d := range s.Degraded {
+		if s.Held != nil && d.Summary == s.Held.Why {
+			continue
 		}
 		row(name, "%s: %s", d.Code, d.Summary)
+		name = ""
 	}
 	if s.Finished != nil {
 		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime), s.Finished.Sub(s.Started).Round(time.Millisecond))

@@ -57,6 +57,9 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	held := fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", to, why)
 	r.Report.Degrade(string(origin.Held), held)
 	r.Report.Generation(out.Generation)
+	if out.Exit == 0 {
+		out.Why = "" // that it was by hand, and a verdict needs no reason
+	}
 	r.Report.Verdict(string(out.Verdict), out.Why)
 	res := r.collect(Result{Outcome: out, Changed: true, Exit: out.Exit, Held: held})
 	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)

@@ -43,6 +43,7 @@ type Result struct {
 	Changed bool   // a generation was committed
 	Held    string // why the site's plan is not applied; "" when it is
 	Exit    int
+	Reason  string // of a failure before COMMIT: what failed, as the first of Plan's diagnostics or Err says it
 	Summary string // one line
 	Err     error  // what Plan's diagnostics do not say
 }
@@ -193,7 +194,7 @@ func (r *Run) held(ctx context.Context, p *boot.Plan, why string) Result {
 	res := r.mend(ctx, p)
 	res.Held = why
 	if res.Exit == 0 {
-		res.Summary += "; the site's plan is held: " + why
+		res.Summary += "; the site's plan is held"
 	}
 	return res
 }
@@ -236,7 +237,7 @@ func (r *Run) off() Result {
 	}
 	r.Report.Degrade(string(origin.Held), why)
 	r.Report.Generation(gen)
-	return Result{Outcome: activate.Outcome{Generation: gen}, Held: why, Summary: why}
+	return Result{Outcome: activate.Outcome{Generation: gen}, Summary: why}
 }
 
 // failed is for whatever failed before COMMIT: the generation in place stays in charge if it can. err is what p's
@@ -252,7 +253,7 @@ func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Res
 		defer cancel()
 	}
 	out, kept := r.Machine.Keep(steady, why)
-	res := Result{Plan: p, Outcome: out, Exit: exit, Err: err, Summary: why}
+	res := Result{Plan: p, Outcome: out, Exit: exit, Err: err, Reason: why, Summary: why}
 	Tell(r.Report, out)
 	switch {
 	case kept != nil:

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 )
 
@@ -103,6 +106,18 @@ func (w *where) vars() map[string]string {
 	return m
 }
 
+// undeclared are --var of names that the site does not declare: typing errors that would go unseen.
+func (w *where) undeclared(s *site.Site) (diags hcl.Diagnostics) {
+	known := slices.Sorted(maps.Keys(s.Variables))
+	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
+		if s.Variables[name] == nil {
+			diags = append(diags, origin.Error(origin.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
+				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))
+		}
+	}
+	return diags
+}
+
 // load reads the site: the files named or found, or those inside a recording.
 func (w *where) load(rec *world.Recording) (*site.Site, hcl.Diagnostics) {
 	o := siteOptions(version)
@@ -129,7 +144,7 @@ type node struct {
 	rec      *world.Recording
 	store    *generation.Store
 	redactor *value.Redactor
-	past     *live.Past
+	past     func() *live.Past // the last good generation's recording; nil where none counts
 }
 
 // stateDir is prelet's own folder.
@@ -151,6 +166,9 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	}
 	s, diags := w.load(n.rec)
 	n.site = s
+	if !diags.HasErrors() {
+		diags = append(diags, w.undeclared(s)...)
+	}
 	if n.rec != nil {
 		return n, diags, nil
 	}
@@ -163,7 +181,7 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	})
 	n.source = n.live
 	if n.store != nil {
-		n.past = live.LastGood(n.store)
+		n.past = n.live.Past
 	}
 	return n, diags, nil
 }

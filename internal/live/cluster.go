@@ -89,7 +89,7 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.node().Joined {
 		return world.TrustAns{}, false
 	}
-	rec := LastGood(l.o.Store)
+	rec := l.Past()
 	if rec == nil {
 		return world.TrustAns{}, false
 	}

@@ -101,11 +101,17 @@ func credentialFailure(name string, err error) world.Answer {
 	for strings.HasPrefix(why, prefix) {
 		why = strings.TrimPrefix(why, prefix)
 	}
-	a := world.Answer{Fail: world.Denied, Detail: prefix + strings.TrimSuffix(why, ": file does not exist")}
+	why = strings.TrimPrefix(strings.TrimSuffix(why, ": file does not exist"), systemd.ErrUnusable.Error()+": ")
+	switch {
+	case strings.HasPrefix(why, fmt.Sprintf("%q ", name)):
+		why = "credential " + why
+	case !strings.HasPrefix(why, fmt.Sprintf("credential %q ", name)):
+		why = prefix + why
+	}
+	a := world.Answer{Fail: world.Denied, Detail: why, Hint: fmt.Sprintf("Give it as systemd does, with mode 0400: LoadCredential=%s:/PATH in a drop-in of prelet.service", name)}
 	switch {
 	case errors.Is(err, systemd.ErrNoCredentials):
-		a.Fail = world.Absent
-		return a
+		a.Fail, a.Hint = world.Absent, "" // it says what to do
 	case errors.Is(err, systemd.ErrUnusable):
 		a.Fail = world.Unusable
 	case errors.Is(err, fs.ErrNotExist):

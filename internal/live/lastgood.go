@@ -35,12 +35,20 @@ func LastGood(s *generation.Store) *Past {
 	return &Past{n, r}
 }
 
+// Past is the recording of this node's last good generation, nil if there is none. It is read when it is asked for
+// first, and once: a boot that goes well on a node that has not joined never needs it.
+func (l *Live) Past() *Past { return l.past() }
+
 // FallBack stands in for a cluster that does not answer rightly, on a node that has joined and has a good
 // generation: that generation's answer to the same question, not older than maxAge, marked stale. Only questions to
 // the cluster: hardware, files and variables are always live.
-func FallBack(p *Past, maxAge time.Duration, now time.Time) func(world.Question, world.Answer) (world.Answer, bool) {
+func FallBack(past func() *Past, maxAge time.Duration, now time.Time) func(world.Question, world.Answer) (world.Answer, bool) {
 	return func(q world.Question, failed world.Answer) (world.Answer, bool) {
 		if q.Kind != world.KindTrust && q.Kind != world.KindObject {
+			return failed, false
+		}
+		p := past()
+		if p == nil {
 			return failed, false
 		}
 		old, ok := p.Recording.Find(q)

@@ -42,6 +42,7 @@ type Options struct {
 type Live struct {
 	o      Options
 	client *cluster.Client
+	past   func() *Past // memoised
 
 	mu     sync.Mutex
 	trusts map[string]*trustCall
@@ -54,6 +55,12 @@ func New(o Options) *Live {
 		o.Now = time.Now
 	}
 	l := &Live{o: o, trusts: map[string]*trustCall{}}
+	l.past = sync.OnceValue(func() *Past {
+		if o.Store == nil {
+			return nil
+		}
+		return LastGood(o.Store)
+	})
 	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: func(_ int, server, why string, wait time.Duration) {
 		if o.OnRetry != nil {
 			o.OnRetry(server, why, wait)

@@ -127,7 +127,7 @@ func (l *Live) hasJoined() (bool, string) {
 		return false, kubeletConf + " holds no credentials"
 	}
 	if mine := MachineHash(l.machineID()); l.o.Store != nil && mine != "" {
-		if g := LastGood(l.o.Store); g != nil && g.Recording.Header.Machine != "" && g.Recording.Header.Machine != mine {
+		if g := l.Past(); g != nil && g.Recording.Header.Machine != "" && g.Recording.Header.Machine != mine {
 			return false, "it belongs to another machine: the machine id is not the one of generation " + fmt.Sprint(g.Generation)
 		}
 	}

@@ -30,7 +30,9 @@ func sitePlan(t *testing.T, text string, change func(map[string]any)) *boot.Plan
 			t.Fatal(err)
 		}
 	}
-	return plan(t, []string{dir}, t.TempDir(), b, nil)
+	root := t.TempDir()
+	write(t, filepath.Join(root, "etc/x"), "text of the file\n")
+	return plan(t, []string{dir}, root, b, nil)
 }
 
 const base = `

@@ -205,7 +205,9 @@ func (w *walker) notBy(i *site.Instance, key string) string {
 			reason = fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
 		case d != nil:
 			reason = fmt.Sprintf("%s left it out: %s.", whose, strings.TrimSuffix(d.Summary, "."))
-			w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: d.Summary + ": " + d.Detail, Range: at})
+			if it := w.e.Scope(i.Addr()).Item(a.Expr, key); it == nil || !w.tellsItself(it) {
+				w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: d.Summary + ": " + d.Detail, Range: at})
+			}
 		case there && null(v):
 			reason = fmt.Sprintf("%s gives it the value null, which is no label.", whose)
 		case there && w.failed(i) != "":

@@ -155,7 +155,15 @@ func ExplainJSON(w io.Writer, x explain.Explanation, ds hcl.Diagnostics) error {
 
 // CodeText writes the page of a diagnostic's code.
 func CodeText(w io.Writer, c origin.Code, p origin.Page, s Style) error {
-	_, err := io.WriteString(w, fmt.Sprintf("%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(wrap(p.Text, s.Width), "\n"), s.dim(fmt.Sprintf("Exit status %d.", c.Exit()))))
+	var body []string
+	for _, l := range strings.Split(p.Text, "\n") {
+		if strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t") { // an example
+			body = append(body, l)
+			continue
+		}
+		body = append(body, wrap(l, s.Width)...)
+	}
+	_, err := fmt.Fprintf(w, "%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(body, "\n"), s.dim(fmt.Sprintf("Exit status %d.", c.Exit())))
 	return err
 }
 

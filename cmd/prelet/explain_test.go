@@ -1,0 +1,110 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/hardware/hwtree"
+)
+
+// explaining runs `prelet explain` in process, over the example with GPUs on a recorded DGX.
+func explaining(t *testing.T, machine string, args ...string) ended {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	a := &app{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
+	code := a.main(append([]string{"explain", "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
+		"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, args...))
+	return ended{code, stdout.String(), stderr.String()}
+}
+
+func TestExplain(t *testing.T) {
+	dgx := filepath.Join(t.TempDir(), "dgx")
+	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args     []string
+		exit     int
+		out, err string
+	}{
+		{[]string{"label/accelerator"}, 0, `stage.detect-hw.node.gpus[0].model = "H100 80GB HBM3"`, ""},
+		{[]string{"accelerator"}, 0, `label/accelerator = "nvidia-h100-80gb-hbm3"`, ""}, // fits one
+		{[]string{"taint/hardware.example.com/incomplete"}, 0, "is not there.", ""},
+		{[]string{"fabric"}, 64, "", "\"fabric\" fits several:\n  label/fabric.example.com/"},
+		{[]string{"label/acelerator"}, 64, "", "There is:\n  label/accelerator\n"},
+		{[]string{"acelerator"}, 64, "", "label/accelerator"},
+		{[]string{"config/noSuchField"}, 64, "", "config/noSuchField is not there, and nothing in the site could set it."},
+		{[]string{"code/null-fact"}, 0, "Exit status 30.", ""},
+		{[]string{"code/nul-fact"}, 64, "", `Did you mean "null-fact"?`},
+		{nil, 64, "", "explain takes one ITEM"},
+		{[]string{"a", "b"}, 64, "", "explain takes one ITEM"},
+		{[]string{"label/accelerator", "-o", "yaml"}, 64, "", "-o yaml: text or json"},
+	} {
+		got := explaining(t, dgx, c.args...)
+		if got.exit != c.exit || !strings.Contains(got.out, c.out) || !strings.Contains(got.errors, c.err) {
+			t.Errorf("explain %q: exit %d, want %d\n%s%s", c.args, got.exit, c.exit, got.out, got.errors)
+		}
+	}
+}
+
+// TestExplainJSON holds the promise of format version 1.
+func TestExplainJSON(t *testing.T) {
+	dgx := filepath.Join(t.TempDir(), "dgx")
+	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
+		t.Fatal(err)
+	}
+	type place struct {
+		Filename string
+		Start    struct{ Line, Byte int }
+	}
+	type document struct {
+		FormatVersion int    `json:"format_version"`
+		Item          string `json:"item"`
+		Present       bool   `json:"present"`
+		Value         any    `json:"value"`
+		TakesEffect   string `json:"takes_effect"`
+		Origins       []struct{ Kind, Role, Ref string }
+		Chain         []struct {
+			Depth       int
+			Text, Value string
+			Kind, Ref   string
+			Range       *place
+			Answer      *struct {
+				Kind    string
+				Pointer string
+			}
+		}
+	}
+	explained := func(item string) (d document) {
+		t.Helper()
+		got := explaining(t, dgx, item, "-o", "json")
+		if err := json.Unmarshal([]byte(got.out), &d); err != nil || got.exit != 0 {
+			t.Fatalf("%s: exit %d, %v\n%s%s", item, got.exit, err, got.out, got.errors)
+		}
+		return d
+	}
+	d := explained("label/accelerator")
+	if d.FormatVersion != 1 || d.Item != "label/accelerator" || !d.Present || d.Value != "nvidia-h100-80gb-hbm3" || d.TakesEffect != "registration" || len(d.Origins) == 0 {
+		t.Errorf("%+v", d)
+	}
+	found := false
+	for _, s := range d.Chain {
+		found = found || s.Kind == "fact" && s.Answer != nil && s.Answer.Kind == "facts" && s.Answer.Pointer == "/accelerators/0/model" && s.Range != nil
+	}
+	if !found {
+		t.Errorf("no step ends in the GPU's model: %+v", d.Chain)
+	}
+	if d := explained("taint/hardware.example.com/incomplete"); d.Present || d.Value != nil || len(d.Chain) == 0 {
+		t.Errorf("of one that is not there: %+v", d)
+	}
+	var failed struct {
+		FormatVersion int  `json:"format_version"`
+		Complete      bool `json:"complete"`
+	}
+	if got := explaining(t, dgx, "label/acelerator", "-o", "json"); got.exit != 64 || json.Unmarshal([]byte(got.out), &failed) != nil || failed.FormatVersion != 1 || failed.Complete {
+		t.Errorf("a failure is no document: exit %d\n%s", got.exit, got.out)
+	}
+}

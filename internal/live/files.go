@@ -114,6 +114,8 @@ func credentialFailure(name string, err error) world.Answer {
 		a.Fail, a.Hint = world.Absent, "" // it says what to do
 	case errors.Is(err, systemd.ErrUnusable):
 		a.Fail = world.Unusable
+	case errors.Is(err, fs.ErrPermission):
+		a.Hint = "Run as root, or let the unit do it: systemctl start prelet-apply"
 	case errors.Is(err, fs.ErrNotExist):
 		a.Fail = world.Absent
 		a.Hint = fmt.Sprintf("Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in", name, name)

@@ -239,7 +239,11 @@ func (e *Eval) functions() map[string]function.Function {
 type MissingCredential struct{ Name, Why string }
 
 func (m *MissingCredential) Error() string {
-	return fmt.Sprintf("credential %q: %s. Give it to prelet.service with LoadCredential= or ImportCredential=", m.Name, strings.TrimSuffix(m.Why, "."))
+	why := strings.TrimSuffix(m.Why, ".")
+	if !strings.HasPrefix(why, fmt.Sprintf("credential %q", m.Name)) {
+		why = fmt.Sprintf("credential %q: %s", m.Name, why)
+	}
+	return fmt.Sprintf("%s. Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in.", why, m.Name, m.Name)
 }
 
 func (e *Eval) reader(t cty.Type, read func(string) (cty.Value, error)) function.Function {

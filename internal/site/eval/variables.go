@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -52,7 +53,7 @@ func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 		case ans.Fail == world.Unread:
 			return value.UnreadVal(v.Type, "variable "+v.Name), nil
 		case errors.As(err, &failed) && ans.Fail != world.Absent:
-			return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s %s", ans.Detail, ans.Hint)}
+			return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Detail, "."), strings.TrimSuffix(ans.Hint, "."))}
 		}
 	}
 	if f, ok := e.site.Values[v.Name]; ok {
@@ -86,13 +87,16 @@ func (e *Eval) given(v *site.Variable, a world.VariableAns) (cty.Value, hcl.Diag
 	if v.Type == cty.String || v.Type == cty.Number || v.Type == cty.Bool {
 		return e.fit(v, cty.StringVal(a.Text), fmt.Sprintf("from %s: %q", a.Source, a.Text))
 	}
-	x, d := hclsyntax.ParseExpression([]byte(a.Text), a.Source+" "+v.Name, hcl.InitialPos)
-	if d.HasErrors() {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q is no expression", v.Name), "From %s: %s: %s", a.Source, d[0].Summary, d[0].Detail)}
+	refuse := func(why string) hcl.Diagnostics {
+		return hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))}
+	}
+	x, err := site.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
+	if err != nil {
+		return cty.NilVal, refuse(err.Error())
 	}
 	val, d := x.Value(nil)
 	if d.HasErrors() {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q is not made of literals", v.Name), "From %s: %s", a.Source, d[0].Detail)}
+		return cty.NilVal, refuse(d[0].Detail)
 	}
 	return e.fit(v, val, "from "+a.Source)
 }
@@ -110,6 +114,9 @@ func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hc
 	c, err := convert.Convert(val, v.Type)
 	if err != nil {
 		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has the wrong type", v.Name), "Its value %s: %s.", where, err)}
+	}
+	if what := tooLarge(c); what != "" {
+		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.Limit, v.Range, fmt.Sprintf("Variable %q is too large", v.Name), "It has %s.", what)}
 	}
 	return c, nil
 }
@@ -177,6 +184,7 @@ func named(ds hcl.Diagnostics) hcl.Diagnostics {
 		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
 			var m *MissingCredential
 			if errors.As(x.FunctionCallError(), &m) {
+				d.Summary, d.Detail = "A credential is needed", m.Error()
 				d.Extra = origin.Extra{Code: origin.CredentialMissing, Cause: m}
 			}
 		}

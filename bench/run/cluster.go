@@ -13,9 +13,10 @@ import (
 
 // cluster is a running bench/serve, which has built the machine too.
 type cluster struct {
-	URL    string `json:"url"`
-	CAHash string `json:"ca_hash"`
-	Token  string `json:"token"`
+	URL        string `json:"url"`
+	CAHash     string `json:"ca_hash"`
+	Token      string `json:"token"`
+	Kubeconfig string `json:"kubeconfig"`
 
 	cmd   *exec.Cmd
 	stdin io.WriteCloser

@@ -24,6 +24,8 @@ type address struct {
 	URL    string `json:"url"`
 	CAHash string `json:"ca_hash"`
 	Token  string `json:"token"` // of a cluster that lives as long as this process
+	// Kubeconfig is the kubelet.conf of a node that has joined it.
+	Kubeconfig string `json:"kubeconfig"`
 }
 
 // asked is every further line.
@@ -68,8 +70,13 @@ func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) err
 	defer func() { _ = server.Close() }() // the process ends
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": string(text)})
 
+	kubeconfig, err := server.NodeKubeconfig("node")
+	if err != nil {
+		return err
+	}
+
 	answer := json.NewEncoder(out)
-	if err := answer.Encode(address{URL: server.URL(), CAHash: server.CAHash(), Token: server.Token()}); err != nil {
+	if err := answer.Encode(address{URL: server.URL(), CAHash: server.CAHash(), Token: server.Token(), Kubeconfig: string(kubeconfig)}); err != nil {
 		return err
 	}
 	var before asked

@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // A command by hand that changes a node runs in prelet-apply.service: it has the credentials, it is started again when
@@ -80,6 +82,7 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 	defer os.Remove(ask) // taken away already, unless nobody came for it
 	answer := filepath.Join(h.runDir, replyPrefix+id+".json")
 	defer os.Remove(answer)
+	defer a.watching(h)()
 	result := ""
 	for range followRuns { // a start merges with one that runs already, which may have begun before our request
 		if result, err = h.units.Start(ctx, applyUnit, followTime); err != nil {
@@ -100,6 +103,37 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 		}
 	}
 	return failure(origin.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", applyUnit, result, applyUnit)
+}
+
+// watching shows on a terminal what the run in the unit is at, until stop.
+func (a *app) watching(h *host) (stop func()) {
+	show := a.progress()
+	if show == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		state := map[string]string{}
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(statusEvery):
+			}
+			s, err := report.Load(h.runDir)
+			if err != nil || s.State != report.Running {
+				continue
+			}
+			for _, x := range s.Stages {
+				if state[x.Address] != x.State {
+					state[x.Address] = x.State
+					show(boot.Event{Stage: x.Address, State: x.State, Took: time.Duration(x.Millis) * time.Millisecond})
+				}
+			}
+		}
+	}()
+	return func() { close(done); <-ended }
 }
 
 // serve runs what was asked for, in order. handled is false when nobody asked: then the unit was started by itself, or

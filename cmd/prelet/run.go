@@ -99,7 +99,6 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	h.units.Prepare()
 	store, err := h.lock(ctx)
 	if err != nil {
-		_ = attempts.Failed()
 		return a.storeFailure(err)
 	}
 	defer store.Close()
@@ -111,10 +110,13 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
 	res := r.Do(ctx)
 	p.remember(res, began)
-	if res.Exit == 0 || apply.Permanent(res.Exit) {
-		_ = attempts.Clear()
+	if apply.Slow(res.Exit) {
+		err = attempts.Failed()
 	} else {
-		_ = attempts.Failed()
+		err = attempts.Clear()
+	}
+	if err != nil {
+		a.complain(err.Error())
 	}
 	status, err := rep.Finish(res.Exit, res.Summary)
 	if err != nil {

@@ -62,14 +62,14 @@ func Wait(failures int, jitter float64) time.Duration {
 	return d/2 + time.Duration(jitter*float64(d/2))
 }
 
-// Permanent are the exit statuses that only a change on the node can mend: systemd does not try again after them
-// (RestartPreventExitStatus= of the units).
-func Permanent(exit int) bool {
+// Slow says whether the run after one that ended so is to wait. Not after one that was stopped after COMMIT, which is
+// to be finished at once, nor after what only a change on the node can mend (RestartPreventExitStatus= of the units).
+func Slow(exit int) bool {
 	switch exit {
-	case 10, 41, 51, 64:
-		return true
+	case 0, 10, 41, 42, 51, 64:
+		return false
 	}
-	return false
+	return true
 }
 
 // Remember writes a small file of the state folder or the run folder whole, for root only, if it is not so already. What

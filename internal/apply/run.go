@@ -77,14 +77,7 @@ func (r *Run) Do(ctx context.Context) Result {
 // once plans and applies. again says that a target changed under the plan.
 func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	p := r.Plan(ctx)
-	for _, d := range p.Degraded {
-		r.Report.Degrade(string(d.Code), d.Summary)
-	}
-	for _, d := range p.Diagnostics {
-		if origin.CodeOf(d) == origin.Stale {
-			r.Report.Degrade(string(origin.Stale), d.Summary+": "+d.Detail)
-		}
-	}
+	r.degrade(p)
 	if noSite(p) {
 		return r.withoutSite(ctx, p), false
 	}
@@ -105,6 +98,23 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 		return r.failed(ctx, p, Exit(err), err), false
 	}
 	return r.commit(ctx, p, proposal, act)
+}
+
+// degrade tells the report what is not as the site says. An answer of an earlier boot has its reason in the message.
+func (r *Run) degrade(p *boot.Plan) {
+	stale := map[string]bool{}
+	for _, d := range p.Diagnostics {
+		if origin.CodeOf(d) == origin.Stale {
+			why, _, _ := strings.Cut(d.Detail, ". ")
+			stale[d.Summary] = true
+			r.Report.Degrade(string(origin.Stale), d.Summary+": "+why)
+		}
+	}
+	for _, d := range p.Degraded {
+		if d.Code != origin.Stale || !stale[d.Summary] {
+			r.Report.Degrade(string(d.Code), d.Summary)
+		}
+	}
 }
 
 func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan) (res Result, again bool) {

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/report"
+)
+
+// systemd does not answer at a boot with nothing to do: the gate opens all the same, the unit says 52.
+func TestNoSystemdAtBoot(t *testing.T) {
+	m := goodNode(t)
+	m.reboot()
+	m.gone = true
+	m.inside = true
+	m.want("run", m.as(bootUnit, "run"), ended{52, "", "connection refused"})
+	if m.gateSays() != "PRELET_GENERATION=1" {
+		t.Errorf("gate %q", m.gateSays())
+	}
+	// With something to change it is not changed.
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+	before := m.disk()
+	m.want("run", m.as(bootUnit, "run"), ended{52, "", "connection refused"})
+	if !maps.Equal(before, m.disk()) {
+		t.Error("it was changed")
+	}
+}
+
+// A unit that waits to try again must not hold up a kubelet that may start.
+func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
+	m := goodNode(t)
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+	m.masked = true
+	for n := range 8 {
+		m.self.Restarts = uint32(n)
+		from := m.now
+		m.want("run", m.as(bootUnit, "run"), ended{52, "", "eneration 1 stays in charge"})
+		if waited := m.now - from; waited > mostOpenWait {
+			t.Errorf("try %d came after %s", n+1, waited)
+		}
+	}
+}
+
+// SIGTERM while the plan is made: nothing is changed, the generation in place stays in charge, a fresh node stays shut.
+func TestStoppedBeforeCommit(t *testing.T) {
+	for _, fresh := range []bool{false, true} {
+		var m *machine
+		if fresh {
+			m = newMachine(t)
+		} else {
+			m = goodNode(t)
+			m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+			m.reboot()
+		}
+		if err := os.WriteFile(m.run+"/attempts", []byte("2\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m.self.Restarts = 2
+		m.slept = func() {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		before := m.disk()
+		m.inside = true
+		m.want("run", m.as(bootUnit, "run"), ended{52, "", "stopped"})
+		if !maps.Equal(before, m.disk()) {
+			t.Error("a run that was stopped while it waited wrote to the disk")
+		}
+	}
+}
+
+// The generation gone back to is ill as well: 51, and the plan is not held.
+func TestStillIll(t *testing.T) {
+	m := goodNode(t)
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+	m.sick = func() error { return errors.New("503 Service Unavailable") }
+	m.want("run", m.as("", "run"), ended{51, "", "503"})
+	if s := m.says(); s.State != report.Failed || s.Exit != 51 || s.Held != nil {
+		t.Errorf("%+v", s)
+	}
+	m.want("history", m.as("", "history"), ended{0, "rolledback", ""})
+	if got := m.as("", "history"); strings.Contains(got.out, "Held") {
+		t.Errorf("the plan is held:\n%s", got.out)
+	}
+}
+
+// A credential that is missing has an exit status of its own.
+func TestNoToken(t *testing.T) {
+	m := newMachine(t)
+	if err := os.Remove(m.creds + "/bootstrap-token"); err != nil {
+		t.Fatal(err)
+	}
+	run, _ := m.boot()
+	m.want("run", run, ended{11, "", "bootstrap-token"})
+	if m.gateSays() != "" {
+		t.Errorf("gate %q", m.gateSays())
+	}
+}
+
+// Another prelet holds the lock: nothing is touched, and the message says so.
+func TestLocked(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the lock in real time")
+	}
+	m := goodNode(t)
+	h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run}
+	store, err := h.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	time.AfterFunc(300*time.Millisecond, func() { store.Close() })
+	m.want("run", m.as("", "run"), ended{0, "No changes", ""}) // the second waits
+}
+
+// Files below a root: back, pinned, released, recovered; no unit is asked.
+func TestRollbackBelowRoot(t *testing.T) {
+	m := newMachine(t)
+	m.gone = true
+	root := []string{"--root", m.root}
+	with := func(args ...string) ended { return m.as("", append(args, root...)...) }
+	m.want("run", with("run"), ended{0, "Generation 1 is in place.", ""})
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+	m.want("run", with("run"), ended{0, "Generation 2 is in place.", ""})
+	m.want("rollback", with("rollback"), ended{0, "Generation 3 is in place, with the contents of 1.", ""})
+	m.want("run", with("run"), ended{0, "chosen by hand", ""})
+	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") {
+		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
+	}
+	m.want("history", with("history"), ended{0, "contents of 1", ""})
+	m.want("recover", with("recover"), ended{0, "Nothing was interrupted.", ""})
+	m.want("release", with("rollback", "--release"), ended{0, "Released", ""})
+	m.want("run", with("run"), ended{0, "Generation 4 is in place.", ""})
+	m.want("rollback to nothing", with("rollback", "0"), ended{0, "as before prelet", ""})
+	if m.read("/etc/default/kubelet") != "" {
+		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
+	}
+}

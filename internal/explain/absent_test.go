@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // sitePlan plans a site that a test wrote, on the DGX, with facts changed.
@@ -142,6 +144,63 @@ stage "label" "x" { labels = { a = stage.fetch-config.x.data["k"] } }`, nil)
 	x := explained(t, q, "label/a")
 	if x.Present || !strings.Contains(x.Summary, "stage.label.x") && !strings.Contains(x.Summary, "run ended") {
 		t.Errorf("of a stage whose input failed it says %q", x.Summary)
+	}
+}
+
+// TestRunEnded tells why the run ended, not what a site without facts would say.
+func TestRunEnded(t *testing.T) {
+	p := sitePlan(t, `variable "zone" {}
+stage "label" "x" {
+  when   = length(local.hw.gpus) > 0
+  labels = { a = var.zone }
+}
+stage "taint" "x" { taints = ["a=${var.zone}:NoSchedule"] }`, nil)
+	for _, item := range []string{"label/a", "taint/a"} {
+		if x := explained(t, p, item); !strings.Contains(x.Summary, `Variable "zone" has no value`) {
+			t.Errorf("%s: %q\n%s", item, x.Summary, text(t, x))
+		}
+	}
+}
+
+// TestUnread is of a recording that holds no facts: what depends on them cannot be told.
+func TestUnread(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" {
+  when   = length(local.hw.gpus) > 0
+  labels = { a = "1" }
+}
+stage "label" "y" { labels = { b = local.hw.product.vendor } }`, nil)
+	rec := &world.Recording{}
+	for _, e := range p.Tape.Entries() {
+		if e.Kind != world.KindFacts {
+			rec.Entries = append(rec.Entries, e)
+		}
+	}
+	q := boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()})
+	if x := explained(t, q, "label/a"); !strings.Contains(x.Summary, "cannot be told") || !strings.Contains(text(t, x), "not in this recording") {
+		t.Errorf("a condition that is unread:\n%s", text(t, x))
+	}
+	if x := explained(t, q, "label/b"); x.Present || !strings.Contains(text(t, x), "stage.detect-hw.node.product.vendor = (not in this recording)") {
+		t.Errorf("a value that is unread:\n%s", text(t, x))
+	}
+}
+
+// TestStale is of answers that the last good generation gave: the chain says so.
+func TestStale(t *testing.T) {
+	p := sitePlan(t, `stage "label" "x" { labels = { a = stage.fetch-config.kubelet.resource_version } }`, nil)
+	rec := &world.Recording{Entries: p.Tape.Entries()}
+	for n := range rec.Entries {
+		if rec.Entries[n].Kind == world.KindObject {
+			rec.Entries[n].Answer.Stale, rec.Entries[n].Answer.Because = 7, "no server answered."
+		}
+	}
+	x := explained(t, boot.Run(context.Background(), p.Site, boot.Options{Source: rec.Source()}), "label/a")
+	if got := strings.Join(strings.Fields(text(t, x)), " "); !strings.Contains(got, "stale: from generation 7, because no server answered") {
+		t.Errorf("the chain does not say that the answer is stale:\n%s", text(t, x))
+	}
+	for _, s := range x.Chain {
+		if s.Answer != nil && s.Answer.Kind == world.KindObject && s.Answer.Stale != 7 {
+			t.Errorf("step %q is not stale", s.Text)
+		}
 	}
 }
 

@@ -199,8 +199,16 @@ func (w *walker) notBy(i *site.Instance, key string) string {
 		}
 		reason := ""
 		head("could set it", at)
+		if ended := w.ended(i); ended != "" {
+			if there && d == nil && v.IsWhollyKnown() {
+				w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 1)
+			}
+			return ended
+		}
 		held := w.condition(i.When, whose, 1)
 		switch {
+		case !held && w.untold(i.When):
+			reason = fmt.Sprintf("It cannot be told whether %s is there: %s.", whose, w.text(i.When))
 		case !held:
 			reason = fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
 		case d != nil:

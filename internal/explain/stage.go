@@ -34,7 +34,7 @@ func (w *walker) copies(i *site.Instance) (out []copyOf) {
 	return out
 }
 
-// condition tells `when` of a block and what it rests on; ok says whether it holds.
+// condition tells `when` of a block and what it rests on; ok says whether it holds, and not that it cannot be told.
 func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (ok bool) {
 	if when == nil {
 		return true
@@ -47,6 +47,8 @@ func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (
 	switch {
 	case d != nil:
 		s.Value, s.Note = "(error)", d.Summary+": "+d.Detail
+	case !u.IsKnown():
+		s.Note = "so it cannot be told whether " + whose + " is there"
 	case ok:
 		s.Note = "so " + whose + " is there"
 	default:
@@ -57,6 +59,13 @@ func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (
 	return ok
 }
 
+// untold says whether a condition has no value: an error, or an answer that a recording does not hold.
+func (w *walker) untold(when hclsyntax.Expression) bool {
+	v, d := w.value(when, w.frameOf(when, cty.NilVal, source{}))
+	u, _, _ := value.Plain(v)
+	return d != nil || !u.IsKnown()
+}
+
 // state is how a stage went: ok, skipped, failed; "" where the run did not come so far.
 func (w *walker) state(i *site.Instance) string {
 	for _, s := range w.plan.Stages {
@@ -65,6 +74,14 @@ func (w *walker) state(i *site.Instance) string {
 		}
 	}
 	return ""
+}
+
+// ended says why the run ended before a stage had its turn; "" if it had.
+func (w *walker) ended(i *site.Instance) string {
+	if !w.plan.Diagnostics.HasErrors() || w.state(i) != "" {
+		return ""
+	}
+	return "The run ended before stage." + i.Addr() + " had its turn: " + firstError(w.plan.Diagnostics) + "."
 }
 
 // failed is the sentence about a stage that failed, or "".

@@ -148,12 +148,17 @@ func (w *walker) noTaintBy(i *site.Instance, key string) string {
 		}
 		e := all[n]
 		w.say(0, Step{Text: whose, Note: "could set it", Range: e.at, Ref: whose})
+		if ended := w.ended(i); ended != "" {
+			return ended
+		}
 		held := w.condition(i.When, whose, 1)
 		if held {
 			a := i.Body.Attributes["taints"]
 			w.walk(a.Expr, c.frame(w, a.Expr), way(numbered(e.n)), 1)
 		}
 		switch {
+		case !held && w.untold(i.When):
+			return fmt.Sprintf("It cannot be told whether %s is there: %s.", whose, w.text(i.When))
 		case !held:
 			return fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
 		case e.err != nil:

@@ -1,13 +1,10 @@
 package importer
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
@@ -15,9 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 )
-
-//go:embed site.hcl.tmpl
-var siteTemplate string
 
 // The keys that the script itself sets.
 const (
@@ -32,7 +26,7 @@ const (
 	virtualMachine = "virtualMachine"
 )
 
-// page is what the template shows. What the script would add by itself is left out where init-config says it.
+// page is what the site's text shows. What the script would add by itself is left out where init-config says it.
 type page struct {
 	config
 	Source     string
@@ -85,15 +79,7 @@ func olderThan(version string, minor int) bool {
 
 // render makes the site's text, in its canonical form.
 func (p page) render() ([]byte, error) {
-	t, err := template.New(FileName).Funcs(template.FuncMap{"q": literal, "list": list, "comment": comment}).Parse(siteTemplate)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, p); err != nil {
-		return nil, err
-	}
-	out, diags := site.FormatFile(FileName, b.Bytes())
+	out, diags := site.FormatFile(FileName, []byte(p.text()))
 	if diags.HasErrors() {
 		return nil, diags
 	}

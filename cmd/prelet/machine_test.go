@@ -5,9 +5,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,6 +40,7 @@ type machine struct {
 	slept  func()          // once, at the next sleep
 	args   []string        // of the kubelet's command line
 	jitter float64
+	log    bytes.Buffer // journal entries, one JSON document a line
 }
 
 // units is systemd with virtual time.
@@ -264,8 +267,11 @@ func (m *machine) as(unit string, args ...string) ended {
 		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
 	}, on: &host{root: m.root, runDir: m.run, bootID: m.bootID(), hostname: "N1", self: unit, units: m, probe: m, clock: m, notify: m,
 		systemd: m.units.apply != nil, jitter: func() float64 { return m.jitter }}}
+	if unit != "" {
+		a.on.log = slog.New(slog.NewJSONHandler(&m.log, nil))
+	}
 	code := a.main(args)
-	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(stdout.String()+stderr.String()+m.status.String(), secret) {
+	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(stdout.String()+stderr.String()+m.status.String()+m.log.String(), secret) {
 		m.t.Errorf("the token was printed by %q:\n%s%s%s", args, &stdout, &stderr, m.status)
 	}
 	return ended{code, stdout.String(), stderr.String()}
@@ -336,6 +342,21 @@ func (m *machine) disk() map[string]string {
 	})
 	if err != nil {
 		m.t.Fatal(err)
+	}
+	return out
+}
+
+// entries are the journal entries whose message has this text.
+func (m *machine) entries(text string) (out []map[string]any) {
+	m.t.Helper()
+	for line := range strings.Lines(m.log.String()) {
+		var e map[string]any
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			m.t.Fatal(err)
+		}
+		if s, _ := e["msg"].(string); strings.Contains(s, text) {
+			out = append(out, e)
+		}
 	}
 	return out
 }

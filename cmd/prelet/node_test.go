@@ -40,6 +40,19 @@ func TestBoots(t *testing.T) {
 		t.Errorf("STATUS= never told of a stage:\n%s", m.status)
 	}
 
+	for text, want := range map[string]map[string]any{
+		"commit: generation 1":         {"stage": "commit", "generation": 1.0, "message_id": report.MessageCommitted},
+		"verify: generation 1 is good": {"stage": "verify", "generation": 1.0, "message_id": report.MessageGood},
+		"fetch-ca.cluster":             {"stage": "fetch-ca.cluster", "generation": 0.0},
+	} {
+		es := m.entries(text)
+		for k, v := range want {
+			if len(es) == 0 || es[0][k] != v {
+				t.Errorf("journal: %q: %v, want %s = %v", text, es, k, v)
+			}
+		}
+	}
+
 	m.reboot()
 	before, requests := m.disk(), len(m.server.Requests())
 	run, verify = m.boot()
@@ -95,6 +108,10 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 		t.Errorf("verify overwrote the status of the run: %+v", s)
 	}
 	m.want("status", m.as("", "status"), ended{1, "may not start: /", ""})
+	// In the kubelet's own journal, by the run and again by what each failed start pulls in.
+	if es := m.entries("prelet holds kubelet.service back"); len(es) != 2 || es[0]["unit"] != "kubelet.service" || es[0]["message_id"] != report.MessageHeldBack {
+		t.Errorf("the kubelet's journal: %v", es)
+	}
 	m.want("verify by hand", m.as("", "verify"), ended{50, "", "no generation was ever in place"})
 }
 

@@ -59,6 +59,9 @@ func (r *Run) Do(ctx context.Context) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
 		return r.broken(fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
+	if cur, err := r.Store.Current(); err == nil && cur != nil {
+		r.Report.Generation(cur.Gen)
+	}
 	if r.Off {
 		return r.off()
 	}
@@ -135,7 +138,7 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
 		var out activate.Outcome
-		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: txn, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
+		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: told{txn, r.Report}, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
 			return r.ended(p, out, err, true), false
 		}
 	}

@@ -52,6 +52,21 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 	}
 }
 
+// told lets the report know the number of a generation as soon as it has one, so that what follows is told under it.
+type told struct {
+	activate.Txn
+	rep *report.Reporter
+}
+
+// Commit implements activate.Txn.
+func (t told) Commit() (int, error) {
+	gen, err := t.Txn.Commit()
+	if err == nil {
+		t.rep.Generation(gen)
+	}
+	return gen, err
+}
+
 // Notes passes the steps of activate on to a report.
 func Notes(rep *report.Reporter) func(activate.Event) {
 	return func(e activate.Event) {

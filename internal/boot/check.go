@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -53,13 +54,15 @@ func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics {
 			if d.Severity == hcl.DiagError && f.d.Severity != hcl.DiagError {
 				f.d = d
 			}
-			f.on = append(f.on, w.Name)
+			if !slices.Contains(f.on, w.Name) {
+				f.on = append(f.on, w.Name)
+			}
 		}
 	}
 	out := r.diags
 	for _, f := range found {
 		d := *f.d
-		if f.on[0] != witnesses[0].Name || len(f.on) < len(witnesses) && f.on[0] != "unknown" {
+		if f.on[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
 			d.Detail += fmt.Sprintf(" (On the witness machines: %s.)", strings.Join(f.on, ", "))
 		}
 		out = append(out, &d)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -145,6 +146,10 @@ func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
 
 // checkKey checks a key whose value is not known: with one that is always valid.
 func checkKey(key string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
+	if err := kubelet.CheckLabel(key, ""); err != nil {
+		why := strings.TrimPrefix(err.Error(), "label "+key+"=: ")
+		return hcl.Diagnostics{origin.Error(origin.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s", stages.Sentence(why, "A key is NAME, or DOMAIN/NAME"))}
+	}
 	return check(key, "", at, in)
 }
 

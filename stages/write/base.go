@@ -29,6 +29,9 @@ func (Stage) Base(cfg schema.Body, in stages.Inputs, original func(string) (worl
 	if b, ok := cfg.One("kubelet_flags"); ok {
 		diags = append(diags, flags(b, in, original, &base)...)
 	}
+	if b, ok := cfg.One("kubelet_config"); ok && base.ConfigKnown && !base.TaintFlag {
+		diags = append(diags, configTaints(&base, b.Range)...)
+	}
 	return base, diags
 }
 
@@ -182,9 +185,6 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		default:
 			base.Flags = append(base.Flags, node.Flag{Name: n, Value: val, Origins: from})
 		}
-	}
-	if !base.TaintFlag && base.ConfigKnown {
-		diags = append(diags, configTaints(base, v.Range)...)
 	}
 	return diags
 }

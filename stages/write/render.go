@@ -41,8 +41,12 @@ func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contri
 		r.flags(fl)
 	}
 	toFlag := r.taintsInFlag(fl, hasFlags)
-	if !toFlag && hasConfig {
+	switch {
+	case !toFlag && hasConfig:
 		r.registerWithTaints(n)
+	case toFlag && hasConfig && configLayout.Of(config).V == "file" && in.Base.Config["registerWithTaints"] != nil:
+		// The flag would win without a word, so the list stands there, and there only.
+		r.out.Settings = append(r.out.Settings, node.Setting{Path: []string{"registerWithTaints"}, Delete: true, Origins: place(in.Address, fl.Range)})
 	}
 	if hasConfig && configLayout.Of(config).V == "drop-in" && hasFlags {
 		r.out.Flags = append(r.out.Flags, node.Flag{Name: "config-dir", Value: dropInDir(config, in), Origins: place(r.in.Address, config.Range)})
@@ -294,7 +298,8 @@ func dropInValue(s node.Setting) (any, bool) {
 func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
 	for _, p := range kubelet.CheckConfig(c) {
 		at, from := b.Range, "the base"
-		for ptr, o := range n.ConfigOrigins {
+		for _, ptr := range slices.Sorted(maps.Keys(n.ConfigOrigins)) { // of several the longest
+			o := n.ConfigOrigins[ptr]
 			if (ptr == p.Pointer || strings.HasPrefix(p.Pointer, ptr+"/") || strings.HasPrefix(ptr, p.Pointer+"/")) && len(o) > 0 {
 				at, from = o[0].Range, o[0].Ref
 			}

@@ -3,6 +3,7 @@
 package write
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -93,13 +94,16 @@ func checkMode(s string) error {
 
 func checkOwner(s string) error {
 	u, g, ok := strings.Cut(s, ":")
-	if !ok || u == "" || g == "" || strings.ContainsAny(s, " /\n") {
+	if !ok || u == "" || g == "" || strings.ContainsAny(s, " /\n\x00") || strings.Contains(g, ":") {
 		return fmt.Errorf("%q is no owner; write USER:GROUP", s)
 	}
 	return nil
 }
 
 func checkVariable(s string) error {
+	if s == "" {
+		return errors.New("a name of a variable is needed, as KUBELET_EXTRA_ARGS")
+	}
 	for i, r := range s {
 		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
 			return fmt.Errorf("%q is no name of a variable", s)

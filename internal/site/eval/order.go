@@ -103,10 +103,14 @@ func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*si
 func (e *Eval) Order() []*site.Instance {
 	done := map[string]bool{}
 	rest := slices.Clone(e.site.Stages)
+	needs := map[*site.Instance][]string{}
+	for _, i := range rest {
+		needs[i] = e.Needs(i)
+	}
 	var out []*site.Instance
 	for len(rest) > 0 {
 		at := slices.IndexFunc(rest, func(i *site.Instance) bool {
-			for _, n := range e.Needs(i) {
+			for _, n := range needs[i] {
 				if !done[n] {
 					return false
 				}

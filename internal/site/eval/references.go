@@ -23,6 +23,9 @@ type place struct {
 	each  bool
 	inst  *site.Instance
 	block *hclsyntax.Block // a sub-block with for_each of its own
+
+	only     string // the one root that references may have; "": any
+	variable string // the one variable; "": any
 }
 
 // References checks every reference of the site, before anything is evaluated: that it names something that
@@ -51,6 +54,15 @@ func (e *Eval) places() []place {
 	add(s.Node, schema.Gather, "the node block")
 	for _, n := range slices.Sorted(maps.Keys(s.Detectors)) {
 		add(s.Detectors[n].Body, schema.Static, fmt.Sprintf("detector %q", n))
+	}
+	for _, n := range slices.Sorted(maps.Keys(s.Variables)) {
+		for _, r := range s.Variables[n].Rules {
+			p := place{x: r.Condition, phase: schema.Static, what: fmt.Sprintf("validation of variable %q", n), only: "var"}
+			if s.Variables[n].Sensitive {
+				p.variable = n
+			}
+			out = append(out, p)
+		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Locals)) {
 		out = append(out, place{x: s.Locals[n].Expr, phase: schema.Render, what: "local." + n})
@@ -152,6 +164,13 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 	name, nameRange, ok := second(tr)
 	bad := func(r hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 		return origin.Error(origin.Reference, r, summary, detail, args...)
+	}
+	if slices.Contains(roots, root) && (p.only != "" && root != p.only || p.variable != "" && ok && name != p.variable) {
+		may := p.only + ".*"
+		if p.variable != "" {
+			may = "var." + p.variable
+		}
+		return bad(at, "Reference to something that comes later", "%s may refer to %s only: it is judged before anything else is known.", upper(p.what), may)
 	}
 	var typ cty.Type
 	rest := 2

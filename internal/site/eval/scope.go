@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -232,8 +233,9 @@ func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth in
 		}
 	case *hclsyntax.ConditionalExpr:
 		if v, d := e.Value(x.Condition, each); !d.HasErrors() {
-			if u, _, _ := value.Plain(v); u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool {
-				if u.True() {
+			u, _, _ := value.Plain(v)
+			if b, err := convert.Convert(u, cty.Bool); err == nil && b.IsKnown() && !b.IsNull() { // as HCL does
+				if b.True() {
 					return e.item(x.TrueResult, key, each, depth+1)
 				}
 				return e.item(x.FalseResult, key, each, depth+1)
@@ -390,6 +392,9 @@ func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, di
 		return false, false, s.mild(d, x)
 	}
 	u, secret, unread := value.Plain(v)
+	if b, err := convert.Convert(u, cty.Bool); err == nil {
+		u = b // "true" of a variable that is text, as in any condition
+	}
 	if len(unread) > 0 && !u.IsKnown() {
 		d = append(d, origin.NotRead(x.Range(), name, unread))
 	}

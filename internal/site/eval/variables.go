@@ -161,7 +161,7 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 // Judge evaluates one rule of a sensitive variable over its real text: for the live adapter of "validation".
 func Judge(ctx context.Context, s *site.Site, variable string, rule int, secret string) bool {
 	v := s.Variables[variable]
-	if v == nil || rule >= len(v.Rules) {
+	if v == nil || rule < 0 || rule >= len(v.Rules) {
 		return false
 	}
 	e := New(ctx, s, nil)

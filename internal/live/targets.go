@@ -75,6 +75,9 @@ func (l *Live) target(r world.TargetReq) world.Answer {
 		return targetFailure(r.Path, err)
 	}
 	if r.Secret {
+		if e, ok := l.entry(r.Path); ok {
+			out.Drift = drift(e, out)
+		}
 		out.SHA256 = ""
 		if !out.Exists {
 			return world.Target.Answer(out)

@@ -110,10 +110,10 @@ func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(st
 	}
 	shown := printable(strings.ReplaceAll(line, "\t", "    "))
 	room := max(s.Width-8, 20)
-	if cut := utf8.RuneCountInString(before); cut > room-10 { // a long line: show the place, not its beginning
+	if cut, keep := utf8.RuneCountInString(before), room-1-min(n, 20); cut > keep { // a long line: show the place, not its beginning
 		rs := []rune(shown)
-		shown = "…" + string(rs[cut-10:])
-		before = strings.Repeat(" ", 11)
+		shown = "…" + string(rs[cut-keep:])
+		before = strings.Repeat(" ", keep+1)
 	}
 	if rs := []rune(shown); len(rs) > room {
 		shown = string(rs[:room]) + "…"

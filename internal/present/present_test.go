@@ -3,6 +3,7 @@ package present
 import (
 	"bytes"
 	"math/rand"
+	"os"
 	"strings"
 	"testing"
 
@@ -110,5 +111,42 @@ func TestSnippetsAreHarmless(t *testing.T) {
 	}
 	if got := b.String(); !strings.Contains(got, "   1 │ # ·]0;title··") || !strings.Contains(got, "grün\n     │   ^\n") || strings.ContainsAny(got, "\x1b\a\x00") {
 		t.Errorf("%q", got)
+	}
+}
+
+// Of a long line the part around the place is shown, as much of it as there is room for.
+func TestSnippetsOfLongLines(t *testing.T) {
+	src := []byte(strings.Repeat("a", 90) + " wrong " + strings.Repeat("b", 90))
+	at := hcl.Range{Filename: "x.hcl", Start: hcl.Pos{Line: 1, Column: 92, Byte: 91}, End: hcl.Pos{Line: 1, Column: 97, Byte: 96}}
+	var b bytes.Buffer
+	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{origin.Error(origin.Reference, at, "Wrong", "It is.")}, Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	ls := strings.Split(b.String(), "\n")
+	line, mark := []rune(ls[2]), []rune(ls[3])
+	from := strings.IndexRune(string(mark), '^')
+	from = len([]rune(string(mark)[:from]))
+	if len(line) != 80 || len(mark) > 80 || string(line[from:from+5]) != "wrong" || string(mark[from:]) != "^^^^^" {
+		t.Errorf("%d, %d columns:\n%s", len(line), len(mark), b.String())
+	}
+}
+
+// Colour is for terminals, unless somebody wants none.
+func TestColour(t *testing.T) {
+	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("there are no terminals here:", err)
+	}
+	defer tty.Close()
+	for _, c := range []struct {
+		env    map[string]string
+		colour bool
+	}{{nil, true}, {map[string]string{"NO_COLOR": "1"}, false}, {map[string]string{"NO_COLOR": ""}, true}, {map[string]string{"TERM": "dumb"}, false}} {
+		if got := StyleOf(tty, func(k string) string { return c.env[k] }); got.Colour != c.colour || got.Width != 80 {
+			t.Errorf("%v: %+v", c.env, got)
+		}
+	}
+	if StyleOf(&bytes.Buffer{}, func(string) string { return "" }).Colour {
+		t.Error("a buffer is no terminal")
 	}
 }

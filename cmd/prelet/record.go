@@ -3,6 +3,8 @@ package main
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,6 +62,10 @@ func (a *app) record() *cobra.Command {
 
 func writeRecording(path string, r *world.Recording) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".prelet-record-*")
+	var p *os.PathError
+	if errors.As(err, &p) { // its name says nothing
+		return fmt.Errorf("folder %s: %w", filepath.Dir(path), p.Err)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -22,7 +24,7 @@ func (a *app) explain() *cobra.Command {
 			"stages could set it, and why they do not. A value into which a secret flowed is never shown.\n\n" +
 			"ITEM is label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME (a message's code), or a bare word if it\n" +
 			"fits only one.",
-		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n  prelet explain code/null-fact",
+		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n  prelet explain label/accelerator --from fleet/\n  prelet explain code/null-fact",
 		RunE: func(c *cobra.Command, args []string) error {
 			asJSON, err := w.json()
 			if err != nil {
@@ -32,33 +34,74 @@ func (a *app) explain() *cobra.Command {
 			if typed && item.Kind == explain.Code {
 				return a.explainCode(item.Name, asJSON)
 			}
-			n, diags, err := a.open(w, nil)
+			fleet, err := recordings(w.from)
 			if err != nil {
 				return err
 			}
-			defer n.close()
-			p := &boot.Plan{Site: n.site, Diagnostics: diags}
-			if !diags.HasErrors() {
-				p = n.plan(c.Context(), a.progress())
-				p.Diagnostics = append(diags, p.Diagnostics...)
+			if fleet == nil {
+				return a.explainOne(c.Context(), w, "", args[0], asJSON)
 			}
-			if p.Eval == nil {
-				a.say(p.Site, present.Sorted(p.Diagnostics))
-				return exit(origin.Exit(p.Diagnostics))
-			}
-			if !typed {
-				if item, err = only(p, args[0]); err != nil {
+			worst := 0
+			for n, f := range fleet {
+				if !asJSON {
+					if n > 0 {
+						fmt.Fprintln(a.stdout)
+					}
+					fmt.Fprintf(a.stdout, "━━ %s\n\n", f)
+				}
+				one := w
+				one.from = f
+				var x exitError
+				switch err := a.explainOne(c.Context(), one, f, args[0], asJSON); {
+				case errors.As(err, &x):
+					worst = max(worst, x.code)
+					if x.message != "" {
+						fmt.Fprintf(a.stderr, "prelet: %s: %s\n", f, a.redact(x.message))
+					}
+				case err != nil:
 					return err
 				}
-				if item.Kind == explain.Code {
-					return a.explainCode(item.Name, asJSON)
-				}
 			}
-			return a.showExplanation(p, item, asJSON)
+			return exit(worst)
 		}}
 	w.nodeFlags(c)
 	w.fromFlag(c)
 	return c
+}
+
+// explainOne explains a word over one node. Source is named in JSON where there are several.
+func (a *app) explainOne(ctx context.Context, w where, source, word string, asJSON bool) error {
+	n, diags, err := a.open(w, nil)
+	if err != nil {
+		return err
+	}
+	defer n.close()
+	p := &boot.Plan{Site: n.site, Diagnostics: diags}
+	if !diags.HasErrors() {
+		p = n.plan(ctx, a.progress())
+		p.Diagnostics = append(diags, p.Diagnostics...)
+	}
+	if p.Eval == nil {
+		if !asJSON {
+			a.say(p.Site, present.Sorted(p.Diagnostics))
+			return exit(origin.Exit(p.Diagnostics))
+		}
+		item, ok := explain.Parse(word)
+		if !ok {
+			item.Name = word
+		}
+		return a.printExplanation(p, explain.Explanation{Item: item, Summary: "The site is not valid."}, source, asJSON)
+	}
+	item, typed := explain.Parse(word)
+	if !typed {
+		if item, err = only(p, word); err != nil {
+			return err
+		}
+		if item.Kind == explain.Code {
+			return a.explainCode(item.Name, asJSON)
+		}
+	}
+	return a.showExplanation(p, item, source, asJSON)
 }
 
 func (a *app) oneItem(_ *cobra.Command, args []string) error {
@@ -91,12 +134,16 @@ func listed(l []explain.Item) string {
 	return strings.Join(out, "\n")
 }
 
-func (a *app) showExplanation(p *boot.Plan, item explain.Item, asJSON bool) error {
+func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, asJSON bool) error {
 	x, known := explain.Explain(p, item)
 	if p.Diagnostics.HasErrors() && !asJSON {
 		a.say(p.Site, present.Sorted(p.Diagnostics))
 	}
 	if !known {
+		if asJSON && source != "" { // one document for each, whatever it says
+			x.Summary = "Nothing in the site could set it."
+			return a.printExplanation(p, x, source, asJSON)
+		}
 		message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
 		if near := explain.Near(p, item); len(near) > 0 {
 			message += " There is:\n" + listed(near)
@@ -106,9 +153,13 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, asJSON bool) erro
 		}
 		return failure(origin.Usage, "%s", message)
 	}
+	return a.printExplanation(p, x, source, asJSON)
+}
+
+func (a *app) printExplanation(p *boot.Plan, x explain.Explanation, source string, asJSON bool) error {
 	err := a.print(func(o io.Writer) error {
 		if asJSON {
-			return present.ExplainJSON(o, x, p.Diagnostics)
+			return present.ExplainJSON(o, x, source, p.Diagnostics)
 		}
 		return present.ExplainText(o, x, present.StyleOf(a.stdout, a.getenv))
 	})

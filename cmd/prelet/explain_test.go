@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -106,5 +107,65 @@ func TestExplainJSON(t *testing.T) {
 	}
 	if got := explaining(t, dgx, "label/acelerator", "-o", "json"); got.exit != 64 || json.Unmarshal([]byte(got.out), &failed) != nil || failed.FormatVersion != 1 || failed.Complete {
 		t.Errorf("a failure is no document: exit %d\n%s", got.exit, got.out)
+	}
+}
+
+// TestExplainFleet asks one question of each recording in a folder.
+func TestExplainFleet(t *testing.T) {
+	fleet := t.TempDir()
+	for _, m := range []string{"dgx-h100", "two-sockets"} {
+		machine := filepath.Join(t.TempDir(), m)
+		if err := hwtree.BuildFile("../../testdata/hardware/spec/"+m+".json", machine); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if code := run([]string{"record", filepath.Join(fleet, m+".prelet"), "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
+			"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, &out, &out); code != 0 {
+			t.Fatalf("record: %d\n%s", code, &out)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"explain", "label/accelerator", "--from", fleet, "-o", "json"}, &stdout, &stderr); code != 0 {
+		t.Fatalf("exit %d\n%s", code, &stderr)
+	}
+	got := map[string]any{}
+	for _, l := range strings.Split(strings.TrimSpace(stdout.String()), "\n") {
+		var d struct {
+			Source string
+			Value  any
+		}
+		if err := json.Unmarshal([]byte(l), &d); err != nil {
+			t.Fatalf("%s: %s", err, l)
+		}
+		got[filepath.Base(d.Source)] = d.Value
+	}
+	if len(got) != 2 || got["dgx-h100.prelet"] != "nvidia-h100-80gb-hbm3" || got["two-sockets.prelet"] != nil {
+		t.Errorf("%v", got)
+	}
+	stdout.Reset()
+	if code := run([]string{"explain", "label/accelerator", "--from", fleet}, &stdout, &stderr); code != 0 || !strings.Contains(stdout.String(), "is not there.") ||
+		!strings.Contains(stdout.String(), "━━ "+filepath.Join(fleet, "dgx-h100.prelet")) {
+		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
+	}
+}
+
+// TestExplainInvalidSite ends with the site's own exit status, and with a document.
+func TestExplainInvalidSite(t *testing.T) {
+	site := filepath.Join(t.TempDir(), "site.hcl")
+	if err := os.WriteFile(site, []byte("stage \"label\" \"x\" { lables = {} }\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"explain", "label/x", "--config", site}, &stdout, &stderr); code != 10 || !strings.Contains(stderr.String(), "lables") {
+		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
+	}
+	stdout.Reset()
+	var d struct {
+		Item        string
+		Present     bool
+		Diagnostics []struct{ Code string }
+	}
+	if code := run([]string{"explain", "label/x", "--config", site, "-o", "json"}, &stdout, &stderr); code != 10 || json.Unmarshal(stdout.Bytes(), &d) != nil || d.Item != "label/x" || d.Present || len(d.Diagnostics) == 0 {
+		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
 	}
 }

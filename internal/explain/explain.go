@@ -27,7 +27,12 @@ const (
 type Item struct{ Kind, Name string }
 
 // String is how the item is asked for: label/KEY, file/etc/x.
-func (i Item) String() string { return i.Kind + "/" + strings.TrimPrefix(i.Name, "/") }
+func (i Item) String() string {
+	if i.Kind == "" { // a bare word
+		return i.Name
+	}
+	return i.Kind + "/" + strings.TrimPrefix(i.Name, "/")
+}
 
 // Explanation is an item with its chain.
 type Explanation struct {

@@ -311,7 +311,7 @@ func TestNoSecret(t *testing.T) {
 		for _, i := range explain.Items(p) {
 			x, _ := explain.Explain(p, i)
 			var b bytes.Buffer
-			if err := present.ExplainJSON(&b, x, p.Diagnostics); err != nil {
+			if err := present.ExplainJSON(&b, x, "", p.Diagnostics); err != nil {
 				t.Fatal(err)
 			}
 			all := b.String() + text(t, x)

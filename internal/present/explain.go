@@ -129,6 +129,7 @@ func position(r hcl.Range) string {
 
 type explainDocument struct {
 	FormatVersion int               `json:"format_version"`
+	Source        string            `json:"source,omitempty"`
 	Item          string            `json:"item"`
 	Present       bool              `json:"present"`
 	Value         any               `json:"value"`
@@ -142,8 +143,9 @@ type explainDocument struct {
 }
 
 // ExplainJSON writes an explanation as one document of format version 1. Value is null where the item is not there.
-func ExplainJSON(w io.Writer, x explain.Explanation, ds hcl.Diagnostics) error {
-	d := explainDocument{FormatVersion: 1, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
+// Source is the recording, where there are several.
+func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagnostics) error {
+	d := explainDocument{FormatVersion: 1, Source: source, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
 		TakesEffect: x.TakesEffect, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
 	if x.Present {
 		d.Value = x.Whole

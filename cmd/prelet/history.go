@@ -70,7 +70,7 @@ func (a *app) history() *cobra.Command {
 		}}
 	c.Flags().IntVar(&show, "show", 0, "what generation `N` did to each file")
 	c.Flags().StringVar(&w.root, "root", "", "the generations below `DIR`")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }
 

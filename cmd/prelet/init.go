@@ -49,8 +49,8 @@ func (a *app) init() *cobra.Command {
 				hashes = append(hashes, h...)
 			}
 			if len(servers) == 0 || len(hashes) == 0 {
-				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file);\n"+
-					"prelet: on a node that has joined, --from-node finds both. On a control plane: kubeadm token create --print-join-command shows them")
+				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
+					"On a node that has joined, --from-node finds both; on a control plane,\n`kubeadm token create --print-join-command` shows them")
 			}
 			text := firstSite(servers, hashes)
 			first, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))
@@ -69,7 +69,7 @@ func (a *app) init() *cobra.Command {
 		}}
 	f := c.Flags()
 	f.StringArrayVar(&servers, "server", nil, "apiserver, `HOST:PORT` (repeatable)")
-	f.StringArrayVar(&hashes, "ca-cert-hash", nil, "pin of the cluster's CA, `sha256:…` (repeatable)")
+	f.StringArrayVar(&hashes, "ca-cert-hash", nil, "`HASH` of the cluster's CA, sha256:… (repeatable)")
 	f.StringVar(&ca, "ca-file", "", "the cluster's CA as PEM `FILE`; its pins are written, not its name")
 	f.BoolVar(&fromNode, "from-node", false, "take server and pins from this node's kubelet.conf")
 	f.StringVar(&root, "root", "", "with --from-node: a node's files below `DIR`")

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -39,7 +41,7 @@ type where struct {
 
 func (w *where) siteFlags(c *cobra.Command) {
 	c.Flags().StringArrayVar(&w.config, "config", nil, "site `PATH`, a file or a folder, in place of /etc/prelet and its like (repeatable)")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
+	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 }
 
 func (w *where) nodeFlags(c *cobra.Command) {
@@ -51,7 +53,7 @@ func (w *where) nodeFlags(c *cobra.Command) {
 }
 
 func (w *where) fromFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
+	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`; nothing of this machine but site files")
 }
 
 func (w *where) json() (bool, error) {
@@ -73,12 +75,16 @@ func (w *where) check() error {
 		if p == "" {
 			continue
 		}
-		if st, err := os.Stat(p); err != nil || !st.IsDir() {
+		if st, err := os.Stat(p); errors.Is(err, fs.ErrPermission) {
+			return failure(origin.Usage, "%s %s: this user may not look there", flag, p)
+		} else if err != nil || !st.IsDir() {
 			return failure(origin.Usage, "%s %s: there is no such folder", flag, p)
 		}
 	}
 	if w.hardware != "" {
-		if _, err := os.Stat(w.hardware); err != nil {
+		if _, err := os.Stat(w.hardware); errors.Is(err, fs.ErrPermission) {
+			return failure(origin.Usage, "--hardware %s: this user may not look there", w.hardware)
+		} else if err != nil {
 			return failure(origin.Usage, "--hardware %s: there is no such folder or archive", w.hardware)
 		}
 	}

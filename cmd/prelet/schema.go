@@ -40,7 +40,7 @@ func (a *app) schema() *cobra.Command {
 			}
 			return a.print(func(o io.Writer) error { _, err := io.WriteString(o, l.Markdown()); return err })
 		}}
-	c.Flags().StringVarP(&output, "output", "o", "markdown", "`markdown` or json")
+	c.Flags().StringVarP(&output, "output", "o", "markdown", "`FORMAT`: markdown or json")
 	c.Flags().StringVar(&dir, "dir", "", "write the pages to `DIR`/reference and DIR/codes, one for each stage type and code")
 	return c
 }

@@ -43,7 +43,7 @@ func (a *app) status() *cobra.Command {
 			}
 			return exit(s.Code)
 		}}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
 	c.Flags().BoolVar(&long, "long", false, "the stages and their times as well")
 	return c

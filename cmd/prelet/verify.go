@@ -30,7 +30,7 @@ func (a *app) verify() *cobra.Command {
 			defer h.units.Close()
 			return a.verifyNode(ctx, h, asJSON)
 		}}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }
 

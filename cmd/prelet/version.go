@@ -33,6 +33,6 @@ func (a *app) version() *cobra.Command {
 			}
 			return failure(origin.Usage, "-o %s: text or json", output)
 		}}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`text` or json")
+	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }

@@ -74,7 +74,7 @@ func (t Taint) Check() error {
 	}
 	hint := ""
 	if near := nearest(t.Effect, Effects()); near != "" {
-		hint = fmt.Sprintf(", did you mean %s?", near)
+		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return fmt.Errorf("the effect %q is none of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)
 }

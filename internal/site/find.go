@@ -63,7 +63,7 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	}
 	if len(f.found) == 0 {
 		f.diags = append(f.diags, origin.Error(origin.NoSite, hcl.Range{}, "There is no site",
-			"No *.hcl, *.hcl.json or *.prelet.vars file stands in %s. Write one (prelet init --from-node makes a first one), or name it: --config PATH.", strings.Join(looked, ", ")))
+			"No *.hcl, *.hcl.json or *.prelet.vars file stands in %s. Write one (prelet init --from-node makes a first one), or name it: --config PATH. Folders below a folder are not entered.", strings.Join(looked, ", ")))
 	}
 	return f.found, f.diags
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,8 +88,7 @@ func (a *app) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.AddCommand(a.commands()...)
-	const width = 80
-	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width)))
+	c.SetUsageFunc(usage)
 	for _, sub := range append(c.Commands(), c) {
 		sub.Long = present.Reflow(sub.Long, width)
 	}

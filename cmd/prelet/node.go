@@ -53,7 +53,7 @@ func (w *where) nodeFlags(c *cobra.Command) {
 }
 
 func (w *where) fromFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`; nothing of this machine but site files")
+	c.Flags().StringVar(&w.from, "from", "", "everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
 }
 
 func (w *where) json() (bool, error) {

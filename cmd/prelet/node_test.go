@@ -107,7 +107,7 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 	if s := m.says(); s.State != report.Failed || s.Exit != 10 {
 		t.Errorf("verify overwrote the status of the run: %+v", s)
 	}
-	m.want("status", m.as("", "status"), ended{1, "may not start: /", ""})
+	m.want("status", m.as("", "status"), ended{1, "may not start:", ""})
 	// In the kubelet's own journal, by the run and again by what each failed start pulls in.
 	if es := m.entries("prelet holds kubelet.service back"); len(es) != 2 || es[0]["unit"] != "kubelet.service" || es[0]["message_id"] != report.MessageHeldBack {
 		t.Errorf("the kubelet's journal: %v", es)

@@ -21,8 +21,7 @@ func (a *app) plan() *cobra.Command {
 	var detailed bool
 	c := &cobra.Command{Use: "plan", GroupID: "node", Args: cobra.NoArgs, Short: "Show what a run would change, and why",
 		Long: "Evaluates the site over this node, or a recorded one, and shows what a run would change: labels, taints, flags, the\n" +
-			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.\n" +
-			"--from takes a folder of recordings as well: one plan for each.",
+			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.",
 		Example: "  prelet plan\n  prelet plan --from node17.prelet --config ./site\n  prelet plan --from fleet/ -o json\n  prelet plan --hardware ./machines/dgx --objects ./objects --root ./scratch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.json()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -123,8 +124,14 @@ func (h *host) kept(gen int) string {
 
 func statusText(o io.Writer, h *host, s standing, long bool) error {
 	var b strings.Builder
+	const indent, columns = 12, 80
 	row := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+		for i, line := range strings.Split(present.Reflow(fmt.Sprintf(format, args...), columns-indent), "\n") {
+			if i > 0 {
+				name = ""
+			}
+			fmt.Fprintf(&b, "%-*s%s\n", indent, name, line)
+		}
 	}
 	switch {
 	case s.State == "":

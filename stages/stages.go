@@ -86,8 +86,9 @@ type Inputs struct {
 	Access      world.Access
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
 	// Merge is the node with a further contribution; its diagnostics are those of the addition.
-	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
-	Check bool // no machine is at hand (validate): what is unknown is no fault
+	Merge     func(node.Contribution) (node.Node, hcl.Diagnostics)
+	Detectors []string // names of the site's, sorted
+	Check     bool     // no machine is at hand (validate): what is unknown is no fault
 	// Unread says, in a replay, what of the node depends on answers that the recording does not have: no file may be
 	// rendered from it, or what is only not known would look as if it were gone.
 	Unread Unread

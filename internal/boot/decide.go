@@ -95,6 +95,7 @@ func (r *run) identity() hcl.Diagnostics {
 func (r *run) inputs(i *site.Instance) stages.Inputs {
 	return stages.Inputs{Address: i.Addr(), Facts: r.facts, Recommended: r.recommended, Base: r.base, Kubelet: r.kubelet, Node: r.ident,
 		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking(), Unread: r.unread.told(),
+		Detectors: sortedKeys(r.site.Detectors),
 		Merge: func(c node.Contribution) (node.Node, hcl.Diagnostics) {
 			n, d := node.Merge(r.base, append(slices.Clone(r.contrib), c))
 			return n, newOnly(r.diags, d)

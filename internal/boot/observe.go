@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -101,7 +102,7 @@ func (r *run) diff(f node.File, a world.TargetAns) Change {
 		c.Action = "create"
 	case f.CreateOnly:
 		c.Action, c.Why = "none", "it is there already"
-	case f.Kind == node.Directory && a.Dir && mode == a.Mode:
+	case f.Kind == node.Directory && a.Dir && mode == a.Mode && ownerSame(f.Owner, a):
 		c.Action = "none"
 	case f.Kind == node.Regular && !a.Dir && same(f, a) && mode == a.Mode && ownerSame(f.Owner, a):
 		c.Action = "none"
@@ -117,11 +118,17 @@ func same(f node.File, a world.TargetAns) bool {
 	return a.SHA256 == hex.EncodeToString(h[:])
 }
 
+// ownerSame compares a planned owner, of names or numbers, with that of what is there.
 func ownerSame(owner string, a world.TargetAns) bool {
 	if owner == "" {
 		return true
 	}
-	return owner == fmt.Sprintf("%d:%d", a.UID, a.GID) || owner == "root:root" && a.UID == 0 && a.GID == 0
+	name, group, _ := strings.Cut(a.Owner, ":")
+	user, of, _ := strings.Cut(owner, ":")
+	is := func(planned string, id int, name string) bool {
+		return planned == strconv.Itoa(id) || planned == name && name != "" || planned == "root" && id == 0
+	}
+	return is(user, a.UID, name) && is(of, a.GID, group)
 }
 
 // kubeletState are the files in which the kubelet's managers remember their policy. With another policy, or other

@@ -29,6 +29,9 @@ func (l *Live) look(path string) (world.TargetAns, []byte, error) {
 	out := world.TargetAns{Exists: true, Mode: modeBits(st.Mode())}
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		out.UID, out.GID = int(s.Uid), int(s.Gid)
+		if out.UID != 0 || out.GID != 0 {
+			out.Owner = l.owner(out.UID, out.GID)
+		}
 	}
 	switch {
 	case st.IsDir():

@@ -135,6 +135,7 @@ type TargetAns struct {
 	Mode   uint32 `json:"mode,omitempty"`
 	UID    int    `json:"uid,omitempty"`
 	GID    int    `json:"gid,omitempty"`
+	Owner  string `json:"owner,omitempty"` // USER:GROUP by name; "" for root
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`

@@ -114,13 +114,25 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		byName[d.Name] = x
 		diags = append(diags, ds...)
 	}
-	for _, n := range chosen.V {
-		if !slices.Contains(declared.Detectors, n) {
-			diags = append(diags, origin.Error(origin.Reference, chosen.Range, fmt.Sprintf("There is no detector %q", n), "Declare it: detector %q {}. %s", n, schema.Suggest(n, declared.Detectors)))
-		}
-	}
+	diags = append(diags, choice(cfg, declared.Detectors)...)
 	m["detectors"] = cty.ObjectVal(byName)
 	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: recommended}, diags
+}
+
+// Check implements stages.Checker.
+func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
+	return choice(cfg, in.Detectors)
+}
+
+// choice refuses detectors that the site does not declare.
+func choice(cfg schema.Body, declared []string) (diags hcl.Diagnostics) {
+	chosen := detectors.Of(cfg)
+	for i, n := range chosen.V {
+		if !slices.Contains(declared, n) {
+			diags = append(diags, origin.Error(origin.Reference, chosen.ElementRange(i), fmt.Sprintf("There is no detector %q", n), "Declare it: detector %q {}. %s", n, schema.Suggest(n, declared)))
+		}
+	}
+	return diags
 }
 
 func gpus(f world.Facts, all cty.Value) cty.Value {

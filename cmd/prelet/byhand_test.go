@@ -321,3 +321,20 @@ func TestChangedUnderThePlan(t *testing.T) {
 		}
 	}
 }
+
+// --wait ends with the verdict, not with the run.
+func TestStatusWait(t *testing.T) {
+	m := newMachine(t)
+	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
+	m.inside = true
+	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.inside = false
+	m.want("status", m.as("", "status"), ended{0, "1 (pending)", ""})
+	m.slept = func() {
+		m.units.start()
+		m.as(verifyUnit, "verify")
+	}
+	m.want("status", m.as("", "status", "--wait", "--long"), ended{0, "1 (good)", ""})
+	m.reboot()
+	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
+}

@@ -148,9 +148,6 @@ func (p *planner) plan(ctx context.Context) *boot.Plan {
 		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(origin.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
 	}
 	p.node = n
-	if joined, _ := n.live.Joined(); !joined {
-		n.past = nil // what a cluster said to another life of this machine does not count
-	}
 	if diags.HasErrors() {
 		return &boot.Plan{Site: n.site, Diagnostics: diags}
 	}

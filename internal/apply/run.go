@@ -280,6 +280,9 @@ func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Res
 		return res
 	}
 	res.Summary = fmt.Sprintf("%s; generation %d stays in charge", why, out.Generation)
+	if out.From != 0 { // nobody had judged it, and it was ill
+		res.Summary = why + "; " + Sentence(out, true)
+	}
 	r.Report.Degrade(r.code(p, exit), res.Summary)
 	if !stopped && cluster(exit) && p != nil && p.Kubelet.Joined && p.OnCluster == "last-good" && r.goodInPlace(out.Generation) {
 		res.Exit = out.Exit

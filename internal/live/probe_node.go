@@ -16,8 +16,9 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// Node: the Node object of that name exists. The node asks with the identity that its kubelet has; only "there is none"
-// is a finding, everything else could not be told.
+// Node: the Node object of this kubelet exists, under the name that is planned or that its certificate has: where the
+// site names no node, the plan can only guess the host's name. The node asks with the identity that its kubelet has;
+// only "there is none" is a finding, everything else could not be told.
 func (p Probe) Node(ctx context.Context, name string) error {
 	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
 	text, fail := l.readFile(kubeletConf)
@@ -32,9 +33,30 @@ func (p Probe) Node(ctx context.Context, name string) error {
 	if err != nil {
 		return unclear("the node object cannot be asked for: %w", err)
 	}
+	err = askNode(ctx, tr, c.Server, name)
+	// Under another name than its own a node is told 404 by some API servers, and 403 by others.
+	if other := certified(tr); err != nil && other != "" && other != name && askNode(ctx, tr, c.Server, other) == nil {
+		return nil
+	}
+	return err
+}
+
+// certified is the node's name in the client certificate (system:node:NAME).
+func certified(tr *http.Transport) string {
+	for _, c := range tr.TLSClientConfig.Certificates {
+		if leaf, err := x509.ParseCertificate(c.Certificate[0]); err == nil {
+			if name, ok := strings.CutPrefix(leaf.Subject.CommonName, "system:node:"); ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func askNode(ctx context.Context, tr *http.Transport, server, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(c.Server, "/")+"/api/v1/nodes/"+url.PathEscape(name), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+"/api/v1/nodes/"+url.PathEscape(name), nil)
 	if err != nil {
 		return unclear("the node object cannot be asked for: %w", err)
 	}
@@ -57,9 +79,9 @@ func (p Probe) Node(ctx context.Context, name string) error {
 	_ = json.Unmarshal(b, &status)
 	// A portal, or an API server without this path, answers 404 as well: only a Status about nodes tells.
 	if resp.StatusCode == http.StatusNotFound && status.Reason == "NotFound" && status.Details.Kind == "nodes" {
-		return fmt.Errorf("the cluster has no node %s: the kubelet has not registered it (journalctl -u kubelet), or it registers under another name", name)
+		return fmt.Errorf("the cluster has no node %s: the kubelet has not registered it (journalctl -u kubelet)", name)
 	}
-	return unclear("%s answered %s for node %s", c.Server, resp.Status, name)
+	return unclear("%s answered %s for node %s", server, resp.Status, name)
 }
 
 // transport is TLS as a kubeconfig says: its CA, its client certificate. No proxy of the environment.

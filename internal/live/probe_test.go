@@ -148,9 +148,8 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if err := p.Kubeconfig(t.Context(), conf); err != nil {
 		t.Errorf("joined: %v", err)
 	}
-	// This server has no nodes at all: its 404 is about the path, which says nothing of a node.
-	if err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" || !strings.Contains(err.Error(), "404") {
-		t.Errorf("a server without nodes: %v", err)
+	if err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
+		t.Errorf("joined and not registered: %v", err)
 	}
 	if err := (Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}).Kubeconfig(t.Context(), conf); verdictOf(err) == "ok" {
 		t.Error("an expired certificate counts as joined")
@@ -178,6 +177,9 @@ func TestNodeObject(t *testing.T) {
 		asked := ""
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked = r.Method + " " + r.URL.EscapedPath()
+			if strings.HasSuffix(asked, "/certified") {
+				return // this one exists
+			}
 			w.WriteHeader(c.code)
 			_, _ = w.Write([]byte(c.body))
 		}))
@@ -195,6 +197,15 @@ func TestNodeObject(t *testing.T) {
 		place(t, root, kubeletConf, rewrite(string(conf), demoServer.URL(), s))
 		if err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state || asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
+		}
+		// Where the host's name is not the node's, the certificate tells it.
+		other, err := demoServer.NodeKubeconfig("certified")
+		if err != nil {
+			t.Fatal(err)
+		}
+		place(t, root, kubeletConf, rewrite(string(other), demoServer.URL(), s))
+		if err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
+			t.Errorf("%d %s: %v by the certificate's name", c.code, c.body, err)
 		}
 		s.Close()
 	}

@@ -38,6 +38,9 @@ func (w *walker) config(name string) (Explanation, bool) {
 		return w.noField(name)
 	}
 	x := Explanation{Value: showGo(v), Whole: v, Present: true, TakesEffect: "restart"}
+	if keys[0] == "registerWithTaints" {
+		x.TakesEffect = "registration"
+	}
 	at := node.Pointer(keys)
 	var inside []string
 	for ptr, os := range w.plan.Node.ConfigOrigins {

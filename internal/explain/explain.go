@@ -44,7 +44,7 @@ type Explanation struct {
 	Text        string    // what is written there
 	Origins     []origin.Origin
 	Chain       []Step
-	TakesEffect string // of labels and taints: registration | restart | reconcile; of files and settings: restart
+	TakesEffect string // registration | restart | reconcile; "" where nothing would take effect
 	Summary     string // of an item that is not there: why, in a sentence
 }
 

@@ -322,11 +322,7 @@ func (w *walker) objectOf(s *Step, what string, p path) string {
 		if err != nil || r.Namespace != ns || r.Name != name {
 			continue
 		}
-		pointer := p.pointer()
-		if len(p) > 2 { // inside of a text that was decoded
-			pointer = p[:2].pointer()
-		}
-		s.Answer = answerTo(e.Question, e.Answer, pointer)
+		s.Answer = answerTo(e.Question, e.Answer, p.pointer())
 		note := "ConfigMap " + what
 		var o world.ObjectAns
 		if json.Unmarshal(e.Answer.Value, &o) == nil && o.ResourceVersion != "" {

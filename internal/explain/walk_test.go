@@ -82,3 +82,18 @@ locals { bad = tonumber("x") }
 		})
 	}
 }
+
+// TestTaintOfSeveral explains one element of a list, and each effect of a key.
+func TestTaintOfSeveral(t *testing.T) {
+	p := sitePlan(t, `stage "taint" "x" { taints = ["a=${slug(local.hw.cpu.vendor)}:NoSchedule", "b=${slug(local.hw.product.vendor)}:NoSchedule", "a=z:NoExecute"] }`, nil)
+	x := explained(t, p, "taint/b")
+	if got := text(t, x); x.Value != `"b=nvidia:NoSchedule"` || !strings.Contains(got, "product.vendor") || strings.Contains(got, "cpu.vendor") {
+		t.Errorf("b:\n%s", got)
+	}
+	if x := explained(t, p, "taint/a"); len(x.Whole.([]string)) != 2 {
+		t.Errorf("a has the effects %v", x.Whole)
+	}
+	if x := explained(t, p, "taint/a:NoExecute"); x.Value != `"a=z:NoExecute"` || strings.Contains(text(t, x), "cpu.vendor") {
+		t.Errorf("a:NoExecute:\n%s", text(t, x))
+	}
+}

@@ -85,7 +85,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	}
 	for _, u := range facts.Unknown {
 		if u.Degraded {
-			diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "A fact could not be read", "%s: %s.", u.Fact, u.Why))
+			diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
 		}
 	}
 	v, err := factsValue(facts)

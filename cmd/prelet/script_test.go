@@ -152,7 +152,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused,
 		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
 		"snapshot": cmdSnapshot, "same": cmdSame,
-		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic,
+		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "kept": cmdKept, "unmount": cmdUnmount,
 	}
 }
 
@@ -547,14 +547,18 @@ func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, `\n`, "\n")), 0o644))
 }
 
-// mount tmpfs DIR OPTIONS, mount readonly DIR: root's faults of a disk.
+// mount tmpfs DIR OPTIONS, mount readonly DIR, mount bind PATH: root's faults of a disk.
 func cmdMount(ts *testscript.TestScript, _ bool, args []string) {
 	dir := ts.MkAbs(args[1])
-	ts.Check(os.MkdirAll(dir, 0o755))
+	if _, err := os.Stat(dir); err != nil {
+		ts.Check(os.MkdirAll(dir, 0o755))
+	}
 	var err error
 	switch args[0] {
 	case "tmpfs":
 		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, args[2])
+	case "bind":
+		err = syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
 	case "readonly":
 		if err = syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err == nil {
 			err = syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
@@ -599,5 +603,34 @@ func cmdPublic(ts *testscript.TestScript, _ bool, _ []string) {
 	w := of(ts).work
 	for _, d := range []string{filepath.Dir(w), w} {
 		ts.Check(os.Chmod(d, 0o755))
+	}
+}
+
+func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(syscall.Unmount(ts.MkAbs(args[0]), syscall.MNT_DETACH))
+}
+
+// mode FILE OCTAL
+func cmdMode(ts *testscript.TestScript, _ bool, args []string) {
+	st, err := os.Lstat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%o", st.Mode().Perm()); got != args[1] {
+		ts.Fatalf("mode %s, want %s", got, args[1])
+	}
+}
+
+// kept DIR TEXT: some file there holds the text.
+func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
+	found := false
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		found = found || bytes.Contains(b, []byte(args[1]))
+		return err
+	}))
+	if !found {
+		ts.Fatalf("no file in %s holds %q", args[0], args[1])
 	}
 }

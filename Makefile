@@ -1,5 +1,5 @@
 # Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except that modules are downloaded once.
+# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, and that modules are downloaded once.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -27,7 +27,7 @@ PREFIX  ?= /usr
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z][a-z-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+		/^[a-z][a-z0-9-]*:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
 build: ## the programs of cmd/, static, into bin/
@@ -75,6 +75,11 @@ bench: build ## prelet against the least that any program would need, N=15 times
 .PHONY: size
 size: build ## fail when the binary has outgrown its bound
 	@tools/size.sh bin/prelet
+
+.PHONY: e2e-boot
+e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once)
+	test/boot/image.sh
+	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
 ##@ Packaging
 

@@ -1,0 +1,153 @@
+package boot
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// joined is a machine that has booted once and is well.
+func joined(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	m.boot()
+	m.verdict("good")
+	return m
+}
+
+// edit changes the site by one replacement.
+func (m *machine) edit(old, new string) {
+	m.t.Helper()
+	if !strings.Contains(m.site, old) {
+		m.t.Fatalf("the site has no %q", old)
+	}
+	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, old, new))
+}
+
+// well is how a machine looks on which there is nothing to do.
+func (m *machine) well(generation int) {
+	m.t.Helper()
+	s := m.status()
+	if s.Code != 0 || s.Exit != 0 || s.Generation != generation || !s.Gate.Open || s.Gate.Generation != generation {
+		m.t.Errorf("status: %+v, want all well on generation %d", s, generation)
+	}
+	m.running()
+}
+
+// running: the kubelet is up, no verdict is awaited, and no unit failed but those.
+func (m *machine) running(failed ...string) {
+	m.t.Helper()
+	m.within(20*time.Second, "the kubelet runs", func() string {
+		if state := m.property("kubelet", "ActiveState"); state != "active" {
+			return state
+		}
+		return ""
+	})
+	var units []string
+	for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
+		units = append(units, strings.Fields(line)[0])
+	}
+	if !slices.Equal(units, failed) {
+		m.t.Errorf("failed units: %q, want %q", units, failed)
+	}
+	if m.exists("/var/lib/prelet/journal.json") {
+		m.t.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
+	}
+}
+
+// The first boot of a machine: prelet writes, the gate opens, the kubelet starts once and joins, prelet-verify finds it
+// well, and what it joined with is gone.
+func TestFirstBoot(t *testing.T) {
+	m := newMachine(t)
+	m.boot()
+	s := m.verdict("good")
+	if len(s.Degraded) != 0 {
+		t.Errorf("degraded: %+v", s.Degraded)
+	}
+	m.well(1)
+	if text := m.try("prelet", "status"); text.exit != 0 || !strings.Contains(text.out, "1 (good)") {
+		t.Errorf("prelet status: %+v", text)
+	}
+	starts := m.starts()
+	if len(starts) != 1 || starts[0].Generation != "1" || starts[0].Labels["example.com/pool"] != "a" || starts[0].Joined || starts[0].Error != "" {
+		t.Errorf("starts of the kubelet: %+v", starts)
+	}
+	if n := m.property("kubelet", "NRestarts"); n != "0" {
+		t.Errorf("the kubelet was restarted %s times", n)
+	}
+	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") || !m.exists("/etc/kubernetes/kubelet.conf") {
+		t.Error("bootstrap-kubelet.conf is still there, or kubelet.conf is not")
+	}
+	if node := string(m.cluster.Node(nodeName)); !strings.Contains(node, `"example.com/pool":"a"`) {
+		t.Errorf("the Node: %s", node)
+	}
+	unit := m.try("systemctl", "status", "--no-pager", "prelet").out
+	if !strings.Contains(unit, "active (exited)") || !strings.Contains(unit, `Status: "`) {
+		t.Errorf("systemctl status prelet:\n%s", unit)
+	}
+	if secret := strings.Split(m.cluster.Token(), ".")[1]; strings.Contains(m.journal(), secret) {
+		t.Error("the token is in the journal")
+	}
+	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
+}
+
+// A boot on which there is nothing to do writes nothing that lasts, and asks nobody for a verdict.
+func TestSecondBoot(t *testing.T) {
+	m := joined(t)
+	m.off()
+	before := m.disk()
+	asked := len(m.cluster.Requests())
+	m.boot()
+	m.well(1)
+	if s := m.status(); s.Verdict != "" || s.State != "ok" {
+		t.Errorf("status: %+v", s)
+	}
+	for _, d := range differs(before, m.disk()) {
+		t.Errorf("written: %s", d)
+	}
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("%d starts in two boots", n)
+	}
+	if at := m.property("prelet-verify", "ExecMainStartTimestampMonotonic"); at != "0" {
+		t.Errorf("prelet-verify ran, at %s", at)
+	}
+	prelet := 0
+	for _, r := range m.cluster.Requests()[asked:] {
+		if strings.Contains(r.Path, "configmaps") {
+			prelet++
+		}
+	}
+	if prelet > 2 {
+		t.Errorf("%d requests", prelet)
+	}
+	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8").out)
+}
+
+// A changed site by hand at run time: one restart, one verdict, and the boot after it has nothing to do.
+func TestChangeByHand(t *testing.T) {
+	m := joined(t)
+	m.edit(`"example.com/pool" = "a"`, `"example.com/pool" = "b"`)
+	r := m.try("prelet", "run")
+	if r.exit != 0 || !strings.Contains(r.out, "Generation 2 is in place, and the kubelet is healthy on it") {
+		t.Fatalf("prelet run: %+v", r)
+	}
+	m.well(2)
+	starts := m.starts()
+	if len(starts) != 2 || starts[1].Generation != "2" || starts[1].Labels["example.com/pool"] != "b" {
+		t.Errorf("starts: %+v", starts)
+	}
+	if again := m.try("prelet", "run"); again.exit != 0 || !strings.Contains(again.out, "No changes") {
+		t.Errorf("once more: %+v", again)
+	}
+	if v := m.try("prelet", "verify"); v.exit != 0 {
+		t.Errorf("prelet verify: %+v", v)
+	}
+	m.off()
+	before := m.disk()
+	m.boot()
+	m.well(2)
+	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 3 {
+		t.Errorf("the boot after it: %q, %d starts", d, len(m.starts()))
+	}
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Makes what the machines of these tests boot from: image.sh [CACHE], as root.
+#   CACHE/debian   Debian with systemd, made once (1-2 minutes, 216 MB); remove it for a new one
+#   CACHE/layer    what lies on it: `make install`, kubeadm's unit, the stand-in kubelet; made anew each time
+# Needs the programs of ../../bin (make build). Installs mmdebstrap and systemd-container where apt-get can.
+set -euo pipefail
+cd "$(dirname "$0")"
+cache=$(realpath -m "${1:-.cache}")
+[ "$(id -u)" = 0 ] || { echo "machines are booted by root only" >&2; exit 1; }
+
+if ! command -v mmdebstrap >/dev/null || ! command -v systemd-nspawn >/dev/null; then
+	DEBIAN_FRONTEND=noninteractive apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap systemd-container iproute2
+fi
+
+mkdir -p "$cache"
+if [ ! -d "$cache/debian" ]; then
+	[ -s "$cache/image.tar" ] || {
+		mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.tar.part"
+		mv "$cache/image.tar.part" "$cache/image.tar"
+	}
+	rm -rf "$cache/debian.part"
+	mkdir "$cache/debian.part"
+	tar -C "$cache/debian.part" -xp --numeric-owner -f "$cache/image.tar"
+	mv "$cache/debian.part" "$cache/debian"
+	rm "$cache/image.tar"
+fi
+
+rm -rf "$cache/layer"
+mkdir "$cache/layer"
+make -C ../.. install "DESTDIR=$cache/layer" PREFIX=/usr >/dev/null
+cp -r image/. "$cache/layer/"
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$cache/layer/usr/bin/kubelet" ./standin
+# No network but loopback, so nothing will ever say that it is online.
+mkdir -p "$cache/layer/etc/systemd/system"
+ln -s /dev/null "$cache/layer/etc/systemd/system/systemd-networkd-wait-online.service"

@@ -1,0 +1,420 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	cacheVariable = "PRELET_BOOT_CACHE" // the folder that image.sh has filled
+	poweroff      = syscall.Signal(34 + 4)
+	nodeName      = "n1"
+
+	bootTime    = 60 * time.Second
+	commandTime = 90 * time.Second
+)
+
+// machine is one whose disk survives its reboots.
+type machine struct {
+	t       *testing.T
+	name    string
+	dir     string // of the machine: tmpfs, console.log
+	root    string // its disk
+	cluster *cluster
+	site    string
+
+	container *exec.Cmd
+	ended     chan struct{}
+	leader    int // PID 1 of it, as we see it
+}
+
+const site = `
+cluster {
+  servers        = ["SERVER"]
+  ca_cert_hashes = ["PIN"]
+  token          = credential("bootstrap-token")
+  retry          = "1s"
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "label" "node" { labels = { "example.com/pool" = "a" } }
+stage "write" "kubelet" {}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "1s"
+    timeout = "60s"
+  }
+}
+`
+
+var serial atomic.Int32 // of machines; names of cgroups and network namespaces are the host's
+
+// newMachine is one that was never booted: packages installed and enabled, a site, a token, a cluster that answers.
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	cache := os.Getenv(cacheVariable)
+	if cache == "" {
+		t.Skip("this boots machines: make e2e-boot")
+	}
+	name := fmt.Sprintf("prelet-%d-%d", os.Getpid(), serial.Add(1))
+	m := &machine{t: t, name: name, dir: filepath.Join(cache, "run", name)}
+	m.root = filepath.Join(m.dir, "root")
+	m.cluster = newCluster(t, name)
+	t.Cleanup(m.remove)
+	if err := errors.Join(os.MkdirAll(m.dir+"/disk", 0o755), os.MkdirAll(m.root, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", m.dir+"/disk", "tmpfs", 0, "mode=755"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(m.dir+"/disk/upper", 0o755), os.Mkdir(m.dir+"/disk/work", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	layers := fmt.Sprintf("lowerdir=%s/layer:%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", cache, cache, m.dir, m.dir)
+	if err := syscall.Mount("overlay", m.root, "overlay", 0, layers); err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/machine-id", fmt.Sprintf("%032x\n", time.Now().UnixNano()))
+	m.put("/etc/hostname", nodeName+"\n")
+	m.put("/var/log/journal/.keep", "") // a folder there is what keeps the journal over a kill
+	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", m.cluster.CAHash()).Replace(site)
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.put("/etc/credstore/bootstrap-token", m.cluster.Token()+"\n")
+	conf, err := m.cluster.NodeKubeconfig(nodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/standin/kubelet.conf", string(conf))
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service").CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: %v: %s", err, out)
+	}
+	m.cluster.back()
+	return m
+}
+
+// remove ends the machine and all that it was made of.
+func (m *machine) remove() {
+	if m.t.Failed() && m.leader != 0 {
+		m.t.Logf("%s\n%s", m.try("systemctl", "--no-pager", "--failed").out, m.journal())
+	}
+	m.kill()
+	for _, at := range []string{m.root, m.dir + "/disk"} {
+		_ = syscall.Unmount(at, syscall.MNT_DETACH)
+	}
+	if left, err := os.ReadDir(m.root); err == nil && len(left) == 0 { // never below a mount that stayed
+		_ = os.RemoveAll(m.dir)
+	}
+	for _, hierarchy := range cgroups() {
+		_ = exec.Command("find", hierarchy+"/"+m.name, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run()
+	}
+}
+
+// cgroups are the hierarchies that systemd needs: one where the machine has version 2 only, else its two.
+func cgroups() (out []string) {
+	for _, p := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/systemd"} {
+		if _, err := os.Stat(p + "/cgroup.procs"); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// start begins a boot, and returns when PID 1 answers. extra are arguments of systemd-nspawn.
+func (m *machine) start(extra ...string) {
+	m.t.Helper()
+	// A cgroup of its own, and a private mount of version 2 alone, whatever the host has.
+	script := `name=$1; shift
+for h in "$@"; do [ "$h" = -- ] && break; mkdir -p "$h/$name"; echo $$ >"$h/$name/cgroup.procs"; done
+while [ "$1" != -- ]; do shift; done; shift
+exec unshare -m --propagation slave sh -c 'umount -R /sys/fs/cgroup && mount -t cgroup2 -o rw,nosuid,nodev,noexec cgroup2 /sys/fs/cgroup && exec "$@"' sh "$@"`
+	args := append([]string{"-c", script, "sh", m.name}, cgroups()...)
+	args = append(args, "--", "systemd-nspawn", "-D", m.root, "--boot", "--register=no", "--keep-unit", "--network-namespace-path=/run/netns/"+m.name,
+		"--machine="+m.name, "--hostname="+nodeName, "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--capability=all")
+	cmd := exec.Command("sh", append(args, extra...)...)
+	console, err := os.OpenFile(m.dir+"/console.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer console.Close()
+	cmd.Stdout, cmd.Stderr = console, console
+	if err := cmd.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	m.container, m.ended = cmd, ended
+	m.within(bootTime, "PID 1 answers", func() string {
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(m.dir + "/console.log")
+			m.t.Fatalf("the container ended: %s", b)
+		default:
+		}
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", cmd.Process.Pid, cmd.Process.Pid))
+		first, _, _ := strings.Cut(string(children), " ")
+		pid, number := strconv.Atoi(first)
+		if err != nil || number != nil {
+			return "no child yet"
+		}
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d/root/run/systemd/private", pid)); err != nil {
+			return err.Error()
+		}
+		m.leader = pid
+		return ""
+	})
+}
+
+// boot is start, and waits until no job is left.
+func (m *machine) boot(extra ...string) {
+	m.t.Helper()
+	m.start(extra...)
+	m.settled()
+}
+
+func (m *machine) settled() {
+	m.t.Helper()
+	m.try("systemctl", "is-system-running", "--wait")
+}
+
+// off powers the machine down in good order.
+func (m *machine) off() {
+	m.t.Helper()
+	if m.leader == 0 {
+		return
+	}
+	_ = syscall.Kill(m.leader, poweroff)
+	select {
+	case <-m.ended:
+		m.leader = 0
+	case <-time.After(30 * time.Second):
+		m.t.Error("no power off within 30 s")
+		m.kill()
+	}
+}
+
+// kill is the plug: nothing inside gets to do another thing.
+func (m *machine) kill() {
+	if m.leader != 0 {
+		_ = syscall.Kill(m.leader, syscall.SIGKILL)
+	}
+	if m.container != nil {
+		select {
+		case <-m.ended:
+		case <-time.After(5 * time.Second):
+			_ = m.container.Process.Kill()
+			<-m.ended
+		}
+	}
+	m.leader, m.container = 0, nil
+}
+
+// ran is a command that ended inside.
+type ran struct {
+	exit        int
+	out, errors string
+}
+
+// try runs a command inside.
+func (m *machine) try(args ...string) ran {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), commandTime)
+	if m.t.Context().Err() != nil { // cleaning up
+		ctx, cancel = context.WithTimeout(context.Background(), 10*time.Second)
+	}
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.leader), "-m", "-u", "-i", "-n", "-p", "-C", "--"}, args...)...)
+	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "SYSTEMD_COLORS=0"}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		stderr.WriteString(err.Error())
+	}
+	return ran{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// do is try, for what must end well.
+func (m *machine) do(args ...string) string {
+	m.t.Helper()
+	r := m.try(args...)
+	if r.exit != 0 {
+		m.t.Fatalf("%q: exit %d\n%s%s", args, r.exit, r.out, r.errors)
+	}
+	return r.out
+}
+
+func (m *machine) journal() string {
+	m.t.Helper()
+	return m.try("journalctl", "-b", "--no-pager", "-o", "short-precise", "-n", "200").out
+}
+
+// property is one of a unit's, as systemctl shows it.
+func (m *machine) property(unit, name string) string {
+	m.t.Helper()
+	return strings.TrimSpace(m.try("systemctl", "show", unit, "--value", "-p", name).out)
+}
+
+// within waits until what is "" and fails with what it said last.
+func (m *machine) within(d time.Duration, what string, look func() string) {
+	m.t.Helper()
+	deadline := time.Now().Add(d)
+	for {
+		why := look()
+		if why == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("not within %s: %s: %s", d, what, why)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// status is what `prelet status -o json` says of the last run.
+type status struct {
+	State      string
+	Exit       int
+	Summary    string
+	Generation int
+	Verdict    string
+	Why        string
+	Held       *struct{ Why string }
+	Degraded   []struct{ Code, Summary string }
+	Gate       struct {
+		Open       bool
+		Generation int
+		Why        string
+	}
+	Code int `json:"status_exit"`
+}
+
+func (m *machine) status() status {
+	m.t.Helper()
+	var s status
+	r := m.try("prelet", "status", "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &s); err != nil {
+		m.t.Fatalf("prelet status: exit %d: %v\n%s%s", r.exit, err, r.out, r.errors)
+	}
+	if r.exit != s.Code {
+		m.t.Errorf("prelet status: exit %d, and says %d", r.exit, s.Code)
+	}
+	return s
+}
+
+// verdict waits for the one on what is in place.
+func (m *machine) verdict(want string) status {
+	m.t.Helper()
+	var s status
+	m.within(90*time.Second, "verdict "+want, func() string {
+		if s = m.status(); s.Verdict == want && s.State != "running" {
+			return ""
+		}
+		return fmt.Sprintf("%+v", s)
+	})
+	return s
+}
+
+// start is what the stand-in wrote down at its exec.
+type start struct {
+	PID        int
+	Unix       int64 `json:"unix_ms"`
+	Generation string
+	Labels     map[string]string
+	Domain     string
+	Joined     bool
+	Error      string
+}
+
+// starts are those of the kubelet, of all boots.
+func (m *machine) starts() (out []start) {
+	m.t.Helper()
+	for line := range strings.Lines(m.read("/var/log/standin/starts")) {
+		var s start
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			m.t.Fatalf("%q: %v", line, err)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func (m *machine) put(path, text string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.root+path), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(m.root+path, []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// read is "" for a file that is not there.
+func (m *machine) read(path string) string {
+	m.t.Helper()
+	b, err := os.ReadFile(m.root + path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.t.Fatal(err)
+	}
+	return string(b)
+}
+
+func (m *machine) exists(path string) bool {
+	_, err := os.Lstat(m.root + path)
+	return err == nil
+}
+
+// disk is what a boot that has nothing to do must not write to: path → mode, inode, times. Content that changes
+// changes a time.
+func (m *machine) disk() map[string]string {
+	m.t.Helper()
+	out := map[string]string{}
+	for _, top := range []string{"/etc", "/var/lib/kubelet", "/var/lib/prelet"} {
+		err := filepath.WalkDir(m.root+top, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			st := info.Sys().(*syscall.Stat_t)
+			out[strings.TrimPrefix(p, m.root)] = fmt.Sprintf("%s inode %d, modified %d.%09d, changed %d.%09d", info.Mode(), st.Ino, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec)
+			return nil
+		})
+		if err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// differs lists the paths that are not the same on both.
+func differs(before, after map[string]string) (out []string) {
+	for p, b := range before {
+		if after[p] != b {
+			out = append(out, fmt.Sprintf("%s: %s, was %s", p, after[p], b))
+		}
+	}
+	for p := range after {
+		if _, ok := before[p]; !ok {
+			out = append(out, p+": new")
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,130 @@
+package boot
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/demo"
+)
+
+const kubeletConfig = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDomain: cluster.local\n"
+
+// cluster is an API server as a machine sees it: on the loopback of its network namespace, at the address that its
+// certificate, cluster-info and kubeconfigs name, and away when the test says so.
+type cluster struct {
+	*demo.Server
+	t     *testing.T
+	netns string
+	addr  string
+
+	mu   sync.Mutex
+	door net.Listener
+	open map[net.Conn]bool
+}
+
+func newCluster(t *testing.T, netns string) *cluster {
+	t.Helper()
+	s, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
+	for _, args := range [][]string{{"netns", "add", netns}, {"-n", netns, "link", "set", "lo", "up"}} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			t.Fatalf("ip %q: %v: %s", args, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", netns).Run() })
+	c := &cluster{Server: s, t: t, netns: netns, addr: s.URL()[len("https://"):], open: map[net.Conn]bool{}}
+	t.Cleanup(c.away)
+	return c
+}
+
+// back opens the door inside the machine's network.
+func (c *cluster) back() {
+	c.t.Helper()
+	l, err := listenIn("/run/netns/"+c.netns, c.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.door = l
+	c.mu.Unlock()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go c.carry(conn)
+		}
+	}()
+}
+
+// away shuts the door, and ends what goes through it: connections are refused.
+func (c *cluster) away() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.door != nil {
+		_ = c.door.Close()
+		c.door = nil
+	}
+	for conn := range c.open {
+		_ = conn.Close()
+	}
+}
+
+func (c *cluster) carry(in net.Conn) {
+	out, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		_ = in.Close()
+		return
+	}
+	c.mu.Lock()
+	c.open[in], c.open[out] = true, true
+	c.mu.Unlock()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_ = way[0].Close()
+			_ = way[1].Close()
+		})
+	}
+	both.Wait()
+	c.mu.Lock()
+	delete(c.open, in)
+	delete(c.open, out)
+	c.mu.Unlock()
+}
+
+// listenIn listens inside another network namespace: a socket stays in the one that it was made in.
+func listenIn(netns, addr string) (l net.Listener, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, so nobody else gets it
+		var f *os.File
+		if f, err = os.Open(netns); err != nil {
+			return
+		}
+		defer f.Close()
+		if err = unix.Setns(int(f.Fd()), syscall.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("setns: %w", err)
+			return
+		}
+		l, err = net.Listen("tcp", addr)
+	}()
+	<-done
+	return l, err
+}

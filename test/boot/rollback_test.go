@@ -1,0 +1,68 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+)
+
+const pool, crash = `"example.com/pool" = "a"`, `"e2e.prelet.dev/crash" = "yes"`
+
+// A change on which the kubelet dies, by hand: the node goes back and is well, the plan is held, also over a reboot,
+// until somebody asks for it.
+func TestBadChangeByHand(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, crash)
+	r := m.try("prelet", "run")
+	if r.exit != 50 || !strings.Contains(r.errors, "Generation 2 was ill and was left; generation 3 has the contents") {
+		t.Fatalf("prelet run: %+v", r)
+	}
+	m.heldOn(3, "prelet-apply.service")
+	m.off()
+	before, starts := m.disk(), len(m.starts())
+	m.boot()
+	m.heldOn(3)
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("the boot after it wrote: %q", d)
+	}
+	if n := len(m.starts()); n != starts+1 {
+		t.Errorf("the boot after it: %d starts", n-starts)
+	}
+	m.put("/etc/prelet/site.hcl", m.site)
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("with the site mended: %+v", r)
+	}
+	m.well(3)
+}
+
+// heldOn: well on an older generation than the site's.
+func (m *machine) heldOn(generation int, failed ...string) {
+	m.t.Helper()
+	m.running(failed...)
+	s := m.status()
+	if s.Held == nil || s.Generation != generation || !s.Gate.Open {
+		m.t.Errorf("status: %+v, want the plan held and generation %d in place", s, generation)
+	}
+	if starts := m.starts(); starts[len(starts)-1].Labels["e2e.prelet.dev/crash"] != "" {
+		m.t.Errorf("the kubelet runs with the label: %+v", starts)
+	}
+}
+
+// The same found at a boot: prelet-verify goes back, with nobody there.
+func TestBadChangeAtBoot(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.edit(pool, crash)
+	m.boot()
+	m.verdict("bad")
+	m.heldOn(3, "prelet-verify.service")
+	if s := m.status(); s.Exit != 50 || s.Code != 1 {
+		t.Errorf("status: %+v", s)
+	}
+	m.off()
+	starts := len(m.starts())
+	m.boot()
+	m.heldOn(3)
+	if s := m.status(); s.Code != 2 || len(m.starts()) != starts+1 {
+		t.Errorf("status of the boot after it: %+v; %d starts", s, len(m.starts())-starts)
+	}
+}

@@ -1,0 +1,268 @@
+// Command standin stands in for the kubelet in a booted image: what prelet, systemd and the API server can see of a
+// kubelet, and nothing of what it does for pods.
+//
+// As the real one it takes its flags from argv, ends at once on a flag or a configuration that it cannot use, answers
+// /healthz on 127.0.0.1:10248 before it has joined, joins with --bootstrap-kubeconfig, keeps --kubeconfig, and
+// registers its Node. It never notifies systemd: kubeadm's unit is Type=simple. Each start is one line of
+// /var/log/standin/starts.
+//
+// A label e2e.prelet.dev/crash ends it a moment after each start; a file /run/standin/exit ends it once, with the
+// status that stands in it. The certificate that a real cluster would sign is what the image brings as
+// /etc/standin/kubelet.conf: it is taken when the API server has accepted the bootstrap token, and not before.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	starts     = "/var/log/standin/starts"
+	exitFile   = "/run/standin/exit"
+	signed     = "/etc/standin/kubelet.conf"
+	crashLabel = "e2e.prelet.dev/crash"
+	healthz    = "127.0.0.1:10248"
+)
+
+// Start is one line of the starts file.
+type start struct {
+	PID        int               `json:"pid"`
+	Unix       int64             `json:"unix_ms"`
+	Generation string            `json:"generation"` // PRELET_GENERATION, from the gate
+	Labels     map[string]string `json:"labels"`
+	Taints     any               `json:"taints"`
+	Domain     any               `json:"domain"` // clusterDomain of its configuration
+	Joined     bool              `json:"joined"`
+	Err        string            `json:"error,omitempty"`
+}
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println("Kubernetes v1.36.3")
+		return
+	}
+	s := start{PID: os.Getpid(), Unix: time.Now().UnixMilli(), Generation: os.Getenv("PRELET_GENERATION")}
+	flags, err := parse(os.Args[1:])
+	if err == nil {
+		s.Labels = labels(flags["node-labels"])
+		_, missing := os.Stat(flags["kubeconfig"])
+		s.Joined = missing == nil
+		var config map[string]any
+		if config, err = configuration(flags["config"]); err == nil {
+			s.Taints, s.Domain = config["registerWithTaints"], config["clusterDomain"]
+		}
+	}
+	if err != nil {
+		s.Err = err.Error()
+	}
+	if noted := note(s); noted != nil {
+		fmt.Fprintln(os.Stderr, "standin:", noted)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "standin:", err)
+		os.Exit(1)
+	}
+	os.Exit(run(flags, s.Labels))
+}
+
+// known are the flags that kubeadm's unit and prelet use; a kubelet ends on any other.
+var known = map[string]bool{"bootstrap-kubeconfig": true, "kubeconfig": true, "config": true, "config-dir": true, "node-labels": true,
+	"hostname-override": true, "node-ip": true, "v": true}
+
+func parse(args []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, a := range args {
+		name, value, ok := strings.Cut(strings.TrimPrefix(a, "--"), "=")
+		if !strings.HasPrefix(a, "--") || !ok || !known[name] {
+			return nil, fmt.Errorf("unknown flag: %s", a)
+		}
+		out[name] = value
+	}
+	for _, name := range []string{"kubeconfig", "bootstrap-kubeconfig", "config"} {
+		if out[name] == "" {
+			return nil, fmt.Errorf("--%s is missing", name)
+		}
+	}
+	return out, nil
+}
+
+func labels(text string) map[string]string {
+	out := map[string]string{}
+	for _, l := range strings.Split(text, ",") {
+		if k, v, ok := strings.Cut(l, "="); ok {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func configuration(name string) (map[string]any, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("failed to load kubelet config file: %w", err)
+	}
+	var c map[string]any
+	if err := yaml.UnmarshalStrict(b, &c); err != nil {
+		return nil, fmt.Errorf("failed to load kubelet config file %s: %w", name, err)
+	}
+	if c["kind"] != "KubeletConfiguration" || c["apiVersion"] != "kubelet.config.k8s.io/v1beta1" {
+		return nil, fmt.Errorf("%s is no KubeletConfiguration", name)
+	}
+	return c, nil
+}
+
+func note(s start) error {
+	if err := os.MkdirAll(filepath.Dir(starts), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(starts, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	b, err := json.Marshal(s)
+	if err == nil {
+		_, err = f.Write(append(b, '\n')) // one write: a kill leaves a whole line or none
+	}
+	return errors.Join(err, f.Close())
+}
+
+func run(flags, labels map[string]string) int {
+	l, err := net.Listen("tcp", healthz)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "standin:", err)
+		return 1
+	}
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/healthz" {
+				http.NotFound(w, r)
+				return
+			}
+			fmt.Fprint(w, "ok")
+		}))
+	}()
+	go join(flags, labels)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	var crash <-chan time.Time
+	if labels[crashLabel] != "" {
+		crash = time.After(200 * time.Millisecond)
+	}
+	look := time.NewTicker(50 * time.Millisecond)
+	for {
+		select {
+		case <-stop:
+			return 0
+		case <-crash:
+			fmt.Fprintln(os.Stderr, "standin: crash on demand")
+			return 3
+		case <-look.C:
+			b, err := os.ReadFile(exitFile)
+			if err != nil {
+				continue
+			}
+			_ = os.Remove(exitFile)
+			code, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+			return code
+		}
+	}
+}
+
+// join makes kubelet.conf of the bootstrap kubeconfig, and registers the Node.
+func join(flags, labels map[string]string) {
+	for told := ""; ; time.Sleep(500 * time.Millisecond) {
+		err := bootstrap(flags)
+		if err == nil {
+			err = register(flags, labels)
+		}
+		if err == nil {
+			return
+		}
+		if err.Error() != told {
+			told = err.Error()
+			fmt.Fprintln(os.Stderr, "standin:", told)
+		}
+	}
+}
+
+func bootstrap(flags map[string]string) error {
+	if _, err := os.Stat(flags["kubeconfig"]); err == nil {
+		return nil
+	}
+	// What it is answered is not needed: a server that knows the token signs what such a node asks for.
+	if _, err := request(flags["bootstrap-kubeconfig"], http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/kubelet-config", nil, http.StatusOK); err != nil {
+		return err
+	}
+	conf, err := os.ReadFile(signed)
+	if err != nil {
+		return err
+	}
+	tmp := flags["kubeconfig"] + ".standin"
+	if err := os.WriteFile(tmp, conf, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(tmp, flags["kubeconfig"])
+}
+
+func register(flags, labels map[string]string) error {
+	name := flags["hostname-override"]
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return err
+		}
+		name = strings.ToLower(host)
+	}
+	if _, err := request(flags["kubeconfig"], http.MethodGet, "/api/v1/nodes/"+name, nil, http.StatusOK); err == nil {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{"kind": "Node", "apiVersion": "v1", "metadata": map[string]any{"name": name, "labels": labels}})
+	if err != nil {
+		return err
+	}
+	_, err = request(flags["kubeconfig"], http.MethodPost, "/api/v1/nodes", body, http.StatusCreated)
+	return err
+}
+
+func request(kubeconfig, method, path string, body []byte, want int) ([]byte, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = 5 * time.Second
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequest(method, strings.TrimSuffix(config.Host, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != want {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	return answer, err
+}

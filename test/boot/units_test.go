@@ -1,0 +1,161 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A kubelet that is masked is refused before COMMIT: nothing is written, and nothing is started.
+func TestMasked(t *testing.T) {
+	m := joined(t)
+	m.do("systemctl", "mask", "--now", "kubelet")
+	m.edit(pool, `"example.com/pool" = "b"`)
+	before := m.disk()
+	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "masked") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+	m.off()
+	m.boot()
+	if s := m.status(); s.Exit != 52 || s.Generation != 1 {
+		t.Errorf("status after a reboot: %+v", s)
+	}
+	m.do("systemctl", "unmask", "kubelet")
+	m.do("systemctl", "start", "--no-block", "kubelet")
+	m.within(60*time.Second, "the next try applies the site", func() string {
+		if s := m.status(); s.Generation != 2 || s.Verdict != "good" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.well(2)
+}
+
+// Two by hand at once: one changes the node, the other finds nothing left to do.
+func TestTwoAtOnce(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	var both [2]ran
+	var wait sync.WaitGroup
+	for i := range both {
+		wait.Go(func() { both[i] = m.try("prelet", "run") })
+	}
+	wait.Wait()
+	for i, r := range both {
+		if r.exit != 0 {
+			t.Errorf("number %d: %+v", i, r)
+		}
+	}
+	m.well(2)
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("%d starts", n)
+	}
+}
+
+// `systemctl restart prelet` at run time: the kubelet is started once on the new generation, and nothing waits for itself.
+func TestRestartPrelet(t *testing.T) {
+	m := joined(t)
+	began := time.Now()
+	m.do("systemctl", "restart", "prelet")
+	m.well(1)
+	if n := len(m.starts()); n != 1 {
+		t.Errorf("with nothing to change: %d starts", n)
+	}
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.do("systemctl", "restart", "prelet")
+	m.verdict("good")
+	m.well(2)
+	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" {
+		t.Errorf("starts: %+v", starts)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	pid := m.property("kubelet", "MainPID")
+	m.do("systemctl", "stop", "prelet")
+	if m.property("kubelet", "MainPID") != pid {
+		t.Error("stopping prelet took the kubelet with it")
+	}
+}
+
+// A gate that somebody removed is put back at the next crash of the kubelet.
+func TestGateLost(t *testing.T) {
+	m := joined(t)
+	m.do("rm", "/run/prelet/kubelet.env")
+	m.do("sh", "-c", "mkdir -p /run/standin; echo 7 >/run/standin/exit")
+	m.within(40*time.Second, "the kubelet is back", func() string {
+		if n := len(m.starts()); n != 2 {
+			return fmt.Sprintf("%d starts", n)
+		}
+		return ""
+	})
+	m.well(1)
+}
+
+// A prelet.service that somebody disabled is started by the kubelet's drop-in: else the gate would stay shut for ever.
+func TestDisabled(t *testing.T) {
+	m := joined(t)
+	m.do("systemctl", "disable", "prelet")
+	m.off()
+	m.boot()
+	m.well(1)
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("%d starts", n)
+	}
+}
+
+// No site and never a generation: prelet is not in use, and the kubelet starts as it is.
+func TestNotInUse(t *testing.T) {
+	m := newMachine(t)
+	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
+		t.Fatal(err)
+	}
+	m.put("/etc/kubernetes/kubelet.conf", m.read("/etc/standin/kubelet.conf"))
+	m.put("/var/lib/kubelet/config.yaml", kubeletConfig)
+	m.boot()
+	m.running()
+	if s := m.status(); s.Code != 0 || !s.Gate.Open || s.Generation != 0 {
+		t.Errorf("status: %+v", s)
+	}
+	if n := len(m.starts()); n != 1 {
+		t.Errorf("%d starts", n)
+	}
+	if m.exists("/var/lib/prelet/generations/1") {
+		t.Error("a generation was made")
+	}
+}
+
+// What systemd itself thinks of the units.
+func TestUnits(t *testing.T) {
+	m := newMachine(t)
+	m.boot()
+	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
+	for line := range strings.Lines(m.try(append([]string{"systemd-analyze", "verify", "--man=no", "kubelet.service"}, units...)...).errors) {
+		// The one that 252 does not know yet, and says so.
+		if !strings.Contains(line, "prelet") && !strings.Contains(line, "kubelet") || strings.Contains(line, "Unknown key 'ImportCredential'") {
+			continue
+		}
+		t.Errorf("systemd-analyze verify: %s", line)
+	}
+	exposure := regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
+	for _, unit := range units {
+		out := m.try("systemd-analyze", "security", "--no-pager", unit).out
+		level := exposure.FindStringSubmatch(out)
+		if level == nil {
+			t.Errorf("%s: %s", unit, out)
+			continue
+		}
+		if n, err := strconv.ParseFloat(level[1], 64); err != nil || n > 2.6 {
+			t.Errorf("%s: exposure %s, want at most 2.6\n%s", unit, level[1], out)
+		}
+		t.Logf("%s: %s", unit, level[1])
+	}
+}

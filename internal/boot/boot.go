@@ -83,7 +83,11 @@ type StageReport struct {
 // Run evaluates a site over a world, up to the difference between what is and what shall be. The plan is there
 // on failure too, as far as it came.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
-	r := newRun(ctx, s, o)
+	return newRun(ctx, s, o).all(ctx)
+}
+
+// all does one step after the other, until one has an error.
+func (r *run) all(ctx context.Context) *Plan {
 	if r.bounded((*run).static); r.diags.HasErrors() {
 		return r.plan()
 	}
@@ -112,6 +116,7 @@ func Run(ctx context.Context, s *site.Site, o Options) *Plan {
 type run struct {
 	site  *site.Site
 	opt   Options
+	dog   watchdog
 	e     *eval.Eval
 	tape  *world.Tape
 	env   stages.Env
@@ -144,7 +149,7 @@ func newRun(ctx context.Context, s *site.Site, o Options) *run {
 	if o.Now == nil {
 		o.Now = func() time.Time { return time.Time{} }
 	}
-	r := &run{site: s, opt: o, fatal: map[string]bool{}, reports: map[string]StageReport{}}
+	r := &run{site: s, opt: o, dog: patience(), fatal: map[string]bool{}, reports: map[string]StageReport{}}
 	if o.Source != nil {
 		r.tape = world.NewTape(o.Source)
 		r.e = eval.New(ctx, s, r.tape)
@@ -235,7 +240,7 @@ func (r *run) bounded(f func(*run)) {
 	c := *r
 	c.fatal, c.reports = maps.Clone(r.fatal), maps.Clone(r.reports)
 	c.diags, c.degraded, c.contrib = slices.Clip(r.diags), slices.Clip(r.degraded), slices.Clip(r.contrib)
-	if d := usually.watch(func() { f(&c) }); d != nil {
+	if d := r.dog.watch(func() { f(&c) }); d != nil {
 		r.giveUp(d)
 		return
 	}
@@ -258,7 +263,9 @@ func (r *run) plan() *Plan {
 				where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 			}
 			for _, q := range x.Unread {
-				p.Unread = append(p.Unread, Unread{where, q})
+				if u := (Unread{where, q}); !slices.Contains(p.Unread, u) {
+					p.Unread = append(p.Unread, u)
+				}
 			}
 		}
 	}

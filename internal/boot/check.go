@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -138,11 +139,16 @@ func (r *run) pretend(i *site.Instance, w Witness) {
 	_, d = r.timeout(i)
 	r.diags = append(r.diags, d...)
 	out := unknownOutput(i, t)
+	byKey := map[string]cty.Value{}
+	for _, c := range copies {
+		byKey[c.Key] = withState(value.UnknownOutput(t), stateOK)
+	}
+	maps.Copy(byKey, failed)
 	switch {
-	case w.Fails && known && len(failed) > 0 && len(failed) == len(copies):
-		if out = failed[""]; i.ForEach != nil {
-			out = cty.ObjectVal(failed)
-		}
+	case i.ForEach != nil && known:
+		out = keyed(byKey)
+	case len(failed) > 0 && known:
+		out = failed[""]
 	case w.Facts != nil && i.Type == "detect-hw":
 		if v, err := r.witnessOutput(i, t, w.Facts); err == nil {
 			out = v

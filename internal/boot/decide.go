@@ -209,7 +209,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	}
 	switch {
 	case i.ForEach != nil && known:
-		r.e.SetOutput(i.Addr(), keyed(values, t))
+		r.e.SetOutput(i.Addr(), keyed(values))
 	case !known:
 		r.e.SetOutput(i.Addr(), markUnread(unknownOutput(i, t), questions))
 	case len(copies) == 1:

@@ -73,7 +73,7 @@ func (r *run) gather(ctx context.Context) {
 			var calls []call
 			var skipped bool
 			var d hcl.Diagnostics
-			if limit := usually.watch(func() { calls, skipped, d = r.prepare(ctx, i) }); limit != nil {
+			if limit := r.dog.watch(func() { calls, skipped, d = r.prepare(ctx, i) }); limit != nil {
 				r.giveUp(limit) // reads that run are left behind
 				return
 			}
@@ -270,7 +270,7 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 	}
 	switch {
 	case i.ForEach != nil && state != stateFailed:
-		r.e.SetOutput(i.Addr(), keyed(values, t))
+		r.e.SetOutput(i.Addr(), keyed(values))
 	case len(copies) == 1:
 		r.e.SetOutput(i.Addr(), values[""])
 	default:
@@ -298,7 +298,7 @@ func (r *run) degradedBy(ds hcl.Diagnostics) {
 	}
 }
 
-func keyed(m map[string]cty.Value, t cty.Type) cty.Value {
+func keyed(m map[string]cty.Value) cty.Value {
 	if len(m) == 0 {
 		return cty.EmptyObjectVal
 	}

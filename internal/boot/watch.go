@@ -18,8 +18,10 @@ type watchdog struct {
 	look time.Duration
 }
 
-// usually is far beyond any honest site: one takes milliseconds, and a few megabytes.
-var usually = watchdog{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
+// patience is far beyond any honest site: one takes milliseconds, and a few megabytes.
+func patience() watchdog {
+	return watchdog{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
+}
 
 // watch runs f, and gives it up at a limit. Then f still runs, since nothing can stop it: whoever calls must not
 // use anything that it writes. The diagnostic is nil if f ended.

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 // place is one expression of the site with what it may refer to.
@@ -220,6 +221,9 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 			return nil
 		}
 		typ, rest = v.Type(), 3
+		if i.ForEach != nil {
+			typ = copiesType(i)
+		}
 	case "node":
 		if !ok {
 			return bad(at, "node stands alone", "Write node.labels, node.taints, node.flags, node.kubelet_config or node.reserved.")
@@ -241,6 +245,13 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", suggestRoot(root), root)
 	}
 	return e.along(tr[rest:], typ, tr[:rest])
+}
+
+// copiesType is the type of a stage with for_each: a map of what one copy gives, as far as its stage declares it.
+func copiesType(i *site.Instance) cty.Type {
+	m := map[string]cty.Type{"state": cty.String}
+	maps.Copy(m, i.Stage.Outputs(stages.Declared{}).AttributeTypes()) // no type with for_each has detectors in it
+	return cty.Map(cty.Object(m))
 }
 
 func suggestRoot(word string) string {

@@ -1,0 +1,151 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+)
+
+const cluster = `cluster {
+  servers        = ["192.0.2.1:6443"]
+  ca_cert_hashes = ["sha256:0000000000000000000000000000000000000000000000000000000000000000"]
+}
+`
+
+func mustParse(t testing.TB, text string) *site.Site {
+	t.Helper()
+	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return s
+}
+
+// fetches is a site with that many ConfigMaps.
+func fetches(n int, more string) string {
+	text := cluster
+	for i := range n {
+		text += fmt.Sprintf("stage \"fetch-config\" \"c%d\" {\n  config_map = \"a/c%d\"\n%s}\n", i, i, more)
+	}
+	return text
+}
+
+// TestGatherIsParallel makes each answer wait until all questions were asked: one after the other would never end.
+func TestGatherIsParallel(t *testing.T) {
+	const n = 8
+	asked := make(chan struct{}, n)
+	all := make(chan struct{})
+	go func() {
+		for range n {
+			<-asked
+		}
+		close(all)
+	}()
+	facts, err := json.Marshal(bareVM())
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindObject {
+			asked <- struct{}{}
+			select {
+			case <-all:
+			case <-ctx.Done():
+				return world.Answer{Fail: world.Unreachable, Detail: "the others were not asked"}
+			}
+		}
+		return usual(q, map[string]any{"cpu": json.RawMessage(facts)})
+	})
+	p := Run(context.Background(), mustParse(t, fetches(n, "  timeout = \"10s\"\n")), Options{Source: src})
+	if !p.Complete {
+		t.Error(showDiagnostics(p.Diagnostics))
+	}
+}
+
+// TestOneQuestionForTwo has two stages that wait for one answer which never comes: both are left behind, in time.
+func TestOneQuestionForTwo(t *testing.T) {
+	text := cluster + "stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\nstage \"fetch-config\" \"b\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n"
+	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindObject {
+			select {}
+		}
+		return usual(q, nil)
+	})
+	started := time.Now()
+	p := Run(context.Background(), mustParse(t, text), Options{Source: src})
+	if took := time.Since(started); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if len(p.Stages) != 2 || p.Stages[0].State != stateFailed || p.Stages[1].State != stateFailed || origin.Exit(p.Diagnostics) != 20 {
+		t.Error(showPlan(p))
+	}
+}
+
+// TestCancelled ends at once when whoever called does not want the plan any more, and says so of each stage.
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindObject {
+			cancel()
+			<-ctx.Done()
+			return world.Answer{Fail: world.Unreachable, Detail: "cancelled"}
+		}
+		return usual(q, nil)
+	})
+	p := Run(ctx, mustParse(t, fetches(3, "")), Options{Source: src})
+	if p.Complete || p.Hash != "" || len(p.Stages) != 3 {
+		t.Error(showPlan(p))
+	}
+	for _, s := range p.Stages {
+		if s.State != stateFailed {
+			t.Errorf("stage %s is %s", s.Address, s.State)
+		}
+	}
+}
+
+// TestNothingIsTooLarge gives up what no limit on text foresees, with a message and in time. What is given up goes on
+// for a while, so it is no larger than it must be.
+func TestNothingIsTooLarge(t *testing.T) {
+	for _, text := range []string{
+		`stage "label" "a" { labels = { a = length([for x in range(600) : [for y in range(600) : "${x}-${y}"]]) } }`,
+		`stage "fetch-config" "a" { file = join("", [for x in range(600) : join("", [for y in range(600) : "${x}-${y}"])]) }`,
+	} {
+		s := mustParse(t, text)
+		r := newRun(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
+		r.dog = watchdog{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond}
+		p := r.all(context.Background())
+		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != origin.Limit {
+			t.Errorf("%s: %s", text, showPlan(p))
+		}
+	}
+}
+
+// TestNoSite is about a site without stages.
+func TestNoSite(t *testing.T) {
+	s := mustParse(t, `variable "a" {}`)
+	p := Run(context.Background(), s, Options{})
+	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != origin.NoSite || p.Hash != "" {
+		t.Error(showPlan(p))
+	}
+	if d := Check(s, Witnesses()); len(d) != 1 || origin.CodeOf(d[0]) != origin.NoSite {
+		t.Error(d)
+	}
+}
+
+// TestCheckNamesWitnesses says one thing once a place, with the machines that it was found on, each once.
+func TestCheckNamesWitnesses(t *testing.T) {
+	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
+	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: bareVM()}, {Name: "two", Facts: bareVM()}})
+	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the witness machines: one, two.)") {
+		t.Error(showDiagnostics(d))
+	}
+}

@@ -160,10 +160,10 @@ func chronicleText(o io.Writer, c chronicle) error {
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	if c.Pinned != nil {
-		fmt.Fprintf(&b, "\nGeneration %d was chosen by hand: %s. Nothing else is applied until prelet rollback --release.\n", c.Pinned.Generation, c.Pinned.Why)
+		fmt.Fprintf(&b, "\nGeneration %d was chosen by hand: %s.\nNothing else is applied until prelet rollback --release.\n", c.Pinned.Generation, c.Pinned.Why)
 	}
 	for plan, why := range c.Held {
-		fmt.Fprintf(&b, "\nHeld: %s: %s. prelet run --retry tries it again.\n", short(plan), why)
+		fmt.Fprintf(&b, "\nHeld: %s: %s.\nprelet run --retry tries it again.\n", short(plan), why)
 	}
 	_, err := io.WriteString(o, b.String())
 	return err

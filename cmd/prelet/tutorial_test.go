@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/hardware/hwtree"
+)
+
+const tutorial = "../../docs/tutorial.md"
+
+// step is one command of the tutorial and what the page says that it prints. A line "…" stands for any number of lines.
+type step struct {
+	command string
+	says    []string
+}
+
+// steps are the commands in the page's ```console blocks. A here-document belongs to its command.
+func steps(page string) (out []step) {
+	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(page, -1) {
+		document := false
+		for _, line := range strings.Split(strings.TrimSuffix(block[1], "\n"), "\n") {
+			command, ok := strings.CutPrefix(line, "$ ")
+			switch {
+			case document:
+				out[len(out)-1].command += "\n" + line
+				document = line != "EOF"
+			case ok:
+				out = append(out, step{command: command})
+				document = strings.HasSuffix(command, "<<'EOF'")
+			default:
+				last := &out[len(out)-1]
+				last.says = append(last.says, line)
+			}
+		}
+	}
+	return out
+}
+
+// like says whether the lines are what the page shows.
+func like(page, lines []string) bool {
+	switch {
+	case len(page) == 0:
+		return len(lines) == 0
+	case page[0] == "…":
+		return like(page[1:], lines) || len(lines) > 0 && like(page, lines[1:])
+	}
+	return len(lines) > 0 && page[0] == lines[0] && like(page[1:], lines[1:])
+}
+
+func TestLike(t *testing.T) {
+	for _, c := range []struct {
+		page, lines []string
+		want        bool
+	}{
+		{nil, nil, true},
+		{nil, []string{"a"}, false},
+		{[]string{"a"}, nil, false},
+		{[]string{"…"}, nil, true},
+		{[]string{"a", "…", "c"}, []string{"a", "b", "b", "c"}, true},
+		{[]string{"a", "…", "c"}, []string{"a", "b", "c", "d"}, false},
+		{[]string{"…", "b"}, []string{"a", "c"}, false},
+	} {
+		if got := like(c.page, c.lines); got != c.want {
+			t.Errorf("%q, %q: %v", c.page, c.lines, got)
+		}
+	}
+}
+
+// TestTutorial types every command of docs/tutorial.md into one shell and compares what it prints with the page.
+func TestTutorial(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("the tutorial is for bash")
+	}
+	page, err := os.ReadFile(tutorial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := steps(string(page))
+	if len(all) < 20 {
+		t.Fatalf("the tutorial has %d commands", len(all))
+	}
+	clone := t.TempDir()
+	program, err := exec.LookPath("prelet") // the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := filepath.Join(clone, "bin/demo/machine")
+	for _, err := range []error{
+		os.MkdirAll(machine, 0o755),
+		os.Symlink(program, filepath.Join(clone, "bin/prelet")),
+		os.CopyFS(filepath.Join(clone, "examples"), os.DirFS(examples)),
+		hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", machine),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const mark = "\x1e"
+	var script strings.Builder
+	for _, s := range all {
+		script.WriteString(s.command + "\nstatus=$?; [ $status = 0 ] || echo \"[exit status $status]\"; printf '" + mark + "'\n")
+	}
+	c := exec.Command(bash, "--noprofile", "--norc", "-c", script.String())
+	c.Dir = clone
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CREDENTIALS_DIRECTORY=") })
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+	printed := strings.Split(out.String(), mark)
+	if len(printed) != len(all)+1 {
+		t.Fatalf("%d of %d commands ran:\n%s", len(printed)-1, len(all), out.String())
+	}
+	clock := regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`)
+	for i, s := range all {
+		text := clock.ReplaceAllString(strings.TrimSuffix(printed[i], "\n"), "2026-11-20 10:14:39")
+		var lines []string
+		if text != "" {
+			lines = strings.Split(text, "\n")
+		}
+		if !like(s.says, lines) {
+			t.Errorf("$ %s\nprints\n%s\nand the tutorial says\n%s", s.command, text, strings.Join(s.says, "\n"))
+		}
+	}
+}

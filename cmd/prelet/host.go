@@ -121,7 +121,8 @@ func (h *host) ready() error {
 }
 
 const (
-	keepAlive = 30 * time.Second
+	keepAlive    = 30 * time.Second
+	requestEvery = 500 * time.Millisecond
 	// mostOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
 	// crashes meanwhile starts only when prelet.service has ended.
 	mostOpenWait = 10 * time.Second
@@ -145,14 +146,14 @@ func (h *host) patience() (stop func()) {
 }
 
 // again waits before a run that systemd tries once more by itself, longer each time. A run that somebody asked for
-// begins at once.
-func (h *host) again(ctx context.Context, attempts apply.Attempts) error {
+// begins at once, and a request that comes meanwhile (asked) ends the wait.
+func (h *host) again(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
 	n := attempts.Failures()
 	if n == 0 || h.self != bootUnit && h.self != applyUnit {
-		return nil
+		return false, nil
 	}
 	if u, err := h.units.Look(ctx, h.self); err == nil && u.Restarts == 0 {
-		return attempts.Clear()
+		return false, attempts.Clear()
 	}
 	wait := apply.Wait(n, h.jitter())
 	if _, open, err := h.gate().State(); err == nil && open {
@@ -160,10 +161,15 @@ func (h *host) again(ctx context.Context, attempts apply.Attempts) error {
 	}
 	_ = h.notify.Extend(wait + 4*keepAlive)
 	_ = h.notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)", h.before(), wait.Round(time.Second), n+1, h.self))
-	if err := h.clock.Sleep(ctx, wait); err != nil {
-		return failure(origin.Systemd, "stopped while waiting to try again: %s", err)
+	for end := h.clock.Monotonic() + wait; h.clock.Monotonic() < end; {
+		if len(waiting(h.runDir, requestPrefix)) > 0 {
+			return true, nil
+		}
+		if err := h.clock.Sleep(ctx, min(requestEvery, end-h.clock.Monotonic())); err != nil {
+			return false, failure(origin.Systemd, "stopped while waiting to try again: %s", err)
+		}
 	}
-	return nil
+	return false, nil
 }
 
 // before is how the run before ended, in few words.

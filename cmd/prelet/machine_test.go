@@ -71,7 +71,7 @@ func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 		return u.kubelet, nil
 	case name == applyUnit && u.apply != nil:
 		return activate.Unit{Name: name, Load: "loaded"}, nil
-	case name == bootUnit:
+	case name == bootUnit, name == applyUnit:
 		return u.self, nil
 	}
 	return activate.Unit{Name: name, Load: "not-found"}, nil

@@ -93,8 +93,16 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 		return err
 	}
 	attempts := apply.Attempts{Dir: h.runDir}
-	if err := h.again(ctx, attempts); err != nil {
-		return err
+	if !a.served {
+		asked, err := h.again(ctx, attempts)
+		if err != nil {
+			return err
+		}
+		if asked && h.self == applyUnit {
+			if handled, err := a.serve(h); handled {
+				return err
+			}
+		}
 	}
 	h.units.Prepare()
 	store, err := h.lock(ctx)

@@ -143,3 +143,33 @@ func TestRollbackBelowRoot(t *testing.T) {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
 }
+
+// Somebody asks while a unit waits for its next try: it does not wait on, and in prelet-apply.service the request is
+// what it does next.
+func TestRequestEndsTheWait(t *testing.T) {
+	for _, unit := range []string{bootUnit, applyUnit} {
+		m := newMachine(t)
+		m.units.start() // without a gate: it waits to try again
+		if err := os.WriteFile(m.run+"/attempts", []byte("20\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m.self.Restarts = 20
+		m.slept = func() {
+			if err := os.WriteFile(m.run+"/request-AB.json", []byte(`{"args":["run"]}`), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		from := m.now
+		if unit == bootUnit {
+			m.inside = true
+		}
+		m.want(unit, m.as(unit, "run"), ended{0, "Generation 1 is in place", ""})
+		if took := m.now - from; took > 30*time.Second {
+			t.Errorf("%s took %s", unit, took)
+		}
+		_, err := os.Stat(m.run + "/reply-AB.json")
+		if answered := err == nil; answered != (unit == applyUnit) {
+			t.Errorf("%s: answered: %v", unit, answered)
+		}
+	}
+}

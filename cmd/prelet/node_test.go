@@ -214,7 +214,10 @@ func TestHeldPlan(t *testing.T) {
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=a") || len(m.starts) != 2 || m.starts[1] != "PRELET_GENERATION=3" {
 		t.Errorf("flags %q, starts %q", m.read("/etc/default/kubelet"), m.starts)
 	}
-	m.want("status", m.as("", "status"), ended{1, "3 (bad)", ""})
+	m.want("status", m.as("", "status"), ended{1, "3 (good)", ""})
+	if held := m.says().Held; held == nil || !strings.Contains(held.Why, "503") || !strings.HasPrefix(held.Plan, "sha256:") {
+		t.Errorf("held: %+v", held)
+	}
 	m.want("history", m.as("", "history"), ended{0, "rolledback", ""})
 
 	m.reboot()

@@ -235,7 +235,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 		m.note("rollback", "failed", "%v", err)
 		return Outcome{}, fmt.Errorf("going back from generation %d to %d: %w", b.from, b.to, err)
 	}
-	out := Outcome{Verdict: Bad, Why: b.why, Generation: gen, From: b.from, Held: holdNow, Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: b.why, Generation: gen, From: b.from, InPlace: Pending, Held: holdNow, Exit: ExitUnhealthy}
 	plan, err := m.planOf(gen)
 	if err != nil {
 		return out, afterCommit("going back", err)
@@ -269,7 +269,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 
 // afterBack says whether the node is well on what it went back to, and holds the plan that was left if so.
 func (m *Machine) afterBack(ctx context.Context, out Outcome, b back, plan Plan, f finding) (Outcome, error) {
-	out.Checks = f.checks
+	out.Checks, out.InPlace = f.checks, f.verdict
 	switch f.verdict {
 	case Good:
 		if err := m.good(out.Generation, plan, f.checks); err != nil {

@@ -57,6 +57,7 @@ type Outcome struct {
 	Checks     []Check // the last ones that were made
 	Generation int     // in place now
 	From       int     // the generation that was left by going back, or 0
+	InPlace    Verdict // after going back: that of Generation, while Verdict is that of From
 	Held       bool    // the plan of From is held
 	HeldBack   string  // the gate is shut, and this is why; empty when it is open
 	Exit       int     // 0, or one of the Exit constants

@@ -336,6 +336,10 @@ func (r *Run) broken(err error) Result {
 func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool) Result {
 	res := Result{Plan: p, Outcome: out, Changed: changed, Exit: out.Exit, Err: err}
 	Tell(r.Report, out)
+	if out.Held {
+		res.Held = out.Why
+		r.Report.Held(r.planOf(out.From), out.Why)
+	}
 	if err != nil {
 		res.Exit, res.Summary = Exit(err), err.Error()
 		if _, open, gate := r.Machine.Gate.State(); gate == nil && !open {
@@ -350,6 +354,19 @@ func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool)
 	}
 	res.Summary = Sentence(out, changed)
 	return res
+}
+
+// planOf is the hash of the plan that a generation came from.
+func (r *Run) planOf(gen int) string {
+	all, err := r.Store.List()
+	if err == nil {
+		for _, info := range all {
+			if info.Gen == gen {
+				return info.PlanID
+			}
+		}
+	}
+	return fmt.Sprintf("that of generation %d", gen) // it is held all the same
 }
 
 // unit is the kubelet's unit, by the plan of the generation in place.

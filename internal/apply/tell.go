@@ -39,7 +39,13 @@ func Sentence(out activate.Outcome, changed bool) string {
 // Tell hands an outcome to a report.
 func Tell(rep *report.Reporter, out activate.Outcome) {
 	rep.Generation(out.Generation)
-	if out.Verdict != activate.Unchanged {
+	switch {
+	case out.Verdict == activate.Unchanged:
+	case out.InPlace == activate.Good || out.InPlace == activate.Pending:
+		rep.Verdict(string(out.InPlace), "") // what was wrong with the one that was left is in the summary
+	case out.InPlace != activate.Unchanged:
+		rep.Verdict(string(out.InPlace), out.Why)
+	default:
 		rep.Verdict(string(out.Verdict), out.Why)
 	}
 	switch {

@@ -75,7 +75,7 @@ func TestTrouble(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			// It cannot start on the old files either, and was not stopped by somebody: so it is not the plan.
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Exit: ExitStillIll})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
 		}},
 		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -94,7 +94,7 @@ func TestTrouble(t *testing.T) {
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Exit: ExitUnhealthy})
 			if len(n.systemd.starts) != 0 {
 				t.Error("the kubelet had started on it")
 			}
@@ -204,7 +204,7 @@ func TestTrouble(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
 			n.want(err, "back")
-			expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1})
+			expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 			if n.read(configPath) != "" || n.systemd.unit.Active != "active" {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
 			}
@@ -222,7 +222,7 @@ func TestTrouble(t *testing.T) {
 				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
 			})
 			n.want(err, "apply")
-			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 			if n.systemd.reloads != 2 {
 				t.Errorf("%d reloads", n.systemd.reloads)
 			}

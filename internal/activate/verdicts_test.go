@@ -91,7 +91,7 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 			if !strings.Contains(out.Why, "crash loop") {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -114,14 +114,14 @@ func TestVerdicts(t *testing.T) {
 			// The one gone back to was judged good, so it is what a later failure goes back to.
 			out, err = n.runSite(t.Context(), "three healthz=bad")
 			n.want(err, "a third")
-			expect(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, Held: true, Exit: ExitUnhealthy})
+			expect(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 		}},
 		{"boot, the new one dies 3 s after its start: prelet-verify goes back", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
 			run, verify := n.bootWith("two dies=3s")
 			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=3" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -130,7 +130,7 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two ready=never")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 		}},
 		{"somebody restarts the kubelet during the watch: it settles anew, and that is no death", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -177,7 +177,7 @@ func TestVerdicts(t *testing.T) {
 			at := n.clk.now
 			out, err := n.runSite(t.Context(), "two dies=1s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 			if took := n.clk.now - at; took > 20*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -193,7 +193,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 			if !strings.Contains(out.Why, "flags: --node-labels is overridden") {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -210,7 +210,7 @@ func TestVerdicts(t *testing.T) {
 			broken = true // the machine itself
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, Exit: ExitStillIll})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
 			broken = false
 			n.systemd.somebodyStops()
 			n.clk.advance(time.Second)

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ var (
 	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins."}
 	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
 	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined."}
-	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored."}
+	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored.", Check: checkProxy}
 	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline.", Default: "2m", Check: Duration}
 
 	NodeNameAttr = Attr[string]{Name: "name", Doc: "The node's name (`--hostname-override`). Null: as the base has it, or the host's name."}
@@ -119,17 +120,51 @@ func checkServers(l []string) error {
 		return fmt.Errorf("at least one server is needed, as \"https://10.0.0.11:6443\"")
 	}
 	for _, s := range l {
-		host, https := strings.CutPrefix(s, "https://")
-		switch {
-		case strings.HasPrefix(s, "http://"):
-			return fmt.Errorf("%q: plain http shows the token to the whole network. Write https://, or HOST:PORT", s)
-		case !https && strings.Contains(s, "://"):
-			return fmt.Errorf("%q: write https://HOST:PORT or HOST:PORT", s)
-		case strings.Contains(host, "@"):
-			return fmt.Errorf("a server with a user in it: credentials do not belong in a site, whose text is in every recording")
-		case host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
-			return fmt.Errorf("%q is no server: write https://HOST:PORT or HOST:PORT, without a path", s)
+		if err := Server(s); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// Server checks the form of an apiserver, HOST:PORT or https://HOST[:PORT], without looking a name up.
+func Server(s string) error {
+	host, https := strings.CutPrefix(s, "https://")
+	host = strings.TrimSuffix(host, "/")
+	switch {
+	case strings.HasPrefix(s, "http://"):
+		return fmt.Errorf("%q: plain http shows the token to the whole network. Write https://, or HOST:PORT", s)
+	case !https && strings.Contains(s, "://"):
+		return fmt.Errorf("%q: write https://HOST:PORT or HOST:PORT", s)
+	case strings.Contains(host, "@"):
+		return fmt.Errorf("a server with a user in it: credentials do not belong in a site, whose text is in every recording")
+	case host == "" || strings.ContainsAny(host, "/ \t\n?#"):
+		return fmt.Errorf("%q is no server: write https://HOST:PORT or HOST:PORT, without a path", s)
+	case !https && !hasPort(host):
+		return fmt.Errorf("%q has no port: write HOST:6443, or https://HOST for port 443", s)
+	}
+	return nil
+}
+
+func hasPort(host string) bool {
+	i := strings.LastIndexByte(host, ':')
+	if i < 1 || strings.Contains(host[:i], ":") && !strings.HasSuffix(host[:i], "]") {
+		return false // an IPv6 address without brackets
+	}
+	n, err := strconv.Atoi(host[i+1:])
+	return err == nil && n > 0 && n < 1<<16
+}
+
+func checkProxy(s string) error {
+	host, ok := strings.CutPrefix(s, "http://")
+	if !ok {
+		host, ok = strings.CutPrefix(s, "https://")
+	}
+	switch {
+	case strings.Contains(s, "@"):
+		return fmt.Errorf("a proxy with a user in it: credentials do not belong in a site, whose text is in every recording")
+	case !ok || host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
+		return fmt.Errorf("%q is no proxy: write http://HOST:PORT or https://HOST:PORT", s)
 	}
 	return nil
 }

@@ -1,13 +1,17 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -85,11 +89,34 @@ func (r *run) identity() hcl.Diagnostics {
 	b, diags := schema.NodeBlock.Decode(r.site.Node, nil, r.e.Scope("node"))
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		r.ident.Name, r.ident.NameRange = &v.V, v.Range
+		if why := content.IsDNS1123Subdomain(v.V); len(why) > 0 {
+			diags = append(diags, origin.Error(origin.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V), "%s", stages.Sentence(strings.Join(why, "; "))))
+		}
 	}
 	if v := schema.NodeIP.Of(b); v.Set() {
 		r.ident.IP, r.ident.IPRange = &v.V, v.Range
+		if err := addresses(v.V); err != nil {
+			diags = append(diags, origin.Error(origin.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V), "%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
+		}
 	}
 	return diags
+}
+
+// addresses checks what --node-ip takes (k8s.io/component-helpers, ParseNodeIPArgument): one address, or one of each
+// family.
+func addresses(s string) error {
+	var all []netip.Addr
+	for _, p := range strings.Split(s, ",") {
+		a, err := netip.ParseAddr(p)
+		if err != nil || a.Zone() != "" {
+			return fmt.Errorf("%q is no IP address", p)
+		}
+		all = append(all, a)
+	}
+	if len(all) > 2 || len(all) == 2 && all[0].Is4() == all[1].Is4() {
+		return errors.New("these are too many of a family")
+	}
+	return nil
 }
 
 func (r *run) inputs(i *site.Instance) stages.Inputs {

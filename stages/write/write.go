@@ -17,7 +17,7 @@ import (
 
 var (
 	bootPath   = schema.Attr[string]{Name: "path", Default: "/etc/kubernetes/bootstrap-kubelet.conf", Check: checkPath, Doc: "Where it stands."}
-	bootServer = schema.Attr[string]{Name: "server", DefaultText: "the first of `cluster.servers`", Doc: "The apiserver that the kubelet joins through."}
+	bootServer = schema.Attr[string]{Name: "server", Check: schema.Server, DefaultText: "the first of `cluster.servers`", Doc: "The apiserver that the kubelet joins through."}
 	bootCA     = schema.Attr[string]{Name: "ca", Doc: "The cluster's CA, PEM.", DefaultText: "`pem` of the only fetch-ca", Ref: &schema.RefDefault{Stage: "fetch-ca", Output: "pem"}}
 
 	caPath    = schema.Attr[string]{Name: "path", Default: "/etc/kubernetes/pki/ca.crt", Check: checkPath, Doc: "Where it stands."}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"os/signal"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 // TestMain lets scenarios start the program as a process of its own: the test binary under other names.
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "6") // scenarios wait more than they compute; -parallel still wins
 	prelet := func() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 	testscript.Main(m, map[string]func(){
 		"prelet": prelet,
@@ -47,9 +49,10 @@ func TestScenarios(t *testing.T) {
 	if testing.Short() {
 		t.Skip("scenarios start hundreds of processes")
 	}
+	shared := &machines{dir: t.TempDir(), built: map[string]func() (string, error){}}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/scenarios",
-		Setup:               setUp,
+		Setup:               func(e *testscript.Env) error { return setUp(e, shared) },
 		Cmds:                scriptCommands(),
 		Condition:           condition,
 		RequireUniqueNames:  true,

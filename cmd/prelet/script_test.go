@@ -17,9 +17,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/prelet/prelet/internal/hardware/hwtree"
@@ -33,6 +35,7 @@ type scene struct {
 	before  string     // what `snapshot` saw
 	secrets []string   // what must not be seen
 	stop    []func()
+	shared  *machines
 }
 
 type sceneKey struct{}
@@ -41,8 +44,8 @@ func of(ts *testscript.TestScript) *scene { return ts.Value(sceneKey{}).(*scene)
 
 // setUp makes a node: an empty root with an os-release, a bare VM's hardware, a bootstrap token, and a site template
 // unless the scenario has its own.
-func setUp(e *testscript.Env) error {
-	s := &scene{work: e.WorkDir, ca: newAuthority("kubernetes"), secrets: []string{tokenSecret}}
+func setUp(e *testscript.Env, shared *machines) error {
+	s := &scene{work: e.WorkDir, ca: newAuthority("kubernetes"), secrets: []string{tokenSecret}, shared: shared}
 	e.Values[sceneKey{}] = s
 	e.Defer(func() {
 		for _, f := range slices.Backward(s.stop) {
@@ -78,7 +81,7 @@ func setUp(e *testscript.Env) error {
 	if err := os.WriteFile(filepath.Join(e.WorkDir, "objects/kube-system/kubelet-config.yaml"), must(json.Marshal(cm)), 0o644); err != nil {
 		return err
 	}
-	if err := hwtree.BuildFile("../../testdata/hardware/spec/bare-vm.json", filepath.Join(e.WorkDir, "machine")); err != nil {
+	if err := s.machine("bare-vm", false); err != nil {
 		return err
 	}
 	repo, err := filepath.Abs("../..")
@@ -152,7 +155,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused,
 		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
 		"snapshot": cmdSnapshot, "same": cmdSame,
-		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "kept": cmdKept, "unmount": cmdUnmount,
+		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "facts": cmdFacts, "kept": cmdKept, "unmount": cmdUnmount,
 	}
 }
 
@@ -280,14 +283,50 @@ func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(expandSite(of(ts), ts.Getenv))
 }
 
-// machine NAME: another recorded machine's hardware.
+// machine NAME [own]: another recorded machine's hardware; `own` to change it.
 func cmdMachine(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: machine NAME")
+	if neg || len(args) < 1 || len(args) > 2 || len(args) == 2 && args[1] != "own" {
+		ts.Fatalf("usage: machine NAME [own]")
 	}
-	dir := ts.MkAbs("machine")
-	ts.Check(os.RemoveAll(dir))
-	ts.Check(hwtree.BuildFile("../../testdata/hardware/spec/"+args[0]+".json", dir))
+	ts.Check(of(ts).machine(args[0], len(args) == 2))
+}
+
+// machine puts a machine's tree at machine/: one of its own, or a link to one that all scenarios share, because a machine of
+// eight GPUs is eight thousand files.
+func (s *scene) machine(name string, own bool) error {
+	dir, spec := filepath.Join(s.work, "machine"), "../../testdata/hardware/spec/"+name+".json"
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if own {
+		return hwtree.BuildFile(spec, dir)
+	}
+	shared, err := s.shared.get(name, spec)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(shared, dir)
+}
+
+// machines are the trees that scenarios share; nobody changes them.
+type machines struct {
+	dir   string
+	mu    sync.Mutex
+	built map[string]func() (string, error)
+}
+
+func (m *machines) get(name, spec string) (string, error) {
+	m.mu.Lock()
+	f, ok := m.built[name]
+	if !ok {
+		f = sync.OnceValues(func() (string, error) {
+			dir := filepath.Join(m.dir, name)
+			return dir, hwtree.BuildFile(spec, dir)
+		})
+		m.built[name] = f
+	}
+	m.mu.Unlock()
+	return f()
 }
 
 // unauthorized: the last server was asked, and never with an Authorization header.
@@ -520,6 +559,11 @@ func seen(secrets []string, text []byte) string {
 // put FILE TEXT [MODE]: writes a file, with \n for a new line, and its folders.
 func cmdPut(ts *testscript.TestScript, _ bool, args []string) {
 	p := ts.MkAbs(args[0])
+	if machine := ts.MkAbs("machine"); strings.HasPrefix(p, machine+"/") {
+		if st, err := os.Lstat(machine); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			ts.Fatalf("this machine is shared: `machine NAME own` makes one to change")
+		}
+	}
 	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
 	ts.Check(os.RemoveAll(p))
 	mode := uint64(0o644)
@@ -600,8 +644,8 @@ func cmdBytes(ts *testscript.TestScript, _ bool, args []string) {
 
 // public lets everybody reach the scenario's folder, for prelet-as-nobody.
 func cmdPublic(ts *testscript.TestScript, _ bool, _ []string) {
-	w := of(ts).work
-	for _, d := range []string{filepath.Dir(w), w} {
+	s := of(ts)
+	for _, d := range []string{filepath.Dir(s.work), s.work, filepath.Dir(s.shared.dir), s.shared.dir} {
 		ts.Check(os.Chmod(d, 0o755))
 	}
 }
@@ -632,5 +676,27 @@ func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
 	}))
 	if !found {
 		ts.Fatalf("no file in %s holds %q", args[0], args[1])
+	}
+}
+
+// facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once more.
+func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := os.ReadFile("../../testdata/hardware/facts/" + args[0] + ".json")
+	ts.Check(err)
+	var want map[string]any
+	ts.Check(json.Unmarshal(b, &want))
+	got, ok := document(ts)["facts"].(map[string]any)
+	if !ok {
+		ts.Fatalf("there are no facts")
+	}
+	gpus := []any{}
+	for _, a := range want["accelerators"].([]any) {
+		if a.(map[string]any)["kind"] == "gpu" {
+			gpus = append(gpus, a)
+		}
+	}
+	want["gpus"] = gpus
+	if d := cmp.Diff(want, got); d != "" {
+		ts.Fatalf("the facts differ:\n%s", d)
 	}
 }

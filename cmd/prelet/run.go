@@ -118,10 +118,10 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
 	res := r.Do(ctx)
 	p.remember(res, began)
-	if apply.Slow(res.Exit) {
-		err = attempts.Failed()
-	} else {
+	if !apply.Slow(res.Exit) {
 		err = attempts.Clear()
+	} else if h.self != "" { // by hand nobody tries again by himself
+		err = attempts.Failed()
 	}
 	if err != nil {
 		a.complain(err.Error())

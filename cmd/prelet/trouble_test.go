@@ -36,6 +36,10 @@ func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	m.masked = true
+	m.want("run", m.as("", "run"), ended{52, "", "masked"})
+	if _, err := os.Stat(m.run + "/attempts"); err == nil {
+		t.Error("a run by hand is counted as one that systemd tries again")
+	}
 	for n := range 8 {
 		m.self.Restarts = uint32(n)
 		from := m.now

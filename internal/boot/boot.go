@@ -163,9 +163,7 @@ func newRun(ctx context.Context, s *site.Site, o Options) *run {
 // Types are the output types of a site's stages, without state.
 func Types(s *site.Site) map[string]cty.Type {
 	var d stages.Declared
-	for _, n := range sortedKeys(s.Detectors) {
-		d.Detectors = append(d.Detectors, n)
-	}
+	d.Detectors = append(d.Detectors, sortedKeys(s.Detectors)...)
 	out := map[string]cty.Type{}
 	for _, i := range s.Stages {
 		out[i.Addr()] = i.Stage.Outputs(d)
@@ -184,7 +182,7 @@ func (r *run) static() {
 		blank.SetOutput(i.Addr(), unknownOutput(i, r.types[i.Addr()]))
 	}
 	blank.SetNode(cty.UnknownVal(eval.NodeType()))
-	blank.Variables() // its findings belong to the real run
+	_ = blank.Variables() // its findings belong to the real run
 	r.diags = append(r.diags, blank.References()...)
 	r.order, r.needs = blank.Order(), map[string][]string{}
 	for _, i := range r.site.Stages {

@@ -215,7 +215,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 		if diags.HasErrors() {
 			s = stateFailed
 		} else {
-			add, o, d := i.Stage.(stages.Decider).Decide(cfg, r.inputs(i))
+			add, o, d := r.ask(i, cfg)
 			diags = append(diags, d...)
 			if d.HasErrors() {
 				s = stateFailed
@@ -233,6 +233,9 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 			state = s
 		}
 		values[c.Key] = withState(v, s)
+		if qs := unreadOf(diags); len(qs) > 0 && s == stateOK { // it might have failed
+			values[c.Key] = markUnread(withUnknownState(v), qs)
+		}
 	}
 	switch {
 	case i.ForEach != nil && known:
@@ -247,6 +250,14 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	}
 	r.took(i.Addr(), state, r.now().Sub(started))
 	return out
+}
+
+// ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
+func (r *run) ask(i *site.Instance, cfg schema.Body) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	if i.Type == "reserve" && len(r.unread.facts) > 0 {
+		return node.Contribution{}, stages.Output{Value: value.UnknownOutput(r.types[i.Addr()])}, hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", r.unread.facts)}
+	}
+	return i.Stage.(stages.Decider).Decide(cfg, r.inputs(i))
 }
 
 // settle records diagnostics. Errors that a null fact caused in a label or a taint are warnings, and the boot is

@@ -264,6 +264,9 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 			}
 		}
 		values[c.key] = withState(v, s)
+		if qs := unreadOf(d); len(qs) > 0 && c.out.Facts == nil { // who knows whether it was there
+			values[c.key] = markUnread(withUnknownState(v), qs)
+		}
 		diags = append(diags, d...)
 		r.degradedBy(d)
 		r.took(i.Addr(), s, c.took)
@@ -312,6 +315,13 @@ func withState(v cty.Value, state string) cty.Value {
 		m[k] = v.GetAttr(k)
 	}
 	m["state"] = cty.StringVal(state)
+	return cty.ObjectVal(m)
+}
+
+// withUnknownState is for a stage that may be ok or failed.
+func withUnknownState(v cty.Value) cty.Value {
+	m := withState(v, "").AsValueMap()
+	m["state"] = cty.UnknownVal(cty.String)
 	return cty.ObjectVal(m)
 }
 

@@ -160,13 +160,22 @@ func (r *run) stateFiles(ctx context.Context) []Change {
 			continue
 		}
 		f := node.File{Path: path, Kind: node.Missing, Purpose: "state"}
-		a, _, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path})
-		if err != nil || !a.Exists {
+		a, ok := r.look(ctx, path)
+		if !ok || !a.Exists {
 			continue
 		}
 		out = append(out, Change{File: f, Old: a, Action: "delete", Why: changed + " changes, and the kubelet refuses to start with the state of the old one"})
 	}
 	return out
+}
+
+// look asks for a target that the site does not declare. One that cannot be looked at is left alone.
+func (r *run) look(ctx context.Context, path string) (world.TargetAns, bool) {
+	a, ans, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path})
+	if ans.Fail == world.Unread {
+		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
+	}
+	return a, err == nil
 }
 
 func configOf(text string) map[string]any {
@@ -199,8 +208,8 @@ func (r *run) undeclared(ctx context.Context) []Change {
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
-		a, _, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: t.Path})
-		if err != nil {
+		a, ok := r.look(ctx, t.Path)
+		if !ok {
 			continue
 		}
 		c := Change{File: f, Old: a, Action: t.Action, Why: "the site does not declare it any more"}

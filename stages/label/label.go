@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
@@ -49,7 +50,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	unknown := false
 	u, secrets, unread := value.Plain(attr.Cty)
 	switch {
-	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
+	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked() || !literal(attr.Expr)):
 		return out, absent(), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
 	case !u.IsKnown() || u.IsNull():
 		unknown = !u.IsKnown()
@@ -86,6 +87,13 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		m = cty.MapVal(values)
 	}
 	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": m})}, diags
+}
+
+// literal says whether the items stand by themselves. Any other expression fails as a whole, and one that a recording
+// does not tell whole may have.
+func literal(x hclsyntax.Expression) bool {
+	_, ok := value.Unwrap(x).(*hclsyntax.ObjectConsExpr)
+	return ok
 }
 
 func absent() stages.Output {

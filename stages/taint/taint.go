@@ -91,7 +91,10 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		out.Taints = append(out.Taints, x)
 		texts = append(texts, cty.StringVal(x.String()))
 	}
-	if !known {
+	switch {
+	case len(unread) > 0: // one that cannot be told may fail, and takes the others with it
+		return node.Contribution{}, unknown, diags
+	case !known:
 		return out, unknown, diags
 	}
 	return out, stages.Output{Value: list(texts)}, diags

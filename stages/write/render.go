@@ -41,6 +41,9 @@ func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contri
 		r.flags(fl)
 	}
 	toFlag := r.taintsInFlag(fl, hasFlags)
+	if hasFlags && in.Unread.Kubelet && len(n.Taints) > 0 && !in.Base.TaintFlag && flagsTaints.Of(fl).V == "auto" {
+		r.unreadFlags, r.unreadConfig = true, true // the kubelet's version would say where they go
+	}
 	switch {
 	case !toFlag && hasConfig:
 		r.registerWithTaints(n)

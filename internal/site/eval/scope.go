@@ -338,7 +338,8 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 		return nil, true, diags
 	}
 	u, secret, unread := value.Plain(v)
-	if len(unread) > 0 && !u.IsKnown() {
+	if len(unread) > 0 && (!u.IsKnown() || v.IsMarked()) { // a set of what is unread is known to be there, and no more
+		u = cty.UnknownVal(u.Type())
 		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
 	}
 	if len(secret) > 0 {

@@ -1,0 +1,101 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestForget takes one answer after the other out of the recording of each case. What the rest of it tells must be as
+// it was, what it does not tell must be named, and nothing may look as if it were gone or wrong.
+func TestForget(t *testing.T) {
+	names, err := filepath.Glob("testdata/run/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, n := range append(names, "gpu") {
+		t.Run(strings.TrimSuffix(filepath.Base(n), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			a := gpuCase(t)
+			if n != "gpu" {
+				if a, err = txtar.ParseFile(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if strings.Contains(string(a.Comment), "not replayed") {
+				t.Skip("a replay already, or none")
+			}
+			s, diags := parseCase(a)
+			if diags.HasErrors() {
+				t.Skip("not a site")
+			}
+			whole := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
+			all := whole.Tape.Entries()
+			for i := range all {
+				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
+				again, _ := parseCase(a)
+				for _, problem := range forgot(whole, again, rec) {
+					t.Errorf("without %s: %s", all[i].Question, problem)
+				}
+			}
+		})
+	}
+}
+
+func forgot(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {
+	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	p := Run(context.Background(), s, Options{Source: rec.Source()})
+	if showPlan(p) == showPlan(whole) {
+		return nil // nothing depends on it: the token of a node that has joined
+	}
+	if p.Complete || p.Hash != "" {
+		say("the plan is complete")
+	}
+	if len(p.Unread) == 0 && !whole.Diagnostics.HasErrors() {
+		say("nothing is named:\n%s", showPlan(p))
+	}
+	if whole.Diagnostics.HasErrors() {
+		return problems // with an error the rest is not promised
+	}
+	known := map[string]bool{}
+	for _, d := range whole.Diagnostics {
+		known[d.Summary] = true
+	}
+	for _, d := range p.Diagnostics {
+		if code := origin.CodeOf(d); !known[d.Summary] && code != origin.Unread && !origin.IsNote(d) {
+			say("a new message: %s %s", code, d)
+		}
+	}
+	for _, l := range p.Node.Labels {
+		if !slices.ContainsFunc(whole.Node.Labels, func(w node.Label) bool { return w.Key == l.Key && w.Value == l.Value }) {
+			say("label %s=%s is new", l.Key, l.Value)
+		}
+	}
+	for _, x := range p.Node.Taints {
+		if !slices.ContainsFunc(whole.Node.Taints, func(w node.Taint) bool { return w.String() == x.String() }) {
+			say("taint %s is new", x)
+		}
+	}
+	for _, c := range p.Changes {
+		at := slices.IndexFunc(whole.Changes, func(w Change) bool { return w.File.Path == c.File.Path })
+		switch {
+		case at < 0:
+			say("%s of %s is new", c.Action, c.File.Path)
+		case whole.Changes[at].Action != c.Action:
+			say("%s of %s was %s", c.Action, c.File.Path, whole.Changes[at].Action)
+		case whole.Changes[at].File.Text.Template() != c.File.Text.Template():
+			say("%s has another text", c.File.Path)
+		}
+	}
+	return problems
+}

@@ -1,8 +1,10 @@
 package boot
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 const pool, crash = `"example.com/pool" = "a"`, `"e2e.prelet.dev/crash" = "yes"`
@@ -53,9 +55,14 @@ func TestBadChangeAtBoot(t *testing.T) {
 	m.off()
 	m.edit(pool, crash)
 	m.boot()
-	m.verdict("bad")
+	m.within(90*time.Second, "prelet-verify goes back", func() string {
+		if s := m.status(); s.State != "failed" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
 	m.heldOn(3, "prelet-verify.service")
-	if s := m.status(); s.Exit != 50 || s.Code != 1 {
+	if s := m.status(); s.Exit != 50 || s.Code != 1 || s.Verdict != "good" {
 		t.Errorf("status: %+v", s)
 	}
 	m.off()
@@ -65,4 +72,37 @@ func TestBadChangeAtBoot(t *testing.T) {
 	if s := m.status(); s.Code != 2 || len(m.starts()) != starts+1 {
 		t.Errorf("status of the boot after it: %+v; %d starts", s, len(m.starts())-starts)
 	}
+}
+
+// Going back by hand, over a reboot, and letting go of it.
+func TestRollbackByHand(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.do("prelet", "run")
+	if r := m.try("prelet", "rollback"); r.exit != 0 {
+		t.Fatalf("prelet rollback: %+v", r)
+	}
+	m.running()
+	last := func() string {
+		starts := m.starts()
+		return starts[len(starts)-1].Labels["example.com/pool"]
+	}
+	if s := m.status(); last() != "a" || s.Generation != 3 {
+		t.Errorf("runs on %s: %+v", last(), s)
+	}
+	m.off()
+	before := m.disk()
+	m.boot()
+	m.running()
+	if s := m.status(); last() != "a" || s.Generation != 3 || s.Code != 2 {
+		t.Errorf("after a reboot on %s: %+v", last(), s)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+	m.do("prelet", "rollback", "--release")
+	if r := m.try("prelet", "run"); r.exit != 0 || last() != "b" {
+		t.Errorf("prelet run after the release: on %s, %+v", last(), r)
+	}
+	m.well(4)
 }

@@ -3,6 +3,7 @@ package boot
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -158,4 +159,108 @@ func TestUnits(t *testing.T) {
 		}
 		t.Logf("%s: %s", unit, level[1])
 	}
+}
+
+// A site that writes a drop-in of the kubelet's unit: systemd has read it before the kubelet starts, at boot and at run
+// time, and once is enough.
+func TestDropIn(t *testing.T) {
+	m := newMachine(t)
+	write := func(value string) {
+		m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
+    content = "[Service]\nEnvironment=KUBELET_KUBEADM_ARGS=--v=`+value+`\n"
+  }
+}`)
+	}
+	write("3")
+	m.boot()
+	m.verdict("good")
+	m.well(1)
+	flags := func() string {
+		return m.do("sh", "-c", "tr '\\0' ' ' </proc/$(systemctl show kubelet --value -p MainPID)/cmdline")
+	}
+	if f := flags(); !strings.Contains(f, "--v=3") || len(m.starts()) != 1 {
+		t.Errorf("first boot: %s, %d starts", f, len(m.starts()))
+	}
+	write("4")
+	m.do("prelet", "run")
+	m.well(2)
+	if f := flags(); !strings.Contains(f, "--v=4") || len(m.starts()) != 2 {
+		t.Errorf("at run time: %s, %d starts", f, len(m.starts()))
+	}
+	write("5")
+	m.do("systemctl", "restart", "prelet")
+	m.verdict("good")
+	m.well(3)
+	if f := flags(); !strings.Contains(f, "--v=5") || len(m.starts()) != 3 {
+		t.Errorf("systemctl restart prelet: %s, %d starts", f, len(m.starts()))
+	}
+}
+
+// A later drop-in that clears the gate's EnvironmentFile= is refused before COMMIT, with what to do.
+func TestGateCleared(t *testing.T) {
+	m := joined(t)
+	m.put("/etc/systemd/system/kubelet.service.d/50-mine.conf", "[Service]\nEnvironmentFile=\n")
+	m.do("systemctl", "daemon-reload")
+	m.edit(pool, `"example.com/pool" = "b"`)
+	before := m.disk()
+	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "EnvironmentFile=/run/prelet/kubelet.env") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+}
+
+// A kubelet that is not enabled is not started by prelet; whoever starts it gets the generation, and the verdict.
+func TestKubeletNotEnabled(t *testing.T) {
+	m := newMachine(t)
+	if out, err := exec.Command("chroot", m.root, "systemctl", "disable", "kubelet.service").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	m.boot()
+	if s := m.status(); s.Generation != 1 || s.Verdict != "pending" || !s.Gate.Open {
+		t.Errorf("status: %+v", s)
+	}
+	time.Sleep(2 * time.Second)
+	if n := len(m.starts()); n != 0 || m.property("kubelet", "ActiveState") != "inactive" {
+		t.Errorf("%d starts, and it is %s", n, m.property("kubelet", "ActiveState"))
+	}
+	m.do("systemctl", "start", "kubelet")
+	m.verdict("good")
+	m.well(1)
+}
+
+// Whoever asked for a run by hand goes away in the middle of it: the unit goes on, and the node is well.
+func TestAskerGoesAway(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.do("sh", "-c", "timeout -s KILL 0.3 prelet run; :")
+	m.within(30*time.Second, "the unit ends what was asked for", func() string {
+		if s := m.status(); s.Verdict != "good" || s.Generation != 2 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.well(2)
+}
+
+// `systemctl stop prelet-verify` before the verdict: none is reached, nothing is undone, and the next start of the kubelet judges.
+func TestVerifyStopped(t *testing.T) {
+	m := newMachine(t)
+	m.start()
+	m.within(30*time.Second, "prelet-verify runs", func() string {
+		if m.property("prelet-verify", "ActiveState") != "active" {
+			return m.property("prelet-verify", "ActiveState")
+		}
+		return ""
+	})
+	m.do("systemctl", "stop", "prelet-verify")
+	if s := m.status(); s.Verdict == "good" || s.Verdict == "bad" || !m.exists("/var/lib/prelet/journal.json") {
+		t.Errorf("status: %+v", s)
+	}
+	m.do("systemctl", "restart", "kubelet")
+	m.verdict("good")
+	m.well(1)
 }

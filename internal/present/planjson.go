@@ -127,7 +127,7 @@ func PlanJSON(w io.Writer, v View) error {
 		}
 		if c.File.Kind == node.Regular && !f.Sensitive {
 			f.SHA256 = sum(c.File.Text.Template())
-			if c.Action != "none" && c.Action != "keep" {
+			if c.Action != "none" && c.Action != "keep" && c.Old.Uncompared == "" {
 				f.Diff = unified(c.Old.Text, c.File.Text.Template())
 			}
 		}

@@ -156,7 +156,7 @@ func files(b *strings.Builder, v View, s Style) {
 
 // diffOf shows what changes inside a file; of a new one the kubelet's own are told above, so only those of the site.
 func diffOf(b *strings.Builder, c boot.Change, s Style) {
-	if c.File.Kind != node.Regular || len(c.File.Text.Secrets()) > 0 || c.Action != "update" && (c.Action != "create" || c.File.Purpose == "ca") {
+	if c.File.Kind != node.Regular || len(c.File.Text.Secrets()) > 0 || c.Old.Uncompared != "" || c.Action != "update" && (c.Action != "create" || c.File.Purpose == "ca") {
 		return
 	}
 	n := 0

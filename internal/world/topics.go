@@ -139,7 +139,7 @@ type TargetAns struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`
-	// Uncompared is why a target with a secret could not be compared: the credential is not here.
+	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
 	Drift      string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
 }

@@ -97,8 +97,9 @@ type Inputs struct {
 // Unread is what of the node a recording does not tell.
 type Unread struct {
 	Labels, Taints, Flags, Config bool
-	Kubelet                       bool // its version, and whether the node has joined
-	Facts                         bool // of the only detect-hw
+	Kubelet                       bool     // its version, and whether the node has joined
+	Facts                         bool     // of the only detect-hw
+	Detectors                     []string // the questions to detectors, of which one has no answer
 }
 
 // NodeIdentity is the node block; nil is null.

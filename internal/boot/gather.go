@@ -250,8 +250,11 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 		v := value.Absent(t)
 		if s == stateOK {
 			v = markUnread(c.out.Value, unreadOf(d))
-			if i.Type == "detect-hw" && c.out.Facts == nil {
-				r.unread.facts = unreadOf(d)
+			if i.Type == "detect-hw" {
+				r.unread.detectors = unreadOf(d)
+				if c.out.Facts == nil {
+					r.unread.facts = r.unread.detectors
+				}
 			}
 			if c.out.Facts != nil {
 				r.facts = c.out.Facts

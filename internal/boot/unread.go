@@ -46,12 +46,12 @@ func markUnread(v cty.Value, questions []string) cty.Value {
 }
 
 // unreadParts are the questions that each part of the node depends on and that have no answer.
-type unreadParts struct{ labels, taints, flags, config, kubelet, facts []string }
+type unreadParts struct{ labels, taints, flags, config, kubelet, facts, detectors []string }
 
 // told is the same for stages, which need no questions.
 func (u *unreadParts) told() stages.Unread {
 	return stages.Unread{Labels: len(u.labels) > 0, Taints: len(u.taints) > 0, Flags: len(u.flags) > 0, Config: len(u.config) > 0,
-		Kubelet: len(u.kubelet) > 0, Facts: len(u.facts) > 0}
+		Kubelet: len(u.kubelet) > 0, Facts: len(u.facts) > 0, Detectors: u.detectors}
 }
 
 // decided notes what a decide stage could not tell.

@@ -73,12 +73,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		}
 	}
 	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
-	slices.SortStableFunc(out.Labels, func(a, b node.Label) int {
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
 	m := cty.MapValEmpty(cty.String)
 	switch {
 	case unknown:
@@ -164,6 +159,9 @@ func checkKey(key string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
 // recommended takes the labels of detectors that the site's patterns name.
 func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, diags *hcl.Diagnostics) (out []node.Label) {
 	patterns := fromDetectors.Of(cfg)
+	if len(patterns.V) > 0 && len(in.Unread.Detectors) > 0 {
+		*diags = append(*diags, origin.NotRead(patterns.Range, "from_detectors", in.Unread.Detectors))
+	}
 	for _, p := range patterns.V {
 		if _, err := path.Match(p, "x"); err != nil {
 			*diags = append(*diags, origin.Error(origin.LabelInvalid, patterns.Range, fmt.Sprintf("%q is no pattern", p), "A shell pattern is needed, as nvidia.com/*."))

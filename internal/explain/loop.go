@@ -16,7 +16,6 @@ import (
 // turn is one iteration of a for.
 type turn struct {
 	from step // the element of the collection
-	name string
 	f    *frame
 	kept bool
 	err  string
@@ -26,7 +25,7 @@ type turn struct {
 // turns are the iterations of a for over what its collection holds; ok is false where that is not known.
 func (w *walker) turns(x *hclsyntax.ForExpr, f *frame) (out []turn, ok bool) {
 	coll, d := w.value(x.CollExpr, f)
-	u, marks := coll.Unmark()
+	u, marked := value.Open(coll)
 	if d != nil || !u.IsKnown() || u.IsNull() || !u.CanIterateElements() {
 		return nil, false
 	}
@@ -36,7 +35,7 @@ func (w *walker) turns(x *hclsyntax.ForExpr, f *frame) (out []turn, ok bool) {
 		if !isKey || u.Type().IsSetType() {
 			from, k = numbered(n), v
 		}
-		vars := map[string]cty.Value{x.ValVar: v.WithMarks(marks)}
+		vars := map[string]cty.Value{x.ValVar: marked(v)}
 		bind := map[string]source{x.ValVar: {x.CollExpr, f, path{from}}}
 		if x.KeyVar != "" {
 			vars[x.KeyVar] = k

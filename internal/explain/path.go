@@ -108,7 +108,7 @@ func stepOf(key cty.Value) (step, bool) {
 // in follows a path into a value, keeping the marks on the way; ok is false where it leads nowhere.
 func (p path) in(v cty.Value) (cty.Value, bool) {
 	for _, s := range p {
-		u, marks := v.Unmark()
+		u, marked := value.Open(v)
 		if u == cty.NilVal || !u.IsKnown() || u.IsNull() {
 			return cty.DynamicVal, false
 		}
@@ -127,7 +127,7 @@ func (p path) in(v cty.Value) (cty.Value, bool) {
 		default:
 			return cty.DynamicVal, false
 		}
-		v = v.WithMarks(marks)
+		v = marked(v)
 	}
 	return v, true
 }

@@ -46,6 +46,13 @@ func Plain(v cty.Value) (plain cty.Value, secrets, unread []string) {
 	return plain, slices.Compact(secrets), slices.Compact(unread)
 }
 
+// Open looks into a value without losing its marks: the value without those that are on itself (its elements keep their
+// own), and what puts them on a part that is taken out of it.
+func Open(v cty.Value) (inside cty.Value, marked func(part cty.Value) cty.Value) {
+	inside, marks := v.Unmark()
+	return inside, func(part cty.Value) cty.Value { return part.WithMarks(marks) }
+}
+
 // Secrets names the credentials that flowed into v, at any depth, sorted.
 func Secrets(v cty.Value) []string {
 	if !v.ContainsMarked() {

@@ -60,7 +60,7 @@ func (n *node) reboot() {
 	n.boot = fmt.Sprintf("%032x", n.boots)
 	n.run = n.t.TempDir()
 	n.clk = &sim{now: 5 * time.Second}
-	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restartSec: 10 * time.Second, startLimit: 90 * time.Second}
+	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restarts: 10 * time.Second, startLimit: 90 * time.Second}
 	n.systemd.unit = kubeletUnit(n.run)
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }

@@ -82,7 +82,7 @@ type fakeSystemd struct {
 	unit Unit
 	gate string
 
-	restartSec time.Duration
+	restarts   time.Duration // RestartSec=
 	noRestart  bool          // Restart=no
 	startLimit time.Duration // TimeoutStartSec= of Type=notify
 	dependency bool          // a unit that it requires fails
@@ -305,7 +305,7 @@ func (f *fakeSystemd) fail(result string) {
 		return
 	}
 	f.dead("activating", "auto-restart", result)
-	f.later(f.life, f.restartSec, func() {
+	f.later(f.life, f.restarts, func() {
 		f.unit.Restarts++
 		f.exec()
 	})
@@ -320,7 +320,7 @@ func gatePath(dir string) string { return filepath.Join(dir, gateFile) }
 func TestFakeSystemd(t *testing.T) {
 	dir := t.TempDir()
 	clk := &sim{now: time.Second}
-	f := &fakeSystemd{t: t, clk: clk, gate: gatePath(dir), restartSec: 10 * time.Second, startLimit: 90 * time.Second, lockHeld: func() bool { return false }}
+	f := &fakeSystemd{t: t, clk: clk, gate: gatePath(dir), restarts: 10 * time.Second, startLimit: 90 * time.Second, lockHeld: func() bool { return false }}
 	f.unit = kubeletUnit(dir)
 	f.behave = func() conduct { return conduct{ready: 50 * time.Millisecond, healthz: true} }
 	look := func() Unit { u, _ := f.Look(t.Context(), f.unit.Name); return u }
@@ -343,7 +343,9 @@ func TestFakeSystemd(t *testing.T) {
 		t.Fatalf("NRestarts = %d after RestartSec, want 1", u.Restarts)
 	}
 	// With the gate: restart does not wait for RestartSec, and sets NRestarts back.
-	os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600)
+	if err := os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	at := clk.now
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
 		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d", r, clk.now-at, look().Restarts)

@@ -91,7 +91,7 @@ func (m *Machine) putUntried(u untried) (err error) {
 		err = os.Rename(temporary, path)
 	}
 	if err != nil {
-		os.Remove(temporary)
+		_ = os.Remove(temporary) // the first error counts, and the next time begins with this
 		return fmt.Errorf("tries: writing %s: %w", path, err)
 	}
 	folder, err := os.Open(m.StateDir)

@@ -154,7 +154,9 @@ func TestTrouble(t *testing.T) {
 		{"the gate is lost and a file was changed: it stays shut, and says which", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			os.Remove(gatePath(n.run))
-			os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644)
+			if err := os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644); err != nil {
+				t.Fatal(err)
+			}
 			out := n.verify()
 			if n.gateSays() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
 				t.Errorf("gate %q, %q", n.gateSays(), out.HeldBack)
@@ -185,7 +187,9 @@ func TestTrouble(t *testing.T) {
 		{"a run fails before COMMIT and a file is not that of the generation: shut", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
-			os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644)
+			if err := os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644); err != nil {
+				t.Fatal(err)
+			}
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
 			n.want(err, "keep")
 			if n.gateSays() != "" || !strings.Contains(out.HeldBack, "not in place whole") {

@@ -267,7 +267,7 @@ func TestReadOnlyWithoutStateFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if l, err := s.List(); l != nil && len(l) != 0 || err != nil {
+	if l, err := s.List(); len(l) != 0 || err != nil {
 		t.Error(l, err)
 	}
 	if i, err := s.Current(); i != nil || err != nil {

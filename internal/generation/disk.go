@@ -38,7 +38,8 @@ type folder struct {
 	path string
 }
 
-func (f *folder) close() { unix.Close(f.fd) }
+// close has no error that matters: what was made in a folder is durable by sync, and a folder itself takes no bytes.
+func (f *folder) close() { _ = unix.Close(f.fd) }
 
 func (f *folder) name(base string) string { return path.Join(f.path, base) }
 
@@ -186,7 +187,7 @@ func (f *newFile) dress(s State) error {
 // sync makes the file durable and closes it.
 func (f *newFile) sync() error {
 	if err := f.d.before(opFsync, f.path); err != nil {
-		f.close()
+		_ = f.close() // the file is given up; the first error counts
 		return err
 	}
 	err := f.d.fsync(f.fd)
@@ -225,7 +226,7 @@ func (d *disk) put(in *folder, base string, b []byte, commits *bool) error {
 		err = d.rename(in, tmp, base)
 	}
 	if err != nil {
-		f.close()
+		_ = f.close() // the file is given up; the first error counts
 		_ = d.unlink(in, tmp)
 		return err
 	}

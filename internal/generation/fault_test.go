@@ -17,34 +17,36 @@ func TestRefusals(t *testing.T) {
 	deep := func(p string) Target { return file(p, "new") }
 	for _, c := range []struct {
 		name  string
-		build func(b *box)
+		build func(b *box) error
 		t     Target
 		say   []string
 	}{
 		{"parent missing", nil, deep("/etc/none/a"), []string{"/etc/none", "declare it"}},
-		{"target is a link", func(b *box) { b.link("/etc/kubernetes/real", "/etc/kubernetes/a") }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes/a", "link"}},
-		{"dangling link", func(b *box) { os.Symlink("nowhere", b.path("/etc/kubernetes/a")) }, deep("/etc/kubernetes/a"), []string{"link"}},
-		{"link above the target", func(b *box) { b.link("/etc/kubernetes", "/etc/k8s") }, deep("/etc/k8s/a"), []string{"/etc/k8s", "link", "real path"}},
-		{"file above the target", func(b *box) { b.write("/etc/f", "x", 0o644) }, deep("/etc/f/a"), []string{"/etc/f", "not a folder"}},
-		{"pipe", func(b *box) { unix.Mkfifo(b.path("/etc/kubernetes/a"), 0o600) }, deep("/etc/kubernetes/a"), []string{"neither a file nor a folder"}},
-		{"parent writable by all", func(b *box) { os.Chmod(b.path("/etc/kubernetes"), 0o777) }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes", "0777", "chmod o-w"}},
-		{"sticky parent", func(b *box) { os.Chmod(b.path("/etc/kubernetes"), 0o777|os.ModeSticky) }, deep("/etc/kubernetes/a"), []string{"chmod o-w"}},
-		{"folder above writable by all", func(b *box) { os.Chmod(b.path("/etc"), 0o777) }, deep("/etc/kubernetes/a"), []string{"check /etc:", "0777"}},
-		{"folder where a file is planned", func(b *box) { os.Mkdir(b.path("/etc/kubernetes/a"), 0o755) }, deep("/etc/kubernetes/a"), []string{"a file is planned where a dir is"}},
+		{"target is a link", func(b *box) error { return os.Symlink(b.path("/etc/kubernetes/real"), b.path("/etc/kubernetes/a")) }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes/a", "link"}},
+		{"dangling link", func(b *box) error { return os.Symlink("nowhere", b.path("/etc/kubernetes/a")) }, deep("/etc/kubernetes/a"), []string{"link"}},
+		{"link above the target", func(b *box) error { return os.Symlink(b.path("/etc/kubernetes"), b.path("/etc/k8s")) }, deep("/etc/k8s/a"), []string{"/etc/k8s", "link", "real path"}},
+		{"file above the target", func(b *box) error { b.write("/etc/f", "x", 0o644); return nil }, deep("/etc/f/a"), []string{"/etc/f", "not a folder"}},
+		{"pipe", func(b *box) error { return unix.Mkfifo(b.path("/etc/kubernetes/a"), 0o600) }, deep("/etc/kubernetes/a"), []string{"neither a file nor a folder"}},
+		{"parent writable by all", func(b *box) error { return os.Chmod(b.path("/etc/kubernetes"), 0o777) }, deep("/etc/kubernetes/a"), []string{"/etc/kubernetes", "0777", "chmod o-w"}},
+		{"sticky parent", func(b *box) error { return os.Chmod(b.path("/etc/kubernetes"), 0o777|os.ModeSticky) }, deep("/etc/kubernetes/a"), []string{"chmod o-w"}},
+		{"folder above writable by all", func(b *box) error { return os.Chmod(b.path("/etc"), 0o777) }, deep("/etc/kubernetes/a"), []string{"check /etc:", "0777"}},
+		{"folder where a file is planned", func(b *box) error { return os.Mkdir(b.path("/etc/kubernetes/a"), 0o755) }, deep("/etc/kubernetes/a"), []string{"a file is planned where a dir is"}},
 		{"own folder", nil, deep("/var/lib/prelet/journal.json"), []string{"own folder"}},
 		{"not clean", nil, deep("/etc/../etc/passwd"), []string{"clean"}},
 		{"temporary's name", nil, deep("/etc/kubernetes/.prelet-1-0.tmp"), []string{"temporaries"}},
 		{"changed since", nil, with(deep("/etc/kubernetes/z"), func(t *Target) { t.Seen = &State{Kind: File, SHA256: sum(nil)} }), []string{"changed since", "/etc/kubernetes/z"}},
-		{"too large", func(b *box) {
+		{"too large", func(b *box) error {
 			b.write("/etc/kubernetes/a", "", 0o644)
-			os.Truncate(b.path("/etc/kubernetes/a"), MaxContent+1)
+			return os.Truncate(b.path("/etc/kubernetes/a"), MaxContent+1)
 		}, deep("/etc/kubernetes/a"), []string{"bytes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBox(t)
 			b.write("/etc/kubernetes/real", "real", 0o644)
 			if c.build != nil {
-				c.build(b)
+				if err := c.build(b); err != nil {
+					t.Fatal(err)
+				}
 			}
 			s := b.open()
 			before := b.look()

@@ -42,7 +42,11 @@ func TestInNamespace(t *testing.T) {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0755"); err != nil {
 		t.Skip("--- SKIP: no mount: ", err)
 	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
 	b := boxAt(t, filepath.Join(dir, "root"))
 	b.o.fsync = nil
 	b.write("/etc/kubernetes/a", "original", 0o644)

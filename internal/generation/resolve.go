@@ -75,7 +75,7 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 				err = look(at, &st, i == len(names))
 			}
 			if err != nil {
-				unix.Close(fd)
+				_ = unix.Close(fd) // only looked at
 				return nil, wrap(ExitCannotWrite, "look at", at, err)
 			}
 		}
@@ -86,10 +86,10 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 		next, err := unix.Openat(fd, names[i], flagsAt(i+1), 0)
 		if err != nil {
 			err = explainOpen(fd, names[i], err)
-			unix.Close(fd)
+			_ = unix.Close(fd) // only passed through
 			return nil, wrap(ExitCannotWrite, "open", at, err)
 		}
-		unix.Close(fd)
+		_ = unix.Close(fd) // only passed through
 		fd = next
 	}
 }

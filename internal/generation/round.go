@@ -80,7 +80,7 @@ func (r *round) sync(d *disk) error {
 
 func (r *round) close() {
 	for _, f := range r.files {
-		f.close()
+		_ = f.close() // left over from a round that failed: its error was told, and the temporaries go
 	}
 	for _, f := range r.folders {
 		f.close()

@@ -72,7 +72,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		err = s.Relock(ctx)
 	}
 	if err != nil {
-		s.Close()
+		_ = s.Close() // nothing was done yet; the first error counts
 		return nil, err
 	}
 	return s, nil
@@ -94,7 +94,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 		err = s.openGens()
 	}
 	if err != nil {
-		s.Close()
+		_ = s.Close() // nothing was done yet; the first error counts
 		return nil, err
 	}
 	return s, nil

@@ -152,7 +152,9 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	if s := next.Status(); s.Generation != 0 || len(s.Stages) != 0 || len(s.Degraded) != 0 {
 		t.Errorf("the next boot has what the last one left: %+v", s)
 	}
-	os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600)
+	if err := os.WriteFile(filepath.Join(b.dir, StatusFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if s := b.reporter(t, func(o *Options) { o.Continue = true }).Status(); s.State != Running {
 		t.Errorf("%+v", s)
 	}
@@ -301,7 +303,9 @@ func TestLoadRefuses(t *testing.T) {
 		"huge":    `{"format_version":1,"state":"ok","summary":"` + strings.Repeat("x", statusLimit) + `"}`,
 	} {
 		dir := t.TempDir()
-		os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600)
+		if err := os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 		if s, err := Load(dir); err == nil || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}

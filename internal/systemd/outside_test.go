@@ -48,7 +48,9 @@ func TestNotify(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := make([]byte, 256)
-		socket.SetReadDeadline(time.Now().Add(5 * time.Second))
+		if err := socket.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
 		size, err := socket.Read(got)
 		if err != nil || string(got[:size]) != tc.want {
 			t.Errorf("%q, %v; want %q", got[:size], err, tc.want)
@@ -100,14 +102,17 @@ func TestCredentialIsRefused(t *testing.T) {
 	const secret = "s3cr3t-canary"
 	for name, make := range map[string]func(path string) error{
 		"a link": func(p string) error {
-			os.WriteFile(p+".real", []byte(secret), 0o400)
-			return os.Symlink(p+".real", p)
+			return errors.Join(os.WriteFile(p+".real", []byte(secret), 0o400), os.Symlink(p+".real", p))
 		},
-		"a FIFO":             func(p string) error { return syscall.Mkfifo(p, 0o400) },
-		"a folder":           func(p string) error { return os.Mkdir(p, 0o700) },
-		"a socket":           func(p string) error { _, err := net.Listen("unix", p); return err },
-		"readable by others": func(p string) error { os.WriteFile(p, []byte(secret), 0o400); return os.Chmod(p, 0o444) },
-		"writable by group":  func(p string) error { os.WriteFile(p, []byte(secret), 0o400); return os.Chmod(p, 0o620) },
+		"a FIFO":   func(p string) error { return syscall.Mkfifo(p, 0o400) },
+		"a folder": func(p string) error { return os.Mkdir(p, 0o700) },
+		"a socket": func(p string) error { _, err := net.Listen("unix", p); return err },
+		"readable by others": func(p string) error {
+			return errors.Join(os.WriteFile(p, []byte(secret), 0o400), os.Chmod(p, 0o444))
+		},
+		"writable by group": func(p string) error {
+			return errors.Join(os.WriteFile(p, []byte(secret), 0o400), os.Chmod(p, 0o620))
+		},
 		"too long": func(p string) error {
 			return os.WriteFile(p, bytes.Repeat([]byte(secret), 1+CredentialLimit/len(secret)), 0o400)
 		},
@@ -128,8 +133,9 @@ func TestCredentialIsRefused(t *testing.T) {
 
 func TestCredentialNames(t *testing.T) {
 	dir, _ := credentials(t)
-	os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400)
-	os.Mkdir(filepath.Join(dir, "sub"), 0o700)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "secret"), []byte("x"), 0o400), os.Mkdir(filepath.Join(dir, "sub"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
 	c := NewCredentials(env("CREDENTIALS_DIRECTORY", filepath.Join(dir, "sub")))
 	for _, name := range []string{"", ".", "..", "../secret", "/etc/passwd", "a/b", "a:b", "a b", "a\nb", "a\x00b", "ä", strings.Repeat("a", 256)} {
 		if _, err := c.Read(name); !errors.Is(err, ErrUnusable) {

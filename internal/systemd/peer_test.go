@@ -60,7 +60,9 @@ func (p *peer) hangUp() {
 
 func (p *peer) serve(c net.Conn) {
 	in := bufio.NewReader(c)
-	in.ReadByte() // the null byte of the protocol
+	if _, err := in.ReadByte(); err != nil { // the null byte of the protocol
+		return
+	}
 	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
@@ -78,7 +80,9 @@ func (p *peer) serve(c net.Conn) {
 		case words[0] == "AUTH", words[0] == "DATA":
 			answer = "OK 0123456789abcdef0123456789abcdef"
 		}
-		c.Write([]byte(answer + "\r\n"))
+		if _, err := c.Write([]byte(answer + "\r\n")); err != nil {
+			return // hung up
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ type fakeManager struct {
 	err        error
 }
 
-var errNoUnit = errors.New("PID 4711 does not belong to any loaded unit.")
+var errNoUnit = errors.New("PID 4711 does not belong to any loaded unit")
 
 func (f *fakeManager) GetUnitNameByPID(context.Context, uint32) (string, error) {
 	if f.own == "" {

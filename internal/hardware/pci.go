@@ -51,13 +51,6 @@ func (f function) isClass(prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f.Class, p) })
 }
 
-func (f function) driver() string {
-	if f.Driver == nil {
-		return ""
-	}
-	return *f.Driver
-}
-
 // readDevices reads the PCI bus, and makes accelerators and network cards of it.
 func (d *detection) readDevices() error {
 	names, err := d.ReadDir(pciFolder)

@@ -187,9 +187,7 @@ func (r *reader) link(v value) string {
 func (r *reader) resources(v value) (cpus, memory string) {
 	m := r.object(v, "resources", "cpuRemained", "memoryReserved")
 	c := m["cpuRemained"]
-	switch s := r.text(c, "cpuRemained", true); {
-	case s == "":
-	default:
+	if s := r.text(c, "cpuRemained", true); s != "" {
 		n, err := strconv.ParseUint(s, 10, 16)
 		switch {
 		case err != nil:

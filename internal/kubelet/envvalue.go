@@ -89,11 +89,11 @@ func (d *envDecoder) singleQuoted() (closed bool) {
 func (d *envDecoder) doubleQuoted() (closed bool) {
 	for d.pos++; d.pos < len(d.text); d.pos++ {
 		c := d.text[d.pos]
-		switch {
-		case c == '"':
+		switch c {
+		case '"':
 			d.pos++
 			return true
-		case c == '\\':
+		case '\\':
 			at := d.pos
 			if d.pos++; d.pos == len(d.text) {
 				return false

@@ -74,7 +74,7 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 	return nil
 }
 
-// Kubeconfig: the node has joined. While it has not, the cluster is asked whether it is there at all, with what the
+// Kubeconfig is nil when the node has joined. While it has not, the cluster is asked whether it is there at all, with what the
 // kubelet itself joins with.
 func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
@@ -107,7 +107,7 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	return fmt.Errorf("the node has not joined, though the cluster answers: %s (journalctl -u kubelet says why; often the token has expired)", why)
 }
 
-// Flags: the words are on the command line of the process, each of them as often as planned.
+// Flags is nil when the words are on the command line of the process, each of them as often as planned.
 func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {
 	name := fmt.Sprintf("/proc/%d/cmdline", pid)
 	b, err := os.ReadFile(p.path(name))
@@ -129,7 +129,7 @@ func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {
 	return nil
 }
 
-// Files: each has the content that was planned.
+// Files is nil when each has the content that was planned.
 func (p Probe) Files(_ context.Context, want map[string]string) error {
 	for _, path := range slices.Sorted(maps.Keys(want)) {
 		got, err := p.sum(path)

@@ -16,7 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// Node: the Node object of this kubelet exists, under the name that is planned or that its certificate has: where the
+// Node is nil when the Node object of this kubelet exists, under the name that is planned or that its certificate has: where the
 // site names no node, the plan can only guess the host's name. The node asks with the identity that its kubelet has;
 // only "there is none" is a finding, everything else could not be told.
 func (p Probe) Node(ctx context.Context, name string) error {

@@ -129,7 +129,7 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 		return nil, diags
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	origin.WithCode(diags, origin.Syntax)
+	diags = origin.WithCode(diags, origin.Syntax)
 	if diags.HasErrors() {
 		return nil, diags
 	}

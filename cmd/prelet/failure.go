@@ -12,12 +12,12 @@ import (
 // wantsJSON says whether a command line asks for JSON. It is looked at as it stands: what failed may be its flags.
 func wantsJSON(args []string) bool {
 	for i, a := range args {
-		switch {
-		case a == "--":
+		switch a {
+		case "--":
 			return false
-		case a == "-o" || a == "--output":
+		case "-o", "--output":
 			return i+1 < len(args) && args[i+1] == "json"
-		case a == "-ojson", a == "-o=json", a == "--output=json":
+		case "-ojson", "-o=json", "--output=json":
 			return true
 		}
 	}

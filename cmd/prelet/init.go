@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -111,9 +112,9 @@ func newFile(path, text string) error {
 		}
 		return err
 	}
-	if _, err := f.WriteString(text); err != nil {
-		f.Close()
-		return err
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // what is half written would stand in the way of the next try; the first error counts
 	}
-	return f.Close()
+	return err
 }

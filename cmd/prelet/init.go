@@ -65,7 +65,7 @@ func (a *app) init() *cobra.Command {
 			if err := newFile(filepath.Join(dir, "site.hcl"), text); err != nil {
 				return failure(origin.CannotWrite, "%s", err)
 			}
-			fmt.Fprintf(a.stdout, "Wrote %s. Next:\n  prelet validate %s\n  prelet plan --config %s        on a node, or with --hardware and --objects\n", filepath.Join(dir, "site.hcl"), dir, dir)
+			fmt.Fprintf(a.stdout, "Wrote %s. Next:\n  prelet validate %s\n  prelet plan --config %s\nThe second one on a node, or with --hardware and --objects for one.\n", filepath.Join(dir, "site.hcl"), dir, dir)
 			return nil
 		}}
 	f := c.Flags()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -110,6 +111,11 @@ func (a *app) showPlan(n *node, p *boot.Plan, source string, asJSON, detailed bo
 		if !p.Diagnostics.HasErrors() {
 			if err := a.print(func(o io.Writer) error { return present.PlanText(o, v, present.StyleOf(a.stdout, a.getenv)) }); err != nil {
 				return err
+			}
+		}
+		if n.store != nil && p.Complete && v.Changes() {
+			if why := apply.HeldBy(n.store, p); why != "" {
+				a.complain("a run would change none of this: " + why)
 			}
 		}
 	}

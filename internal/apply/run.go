@@ -189,12 +189,14 @@ func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
 	return res
 }
 
-// heldBy says why a plan must not be applied, or nothing.
-func (r *Run) heldBy(p *boot.Plan) string {
-	if gen, why, ok := r.Store.Pinned(); ok {
+func (r *Run) heldBy(p *boot.Plan) string { return HeldBy(r.Store, p) }
+
+// HeldBy says why a plan must not be applied, or nothing.
+func HeldBy(s *generation.Store, p *boot.Plan) string {
+	if gen, why, ok := s.Pinned(); ok {
 		return fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", gen, why)
 	}
-	if why, ok := r.Store.Held(PlanID(p)); ok {
+	if why, ok := s.Held(PlanID(p)); ok {
 		return fmt.Sprintf("this plan failed before: %s; prelet run --retry tries it again", why)
 	}
 	return ""

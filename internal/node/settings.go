@@ -53,22 +53,23 @@ func (m *merger) settings(base Base, in []Contribution) {
 		m.Config = map[string]any{}
 	}
 	have := map[string]Setting{}
+	inside := map[string]string{} // by the pointer of each object around a field: the first field in it
 	for _, c := range in {
-	next:
 		for _, s := range c.Settings {
 			p := s.Pointer()
-			for _, q := range slices.Sorted(maps.Keys(have)) {
-				old := have[q]
-				same := q == p && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value)
-				if !same && (q == p || strings.HasPrefix(q, p+"/") || strings.HasPrefix(p, q+"/")) {
-					m.diags = append(m.diags, settingConflict(old, s))
-					continue next
-				}
-				if same {
-					s.Origins = both(old.Origins, s.Origins)
-				}
+			old, same := have[p]
+			if same = same && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value); same {
+				s.Origins = both(old.Origins, s.Origins)
+			} else if q, ok := overlap(have, inside, s.Path); ok {
+				m.diags = append(m.diags, settingConflict(have[q], s))
+				continue
 			}
 			have[p] = s
+			for n := range s.Path {
+				if q, ok := inside[Pointer(s.Path[:n])]; !ok || p < q {
+					inside[Pointer(s.Path[:n])] = p
+				}
+			}
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(have)) {
@@ -81,6 +82,17 @@ func (m *merger) settings(base Base, in []Contribution) {
 		m.ConfigOrigins[p] = s.Origins
 		m.Settings = append(m.Settings, s)
 	}
+}
+
+// overlap finds a field that is set already and is the same as a path, around it, or inside of it.
+func overlap(have map[string]Setting, inside map[string]string, path []string) (string, bool) {
+	for n := 1; n <= len(path); n++ {
+		if p := Pointer(path[:n]); have[p].Path != nil {
+			return p, true
+		}
+	}
+	p, ok := inside[Pointer(path)]
+	return p, ok
 }
 
 func settingConflict(old, s Setting) *hcl.Diagnostic {

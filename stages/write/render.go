@@ -299,13 +299,11 @@ func dropInValue(s node.Setting) (any, bool) {
 
 // problems tells what the kubelet would refuse, or swallow without a word: at the line that set the field.
 func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
+	pointers := slices.Sorted(maps.Keys(n.ConfigOrigins))
 	for _, p := range kubelet.CheckConfig(c) {
 		at, from := b.Range, "the base"
-		for _, ptr := range slices.Sorted(maps.Keys(n.ConfigOrigins)) { // of several the longest
-			o := n.ConfigOrigins[ptr]
-			if (ptr == p.Pointer || strings.HasPrefix(p.Pointer, ptr+"/") || strings.HasPrefix(ptr, p.Pointer+"/")) && len(o) > 0 {
-				at, from = o[0].Range, o[0].Ref
-			}
+		if o := n.ConfigOrigins[owner(pointers, p.Pointer)]; len(o) > 0 {
+			at, from = o[0].Range, o[0].Ref
 		}
 		mk := origin.Warning
 		if p.Severity == kubelet.SeverityError {
@@ -313,6 +311,20 @@ func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
 		}
 		r.diags = append(r.diags, mk(origin.ConfigInvalid, at, "The kubelet and "+strings.ReplaceAll(strings.TrimPrefix(p.Pointer, "/"), "/", "."), "%s", stages.Sentence(p.Message+" (set by "+from+")", p.Hint)))
 	}
+}
+
+// owner is the field, of those that stages set (sorted), that a problem at a pointer belongs to: that field, the one
+// around it, or the first inside of it; "" if the base has it.
+func owner(pointers []string, at string) string {
+	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
+		if _, ok := slices.BinarySearch(pointers, p); ok {
+			return p
+		}
+	}
+	if i, _ := slices.BinarySearch(pointers, at+"/"); i < len(pointers) && strings.HasPrefix(pointers[i], at+"/") {
+		return pointers[i]
+	}
+	return ""
 }
 
 func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {

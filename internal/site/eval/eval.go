@@ -32,6 +32,7 @@ type Eval struct {
 	funcs map[string]function.Function
 	stage cty.Value // the object that `stage` is; rebuilt when an output comes
 
+	indexes     map[*hclsyntax.ObjectConsExpr]objectIndex
 	unsupported []*hcl.Diagnostic // what try and can met on an unknown machine
 }
 
@@ -43,7 +44,7 @@ type result struct {
 // New starts a run over a site. With ask nil nothing outside is known (check mode).
 func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
 	return &Eval{site: s, ask: ask, ctx: ctx, vars: map[string]cty.Value{}, out: map[string]cty.Value{},
-		node: cty.DynamicVal, memo: map[string]result{}, depth: map[string]bool{}}
+		node: cty.DynamicVal, memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{}}
 }
 
 // Checking says whether there is no world behind this run.

@@ -212,12 +212,16 @@ func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth in
 	}
 	switch x := x.(type) {
 	case *hclsyntax.ObjectConsExpr:
-		for i := len(x.Items) - 1; i >= 0; i-- {
+		idx := e.index(x)
+		for _, i := range idx.open { // from the end: of two equal keys the last one counts
 			if v, d := e.Value(x.Items[i].KeyExpr, each); !d.HasErrors() {
 				if name, ok := keyText(v); ok && name == key {
 					return x.Items[i].KeyExpr, x.Items[i].ValueExpr
 				}
 			}
+		}
+		if i, ok := idx.at[key]; ok {
+			return x.Items[i].KeyExpr, x.Items[i].ValueExpr
 		}
 	case *hclsyntax.FunctionCallExpr:
 		if x.Name != "merge" {
@@ -247,6 +251,48 @@ func (e *Eval) item(x hclsyntax.Expression, key string, each cty.Value, depth in
 		}
 	}
 	return nil, nil
+}
+
+// objectIndex is where the keys of an object literal stand: those that are written as they are, and the others.
+type objectIndex struct {
+	at   map[string]int
+	open []int // from the end
+}
+
+// index is built once an object: a large one is asked for each of its keys.
+func (e *Eval) index(x *hclsyntax.ObjectConsExpr) objectIndex {
+	if i, ok := e.indexes[x]; ok {
+		return i
+	}
+	out := objectIndex{at: map[string]int{}}
+	for i := len(x.Items) - 1; i >= 0; i-- {
+		if name, ok := literalKey(x.Items[i].KeyExpr); ok {
+			if _, later := out.at[name]; !later {
+				out.at[name] = i
+			}
+			continue
+		}
+		out.open = append(out.open, i)
+	}
+	e.indexes[x] = out
+	return out
+}
+
+// literalKey is a key that is written as it is, a name or a text without interpolation.
+func literalKey(x hclsyntax.Expression) (string, bool) {
+	k, ok := x.(*hclsyntax.ObjectConsKeyExpr)
+	if !ok {
+		return "", false
+	}
+	if name := hcl.ExprAsKeyword(k.Wrapped); name != "" && !k.ForceNonLiteral {
+		return name, true
+	}
+	t, ok := value.Unwrap(k.Wrapped).(*hclsyntax.TemplateExpr)
+	if !ok || !t.IsStringLiteral() {
+		return "", false
+	}
+	v, d := t.Value(nil)
+	return v.AsString(), !d.HasErrors()
 }
 
 func has(v cty.Value, key string) bool {

@@ -3,11 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/replace"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -61,33 +58,16 @@ func (a *app) record() *cobra.Command {
 }
 
 func writeRecording(path string, r *world.Recording) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".prelet-record-*")
-	var p *os.PathError
-	if errors.As(err, &p) { // its name says nothing
-		return fmt.Errorf("folder %s: %w", filepath.Dir(path), p.Err)
-	}
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	var out io.WriteCloser = f
-	if strings.HasSuffix(path, ".gz") {
-		out = gzip.NewWriter(f)
-	}
-	if err := r.Encode(out); err != nil {
-		f.Close()
-		return err
-	}
-	if out != io.WriteCloser(f) {
-		if err := out.Close(); err != nil {
-			f.Close()
+	return replace.With(path, 0o600, func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") {
+			return r.Encode(w)
+		}
+		z := gzip.NewWriter(w)
+		if err := r.Encode(z); err != nil {
 			return err
 		}
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+		return z.Close()
+	})
 }
 
 func (a *app) detect() *cobra.Command {

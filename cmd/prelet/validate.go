@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/replace"
 	"github.com/prelet/prelet/internal/site"
 )
 
@@ -128,27 +129,11 @@ func (a *app) fmt() *cobra.Command {
 	return c
 }
 
-// replaceFile writes a file of a site in one step: a laptop's battery ends as well.
+// replaceFile writes a file of a site in one step, so that it is never half there, and keeps who may read it.
 func replaceFile(path string, b []byte) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".prelet-fmt-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := f.Write(b); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(st.Mode().Perm()); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return replace.File(path, st.Mode().Perm(), b)
 }

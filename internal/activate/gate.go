@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/prelet/prelet/internal/replace"
 )
 
 // Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in that the package ships. It
@@ -90,25 +92,10 @@ func (g Gate) read(name string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// write replaces one of the files whole: systemd may read it at any moment. The folder is in memory; there is nothing to fsync.
+// write replaces one of the files whole: systemd may read it at any moment. `prelet status` is not for root only.
 func (g Gate) write(name, line string) error {
-	file, err := os.CreateTemp(g.Dir, "."+name+".*")
-	if err != nil {
+	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
 		return fmt.Errorf("gate: %w", err)
-	}
-	_, err = file.WriteString(line + "\n")
-	if chmod := file.Chmod(0o644); err == nil { // `prelet status` is not for root only; the unit's umask is 0077
-		err = chmod
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(g.Dir, name))
-	}
-	if err != nil {
-		os.Remove(file.Name())
-		return fmt.Errorf("gate: writing %s: %w", filepath.Join(g.Dir, name), err)
 	}
 	return nil
 }

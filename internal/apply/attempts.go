@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/replace"
 )
 
 // Attempts counts the runs of this boot that failed in a row and that systemd tries again. It is kept in the run folder,
@@ -32,7 +34,7 @@ func (a Attempts) Failures() int {
 
 // Failed counts one more.
 func (a Attempts) Failed() error {
-	return replaceFile(filepath.Join(a.Dir, attemptsFile), fmt.Appendf(nil, "%d\n", a.Failures()+1), 0o644)
+	return replace.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
 }
 
 // Clear begins anew.
@@ -78,21 +80,5 @@ func Remember(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
 		return nil
 	}
-	return replaceFile(name, text, 0o600)
-}
-
-func replaceFile(name string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error counts
-	}
-	return err
+	return replace.File(name, 0o600, text)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/prelet/prelet/internal/replace"
 )
 
 // Names of the files in the run folder.
@@ -144,26 +146,10 @@ func (s *Status) stage(address, state string, ms int64) {
 	s.Stages = append(s.Stages, Stage{Address: address, State: state, Millis: ms})
 }
 
-// writeFile replaces a file of the run folder whole, readable by all: what is in it was redacted. The folder is in memory, so
-// there is nothing to fsync.
+// writeFile replaces a file of the run folder whole, readable by all: what is in it was redacted.
 func writeFile(dir, name string, content []byte) error {
-	file, err := os.CreateTemp(dir, "."+name+".*")
-	if err != nil {
+	if err := replace.File(filepath.Join(dir, name), 0o644, content); err != nil {
 		return fmt.Errorf("report: %w", err)
-	}
-	_, err = file.Write(content)
-	if chmod := file.Chmod(0o644); err == nil { // the unit's umask is 0077
-		err = chmod
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		os.Remove(file.Name())
-		return fmt.Errorf("report: writing %s: %w", filepath.Join(dir, name), err)
 	}
 	return nil
 }

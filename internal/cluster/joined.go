@@ -1,20 +1,14 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"path/filepath"
 	"strings"
-
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/transport"
 )
 
 // joined is the identity that a node's kubeconfig gives.
@@ -23,125 +17,155 @@ type joined struct {
 	server string
 }
 
-// kubeconfigCredential lets client-go read the kubeconfig of a joined node: its client certificate (data or files that
-// rotate), token file or exec plugin. The connection, its limits and its CA stay ours.
+// kubeconfigCredential makes a credential of a joined node's kubeconfig: its client certificate (data, or files that
+// rotate), token, token file or exec plugin. It does as client-go does, which would read the file for 2 MB of program and
+// 1.4 ms of every start; the tests compare the two. The connection, its limits and its CA are ours.
 func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 	none := joined{}
-	if len(req.Kubeconfig) > maxKubeconfig {
-		return none, errors.New("the node's kubeconfig is too large")
-	}
-	doc, err := clientcmd.Load(req.Kubeconfig)
-	if err != nil { // the parser's message may quote a key
-		return none, errors.New("the node's kubeconfig cannot be parsed")
-	}
-	if req.KubeconfigDir != "" {
-		for _, u := range doc.AuthInfos {
-			u.LocationOfOrigin = filepath.Join(req.KubeconfigDir, "kubeconfig")
-		}
-		for _, cl := range doc.Clusters {
-			cl.LocationOfOrigin = filepath.Join(req.KubeconfigDir, "kubeconfig")
-		}
-		if err := clientcmd.ResolveLocalPaths(doc); err != nil {
-			return none, errors.New("the node's kubeconfig: relative paths cannot be resolved")
-		}
-	}
-	rc, err := clientcmd.NewDefaultClientConfig(*doc, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil { // names and paths, no values
-		return none, fmt.Errorf("the node's kubeconfig: %s", quote(err.Error()))
+	cl, user, err := parseNodeConfig(req.Kubeconfig, req.KubeconfigDir)
+	if err != nil {
+		return none, fmt.Errorf("the node's kubeconfig %w", err)
 	}
 	if len(req.Servers) == 0 {
-		if _, err := ParseServer(rc.Host); err != nil {
+		if _, err := ParseServer(cl.Server); err != nil {
 			return none, fmt.Errorf("the node's kubeconfig: %w", err)
 		}
 	}
-	if rc.Insecure && len(req.CAPEM) == 0 {
+	ca := req.CAPEM
+	switch {
+	case len(ca) > 0:
+	case cl.Insecure:
 		return none, errors.New("the node's kubeconfig says insecure-skip-tls-verify, which is refused")
-	}
-	proxy := req.ProxyURL
-	if k := doc.Contexts[doc.CurrentContext]; k != nil && len(req.Servers) == 0 && proxy == "" {
-		if cl := doc.Clusters[k.Cluster]; cl != nil {
-			proxy = cl.ProxyURL
+	case len(cl.CAData) > 0:
+		ca = cl.CAData
+	case cl.CAFile != "":
+		if ca, err = readCredentialFile(cl.CAFile); err != nil {
+			return none, fmt.Errorf("the node's kubeconfig names a CA: %w", err)
 		}
-	}
-	server := rc.Host
-	rc.Insecure = false
-	if len(req.CAPEM) > 0 {
-		rc.CAFile, rc.CAData = "", req.CAPEM
-	}
-	if len(req.Servers) > 0 {
-		rc.ServerName = ""
-	}
-	rc.UserAgent = c.opts.UserAgent
-	tc, err := rc.TransportConfig()
-	if err != nil {
-		return none, errors.New("the node's kubeconfig: its user's credentials cannot be used")
-	}
-	if !tc.HasCA() {
+	default:
 		return none, errors.New("the node's kubeconfig holds no CA, and none is given")
 	}
-	config, err := transport.TLSConfigFor(tc) // reads the files that it names
-	if err != nil {
-		return none, errors.New("the node's kubeconfig: its certificates or keys cannot be read")
-	}
-	certs, err := parseBundle(tc.TLS.CAData)
+	certs, err := parseBundle(ca)
 	if err != nil {
 		return none, err
 	}
 	a := newAnchor(certs)
-	config.RootCAs = a.pool
-	if get := config.GetClientCertificate; get != nil {
-		config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			cert, err := get(info)
-			if err != nil {
-				err = sendFailure{noCredential(err)}
-			}
-			return cert, err
-		}
+	config := a.config()
+	if len(req.Servers) == 0 {
+		config.ServerName = cl.TLSServerName
+	}
+	proxy := req.ProxyURL
+	if len(req.Servers) == 0 && proxy == "" {
+		proxy = cl.ProxyURL
+	}
+	plugin, err := c.identify(config, user, pluginCluster{Server: cl.Server, TLSServerName: config.ServerName, CAData: ca, ProxyURL: cl.ProxyURL,
+		DisableCompression: cl.DisableCompression, Config: cl.extension(execExtension)})
+	if err != nil {
+		return none, fmt.Errorf("the node's kubeconfig: %w", err)
 	}
 	sum := sha256.Sum256(req.Kubeconfig)
-	return joined{server: server, credential: credential{
+	return joined{server: cl.Server, credential: credential{
 		key: lineKey{proxy: proxy, anchor: a.id, client: hex.EncodeToString(sum[:])}, config: config, who: "node's kubeconfig",
 		send: func(ctx context.Context, l *line, r *http.Request) (*reply, error) {
-			rt := &lineTripper{line: l}
-			wrapped, err := transport.HTTPWrappersForConfig(tc, rt)
-			if err != nil {
-				return nil, errors.New("the node's kubeconfig: its token cannot be read")
+			token, err := user.bearer()
+			if plugin != nil {
+				var got pluginCredential
+				got, err = plugin.get(ctx)
+				token = got.token
 			}
-			resp, err := wrapped.RoundTrip(r)
 			if err != nil {
-				if rt.err != nil {
-					return nil, rt.err
-				}
+				l.reusable = false
 				return nil, sendFailure{noCredential(err)}
 			}
-			defer resp.Body.Close()
-			return rt.reply, nil
+			var secrets []string
+			if token != "" {
+				r.Header.Set("Authorization", "Bearer "+token)
+				secrets = append(secrets, token)
+			}
+			re, err := withheldReply(l.roundTrip(ctx, r))(secrets)
+			if err == nil && re.status == http.StatusUnauthorized && plugin != nil {
+				plugin.forget() // what it gave is not accepted: the next try asks it again, on a line of its own
+				l.reusable = false
+			}
+			return re, err
 		},
 	}}, nil
+}
+
+// identify puts a user's certificate into the handshake. The plugin is nil unless the certificate and the token come from one,
+// which is, as with client-go, where the user has neither itself.
+func (c *Client) identify(config *tls.Config, user nodeUser, about pluginCluster) (*plugin, error) {
+	switch {
+	case len(user.CertData) > 0 && len(user.KeyData) > 0:
+		cert, err := tls.X509KeyPair(user.CertData, user.KeyData)
+		if err != nil { // no detail: it may quote the key
+			return nil, errors.New("its client certificate and key do not belong together, or cannot be read")
+		}
+		config.Certificates = []tls.Certificate{cert}
+	case user.hasCertificate():
+		if _, err := user.keyPair(); err != nil {
+			return nil, err
+		}
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // anew each time: the kubelet rotates the file
+			cert, err := user.keyPair()
+			if err != nil {
+				return nil, sendFailure{noCredential(err)}
+			}
+			return cert, nil
+		}
+	}
+	if _, err := user.bearer(); err != nil {
+		return nil, err
+	}
+	if user.Exec == nil || user.hasCertificate() || user.Token != "" || user.TokenFile != "" {
+		return nil, nil
+	}
+	p, err := newPlugin(*user.Exec, about, c.opts.Now)
+	if err != nil {
+		return nil, err
+	}
+	config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		got, err := p.get(info.Context())
+		if err != nil {
+			return nil, sendFailure{noCredential(err)}
+		}
+		if got.cert == nil {
+			return &tls.Certificate{}, nil // "I have none", as crypto/tls wants it said
+		}
+		return got.cert, nil
+	}
+	return p, nil
 }
 
 // noCredential is a plugin or a file that does not answer; it may yet.
 func noCredential(err error) *failure {
 	return fail(Denied, answer, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
-		"the node's kubeconfig gives no credential: its plugin, certificate or token file fails").because(err)
+		"the node's kubeconfig gives no credential: %s", quote(err.Error())).because(err)
 }
 
-// lineTripper lets client-go's wrappers put credentials on a request that goes over our line.
-type lineTripper struct {
-	line  *line
-	reply *reply
-	err   error
+// bearer is the user's token, "" if it has none. The file counts before the text, and is read each time, because it
+// rotates; a text beside it stands in when it cannot be read.
+func (u nodeUser) bearer() (string, error) {
+	token, where := u.Token, "its token"
+	if u.TokenFile != "" {
+		b, err := readCredentialFile(u.TokenFile)
+		switch {
+		case err == nil:
+			token, where = strings.TrimSpace(string(b)), u.TokenFile
+			if token == "" {
+				return "", fmt.Errorf("%s is empty", where)
+			}
+		case token == "":
+			return "", err
+		}
+	}
+	if !isToken(token) {
+		return "", fmt.Errorf("%s holds a character that no token has", where)
+	}
+	return token, nil
 }
 
-// RoundTrip implements http.RoundTripper.
-func (t *lineTripper) RoundTrip(req *http.Request) (*http.Response, error) {
-	var secrets []string
-	if _, value, ok := strings.Cut(req.Header.Get("Authorization"), " "); ok {
-		secrets = append(secrets, value)
-	}
-	t.reply, t.err = withheldReply(t.line.roundTrip(req.Context(), req))(secrets)
-	if t.err != nil {
-		return nil, t.err
-	}
-	return &http.Response{StatusCode: t.reply.status, Header: t.reply.header, Body: io.NopCloser(bytes.NewReader(t.reply.body)), Request: req}, nil
+// isToken says whether a text can stand in a header.
+func isToken(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

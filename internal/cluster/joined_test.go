@@ -1,0 +1,384 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// witness is a server that asks for a certificate, and remembers what it was shown. It accepts nothing.
+type witness struct {
+	*hostile
+	mu    sync.Mutex
+	shown [2]string // Authorization, and the client certificate's hash
+}
+
+func newWitness(t *testing.T, ca *testCA) *witness {
+	w := &witness{}
+	w.hostile = newHostile(t, ca, func(_ *hostile, c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
+	w.handle = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.shown = [2]string{r.Header.Get("Authorization"), ""}
+		if certs := r.TLS.PeerCertificates; len(certs) > 0 {
+			w.shown[1] = hash(certs[0])
+		}
+		writeStatus(rw, 403, "Forbidden", "no")
+		return true
+	}
+	return w
+}
+
+func (w *witness) take() [2]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.shown = [2]string{} }()
+	return w.shown
+}
+
+// desk is a folder with everything that a kubeconfig may name.
+type desk struct {
+	dir         string
+	cert, key   []byte
+	cert2, key2 []byte
+}
+
+func newDesk(t *testing.T) desk {
+	t.Helper()
+	s := startDemo(t)
+	d := desk{dir: t.TempDir()}
+	var err error
+	if d.cert, d.key, err = s.IssueNode("one"); err != nil {
+		t.Fatal(err)
+	}
+	if d.cert2, d.key2, err = s.IssueNode("two"); err != nil {
+		t.Fatal(err)
+	}
+	answer := func(status map[string]string) string {
+		b, err := json.Marshal(map[string]any{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1", "status": status})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, text := range map[string]string{
+		"pair.pem": string(d.cert) + string(d.key), "cert.pem": string(d.cert2), "key.pem": string(d.key2), "token": " file-token\n", "empty": "\n", "two-lines": "a\nb",
+		"says-token": answer(map[string]string{"token": "plugin-token"}),
+		"says-cert":  answer(map[string]string{"clientCertificateData": string(d.cert2), "clientKeyData": string(d.key2)}),
+		"says-both":  answer(map[string]string{"token": "plugin-token", "clientCertificateData": string(d.cert), "clientKeyData": string(d.key)}),
+		"says-beta":  strings.Replace(answer(map[string]string{"token": "plugin-token"}), "/v1", "/v1beta1", 1),
+		"says-key":   answer(map[string]string{"clientKeyData": string(d.key)}),
+		"says-none":  answer(nil), "says-yaml": "kind: ExecCredential\napiVersion: client.authentication.k8s.io/v1\nstatus:\n  token: plugin-token\n", "says-kind": `{"kind":"Secret","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}`,
+		"says-rubbish": "{", "says-mixed": answer(map[string]string{"clientCertificateData": string(d.cert), "clientKeyData": string(d.key2)}),
+		// It keeps what it was told, says what its argument names, and ends as the variable EXIT says.
+		"plugin": "#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit 1\nprintf %s \"$KUBERNETES_EXEC_INFO\" > told\nprintf x >> runs\ncat \"$1\"\nexit ${EXIT:-0}\n",
+	} {
+		mode := os.FileMode(0o600)
+		if name == "plugin" {
+			mode = 0o700
+		}
+		if err := os.WriteFile(filepath.Join(d.dir, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// told is what the plugin was told since the last call, and how often it ran.
+func (d desk) told(t *testing.T) (info any, runs int) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(d.dir, "told"))
+	if err != nil {
+		return nil, 0
+	}
+	if err := json.Unmarshal(b, &info); err != nil {
+		t.Fatalf("KUBERNETES_EXEC_INFO is %q: %v", b, err)
+	}
+	ran, err := os.ReadFile(filepath.Join(d.dir, "runs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"told", "runs"} {
+		if err := os.Remove(filepath.Join(d.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return info, len(ran)
+}
+
+// kubeconfig is a file with one cluster and one user, whose lines are given.
+func kubeconfig(w *witness, cluster, user string) string {
+	return "apiVersion: v1\nkind: Config\ncurrent-context: at\npreferences: {}\nfuture: field\ncontexts:\n- name: other\n  context: {cluster: x, user: v}\n- name: at\n  context: {cluster: c, user: u}\n" +
+		"clusters:\n- name: c\n  cluster:\n    server: " + w.URL + "\n    certificate-authority-data: " + base64.StdEncoding.EncodeToString(w.ca.pem()) + "\n" + cluster +
+		"users:\n- name: u\n  user:\n" + user
+}
+
+func data(name string, b []byte) string {
+	return "    " + name + ": " + base64.StdEncoding.EncodeToString(b) + "\n"
+}
+
+func execBlock(version, mode, command, says, more string) string {
+	out := "    exec:\n      command: " + command + "\n      args: [" + says + "]\n"
+	if version != "" {
+		out += "      apiVersion: client.authentication.k8s.io/" + version + "\n"
+	}
+	if mode != "" {
+		out += "      interactiveMode: " + mode + "\n"
+	}
+	return out + more
+}
+
+// asClientGo asks with client-go; an error is one before anything was sent.
+func asClientGo(text, dir string) error {
+	doc, err := clientcmd.Load([]byte(text))
+	if err != nil {
+		return err
+	}
+	for _, u := range doc.AuthInfos {
+		u.LocationOfOrigin = filepath.Join(dir, "kubeconfig")
+	}
+	for _, c := range doc.Clusters {
+		c.LocationOfOrigin = filepath.Join(dir, "kubeconfig")
+	}
+	if err := clientcmd.ResolveLocalPaths(doc); err != nil {
+		return err
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*doc, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get(config.Host + configPath)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func asOurs(text, dir string) error {
+	opts := givingUp(fast(), 1)
+	_, err := FetchConfigMap(context.Background(), ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}, opts)
+	return err
+}
+
+// TestAsClientGo: whoever client-go is to a server with a kubeconfig, we are; what it tells a plugin, we tell it.
+func TestAsClientGo(t *testing.T) {
+	d := newDesk(t)
+	w := newWitness(t, newTestCA(t, "cluster"))
+	info := "    extensions:\n    - name: client.authentication.k8s.io/exec\n      extension: {audience: [a, 1], deep: {b: null}}\n    - name: other\n      extension: {}\n"
+	plugin := "./plugin"
+	for name, c := range map[string]struct{ cluster, user string }{
+		"data":                       {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key)},
+		"files":                      {"", "    client-certificate: cert.pem\n    client-key: key.pem\n"},
+		"one file, absolute":         {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n"},
+		"data and a file":            {"", data("client-certificate-data", d.cert) + "    client-key: pair.pem\n"},
+		"token":                      {"", "    token: text-token\n"},
+		"token file":                 {"", "    tokenFile: token\n"},
+		"token and file":             {"", "    tokenFile: token\n    token: text-token\n"},
+		"token and no file":          {"", "    tokenFile: gone\n    token: text-token\n"},
+		"certificate and token":      {"", "    token: text-token\n    client-certificate: pair.pem\n    client-key: pair.pem\n"},
+		"nobody":                     {"", "    {}\n"},
+		"plugin's token":             {"", execBlock("v1", "Never", plugin, "says-token", "")},
+		"plugin's certificate":       {"", execBlock("v1", "IfAvailable", plugin, "says-cert", "")},
+		"plugin's both":              {"", execBlock("v1", "Never", plugin, "says-both", "")},
+		"plugin in YAML":             {"", execBlock("v1", "Never", plugin, "says-yaml", "")},
+		"plugin of v1beta1":          {"", execBlock("v1beta1", "", plugin, "says-beta", "")},
+		"plugin that is told":        {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
+		"plugin that is told less":   {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
+		"plugin that is not told":    {info, execBlock("v1", "Never", plugin, "says-token", "")},
+		"plugin told a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
+		"plugin beside a token":      {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", "")},
+		"plugin beside a cert":       {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", "")},
+		"plugin with an environment": {"", execBlock("v1", "Never", "sh", `"-c", "cd '`+d.dir+`' && ./plugin $SAYS"`, "      env: [{name: SAYS, value: says-token}]\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := kubeconfig(w, c.cluster, c.user)
+			if err := asClientGo(text, d.dir); err != nil {
+				t.Fatalf("client-go: %v", err)
+			}
+			theirs := w.take()
+			theirInfo, theirRuns := d.told(t)
+			_ = asOurs(text, d.dir) // refused by the witness, as all are
+			ours := w.take()
+			ourInfo, ourRuns := d.told(t)
+			if ours != theirs {
+				t.Errorf("we are %q to the server, client-go is %q", ours, theirs)
+			}
+			if !reflect.DeepEqual(ourInfo, theirInfo) || ourRuns != theirRuns {
+				t.Errorf("we tell the plugin %v in %d runs, client-go %v in %d", ourInfo, ourRuns, theirInfo, theirRuns)
+			}
+			if name != "nobody" && ours == [2]string{} {
+				t.Error("nobody was shown to the server: the comparison compares nothing")
+			}
+		})
+	}
+}
+
+// TestRefusedAsClientGo: what client-go cannot use, we do not use; and we refuse without showing anybody anything.
+func TestRefusedAsClientGo(t *testing.T) {
+	d := newDesk(t)
+	w := newWitness(t, newTestCA(t, "cluster"))
+	plugin := "./plugin"
+	block := func(says string) string { return execBlock("v1", "Never", plugin, says, "") }
+	for name, c := range map[string]struct{ text, want string }{
+		"no YAML":             {"users: [", "cannot be parsed"},
+		"another kind":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "no Config of v1"},
+		"another context":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
+		"another cluster":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
+		"no key":              {kubeconfig(w, "", data("client-certificate-data", d.cert)), "without a key"},
+		"twice":               {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "both as data and as a file"},
+		"keys twice":          {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "both as data and as a file"},
+		"no file":             {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: pair.pem\n"), "gone.pem"},
+		"no key file":         {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: gone.pem\n"), "gone.pem"},
+		"two pairs":           {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: pair.pem\n"), "do not belong together"},
+		"two pairs as data":   {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not belong together"},
+		"no token file":       {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
+		"empty token file":    {kubeconfig(w, "", "    tokenFile: empty\n"), "is empty"},
+		"token of two lines":  {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that no token has"},
+		"auth-provider":       {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
+		"no command":          {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "no command"},
+		"no apiVersion":       {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
+		"v1alpha1":            {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
+		"no mode":             {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
+		"another mode":        {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
+		"a terminal":          {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "terminal"},
+		"a variable's name":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "variable without a name"},
+		"no such plugin":      {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
+		"plugin that fails":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
+		"rubbish":             {kubeconfig(w, "", block("says-rubbish")), "no ExecCredential"},
+		"another answer":      {kubeconfig(w, "", block("says-kind")), "not an ExecCredential"},
+		"another version":     {kubeconfig(w, "", block("says-beta")), "v1beta1"},
+		"no status":           {kubeconfig(w, "", block("says-none")), "answers with"},
+		"a key alone":         {kubeconfig(w, "", block("says-key")), "and not both"},
+		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			theirs := asClientGo(c.text, d.dir)
+			sent := w.take()
+			if theirs == nil && name != "token of two lines" { // client-go sends it, on one line
+				t.Errorf("client-go takes it, as %q", sent)
+			}
+			err := asOurs(c.text, d.dir)
+			want{kind: Denied, text: []string{c.want}}.check(t, err)
+			for _, secret := range []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)} {
+				if strings.Contains(err.Error(), secret) {
+					t.Errorf("a secret is in the message: %v", err)
+				}
+			}
+			if shown := w.take(); shown != [2]string{} {
+				t.Errorf("%q was shown to the server", shown)
+			}
+		})
+	}
+}
+
+// TestRefusedByUs is what client-go would do and a boot should not.
+func TestRefusedByUs(t *testing.T) {
+	w := newWitness(t, newTestCA(t, "cluster"))
+	for want, text := range map[string]string{
+		"another user's name":   kubeconfig(w, "", "    token: t\n    as: admin\n"),
+		"user name or password": kubeconfig(w, "", "    username: admin\n    password: p\n"),
+		"no user \"u\"":         strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: u\n", "- name: v\n", 1),
+	} {
+		err := asOurs(text, t.TempDir())
+		if err == nil || !strings.Contains(err.Error(), want) || w.take() != [2]string{} {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+func TestPluginIsAskedAgain(t *testing.T) {
+	d := newDesk(t)
+	now := time.Now()
+	p, err := newPlugin(pluginConfig{Command: filepath.Join(d.dir, "plugin"), Args: []string{"says"}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"},
+		pluginCluster{}, func() time.Time { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(token string, expires time.Time) {
+		t.Helper()
+		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(time.RFC3339) + `"}}`
+		if err := os.WriteFile(filepath.Join(d.dir, "says"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(want string, runs int) {
+		t.Helper()
+		got, err := p.get(t.Context())
+		if _, n := d.told(t); err != nil || got.token != want || n != runs {
+			t.Errorf("%q after %d runs (%v), want %q after %d", got.token, n, err, want, runs)
+		}
+	}
+	says("first", now.Add(time.Minute))
+	get("first", 1)
+	says("second", now.Add(3*time.Minute))
+	get("first", 0)
+	now = now.Add(2 * time.Minute)
+	get("second", 1)
+	p.forget()
+	get("second", 1)
+}
+
+// TestPluginEnds: a plugin that hangs is left behind, with all that it started, when the time is over; and one that never
+// ends to speak is not listened to.
+func TestPluginEnds(t *testing.T) {
+	alive := filepath.Join(t.TempDir(), "alive")
+	if err := os.WriteFile(alive, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := func(text string) *plugin {
+		p, err := newPlugin(pluginConfig{Command: "sh", Args: []string{"-c", text}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}, pluginCluster{}, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err := script("(sleep 3; rm '" + alive + "') & wait").get(ctx)
+	if err == nil || !strings.Contains(err.Error(), "did not answer in time") || time.Since(began) > 2*time.Second {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	if _, err := script("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done").get(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Error(err)
+	}
+	time.Sleep(time.Until(began.Add(3500 * time.Millisecond)))
+	if _, err := os.Stat(alive); err != nil {
+		t.Error("what the plugin started lived on")
+	}
+}
+
+func FuzzNodeConfig(f *testing.F) {
+	f.Add([]byte("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: https://h:1, certificate-authority: ca}}]\nusers: [{name: u, user: {tokenFile: t, exec: {command: ./x}}}]\n"))
+	f.Add([]byte("{"))
+	f.Add([]byte("apiVersion: v1\nkind: Config\nusers: [{name: u, user: null}]"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		cl, u, err := parseNodeConfig(text, "/dir")
+		if err != nil {
+			return
+		}
+		for _, p := range []string{cl.CAFile, u.CertFile, u.KeyFile, u.TokenFile} {
+			if p != "" && !filepath.IsAbs(p) {
+				t.Errorf("%q is left relative to where prelet happens to run", p)
+			}
+		}
+	})
+}

@@ -54,13 +54,16 @@ func StaleWarning(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
 		Sentence(ans.Because, "The answer of an earlier boot is used, and this boot is degraded; prelet status says so until the cluster answers rightly."))
 }
 
-// Sentence joins why and what next, each ended by one full stop, if nothing else ends it.
+// Sentence joins why and what next, each ended by one full stop, if nothing else ends it. A last line that is indented by four
+// spaces is a command to paste: a full stop would become a part of it.
 func Sentence(parts ...string) string {
 	var out []string
 	for _, p := range parts {
 		p = strings.TrimRight(strings.TrimSpace(p), ".")
 		switch {
 		case p == "":
+		case strings.HasPrefix(p[strings.LastIndexByte(p, '\n')+1:], "    "):
+			out = append(out, p)
 		case strings.HasSuffix(p, "?"), strings.HasSuffix(p, "!"), strings.HasSuffix(p, "…"):
 			out = append(out, p)
 		default:

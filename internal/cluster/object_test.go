@@ -44,7 +44,7 @@ func TestObject(t *testing.T) {
 		want want
 	}{
 		{"403", req("kube-system", "closed", token), want{kind: Denied, text: []string{
-			"configmap kube-system/closed at " + s.URL(), `configmaps "closed" is forbidden: User "system:bootstrap:`, "a Role in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
+			"configmap kube-system/closed at " + s.URL(), `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
 		{"401", req("kube-system", "kubelet-config", wrong), want{kind: Denied, retry: true, text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
 		{"404", req("kube-system", "nothing", token), want{kind: Absent, retry: true, text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
 	} {

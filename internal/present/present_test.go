@@ -150,3 +150,11 @@ func TestColour(t *testing.T) {
 		t.Error("a buffer is no terminal")
 	}
 }
+
+// A command in a message is pasted as one line.
+func TestCommandsAreNotBroken(t *testing.T) {
+	const command = "    kubectl -n kube-system create rolebinding prelet:kubelet-config --role=prelet:kubelet-config --group=system:nodes"
+	if got := wrap("Allow it:\n"+command, 40); len(got) != 2 || got[1] != command {
+		t.Errorf("%q", got)
+	}
+}

@@ -56,10 +56,17 @@ func Reflow(t string, width int) string {
 	return strings.Join(out, "\n\n")
 }
 
+// verbatim begins a line that is a command to paste: it is never broken.
+const verbatim = "    "
+
 // wrap breaks a text at spaces.
 func wrap(t string, width int) []string {
 	var out []string
 	for _, para := range strings.Split(t, "\n") {
+		if strings.HasPrefix(para, verbatim) {
+			out = append(out, para)
+			continue
+		}
 		line := ""
 		for _, w := range strings.Fields(para) {
 			switch {

@@ -230,6 +230,12 @@ var faults = map[string]func(*apiserver){
 			kubeStatus(w, 403, "Forbidden", `configmaps "kubelet-config" is forbidden: User "system:bootstrap:canary" cannot get resource "configmaps" in API group "" in the namespace "kube-system"`)
 		})
 	},
+	"echo": func(s *apiserver) { // tells the caller what it was told
+		s.handle = s.onlyConfig(func(w http.ResponseWriter, r *http.Request) {
+			_, secret, _ := strings.Cut(r.Header.Get("Authorization"), ".")
+			kubeStatus(w, 403, "Forbidden", "not with "+r.Header.Get("Authorization")+", whose secret is "+secret)
+		})
+	},
 	"config-404": func(s *apiserver) {
 		s.handle = s.onlyConfig(func(w http.ResponseWriter, _ *http.Request) {
 			kubeStatus(w, 404, "NotFound", `configmaps "kubelet-config" not found`)

@@ -242,7 +242,7 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 			return nil
 		}
 	default:
-		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", suggestRoot(root), root)
+		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", e.suggestRoot(root), root)
 	}
 	return e.along(tr[rest:], typ, tr[:rest])
 }
@@ -254,7 +254,20 @@ func copiesType(i *site.Instance) cty.Type {
 	return cty.Map(cty.Object(m))
 }
 
-func suggestRoot(word string) string {
+// suggestRoot is for a reference whose first name is none: mostly its prefix was forgotten.
+func (e *Eval) suggestRoot(word string) string {
+	prefix := ""
+	switch {
+	case len(e.site.OfType(word)) > 0:
+		prefix = "stage"
+	case slices.Contains(keys(e.site.Locals), word):
+		prefix = "local"
+	case slices.Contains(keys(e.site.Variables), word):
+		prefix = "var"
+	}
+	if prefix != "" {
+		return fmt.Sprintf(" Did you mean %s.%s?", prefix, word)
+	}
 	if s := schema.Nearest(word, roots); s != "" {
 		return fmt.Sprintf(" Did you mean %q?", s)
 	}

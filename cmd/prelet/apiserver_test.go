@@ -76,6 +76,25 @@ func (a *authority) leaf(from, to time.Time, names ...string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{must(x509.CreateCertificate(rand.Reader, c, a.cert, &key.PublicKey, a.key))}, PrivateKey: key}
 }
 
+// kubeletConf is a kubelet.conf as a kubelet writes it when it has joined, with a certificate that ends then. With another
+// key the two do not belong together.
+func (a *authority) kubeletConf(server string, end time.Time, otherKey bool) string {
+	issue := func() (cert, key []byte) {
+		k := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+		c := &x509.Certificate{SerialNumber: big.NewInt(3), Subject: pkix.Name{CommonName: "system:node:n1", Organization: []string{"system:nodes"}},
+			NotBefore: end.AddDate(-1, 0, 0), NotAfter: end, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: must(x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key))}),
+			pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(k))})
+	}
+	cert, key := issue()
+	if otherKey {
+		_, key = issue()
+	}
+	b64 := base64.StdEncoding.EncodeToString
+	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: c\n  cluster:\n    server: %s\n    certificate-authority-data: %s\nusers:\n- name: u\n  user:\n    client-certificate-data: %s\n    client-key-data: %s\ncontexts:\n- name: x\n  context:\n    cluster: c\n    user: u\ncurrent-context: x\n",
+		server, b64(a.pem()), b64(cert), b64(key))
+}
+
 // apiserver is an API server that a scenario makes misbehave.
 type apiserver struct {
 	*httptest.Server
@@ -94,7 +113,9 @@ func startServer(ca *authority, fault string) (*apiserver, error) {
 	s := &apiserver{ca: ca, config: map[string]string{"kubelet": servedConfig}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))}}
+	clients := x509.NewCertPool()
+	clients.AddCert(ca.cert)
+	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.VerifyClientCertIfGiven, ClientCAs: clients, Certificates: []tls.Certificate{ca.leaf(time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0))}}
 	f, ok := faults[fault]
 	if !ok {
 		return nil, fmt.Errorf("there is no fault %q", fault)
@@ -134,7 +155,7 @@ func (s *apiserver) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == infoPath:
 		configMap(w, "kube-public", "cluster-info", s.info(int(s.infos.Add(1))))
-	case r.URL.Path == configPath && r.Header.Get("Authorization") != "Bearer "+goodToken:
+	case r.URL.Path == configPath && len(r.TLS.VerifiedChains) == 0 && r.Header.Get("Authorization") != "Bearer "+goodToken:
 		kubeStatus(w, 401, "Unauthorized", "Unauthorized")
 	case r.URL.Path == configPath:
 		configMap(w, "kube-system", "kubelet-config", s.config)

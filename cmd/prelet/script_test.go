@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -155,7 +156,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused,
 		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
 		"snapshot": cmdSnapshot, "same": cmdSame,
-		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "facts": cmdFacts, "kept": cmdKept, "unmount": cmdUnmount,
+		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "joined": cmdJoined, "facts": cmdFacts, "kept": cmdKept, "unmount": cmdUnmount,
 	}
 }
 
@@ -699,4 +700,15 @@ func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
 	if d := cmp.Diff(want, got); d != "" {
 		ts.Fatalf("the facts differ:\n%s", d)
 	}
+}
+
+// joined [expired|other-key]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
+func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
+	s, end, how := of(ts), time.Now().AddDate(1, 0, 0), strings.Join(args, "")
+	if how == "expired" {
+		end = time.Now().Add(-time.Hour)
+	}
+	p := ts.MkAbs("root/etc/kubernetes/kubelet.conf")
+	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
+	ts.Check(os.WriteFile(p, []byte(s.ca.kubeletConf(s.server.URL, end, how == "other-key")), 0o600))
 }

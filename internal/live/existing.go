@@ -2,7 +2,6 @@ package live
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/kubelet"
@@ -26,17 +25,9 @@ func ExistingCluster(root string) (Existing, error) {
 	if err != nil {
 		return Existing{}, fmt.Errorf("%s: %w", kubeletConf, err)
 	}
-	ca := k.CAData
-	if k.CAFile != "" {
-		p := k.CAFile
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(filepath.Dir(kubeletConf), p)
-		}
-		t, a := l.readFile(p)
-		if a.Fail != "" {
-			return Existing{}, fmt.Errorf("%s", a.Detail)
-		}
-		ca = []byte(t)
+	ca, a := l.material(k.CAData, k.CAFile)
+	if a.Fail != "" {
+		return Existing{}, fmt.Errorf("%s", a.Detail)
 	}
 	h, err := CAHashes(ca)
 	if err != nil {

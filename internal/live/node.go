@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
@@ -44,14 +44,14 @@ func (l *Live) cacheFile() string {
 	if l.o.Store == nil {
 		return ""
 	}
-	return filepath.Join(l.o.StateDir, "kubelet.json")
+	return path.Join(l.o.StateDir, "kubelet.json")
 }
 
 // KubeletVersion asks the kubelet's binary below a root, or the cache when the binary is the same. A recorded
 // machine, or another root, has a binary that must not be run here: then only the cache tells.
 func KubeletVersion(ctx context.Context, root string, recorded bool, cache string) (VersionCache, bool) {
 	for _, dir := range []string{"/usr/bin", "/usr/local/bin", "/opt/bin"} {
-		p := filepath.Join(root, dir, "kubelet")
+		p := path.Join(root, dir, "kubelet")
 		st, err := os.Stat(p)
 		if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 			continue
@@ -107,17 +107,9 @@ func (l *Live) hasJoined() (bool, string) {
 	if err != nil {
 		return false, kubeletConf + " cannot be used: " + err.Error()
 	}
-	certPEM := c.ClientCertData
-	if c.ClientCertFile != "" {
-		p := c.ClientCertFile
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(filepath.Dir(kubeletConf), p)
-		}
-		t, a := l.readFile(p)
-		if a.Fail != "" {
-			return false, kubeletConf + " names a certificate that cannot be read: " + a.Detail
-		}
-		certPEM = []byte(t)
+	certPEM, a := l.material(c.ClientCertData, c.ClientCertFile)
+	if a.Fail != "" {
+		return false, kubeletConf + " names a certificate that cannot be read: " + a.Detail
 	}
 	if len(certPEM) > 0 {
 		if why := l.expired(certPEM); why != "" {
@@ -132,6 +124,19 @@ func (l *Live) hasJoined() (bool, string) {
 		}
 	}
 	return true, kubeletConf + " is there and not expired"
+}
+
+// material is what kubelet.conf holds, or names a file for, beside itself unless the path is absolute. What it holds
+// wins, as in client-go's clientcmd.
+func (l *Live) material(data []byte, file string) ([]byte, world.Answer) {
+	if len(data) > 0 || file == "" {
+		return data, world.Answer{}
+	}
+	if !path.IsAbs(file) {
+		file = path.Join(path.Dir(kubeletConf), file)
+	}
+	text, fail := l.readFile(file)
+	return []byte(text), fail
 }
 
 // expired judges the client certificate. A clock that is not set yet cannot make one of today invalid: only its end

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -87,17 +86,11 @@ func askNode(ctx context.Context, tr *http.Transport, server, name string) error
 // transport is TLS as a kubeconfig says: its CA, its client certificate. No proxy of the environment.
 func (l *Live) transport(c *kubelet.Kubeconfig) (*http.Transport, error) {
 	read := func(data []byte, file, what string) ([]byte, error) {
-		if len(data) > 0 || file == "" {
-			return data, nil
-		}
-		if !path.IsAbs(file) {
-			file = path.Join(path.Dir(kubeletConf), file)
-		}
-		text, fail := l.readFile(file)
+		b, fail := l.material(data, file)
 		if fail.Fail != "" {
 			return nil, fmt.Errorf("%s: %s", what, fail.Detail)
 		}
-		return []byte(text), nil
+		return b, nil
 	}
 	if c.Insecure || c.ProxyURL != "" || c.Exec {
 		return nil, errors.New(kubeletConf + " says how to connect in a way that prelet does not use")

@@ -16,7 +16,10 @@ func Pointer(path []string) string {
 	var b strings.Builder
 	for _, p := range path {
 		b.WriteByte('/')
-		b.WriteString(strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
+		if strings.ContainsAny(p, "~/") { // else there is nothing to make a replacer for, which takes 6 KB
+			p = strings.NewReplacer("~", "~0", "/", "~1").Replace(p)
+		}
+		b.WriteString(p)
 	}
 	return b.String()
 }

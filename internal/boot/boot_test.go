@@ -117,7 +117,7 @@ func TestCancelled(t *testing.T) {
 func TestNothingIsTooLarge(t *testing.T) {
 	for _, text := range []string{
 		`stage "label" "a" { labels = { a = length([for x in range(400) : [for y in range(400) : "${x}-${y}"]]) } }`,
-		`stage "fetch-config" "a" { file = join("", [for x in range(400) : join("", [for y in range(400) : "${x}-${y}"])]) }`,
+		`stage "fetch-config" "a" { file = join("", [for x in range(250) : join("", [for y in range(250) : "${x}-${y}"])]) }`,
 	} {
 		s := mustParse(t, text)
 		r := newRun(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})

@@ -81,10 +81,11 @@ func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
 	r := newRun(context.Background(), s, Options{})
 	r.bounded((*run).static)
 	r.diags = nil
-	if r.settings(); r.diags.HasErrors() {
-		return r.diags
-	}
-	r.open(context.Background())
+	r.bounded(func(r *run) {
+		if r.settings(); !r.diags.HasErrors() {
+			r.open(context.Background())
+		}
+	})
 	r.facts = w.Facts
 	if r.diags.HasErrors() {
 		return r.diags

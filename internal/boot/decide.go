@@ -318,9 +318,10 @@ func (r *run) renderOne(i *site.Instance) {
 	}
 	for _, c := range copies {
 		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+		failed := d.HasErrors()
 		d = newOnly(r.diags, d) // what is there before decide was read before
 		state = stateOK
-		if d.HasErrors() {
+		if failed {
 			r.diags = append(r.diags, d...)
 			state = stateFailed
 			break

@@ -8,8 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// Label is a label that the kubelet shall register with. TakesEffect is filled by the plan: registration,
-// restart or reconcile.
+// Label is a label that the kubelet shall register with.
 type Label struct {
 	Key, Value string
 	Origins    []origin.Origin

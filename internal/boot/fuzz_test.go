@@ -1,0 +1,51 @@
+package boot
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// FuzzSite checks, plans and replays whatever parses: nothing of it may break, and a plan without an answer is not
+// complete.
+func FuzzSite(f *testing.F) {
+	for _, dir := range []string{"check", "run"} {
+		names, err := filepath.Glob("testdata/" + dir + "/*.txt")
+		if err != nil || len(names) == 0 {
+			f.Fatal(err)
+		}
+		for _, n := range names {
+			a, err := txtar.ParseFile(n)
+			if err != nil {
+				f.Fatal(err)
+			}
+			if filepath.Base(n) != "big-locals.txt" {
+				f.Add(part(a, "site.hcl"))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a := &txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}}
+		s, diags := parseCase(a)
+		if diags.HasErrors() {
+			return
+		}
+		all := Check(s, Witnesses())
+		p := Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
+		nothing := world.Recording{}
+		q := Run(context.Background(), s, Options{Source: nothing.Source()})
+		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
+			if origin.CodeOf(d) == origin.Internal {
+				t.Errorf("it broke: %s", d)
+			}
+		}
+		if q.Complete && len(q.Tape.Entries()) > 0 && len(q.Node.Files) > 0 {
+			t.Errorf("a plan over nothing is complete: %s", showPlan(q))
+		}
+	})
+}

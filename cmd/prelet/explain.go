@@ -76,11 +76,7 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 		return err
 	}
 	defer n.close()
-	p := &boot.Plan{Site: n.site, Diagnostics: diags}
-	if !diags.HasErrors() {
-		p = n.plan(ctx, a.progress())
-		p.Diagnostics = append(diags, p.Diagnostics...)
-	}
+	p := n.planUnless(ctx, diags, a.progress())
 	if p.Eval == nil {
 		if !asJSON {
 			a.say(p.Site, present.Sorted(p.Diagnostics))

@@ -120,6 +120,18 @@ func (h *host) ready() error {
 	return nil
 }
 
+// lockNode takes the lock for a command that changes the node, or tells what keeps it from that.
+func (a *app) lockNode(ctx context.Context, h *host) (*generation.Store, error) {
+	if err := h.ready(); err != nil {
+		return nil, err
+	}
+	store, err := h.lock(ctx)
+	if err != nil {
+		return nil, a.storeFailure(err)
+	}
+	return store, nil
+}
+
 const (
 	keepAlive    = 30 * time.Second
 	requestEvery = 500 * time.Millisecond

@@ -214,6 +214,16 @@ func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	return boot.Run(ctx, n.site, o)
 }
 
+// planUnless is plan behind what opening the node has found; with an error in that, there is nothing to plan.
+func (n *node) planUnless(ctx context.Context, found hcl.Diagnostics, event func(boot.Event)) *boot.Plan {
+	if found.HasErrors() {
+		return &boot.Plan{Site: n.site, Diagnostics: found}
+	}
+	p := n.plan(ctx, event)
+	p.Diagnostics = append(found, p.Diagnostics...)
+	return p
+}
+
 func readRecording(path string) (*world.Recording, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -92,11 +92,7 @@ func (a *app) planOne(ctx context.Context, w where, source string, asJSON, detai
 		return err
 	}
 	defer n.close()
-	p := &boot.Plan{Site: n.site, Diagnostics: diags}
-	if !diags.HasErrors() {
-		p = n.plan(ctx, a.progress())
-		p.Diagnostics = append(diags, p.Diagnostics...)
-	}
+	p := n.planUnless(ctx, diags, a.progress())
 	return a.showPlan(n, p, source, asJSON, detailed)
 }
 

@@ -39,12 +39,9 @@ func (a *app) recover() *cobra.Command {
 			}
 			h := a.host(ctx)
 			defer h.units.Close()
-			if err := h.ready(); err != nil {
-				return err
-			}
-			store, err := h.lock(ctx)
+			store, err := a.lockNode(ctx, h)
 			if err != nil {
-				return a.storeFailure(err)
+				return err
 			}
 			defer store.Close()
 			was, err := store.Journal()

@@ -134,12 +134,9 @@ func (a *app) rollbackRoot(ctx context.Context, w where, to int, release bool) e
 }
 
 func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
-	if err := h.ready(); err != nil {
-		return err
-	}
-	store, err := h.lock(ctx)
+	store, err := a.lockNode(ctx, h)
 	if err != nil {
-		return a.storeFailure(err)
+		return err
 	}
 	defer store.Close()
 	rep := a.report(h, false)

@@ -219,11 +219,7 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 		return err
 	}
 	defer n.close()
-	p := &boot.Plan{Site: n.site, Diagnostics: diags}
-	if !diags.HasErrors() {
-		p = n.plan(ctx, a.progress())
-		p.Diagnostics = append(diags, p.Diagnostics...)
-	}
+	p := n.planUnless(ctx, diags, a.progress())
 	res := apply.Result{Plan: p, Exit: origin.Exit(p.Diagnostics)}
 	if res.Exit == 0 && !p.Complete {
 		return failure(origin.Internal, "the plan is not complete")

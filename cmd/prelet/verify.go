@@ -46,12 +46,9 @@ type verdict struct {
 }
 
 func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
-	if err := h.ready(); err != nil {
-		return err
-	}
-	store, err := h.lock(ctx)
+	store, err := a.lockNode(ctx, h)
 	if err != nil {
-		return a.storeFailure(err)
+		return err
 	}
 	defer store.Close()
 	if h.off() {

@@ -406,11 +406,11 @@ func NodeValue(n node.Node) cty.Value {
 	res := value.Absent(eval.NodeType().AttributeType("reserved"))
 	if x := n.Reserved; x != nil {
 		res = cty.ObjectVal(map[string]cty.Value{
-			"policy": cty.StringVal(x.Policy), "kube_reserved": stringMap(x.Kube), "system_reserved": stringMap(x.System),
-			"reserved_cpus": text(x.CPUs), "eviction_hard": stringMap(x.EvictionHard), "allocatable": stringMap(x.Allocatable),
+			"policy": cty.StringVal(x.Policy), "kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
+			"reserved_cpus": text(x.CPUs), "eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
 			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
 	}
-	return cty.ObjectVal(map[string]cty.Value{"labels": stringMap(labels), "flags": stringMap(flags), "taints": list, "kubelet_config": config, "reserved": res})
+	return cty.ObjectVal(map[string]cty.Value{"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config, "reserved": res})
 }
 
 func text(s string) cty.Value {
@@ -418,17 +418,6 @@ func text(s string) cty.Value {
 		return cty.NullVal(cty.String)
 	}
 	return cty.StringVal(s)
-}
-
-func stringMap(m map[string]string) cty.Value {
-	if len(m) == 0 {
-		return cty.MapValEmpty(cty.String)
-	}
-	out := map[string]cty.Value{}
-	for k, v := range m {
-		out[k] = cty.StringVal(v)
-	}
-	return cty.MapVal(out)
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -45,3 +45,15 @@ func UnknownOutput(t cty.Type) cty.Value {
 	}
 	return cty.UnknownVal(t)
 }
+
+// StringMap is a map of strings as cty has it, which wants to be told the type of an empty one.
+func StringMap(m map[string]string) cty.Value {
+	if len(m) == 0 {
+		return cty.MapValEmpty(cty.String)
+	}
+	out := make(map[string]cty.Value, len(m))
+	for k, v := range m {
+		out[k] = cty.StringVal(v)
+	}
+	return cty.MapVal(out)
+}

@@ -4,6 +4,8 @@ package fetchconfig
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,18 +88,12 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	if ans.Stale != 0 {
 		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
 	}
-	data := map[string]cty.Value{}
-	for k, v := range a.Data {
-		if value.HasPlaceholder(v) {
+	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
+		if value.HasPlaceholder(a.Data[k]) {
 			return stages.Output{}, append(diags, origin.Error(origin.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
 		}
-		data[k] = cty.StringVal(v)
 	}
-	m := cty.MapValEmpty(cty.String)
-	if len(data) > 0 {
-		m = cty.MapVal(data)
-	}
-	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"data": m, "value": cty.NullVal(cty.DynamicPseudoType), "resource_version": cty.StringVal(a.ResourceVersion)})}, diags
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"data": value.StringMap(a.Data), "value": cty.NullVal(cty.DynamicPseudoType), "resource_version": cty.StringVal(a.ResourceVersion)})}, diags
 }
 
 func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string], r world.Source) (stages.Output, hcl.Diagnostics) {

@@ -154,20 +154,9 @@ func (d *decision) output() cty.Value {
 		cpus = cty.StringVal(r.CPUs)
 	}
 	return cty.ObjectVal(map[string]cty.Value{
-		"kube_reserved": texts(r.Kube), "system_reserved": texts(r.System), "reserved_cpus": cpus, "reserved_memory": mem,
-		"eviction_hard": texts(r.EvictionHard), "max_pods": cty.NumberIntVal(int64(r.MaxPods)), "allocatable": texts(r.Allocatable),
+		"kube_reserved": value.StringMap(r.Kube), "system_reserved": value.StringMap(r.System), "reserved_cpus": cpus, "reserved_memory": mem,
+		"eviction_hard": value.StringMap(r.EvictionHard), "max_pods": cty.NumberIntVal(int64(r.MaxPods)), "allocatable": value.StringMap(r.Allocatable),
 	})
-}
-
-func texts(m map[string]string) cty.Value {
-	if len(m) == 0 {
-		return cty.MapValEmpty(cty.String)
-	}
-	out := map[string]cty.Value{}
-	for k, v := range m {
-		out[k] = cty.StringVal(v)
-	}
-	return cty.MapVal(out)
 }
 
 // flagsWin warns of flags of the base that the kubelet prefers to the fields decided here, without a word.

@@ -78,6 +78,29 @@ type tier struct {
 	rate int64
 }
 
+// span is the part of an amount that one rate is for.
+type span struct{ from, to, rate int64 }
+
+func (s span) size() int64 { return s.to - s.from }
+
+// spans cuts an amount where the rate changes.
+func spans(amount int64, tiers []tier) []span {
+	var out []span
+	from := int64(0)
+	for _, t := range tiers {
+		to := amount
+		if t.upTo != 0 {
+			to = min(amount, t.upTo)
+		}
+		if to <= from {
+			break
+		}
+		out = append(out, span{from, to, t.rate})
+		from = to
+	}
+	return out
+}
+
 // gkeCPU is 6% of core 1, 1% of core 2, 0.5% of cores 3–4, 0.25% of those above, rounded down to 1m.
 // Source: Google Cloud documentation, "Plan GKE Standard node sizes", CPU reservations; EKS uses the same (amazon-eks-ami,
 // nodeadm/internal/kubelet/config.go, getCPUMillicoresToReserve).
@@ -101,23 +124,14 @@ func aksCPU(cpus int64) (millis int64, steps []string) {
 
 // cpuTiers adds up rates in tenths of a millicore per core.
 func cpuTiers(cpus int64, tiers []tier, words func(rate int64) string) (tenths int64, steps []string) {
-	from := int64(0)
-	for _, t := range tiers {
-		to := cpus
-		if t.upTo != 0 {
-			to = min(cpus, t.upTo)
+	for _, s := range spans(cpus, tiers) {
+		part := s.size() * s.rate
+		which := fmt.Sprintf("each of cores %d to %d", s.from+1, s.to)
+		if s.size() == 1 {
+			which = fmt.Sprintf("core %d", s.to)
 		}
-		if to <= from {
-			break
-		}
-		part := (to - from) * t.rate
-		which := fmt.Sprintf("each of cores %d to %d", from+1, to)
-		if to == from+1 {
-			which = fmt.Sprintf("core %d", to)
-		}
-		steps = append(steps, fmt.Sprintf("%s %s: %sm", words(t.rate), which, decimal(part, 10)))
+		steps = append(steps, fmt.Sprintf("%s %s: %sm", words(s.rate), which, decimal(part, 10)))
 		tenths += part
-		from = to
 	}
 	return tenths, steps
 }
@@ -129,26 +143,18 @@ func gkeMemory(bytes int64) (reserved int64, steps []string) {
 	if bytes < gib {
 		return 255 * mib, []string{"less than 1Gi of memory: 255Mi"}
 	}
-	hundredths, from := int64(0), int64(0) // of a byte
-	for _, t := range []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}} {
-		to := bytes
-		if t.upTo != 0 {
-			to = min(bytes, t.upTo)
-		}
-		if to <= from {
-			break
-		}
-		part := (to - from) * t.rate
+	hundredths := int64(0) // of a byte
+	for _, s := range spans(bytes, []tier{{4 * gib, 25}, {8 * gib, 20}, {16 * gib, 10}, {128 * gib, 6}, {0, 2}}) {
+		part := s.size() * s.rate
 		which, parts := "the next", decimal(part/mib, 100)+"Mi"
 		if part%(100*mib) == 0 {
 			parts = quantity(memory, part/100)
 		}
-		if from == 0 {
+		if s.from == 0 {
 			which = "the first"
 		}
-		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %s", t.rate, which, quantity(memory, to-from), parts))
+		steps = append(steps, fmt.Sprintf("%d%% of %s %s: %s", s.rate, which, quantity(memory, s.size()), parts))
 		hundredths += part
-		from = to
 	}
 	reserved = wholeMiB(hundredths / 100)
 	return reserved, together(steps, memory, reserved)

@@ -28,6 +28,7 @@ func TestForget(t *testing.T) {
 			t.Parallel()
 			a := gpuCase(t)
 			if n != "gpu" {
+				var err error
 				if a, err = txtar.ParseFile(n); err != nil {
 					t.Fatal(err)
 				}

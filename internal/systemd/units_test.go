@@ -93,7 +93,7 @@ func TestUnitsHaveInCommon(t *testing.T) {
 		u := parse(t, name)
 		for key, want := range map[string]string{
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
-			"Service.Environment":      "PRELET_BOOT_ID=%b",
+			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",
 			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",
 			"Service.StateDirectory": "prelet", "Service.StateDirectoryMode": "0700", "Service.UMask": "0077",
 			"Service.ProtectSystem": "strict", "Service.NoNewPrivileges": "yes", "Service.DevicePolicy": "closed",

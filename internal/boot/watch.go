@@ -2,7 +2,7 @@ package boot
 
 import (
 	"fmt"
-	"runtime/metrics"
+	"runtime"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -31,11 +31,10 @@ func (w watchdog) watch(f func()) *hcl.Diagnostic {
 		defer func() { done <- recover() }()
 		f()
 	}()
-	const name = "/memory/classes/heap/objects:bytes"
-	heap := func() uint64 {
-		s := []metrics.Sample{{Name: name}}
-		metrics.Read(s)
-		return s[0].Value.Uint64()
+	heap := func() uint64 { // stops the world for some microseconds; the package runtime/metrics takes longer at every start
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc
 	}
 	deadline, tick := time.NewTimer(w.time), time.NewTicker(w.look)
 	defer deadline.Stop()

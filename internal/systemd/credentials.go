@@ -15,8 +15,8 @@ import (
 const CredentialLimit = 1 << 20
 
 // ErrNoCredentials is wrapped, beside fs.ErrNotExist, when this process was given no credentials folder at all.
-var ErrNoCredentials = errors.New("no credentials folder: $CREDENTIALS_DIRECTORY is not set (prelet gets its credentials from its unit; " +
-	"run it by `systemctl start prelet-apply`, or set LoadCredential= in a drop-in)")
+var ErrNoCredentials = errors.New("no credentials folder: $CREDENTIALS_DIRECTORY is not set (prelet's units get it from systemd: " +
+	"`systemctl start prelet-apply`; on a laptop, with --root, let it name a folder of yours)")
 
 // ErrUnusable is wrapped when a credential is there and must not be used.
 var ErrUnusable = errors.New("credential unusable")

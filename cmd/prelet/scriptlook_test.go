@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// tree is every target below the root: inode, times, mode, owner, bytes. prelet's own folders are left out.
+func tree(ts *testscript.TestScript) string {
+	var b strings.Builder
+	root := ts.MkAbs("root")
+	ts.Check(filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		if rel == "run" || rel == "var/lib/prelet" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		if d.IsDir() { // var and var/lib are made for prelet's own folder
+			if rel != "." && rel != "var" && rel != "var/lib" {
+				fmt.Fprintf(&b, "%s %v %d:%d %d\n", rel, info.Mode(), st.Uid, st.Gid, st.Ino)
+			}
+			return nil
+		}
+		content := []byte{}
+		if info.Mode().IsRegular() {
+			if content, err = os.ReadFile(p); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(&b, "%s %v %d:%d inode %d mtime %v %q\n", rel, info.Mode(), st.Uid, st.Gid, st.Ino, info.ModTime().UnixNano(), content)
+		return nil
+	}))
+	return b.String()
+}
+
+func cmdSnapshot(ts *testscript.TestScript, _ bool, _ []string) { of(ts).before = tree(ts) }
+
+// same: the targets are as `snapshot` saw them. `! same`: they are not.
+func cmdSame(ts *testscript.TestScript, neg bool, _ []string) {
+	before, after := of(ts).before, tree(ts)
+	if before == "" {
+		ts.Fatalf("no snapshot was taken")
+	}
+	if (before == after) == neg {
+		ts.Fatalf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// tells REGEXP: a paragraph of stderr matches, its line breaks undone. `! tells`: none does.
+func cmdTells(ts *testscript.TestScript, neg bool, args []string) {
+	re, err := regexp.Compile(args[0])
+	ts.Check(err)
+	found := false
+	for _, p := range strings.Split(ts.ReadFile("stderr"), "\n\n") {
+		found = found || re.MatchString(strings.Join(strings.Fields(p), " "))
+	}
+	if found == neg {
+		ts.Fatalf("match of %s in stderr: %t", args[0], found)
+	}
+}
+
+// document is stdout as the one JSON document that it must be.
+func document(ts *testscript.TestScript) map[string]any {
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
+	var m map[string]any
+	if err := d.Decode(&m); err != nil {
+		ts.Fatalf("stdout is no JSON document: %v", err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		ts.Fatalf("stdout goes on after its document")
+	}
+	return m
+}
+
+// json PATH [VALUE]: a place of stdout's document, keys and indexes parted by "/", is that text or JSON. `! json PATH`: it is not there.
+func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 0 {
+		document(ts)
+		return
+	}
+	var v any = document(ts)
+	found := true
+	for _, k := range strings.Split(args[0], "/") {
+		k = strings.ReplaceAll(k, "~1", "/")
+		switch x := v.(type) {
+		case map[string]any:
+			v, found = x[k]
+		case []any:
+			i, err := strconv.Atoi(k)
+			if found = err == nil && i < len(x); found {
+				v = x[i]
+			}
+		default:
+			found = false
+		}
+		if !found {
+			break
+		}
+	}
+	if neg {
+		if found {
+			ts.Fatalf("%s is there: %v", args[0], v)
+		}
+		return
+	}
+	if !found {
+		ts.Fatalf("there is no %s", args[0])
+	}
+	got, ok := v.(string)
+	if !ok {
+		got = string(must(json.Marshal(v)))
+	}
+	if len(args) == 2 && got != args[1] {
+		ts.Fatalf("%s is %s, want %s", args[0], got, args[1])
+	}
+}
+
+// save PATH VARIABLE: a place of stdout's document becomes a variable of the environment.
+func cmdSave(ts *testscript.TestScript, _ bool, args []string) {
+	v, ok := document(ts)[args[0]].(string)
+	if !ok || v == "" {
+		ts.Fatalf("there is no text %s", args[0])
+	}
+	ts.Setenv(args[1], v)
+}
+
+// columns N: no line of stdout and stderr is longer. Lines of a file that is shown ("+", "-" or " " six columns in), and words
+// that nobody can break, may be.
+func cmdColumns(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	for _, f := range []string{"stdout", "stderr"} {
+		for _, l := range strings.Split(ts.ReadFile(f), "\n") {
+			if strings.ContainsRune(l, '\x1b') {
+				ts.Fatalf("%s has an escape sequence: %q", f, l)
+			}
+			if utf8.RuneCountInString(l) <= n || strings.HasPrefix(l, "      +") || strings.HasPrefix(l, "      -") || strings.HasPrefix(l, "       ") || len(strings.Fields(l)) <= 2 {
+				continue
+			}
+			ts.Fatalf("%s has a line of %d columns: %s", f, utf8.RuneCountInString(l), l)
+		}
+	}
+}
+
+// secret TEXT: from now on nothing that is printed may hold it.
+func cmdSecret(ts *testscript.TestScript, _ bool, args []string) {
+	s := of(ts)
+	s.secrets = append(s.secrets, args[0])
+}
+
+// hidden DIR|FILE [EXCEPT...]: no file there holds a secret, in any form, but those whose path ends in one of the exceptions;
+// each exception must hold one.
+func cmdHidden(ts *testscript.TestScript, _ bool, args []string) {
+	found := map[string]bool{}
+	n := 0
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		n++
+		b, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		for _, e := range args[1:] {
+			if strings.HasSuffix(p, e) || strings.HasSuffix(e, "/") && strings.Contains(p, e) {
+				found[e] = found[e] || seen(of(ts).secrets, b) != ""
+				return nil
+			}
+		}
+		noSecret(ts, p, b)
+		return nil
+	}))
+	if n == 0 {
+		ts.Fatalf("there is no file in %s", args[0])
+	}
+	for _, e := range args[1:] {
+		if !found[e] {
+			ts.Fatalf("no secret is in %s, where one belongs", e)
+		}
+	}
+}
+
+func noSecret(ts *testscript.TestScript, where string, b []byte) {
+	if form := seen(of(ts).secrets, b); form != "" {
+		ts.Fatalf("a secret is in %s, %s", where, form)
+	}
+}
+
+// seen says in which form a secret stands in a text; "" if in none. Base64 is searched at each of its three alignments.
+func seen(secrets []string, text []byte) string {
+	lower := bytes.ToLower(text)
+	for _, s := range secrets {
+		quoted := string(must(json.Marshal(s)))
+		forms := map[string]string{"plain": s, "hex": hex.EncodeToString([]byte(s)), "escaped": quoted[1 : len(quoted)-1], "quoted": strings.Trim(strconv.QuoteToASCII(s), `"`)}
+		for i := range 3 {
+			e := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + s))
+			from := []int{0, 2, 3}[i]
+			forms[fmt.Sprintf("base64 at %d", i)] = e[from : len(e)-len(e)%4-4]
+		}
+		for form, x := range forms {
+			if bytes.Contains(text, []byte(x)) || form == "hex" && bytes.Contains(lower, []byte(x)) {
+				return form
+			}
+		}
+	}
+	return ""
+}
+
+// mode FILE OCTAL
+func cmdMode(ts *testscript.TestScript, _ bool, args []string) {
+	st, err := os.Lstat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%o", st.Mode().Perm()); got != args[1] {
+		ts.Fatalf("mode %s, want %s", got, args[1])
+	}
+}
+
+// kept DIR TEXT: some file there holds the text.
+func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
+	found := false
+	ts.Check(filepath.WalkDir(ts.MkAbs(args[0]), func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		found = found || bytes.Contains(b, []byte(args[1]))
+		return err
+	}))
+	if !found {
+		ts.Fatalf("no file in %s holds %q", args[0], args[1])
+	}
+}
+
+// facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once more.
+func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := os.ReadFile("../../testdata/hardware/facts/" + args[0] + ".json")
+	ts.Check(err)
+	var want map[string]any
+	ts.Check(json.Unmarshal(b, &want))
+	got, ok := document(ts)["facts"].(map[string]any)
+	if !ok {
+		ts.Fatalf("there are no facts")
+	}
+	gpus := []any{}
+	for _, a := range want["accelerators"].([]any) {
+		if a.(map[string]any)["kind"] == "gpu" {
+			gpus = append(gpus, a)
+		}
+	}
+	want["gpus"] = gpus
+	for _, m := range []map[string]any{want, got} { // not by go-cmp, which links text/template: see TestNoTemplateIsLinked
+		for fact := range m {
+			if !reflect.DeepEqual(want[fact], got[fact]) {
+				ts.Fatalf("%s is %v, not %v", fact, got[fact], want[fact])
+			}
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/prelet/prelet/internal/hardware/hwtree"
+)
+
+// apiserver FAULT [NAME]: starts a server; $SERVER (and $NAME) is its URL. The site is written anew. `apiserver stop` ends the
+// last one.
+func cmdAPIServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: apiserver FAULT [NAME]")
+	}
+	s := of(ts)
+	if args[0] == "stop" {
+		s.server.CloseClientConnections()
+		s.server.Close()
+		return
+	}
+	srv, err := startServer(s.ca, args[0])
+	ts.Check(err)
+	s.server = srv
+	s.stop = append(s.stop, func() { srv.CloseClientConnections(); srv.Close() })
+	ts.Setenv("SERVER", srv.URL)
+	if len(args) == 2 {
+		ts.Setenv(args[1], srv.URL)
+	}
+	cmdSite(ts, false, nil)
+}
+
+// blackhole: $SERVER is an address where nobody answers a SYN: a listener whose queue is full.
+func cmdBlackhole(ts *testscript.TestScript, neg bool, args []string) {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	ts.Check(err)
+	s := of(ts)
+	s.stop = append(s.stop, func() { syscall.Close(fd) })
+	ts.Check(syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	ts.Check(syscall.Listen(fd, 0))
+	a, err := syscall.Getsockname(fd)
+	ts.Check(err)
+	in := a.(*syscall.SockaddrInet4)
+	addr := fmt.Sprintf("127.0.0.1:%d", in.Port)
+	for range 3 { // fill the queue
+		c, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+		ts.Check(err)
+		s.stop = append(s.stop, func() { syscall.Close(c) })
+		if err := syscall.Connect(c, in); err != nil && err != syscall.EINPROGRESS {
+			ts.Check(err)
+		}
+	}
+	ts.Setenv("SERVER", "https://"+addr)
+	cmdSite(ts, false, nil)
+}
+
+// site: writes site/ anew from site.in/ and the environment.
+func cmdSite(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Check(expandSite(of(ts), ts.Getenv))
+}
+
+// machine NAME [own]: another recorded machine's hardware; `own` to change it.
+func cmdMachine(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 || len(args) == 2 && args[1] != "own" {
+		ts.Fatalf("usage: machine NAME [own]")
+	}
+	ts.Check(of(ts).machine(args[0], len(args) == 2))
+}
+
+// machine puts a machine's tree at machine/: one of its own, or a link to one that all scenarios share, because a machine of
+// eight GPUs is eight thousand files.
+func (s *scene) machine(name string, own bool) error {
+	dir, spec := filepath.Join(s.work, "machine"), "../../testdata/hardware/spec/"+name+".json"
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if own {
+		return hwtree.BuildFile(spec, dir)
+	}
+	shared, err := s.shared.get(name, spec)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(shared, dir)
+}
+
+// machines are the trees that scenarios share; nobody changes them.
+type machines struct {
+	dir   string
+	mu    sync.Mutex
+	built map[string]func() (string, error)
+}
+
+func (m *machines) get(name, spec string) (string, error) {
+	m.mu.Lock()
+	f, ok := m.built[name]
+	if !ok {
+		f = sync.OnceValues(func() (string, error) {
+			dir := filepath.Join(m.dir, name)
+			return dir, hwtree.BuildFile(spec, dir)
+		})
+		m.built[name] = f
+	}
+	m.mu.Unlock()
+	return f()
+}
+
+// unauthorized: the last server was asked, and never with an Authorization header.
+func cmdUnauthorized(ts *testscript.TestScript, neg bool, _ []string) {
+	srv := of(ts).server
+	if n := srv.authorized.Load(); (n != 0) != neg {
+		ts.Fatalf("%d requests carried Authorization", n)
+	}
+}
+
+// requests N: the last server was asked so often, altogether.
+func cmdRequests(ts *testscript.TestScript, _ bool, args []string) {
+	if got := fmt.Sprint(of(ts).server.requests.Load()); got != args[0] {
+		ts.Fatalf("%s requests, want %s", got, args[0])
+	}
+}
+
+// put FILE TEXT [MODE]: writes a file, with \n for a new line, and its folders.
+func cmdPut(ts *testscript.TestScript, _ bool, args []string) {
+	p := ts.MkAbs(args[0])
+	if machine := ts.MkAbs("machine"); strings.HasPrefix(p, machine+"/") {
+		if st, err := os.Lstat(machine); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			ts.Fatalf("this machine is shared: `machine NAME own` makes one to change")
+		}
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
+	ts.Check(os.RemoveAll(p))
+	mode := uint64(0o644)
+	if len(args) == 3 {
+		var err error
+		mode, err = strconv.ParseUint(args[2], 8, 32)
+		ts.Check(err)
+	}
+	ts.Check(os.WriteFile(p, []byte(strings.ReplaceAll(args[1], `\n`, "\n")), 0o600))
+	ts.Check(os.Chmod(p, fs.FileMode(mode)))
+}
+
+// fill FILE TEXT N [BEFORE [AFTER]]: writes a text N times.
+func cmdFill(ts *testscript.TestScript, _ bool, args []string) {
+	n, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	text := strings.Repeat(args[1], n)
+	if len(args) > 3 {
+		text = args[3] + text
+	}
+	if len(args) > 4 {
+		text += args[4]
+	}
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[0])), 0o755))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(text, `\n`, "\n")), 0o644))
+}
+
+// mount tmpfs DIR OPTIONS, mount readonly DIR, mount bind PATH: root's faults of a disk.
+func cmdMount(ts *testscript.TestScript, _ bool, args []string) {
+	dir := ts.MkAbs(args[1])
+	if _, err := os.Stat(dir); err != nil {
+		ts.Check(os.MkdirAll(dir, 0o755))
+	}
+	var err error
+	switch args[0] {
+	case "tmpfs":
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, args[2])
+	case "bind":
+		err = syscall.Mount(dir, dir, "", syscall.MS_BIND, "")
+	case "readonly":
+		if err = syscall.Mount(dir, dir, "", syscall.MS_BIND, ""); err == nil {
+			err = syscall.Mount("", dir, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+		}
+	}
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) {
+		ts.Fatalf("this root may not mount: %v", err)
+	}
+	ts.Check(err)
+	of(ts).stop = append(of(ts).stop, func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+}
+
+// immutable FILE: sets the flag that chattr +i sets.
+func cmdImmutable(ts *testscript.TestScript, _ bool, args []string) {
+	p := ts.MkAbs(args[0])
+	if out, err := exec.Command("chattr", "+i", p).CombinedOutput(); err != nil {
+		ts.Fatalf("chattr +i: %v: %s", err, out)
+	}
+	of(ts).stop = append(of(ts).stop, func() { _ = exec.Command("chattr", "-i", p).Run() })
+}
+
+// fifo FILE makes a FIFO that nobody writes to. `fifo -socket FILE` makes a socket.
+func cmdFIFO(ts *testscript.TestScript, _ bool, args []string) {
+	if args[0] == "-socket" {
+		l, err := net.Listen("unix", ts.MkAbs(args[1]))
+		ts.Check(err)
+		of(ts).stop = append(of(ts).stop, func() { l.Close() })
+		return
+	}
+	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
+}
+
+// bytes FILE HEX...: writes a file of these bytes.
+func cmdBytes(ts *testscript.TestScript, _ bool, args []string) {
+	b, err := hex.DecodeString(strings.Join(args[1:], ""))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o644))
+}
+
+// public lets everybody reach the scenario's folder, for prelet-as-nobody.
+func cmdPublic(ts *testscript.TestScript, _ bool, _ []string) {
+	s := of(ts)
+	for _, d := range []string{filepath.Dir(s.work), s.work, filepath.Dir(s.shared.dir), s.shared.dir} {
+		ts.Check(os.Chmod(d, 0o755))
+	}
+}
+
+func cmdUnmount(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(syscall.Unmount(ts.MkAbs(args[0]), syscall.MNT_DETACH))
+}
+
+// joined [expired|other-key]: the node gets a kubelet.conf, as when its kubelet has joined the last server's cluster.
+func cmdJoined(ts *testscript.TestScript, _ bool, args []string) {
+	s, end, how := of(ts), time.Now().AddDate(1, 0, 0), strings.Join(args, "")
+	if how == "expired" {
+		end = time.Now().Add(-time.Hour)
+	}
+	p := ts.MkAbs("root/etc/kubernetes/kubelet.conf")
+	ts.Check(os.MkdirAll(filepath.Dir(p), 0o755))
+	ts.Check(os.WriteFile(p, []byte(s.ca.kubeletConf(s.server.URL, end, how == "other-key")), 0o600))
+}

@@ -119,6 +119,10 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 		}
 		return ""
 	})
+	m.settled()
+	if n := len(m.starts()); n != 0 {
+		t.Errorf("the kubelet was executed %d times", n)
+	}
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.do("systemctl", "restart", "prelet")
 	m.verdict("good")

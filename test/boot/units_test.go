@@ -90,6 +90,7 @@ func TestRestartPrelet(t *testing.T) {
 // A gate that somebody removed is put back at the next crash of the kubelet.
 func TestGateLost(t *testing.T) {
 	m := joined(t)
+	run := m.property("prelet", "InvocationID")
 	m.do("rm", "/run/prelet/kubelet.env")
 	m.do("sh", "-c", "mkdir -p /run/standin; echo 7 >/run/standin/exit")
 	m.within(40*time.Second, "the kubelet is back", func() string {
@@ -99,6 +100,9 @@ func TestGateLost(t *testing.T) {
 		return ""
 	})
 	m.well(1)
+	if m.property("prelet", "InvocationID") != run {
+		t.Error("a crash of the kubelet ran the whole site again")
+	}
 }
 
 // A prelet.service that somebody disabled is started by the kubelet's drop-in: else the gate would stay shut for ever.

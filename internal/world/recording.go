@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // Format is the number of the recording's format. Older formats stay readable.
@@ -141,46 +143,71 @@ func parse(text []byte) (d document, err error) {
 	return d, nil
 }
 
-// once refuses a key that stands twice in one object: readers differ about which one counts.
+// once refuses a key that stands twice in one object: readers differ about which one counts. The text is valid JSON. It is
+// read by bytes: the decoder's tokens took as long as all the rest of reading a large machine's recording.
 func once(text []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
 	type level struct {
-		keys map[string]bool // nil: a list
-		key  bool            // a key comes next
+		object, key bool     // a key comes next
+		keys        [][]byte // as they are written
+		many        map[string]bool
 	}
-	var open []level
-	for {
-		tok, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if k, ok := tok.(string); ok && len(open) > 0 && open[len(open)-1].key {
-			in := &open[len(open)-1]
-			if in.key = false; in.keys[k] {
-				return fmt.Errorf("the key %q stands twice in one object", k)
-			}
-			in.keys[k] = true
-			continue
-		}
-		switch tok {
-		case json.Delim('{'):
-			open = append(open, level{map[string]bool{}, true})
-			continue
-		case json.Delim('['):
+	open := []level{{}}
+	for i := 0; i < len(text); i++ {
+		in := &open[len(open)-1]
+		switch text[i] {
+		case '{':
+			open = append(open, level{object: true, key: true})
+		case '[':
 			open = append(open, level{})
-			continue
-		case json.Delim('}'), json.Delim(']'):
+		case '}', ']':
 			open = open[:len(open)-1]
-		}
-		if len(open) > 0 { // a value has ended
-			in := &open[len(open)-1]
-			in.key = in.keys != nil
+		case ',':
+			in.key = in.object
+		case '"':
+			start := i
+			for i++; i < len(text) && text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+			if !in.key {
+				continue
+			}
+			in.key = false
+			key := plainKey(text[start : i+1])
+			const few = 16 // are compared faster than hashed
+			if len(in.keys) < few {
+				if slices.ContainsFunc(in.keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
+					return fmt.Errorf("the key %q stands twice in one object", key)
+				}
+				in.keys = append(in.keys, key)
+				continue
+			}
+			if in.many == nil {
+				in.many = map[string]bool{}
+				for _, k := range in.keys {
+					in.many[string(k)] = true
+				}
+			}
+			if in.many[string(key)] {
+				return fmt.Errorf("the key %q stands twice in one object", key)
+			}
+			in.many[string(key)] = true
 		}
 	}
+	return nil
+}
+
+// plainKey is a key without its quotes. Escapes, and bytes that are not UTF-8, are what the decoder makes of them.
+func plainKey(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
+		return quoted[1 : len(quoted)-1]
+	}
+	var s string
+	if err := json.Unmarshal(quoted, &s); err != nil { // not in a valid document
+		return quoted
+	}
+	return []byte(s)
 }
 
 // check refuses an entry that means nothing, or two things.

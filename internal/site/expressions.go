@@ -36,7 +36,11 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 	return append(diags, hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
 		switch x := n.(type) {
 		case *hclsyntax.LiteralValueExpr:
-			return checkLiteral(x)
+			return checkLiteral(x.Val, x.SrcRange)
+		case *hclsyntax.ScopeTraversalExpr:
+			return checkTraversal(x.Traversal)
+		case *hclsyntax.RelativeTraversalExpr:
+			return checkTraversal(x.Traversal)
 		case *hclsyntax.FunctionCallExpr:
 			return checkReading(x)
 		case *hclsyntax.ObjectConsExpr:
@@ -46,19 +50,29 @@ func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 	})...)
 }
 
-func checkLiteral(x *hclsyntax.LiteralValueExpr) hcl.Diagnostics {
-	if x.Val.IsNull() || !x.Val.IsKnown() {
+// checkTraversal looks at the literals that stand as an index behind a name: HCL keeps them apart from other literals.
+func checkTraversal(tr hcl.Traversal) (diags hcl.Diagnostics) {
+	for _, step := range tr {
+		if i, ok := step.(hcl.TraverseIndex); ok {
+			diags = append(diags, checkLiteral(i.Key, i.SrcRange)...)
+		}
+	}
+	return diags
+}
+
+func checkLiteral(v cty.Value, at hcl.Range) hcl.Diagnostics {
+	if v.IsNull() || !v.IsKnown() {
 		return nil
 	}
-	switch x.Val.Type() {
+	switch v.Type() {
 	case cty.String:
-		if value.HasPlaceholder(x.Val.AsString()) {
-			return hcl.Diagnostics{origin.Error(origin.Encoding, x.SrcRange, "A character that is reserved", placeholderHelp)}
+		if value.HasPlaceholder(v.AsString()) {
+			return hcl.Diagnostics{origin.Error(origin.Encoding, at, "A character that is reserved", placeholderHelp)}
 		}
 	case cty.Number:
 		// 1e999999999 is twelve bytes here and a gigabyte as text.
-		if f := x.Val.AsBigFloat(); f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent {
-			return hcl.Diagnostics{origin.Error(origin.Limit, x.SrcRange, numberSummary, numberHelp)}
+		if f := v.AsBigFloat(); f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent {
+			return hcl.Diagnostics{origin.Error(origin.Limit, at, numberSummary, numberHelp)}
 		}
 	}
 	return nil

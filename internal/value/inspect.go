@@ -1,56 +1,6 @@
 package value
 
-import (
-	"fmt"
-
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
-)
-
-// CheckLiterals refuses what the text of an expression must not spell out: the characters of placeholders, which an
-// escape (\ue000) can bring in where the file has none, and numbers out of range, whose decimal form would be
-// megabytes long.
-func CheckLiterals(e hclsyntax.Expression) hcl.Diagnostics {
-	return hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
-		switch n := n.(type) {
-		case *hclsyntax.LiteralValueExpr:
-			return checkLiteral(n.Val, n.SrcRange)
-		case *hclsyntax.ScopeTraversalExpr:
-			return checkTraversal(n.Traversal)
-		case *hclsyntax.RelativeTraversalExpr:
-			return checkTraversal(n.Traversal)
-		}
-		return nil
-	})
-}
-
-func checkTraversal(tr hcl.Traversal) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for _, step := range tr {
-		if i, ok := step.(hcl.TraverseIndex); ok {
-			diags = append(diags, checkLiteral(i.Key, i.SrcRange)...)
-		}
-	}
-	return diags
-}
-
-func checkLiteral(v cty.Value, rng hcl.Range) hcl.Diagnostics {
-	detail := ""
-	switch {
-	case v.IsNull() || !v.IsKnown():
-	case v.Type() == cty.String && HasPlaceholder(v.AsString()):
-		detail = "The characters U+E000 and U+E001 stand for credentials inside of prelet. Write credential(\"NAME\") for one."
-	case v.Type() == cty.Number:
-		if _, err := goNumber(v.AsBigFloat(), nil); err != nil {
-			detail = fmt.Sprintf("Numbers go up to 1e%d.", maxExponent)
-		}
-	}
-	if detail == "" {
-		return nil
-	}
-	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Not allowed in a site", Detail: detail, Subject: rng.Ptr()}}
-}
+import "github.com/hashicorp/hcl/v2/hclsyntax"
 
 // ForDepth is how deep for expressions stand inside of the bodies of others, template loops included. The collection
 // that a for iterates over is computed once and counts beside, not inside.

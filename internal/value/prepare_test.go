@@ -171,20 +171,6 @@ func TestForDepth(t *testing.T) {
 	}
 }
 
-func TestCheckLiterals(t *testing.T) {
-	for src, want := range map[string]int{
-		`"\ue000cred:x\ue001"`: 1, `{ "\ue001" = ["a${"\uE000"}"] }`: 2, `a["\ue000"].b`: 1, `f(x)["\ue000"]`: 1, `1e500`: 1, `-1e999999999`: 1, `1e-500`: 1,
-		`[1e400, 0, -3.5, "\ue002", null, true, a[0], b.c]`: 0,
-	} {
-		e := parse(t, src)
-		for _, x := range []hclsyntax.Expression{e, Prepare(e)} {
-			if diags := CheckLiterals(x); len(diags) != want || want > 0 && !diags.HasErrors() {
-				t.Errorf("%s: %v, want %d", src, diags, want)
-			}
-		}
-	}
-}
-
 // BenchmarkPrepared is what the wrappers of Prepare cost, beside the same expression without them.
 func BenchmarkPrepared(b *testing.B) {
 	const src = `{ for g in gpus : "gpu/${slug(g.vendor)}" => g.mem > 1 ? "${g.mem}" : try(g.vendor, "none")... if g.vendor != null }`

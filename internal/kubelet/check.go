@@ -30,15 +30,6 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 }
 
-// String is the problem in one line.
-func (p Problem) String() string {
-	text := fmt.Sprintf("%s: %s: %s (%s)", p.Severity, p.Pointer, p.Message, p.Code)
-	if p.Hint != "" {
-		text += ": " + p.Hint
-	}
-	return text
-}
-
 // CheckConfig finds what can be found in a KubeletConfiguration without the machine that it is for: misspelt fields,
 // values that the kubelet does not decode, and what it refuses at start. The rules are those that a kubelet
 // v1.36.3 was seen to have, and of its ValidateKubeletConfiguration. No problems do not mean that it starts:

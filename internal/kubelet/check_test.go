@@ -84,11 +84,6 @@ func TestCheckConfig(t *testing.T) {
 			if p.Pointer != c.pointer || p.Code != c.code || p.Severity != c.severity || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, c.hint) {
 				t.Errorf("%+v", p)
 			}
-			for _, part := range []string{p.Pointer, p.Message, p.Code, p.Hint} {
-				if !strings.Contains(p.String(), part) {
-					t.Errorf("%q lacks %q", p.String(), part)
-				}
-			}
 		})
 	}
 }

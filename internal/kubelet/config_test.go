@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math/big"
 	"os"
-	"reflect"
 	"strings"
 	"testing"
 )
@@ -184,26 +183,6 @@ func TestConfigMerge(t *testing.T) {
 	patch["list"].([]any)[0] = "changed"
 	if got, _ := config.Get("/list/0"); got != "a" {
 		t.Error("the document shares the patch's memory")
-	}
-}
-
-func TestDiff(t *testing.T) {
-	a := mustConfig(t, header+"maxPods: 110\nkubeReserved: {cpu: 100m, memory: 1Gi}\nclusterDNS: [a]\ngone: {x: 1, w: {}}\nsame: [1]\nempty: null\n")
-	b := mustConfig(t, header+"maxPods: 250\nkubeReserved: {cpu: 100m, memory: 2Gi, pid: '1'}\nclusterDNS: [a, b]\nsame: [1]\nnew: {z: {w: true}}\n")
-	want := []FieldChange{
-		{"/clusterDNS", []any{"a"}, []any{"a", "b"}},
-		{"/gone/w", map[string]any{}, nil},
-		{"/gone/x", json.Number("1"), nil},
-		{"/kubeReserved/memory", "1Gi", "2Gi"},
-		{"/kubeReserved/pid", nil, "1"},
-		{"/maxPods", json.Number("110"), json.Number("250")},
-		{"/new/z/w", nil, true},
-	}
-	if got := Diff(a, b); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
-	if got := Diff(a, a.Clone()); len(got) != 0 {
-		t.Errorf("a with itself: %v", got)
 	}
 }
 

@@ -118,26 +118,6 @@ func TestFlagsSetRefuses(t *testing.T) {
 	}
 }
 
-func TestFlagsDelete(t *testing.T) {
-	for _, c := range []struct {
-		base, name, want string
-		found            bool
-	}{
-		{"--a b --c=d", "a", "--c=d", true},
-		{"--c=d --a b", "a", "--c=d", true},
-		{"--c=d  --a b   --e=f", "a", "--c=d   --e=f", true},
-		{"--a=1 --c=d --a=2", "a", "--c=d", true},
-		{"--a=1", "a", "", true},
-		{"--a=1", "b", "--a=1", false},
-		{" --a=1 ", "a", "  ", true},
-	} {
-		f := mustFlags(t, c.base)
-		if found := f.Delete(c.name); found != c.found || f.String() != c.want {
-			t.Errorf("%q: Delete(%s) = %v, %q, want %v, %q", c.base, c.name, found, f, c.found, c.want)
-		}
-	}
-}
-
 // The value of a production script, in both spellings, over several lines, with a line that somebody thought
 // to be a comment.
 func TestProductionFile(t *testing.T) {
@@ -296,13 +276,6 @@ func TestFlagsSetIsMinimal(t *testing.T) {
 		}
 		if want := strings.Replace(text, "OLD", "NEW", 1); file.String() != want {
 			t.Fatalf("base %q\n got %q\nwant %q", text, file, want)
-		}
-		flags.Delete("target")
-		if err := flags.Set("target", "OLD"); err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := flags.Lookup("target"); got != "OLD" {
-			t.Fatalf("base %q: deleted and set again: %q", text, flags)
 		}
 	}
 }

@@ -171,13 +171,3 @@ func (f *Flags) prefersSpace() bool {
 	}
 	return balance > 0
 }
-
-// Delete takes every use of a flag out, with its value, and says whether there was one.
-func (f *Flags) Delete(name string) bool {
-	name = flagName(name)
-	uses := f.usesOf(name)
-	for i := len(uses) - 1; i >= 0; i-- {
-		*f = *f.apply(replacement{first: uses[i].first, last: uses[i].last})
-	}
-	return len(uses) > 0
-}

@@ -140,7 +140,4 @@ func TestLayoutFor(t *testing.T) {
 			t.Errorf("%s (%s): %+v, %v", c.id, c.like, layout, known)
 		}
 	}
-	if ack := ACK(); ack.FlagsFile != "/etc/kubernetes/kubelet-customized-args.conf" || ack.FlagsVariable != "KUBELET_CUSTOMIZED_ARGS" || ack.ConfigFile != KubeadmRPM().ConfigFile {
-		t.Errorf("%+v", ack)
-	}
 }

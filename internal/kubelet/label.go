@@ -30,15 +30,6 @@ func ParseLabels(list string) ([]Label, error) {
 	return labels, nil
 }
 
-// FormatLabels prints labels in the order given, as --node-labels takes them.
-func FormatLabels(labels []Label) string {
-	items := make([]string, len(labels))
-	for i, l := range labels {
-		items[i] = l.Key + "=" + l.Value
-	}
-	return strings.Join(items, ",")
-}
-
 // CheckLabel says whether key and value are well formed: a name of at most 63 characters, with an optional DNS
 // prefix of at most 253 and a slash; a value of at most 63 characters, letters and digits at both ends and
 // - _ . between.

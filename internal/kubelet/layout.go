@@ -21,13 +21,7 @@ type Layout struct {
 
 	KubeadmFlagsFile     string // written by kubeadm, read before FlagsFile, whose flags come later and win
 	KubeadmFlagsVariable string
-
-	CPUManagerState    string // state that a kubelet compares with its policy at start, and refuses
-	MemoryManagerState string
 }
-
-// StateFiles returns the files that must be gone when CPU or memory policy or reservation change.
-func (l Layout) StateFiles() []string { return []string{l.CPUManagerState, l.MemoryManagerState} }
 
 func kubeadm(name, flagsFile string) Layout {
 	return Layout{
@@ -42,8 +36,6 @@ func kubeadm(name, flagsFile string) Layout {
 		UnitDropIns:          "/etc/systemd/system/kubelet.service.d",
 		KubeadmFlagsFile:     "/var/lib/kubelet/kubeadm-flags.env",
 		KubeadmFlagsVariable: "KUBELET_KUBEADM_ARGS",
-		CPUManagerState:      "/var/lib/kubelet/cpu_manager_state",
-		MemoryManagerState:   "/var/lib/kubelet/memory_manager_state",
 	}
 }
 
@@ -52,13 +44,6 @@ func KubeadmDeb() Layout { return kubeadm("kubeadm-deb", "/etc/default/kubelet")
 
 // KubeadmRPM is the layout of kubeadm's packages for Red Hat, SUSE and what follows them.
 func KubeadmRPM() Layout { return kubeadm("kubeadm-rpm", "/etc/sysconfig/kubelet") }
-
-// ACK is the layout of Alibaba's nodes, whose unit reads its own variable from a file of its own.
-func ACK() Layout {
-	l := kubeadm("ack", "/etc/kubernetes/kubelet-customized-args.conf")
-	l.FlagsVariable = "KUBELET_CUSTOMIZED_ARGS"
-	return l
-}
 
 // LayoutFor chooses between KubeadmDeb and KubeadmRPM by ID and ID_LIKE of os-release(5). known is false for a
 // distribution that is neither, which gets Debian's.

@@ -1,7 +1,6 @@
 package kubelet
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -118,11 +117,6 @@ func ParseTaints(list string) ([]Taint, error) {
 
 // same says whether two taints are one to Kubernetes: same key and effect, whatever the values.
 func (t Taint) same(other Taint) bool { return t.Key == other.Key && t.Effect == other.Effect }
-
-// CompareTaints orders taints by key, then effect, then value.
-func CompareTaints(a, b Taint) int {
-	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Value, b.Value))
-}
 
 // FormatTaints prints taints in the order given, as --register-with-taints takes them: here a taint without a
 // value is written key=:Effect, which every kubelet reads (key:Effect is an error up to 1.11).

@@ -57,14 +57,6 @@ func diagnostic(s hcl.DiagnosticSeverity, c Code, at hcl.Range, summary, detail 
 	return d
 }
 
-// ExtraOf finds the Extra of a diagnostic; one made by a library has none and counts as def.
-func ExtraOf(d *hcl.Diagnostic, def Code) Extra {
-	if e, ok := d.Extra.(Extra); ok {
-		return e
-	}
-	return Extra{Code: def}
-}
-
 // WithCode gives a code to the diagnostics of libraries that have none of ours.
 func WithCode(ds hcl.Diagnostics, c Code) hcl.Diagnostics {
 	for _, d := range ds {

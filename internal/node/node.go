@@ -92,12 +92,11 @@ type File struct {
 
 // Activation is what apply shall do with the kubelet, as data.
 type Activation struct {
-	Unit            string    `json:"unit"`
-	SettleMillis    int64     `json:"settle_ms"`
-	TimeoutMillis   int64     `json:"timeout_ms"`
-	Rollback        bool      `json:"rollback"`
-	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`
-	Range           hcl.Range `json:"-"`
+	Unit          string    `json:"unit"`
+	SettleMillis  int64     `json:"settle_ms"`
+	TimeoutMillis int64     `json:"timeout_ms"`
+	Rollback      bool      `json:"rollback"`
+	Range         hcl.Range `json:"-"`
 }
 
 // Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one

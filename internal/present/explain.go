@@ -50,7 +50,6 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 var effects = map[string]string{
 	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
 	"restart":      "when the kubelet starts anew.",
-	"reconcile":    "when prelet has started the kubelet: it brings the Node object up to date.",
 }
 
 // tree writes steps with lines for their depth. A place stands at the right where there is room, else below.

@@ -18,7 +18,7 @@ import (
 var (
 	unit      = schema.Attr[string]{Name: "unit", Default: "kubelet.service", Doc: "The unit that runs the kubelet."}
 	rollback  = schema.Attr[bool]{Name: "rollback", Default: true, Doc: "Whether to go back to the last good generation when the kubelet is not healthy."}
-	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Whether labels of a node that has joined are patched, as far as it may patch its own."}
+	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Reserved for patching the labels of a node that has joined. This version patches none, and refuses `true`: use `kubectl label`."}
 	settle    = schema.Attr[string]{Name: "settle", Default: "10s", Check: schema.Duration, Doc: "How long the kubelet must run without a new start before it counts as healthy."}
 	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for that."}
 	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
@@ -52,6 +52,9 @@ func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contrib
 	if s > 0 && t > 0 && t <= s {
 		diags = append(diags, origin.Error(origin.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
 	}
+	if r := reconcile.Of(cfg); r.V {
+		diags = append(diags, origin.Error(origin.WrongType, r.Range, "Labels are not patched", "This version of prelet patches no labels of a node that has joined, so reconcile_labels cannot be true. Leave it out, and change such labels with `kubectl label node`."))
+	}
 	u := unit.Of(cfg)
 	if u.Set() && (!strings.HasSuffix(u.V, ".service") || strings.ContainsAny(u.V, "/ ")) {
 		diags = append(diags, origin.Error(origin.WrongType, u.Range, "Not a service", "%q: a unit as kubelet.service is needed.", u.V))
@@ -73,5 +76,5 @@ func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contrib
 		return node.Contribution{}, out, diags
 	}
 	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(),
-		Rollback: rollback.Of(cfg).V, ReconcileLabels: reconcile.Of(cfg).V, Range: cfg.Range}}, out, diags
+		Rollback: rollback.Of(cfg).V, Range: cfg.Range}}, out, diags
 }

@@ -40,7 +40,7 @@ func (m *machine) running(failed ...string) {
 	m.t.Helper()
 	m.within(20*time.Second, "the kubelet runs", func() string {
 		if state := m.property("kubelet", "ActiveState"); state != "active" {
-			return state
+			return "it is " + state
 		}
 		return ""
 	})

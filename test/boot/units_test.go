@@ -256,7 +256,7 @@ func TestVerifyStopped(t *testing.T) {
 	m.start()
 	m.within(30*time.Second, "prelet-verify runs", func() string {
 		if m.property("prelet-verify", "ActiveState") != "active" {
-			return m.property("prelet-verify", "ActiveState")
+			return "it is " + m.property("prelet-verify", "ActiveState")
 		}
 		return ""
 	})

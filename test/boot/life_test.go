@@ -1,0 +1,95 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A token that comes late: the gate is shut, the reason told, and the node joins when it is there. A node that has joined
+// needs none.
+func TestTokenLate(t *testing.T) {
+	m := newMachine(t)
+	token := m.read("/etc/credstore/bootstrap-token")
+	if err := os.Remove(m.root + "/etc/credstore/bootstrap-token"); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	m.within(30*time.Second, "a failed run", func() string {
+		if s := m.status(); s.Exit != 11 || s.Gate.Open || !strings.Contains(s.Summary, "bootstrap-token") {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.put("/etc/credstore/bootstrap-token", token)
+	m.verdict("good")
+	m.well(1)
+	if err := os.Remove(m.root + "/etc/credstore/bootstrap-token"); err != nil {
+		t.Fatal(err)
+	}
+	m.off()
+	m.boot()
+	m.well(1)
+}
+
+// A site that makes the kubelet ill on the first boot: there is nothing to go back to, so it stays, and is judged again at
+// each boot, until the site is mended.
+func TestIllOnFirstBoot(t *testing.T) {
+	m := newMachine(t)
+	m.edit(pool, crash)
+	m.boot()
+	ill := func(when string) {
+		m.within(90*time.Second, "a bad verdict "+when, func() string {
+			if s := m.status(); s.Verdict != "bad" || s.State == "running" || s.Exit != 50 || s.Held != nil || s.Generation != 1 || s.Code != 1 {
+				return fmt.Sprintf("%+v", s)
+			}
+			return ""
+		})
+	}
+	ill("on the first boot")
+	m.off()
+	m.boot()
+	ill("on the second")
+	m.put("/etc/prelet/site.hcl", m.site)
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("with the site mended: %+v", r)
+	}
+	m.do("systemctl", "reset-failed")
+	m.well(2)
+}
+
+// What the cluster says differently is a change at the next boot.
+func TestClusterChanges(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": strings.Replace(kubeletConfig, "cluster.local", "other.local", 1)})
+	m.boot()
+	m.verdict("good")
+	m.well(2)
+	if starts := m.starts(); len(starts) != 2 || starts[1].Domain != "other.local" {
+		t.Errorf("starts: %+v", starts)
+	}
+}
+
+// By hand, while prelet.service waits 6 s or more before its next try: the wait ends, and the answer is the node's.
+func TestByHandWhileWaiting(t *testing.T) {
+	m := newMachine(t)
+	m.cluster.away()
+	m.start()
+	m.within(60*time.Second, "a long wait", func() string {
+		if text := m.property("prelet", "StatusText"); !strings.Contains(text, "before try 4") {
+			return "StatusText: " + text
+		}
+		return ""
+	})
+	m.cluster.back()
+	began := time.Now()
+	r := m.try("prelet", "run")
+	if took := time.Since(began); r.exit != 0 || took > 5*time.Second {
+		t.Errorf("prelet run, after %s: %+v", took, r)
+	}
+	m.verdict("good")
+	m.well(1)
+}

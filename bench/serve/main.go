@@ -50,12 +50,16 @@ func main() {
 	}
 }
 
-// build makes the machine's sys/ and proc/, if one is described.
+// build makes the machine's sys/ and proc/, if one is described, with the files uevent of a running kernel, which recorded
+// machines lack: what is measured is a boot.
 func build(spec, machine string) error {
 	if spec == "" {
 		return nil
 	}
-	return hwtree.BuildFile(spec, machine)
+	if err := hwtree.BuildFile(spec, machine); err != nil {
+		return err
+	}
+	return writeEvents(machine)
 }
 
 func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) error {

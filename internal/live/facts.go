@@ -33,6 +33,6 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 
 // detector says plainly that vendor detectors cannot run in this version.
 func (l *Live) detector(r world.DetectorReq) world.Answer {
-	return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("this version of prelet runs no detectors, so %q cannot be asked", r.Name),
-		Hint: "What the site makes of its facts must stand an absent detector (state = \"absent\")"}
+	return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("This version of prelet runs no vendors' detectors, so %q gives no facts and has state = \"absent\"", r.Name),
+		Hint: "See that the site does without them: required = false, and try(…, null) or a test of the state where they are used"}
 }

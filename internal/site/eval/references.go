@@ -182,7 +182,7 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 		}
 		v := e.site.Variables[name]
 		if v == nil {
-			return bad(nameRange, fmt.Sprintf("There is no variable %q", name), "%s Or declare it: variable %q {}", schema.Suggest(name, keys(e.site.Variables)), name)
+			return bad(nameRange, fmt.Sprintf("There is no variable %q", name), "%s", undeclared(name, keys(e.site.Variables)))
 		}
 		typ = v.Type
 	case "local":
@@ -393,4 +393,13 @@ func NodeType() cty.Type {
 			"policy": cty.String, "kube_reserved": cty.Map(cty.String), "system_reserved": cty.Map(cty.String),
 			"reserved_cpus": cty.String, "eviction_hard": cty.Map(cty.String), "allocatable": cty.Map(cty.String), "max_pods": cty.Number}),
 	})
+}
+
+// undeclared says what a reference to a variable that nobody declares may have meant.
+func undeclared(name string, known []string) string {
+	declare := fmt.Sprintf("variable %q {}", name)
+	if len(known) == 0 {
+		return "The site declares no variables: add " + declare + ", or write the value itself."
+	}
+	return schema.Suggest(name, known) + " Or declare it: " + declare
 }

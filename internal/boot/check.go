@@ -39,7 +39,7 @@ func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics {
 	byPlace := map[string]*finding{}
 	for _, w := range witnesses {
 		for _, d := range checkOn(s, w) {
-			if origin.IsNote(d) && w.Facts != nil {
+			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == origin.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
 			key := d.Summary

@@ -58,7 +58,9 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 			fmt.Fprintf(&b, "%s  %s\n", s.bold(pad(name, 8)), l)
 		}
 	}
-	row("product", "%s %s", or(f.Product.Vendor, "?"), or(f.Product.Name, "?"))
+	if f.Product.Vendor != nil || f.Product.Name != nil { // a machine without DMI has none, as "unknown" tells
+		row("product", "%s %s", or(f.Product.Vendor, "?"), or(f.Product.Name, "?"))
+	}
 	row("system", "%s, kernel %s, virtualization %s", or(f.OS.Name, "?"), or(f.Kernel.Release, "?"), or(f.Virtualization, "?"))
 	row("cpu", "%s: %s threads, %s", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), Count(len(f.CPU.Cores), "core"))
 	mem := "?"

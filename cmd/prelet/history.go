@@ -131,6 +131,14 @@ func (c chapter) changed() (n int) {
 	return n
 }
 
+// inWords is the status for people; programs have the store's own word.
+func (c chapter) inWords() string {
+	if c.Status == string(generation.StatusRolledBack) {
+		return "rolled back"
+	}
+	return c.Status
+}
+
 func (c chapter) remark() string {
 	var out []string
 	if c.Restores != nil && *c.Restores == 0 {
@@ -149,14 +157,14 @@ func chronicleText(o io.Writer, c chronicle) error {
 	if len(c.Generations) == 0 {
 		b.WriteString("There is no generation yet.\n")
 	} else {
-		fmt.Fprintf(&b, "  %4s  %-19s  %-10s  %7s\n", "", "time", "status", "changed")
+		fmt.Fprintf(&b, "  %4s  %-19s  %-11s  %7s\n", "", "time", "status", "changed")
 	}
 	for _, g := range slices.Backward(c.Generations) {
 		mark := " "
 		if g.Generation == c.InPlace {
 			mark = "*"
 		}
-		line := fmt.Sprintf("%s %4d  %-19s  %-10s  %7d  %s", mark, g.Generation, g.Time.Local().Format(time.DateTime), g.Status, g.changed(), g.remark())
+		line := fmt.Sprintf("%s %4d  %-19s  %-11s  %7d  %s", mark, g.Generation, g.Time.Local().Format(time.DateTime), g.inWords(), g.changed(), g.remark())
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	if c.Pinned != nil {
@@ -177,7 +185,7 @@ func short(plan string) string {
 
 func chapterText(o io.Writer, c chapter) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Generation %d, %s, %s\n", c.Generation, c.Status, c.Time.Local().Format(time.DateTime))
+	fmt.Fprintf(&b, "Generation %d, %s, %s\n", c.Generation, c.inWords(), c.Time.Local().Format(time.DateTime))
 	if r := c.remark(); r != "" {
 		fmt.Fprintf(&b, "%s\n", r)
 	}

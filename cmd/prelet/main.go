@@ -36,6 +36,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func (a *app) main(args []string) int {
 	root := a.root()
+	if len(args) > 0 && args[0] == "--version" { // what people type first
+		args = append([]string{"version"}, args[1:]...)
+	}
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)

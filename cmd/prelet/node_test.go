@@ -218,7 +218,8 @@ func TestHeldPlan(t *testing.T) {
 	if held := m.says().Held; held == nil || !strings.Contains(held.Why, "503") || !strings.HasPrefix(held.Plan, "sha256:") {
 		t.Errorf("held: %+v", held)
 	}
-	m.want("history", m.as("", "history"), ended{0, "rolledback", ""})
+	m.want("history", m.as("", "history"), ended{0, "rolled back", ""})
+	m.want("history", m.as("", "history", "-o", "json"), ended{0, `"status":"rolledback"`, ""})
 
 	m.reboot()
 	before := m.disk()

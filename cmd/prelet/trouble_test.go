@@ -89,7 +89,8 @@ func TestStillIll(t *testing.T) {
 	if s := m.says(); s.State != report.Failed || s.Exit != 51 || s.Held != nil {
 		t.Errorf("%+v", s)
 	}
-	m.want("history", m.as("", "history"), ended{0, "rolledback", ""})
+	m.want("history", m.as("", "history"), ended{0, "rolled back", ""})
+	m.want("history", m.as("", "history", "-o", "json"), ended{0, `"status":"rolledback"`, ""})
 	if got := m.as("", "history"); strings.Contains(got.out, "Held") {
 		t.Errorf("the plan is held:\n%s", got.out)
 	}

@@ -14,7 +14,7 @@ import (
 
 func (a *app) version() *cobra.Command {
 	var output string
-	c := &cobra.Command{Use: "version", GroupID: "other", Args: cobra.NoArgs, Short: "Print the version",
+	c := &cobra.Command{Use: "version", GroupID: "other", Args: cobra.NoArgs, Short: "Print the version, as prelet --version does",
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "text":

@@ -9,6 +9,8 @@ MAKEFLAGS   += --no-print-directory
 GO      ?= go
 VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# Nothing here speaks HTTP/2: the apiserver is asked over HTTP/1.1, two small requests on one connection. 0.35 MB.
+TAGS    := nethttpomithttp2
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 
 # The modules of this repository that are built with it: the program, and what vendors of detectors import.
@@ -31,7 +33,7 @@ help: ## this list
 
 .PHONY: build
 build: ## the programs of cmd/, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
 .PHONY: demo
 demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root

@@ -81,6 +81,12 @@ func checkPath(p string) error {
 			return fmt.Errorf("%q is the kernel's, not a place for files", p)
 		}
 	}
+	// The gate and the journal stand there: a site that wrote them would open the gate in the middle of a commit.
+	for _, own := range []string{"/run/prelet", "/var/lib/prelet"} {
+		if p == own || strings.HasPrefix(p, own+"/") {
+			return fmt.Errorf("%q lies in prelet's own folder %s; choose a path outside of it", p, own)
+		}
+	}
 	return nil
 }
 

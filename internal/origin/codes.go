@@ -28,7 +28,6 @@ const (
 	VariableUnknown Code = "variable-unknown"
 	DefaultChoice   Code = "default-choice"
 	NullFact        Code = "null-fact"
-	WitnessFails    Code = "witness"
 	NoSite          Code = "no-site"
 
 	// What stages refuse.

@@ -127,7 +127,7 @@ func (w *walker) fieldChain(keys []string, ptr string, os []origin.Origin, depth
 	w.setting("kubelet_config", "patch", p, os, depth)
 }
 
-// noField explains a field that the site takes away, and one that no base has.
+// noField explains a field that the site takes away, and one that is left to the kubelet.
 func (w *walker) noField(name string) (Explanation, bool) {
 	for ptr, os := range w.plan.Node.ConfigOrigins {
 		if dotted(ptr) != name {
@@ -139,7 +139,7 @@ func (w *walker) noField(name string) (Explanation, bool) {
 		w.replaced("The kubelet's " + name + " of the base")
 		return x, true
 	}
-	return Explanation{}, false
+	return w.unset(name)
 }
 
 func (w *walker) file(name string) (Explanation, bool) {

@@ -14,8 +14,6 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-const defaultMaxPods = 110 // KubeletConfiguration v1beta1
-
 // decision is a request on its way to a contribution. Its steps run in the order of Decide.
 type decision struct {
 	req request
@@ -95,7 +93,7 @@ func (d *decision) base() hcl.Diagnostics {
 	d.kube = half{field: "kubeReserved", base: d.strings("kubeReserved"), amounts: map[string]int64{}}
 	d.system = half{field: "systemReserved", base: d.strings("systemReserved"), amounts: map[string]int64{}}
 	d.decided, d.formula, d.steps = map[string]bool{}, map[string]bool{}, map[string][]step{}
-	d.maxPods = defaultMaxPods
+	d.maxPods = kubelet.DefaultMaxPods
 	v, _ := d.config.Get("/maxPods")
 	if n, ok := v.(json.Number); ok {
 		if i, err := n.Int64(); err == nil && i >= 0 {
@@ -115,7 +113,7 @@ func (d *decision) base() hcl.Diagnostics {
 		d.m.pods = d.req.eniPods
 	}
 	if d.m.pods > maxCPUs && (d.req.policy == eks || d.req.policy == aks) {
-		return refuse(d.req.at, "The number of pods cannot be true", "%d pods. The kubelet's default is %d.", d.m.pods, defaultMaxPods)
+		return refuse(d.req.at, "The number of pods cannot be true", "%d pods. The kubelet's default is %d.", d.m.pods, kubelet.DefaultMaxPods)
 	}
 	return nil
 }

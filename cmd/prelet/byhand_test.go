@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -114,6 +115,19 @@ func TestVerifyByHand(t *testing.T) {
 	if before["/var/lib/prelet/generations"] != m.disk()["/var/lib/prelet/generations"] {
 		t.Error("a look made a generation")
 	}
+}
+
+// Where prelet never ran there is nothing to judge, and a look leaves nothing behind: no status, no folder.
+func TestVerifyBeforeTheFirstRun(t *testing.T) {
+	m := newMachine(t)
+	before := m.disk()
+	m.want("verify", m.as("", "verify"), ended{0, "There is no generation to judge", ""})
+	m.want("verify", m.as("", "verify", "-o", "json"), ended{0, `"generation":0,"verdict":"","checks":[],"exit":0`, ""})
+	if left, err := os.ReadDir(m.run); err != nil || len(left) > 0 || !maps.Equal(before, m.disk()) {
+		t.Errorf("a look left something behind: %v, %v", left, err)
+	}
+	// The unit is started because the gate is not there, so it says why, as always.
+	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "", "prelet has not finished a run"})
 }
 
 // A lost gate is opened by verify, and the status of the run before stays.

@@ -17,7 +17,8 @@ func (a *app) verify() *cobra.Command {
 	var output string
 	c := &cobra.Command{Use: "verify", GroupID: "node", Args: cobra.NoArgs, Short: "Judge whether the kubelet is well on the generation in place",
 		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is good; ill, and the\n" +
-			"node goes back to the last good one. When nothing awaits a verdict, it looks once and changes nothing.\n" +
+			"node goes back to the last good one. When nothing awaits a verdict, it looks once and changes nothing. Where there\n" +
+			"never was a generation, there is nothing to judge.\n" +
 			"Exit status 0 healthy, 50 not, 51 not healthy after going back either.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := (&where{output: output}).json()
@@ -46,6 +47,9 @@ type verdict struct {
 }
 
 func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
+	if h.self == "" && !h.off() && h.never() {
+		return a.endVerify(h, apply.Result{}, asJSON)
+	}
 	store, err := a.lockNode(ctx, h)
 	if err != nil {
 		return err
@@ -78,6 +82,22 @@ func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
 		a.complain(err.Error())
 	}
 	return a.endVerify(h, res, asJSON)
+}
+
+// never says that prelet has not done anything on this node yet, and keeps nothing back: no generation, no commit under way,
+// and no run of this boot that shut the gate. It leaves no trace. Where it cannot be seen, who takes the lock finds out.
+func (h *host) never() bool {
+	store, err := generation.OpenReadOnly(h.storeOptions())
+	if err != nil {
+		return false
+	}
+	defer store.Close()
+	j, err := store.Journal()
+	if err != nil || j != nil {
+		return false
+	}
+	cur, err := store.Current()
+	return err == nil && cur == nil && h.gate().Why() == ""
 }
 
 // look is for a kubelet that was judged already: it writes nothing at all.
@@ -151,7 +171,7 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 	case code != 0:
 		a.complain(res.Summary)
 	case out.Generation == 0:
-		fmt.Fprintln(a.stdout, "There is no generation to judge.")
+		fmt.Fprintln(a.stdout, "There is no generation to judge: prelet has written none on this node.")
 	case out.Verdict == activate.Unchanged:
 		fmt.Fprintf(a.stdout, "Generation %d awaits no verdict.\n", out.Generation)
 	default:

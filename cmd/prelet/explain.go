@@ -23,7 +23,7 @@ func (a *app) explain() *cobra.Command {
 			"variables, facts with their device, objects of the cluster, files, literals. Of a label that is not there it says which\n" +
 			"stages could set it, and why they do not. A value into which a secret flowed is never shown.\n\n" +
 			"ITEM is label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME (a message's code), or a bare word if it\n" +
-			"fits only one.",
+			"fits only one. --from FOLDER explains it over each recording in it. " + folderExit,
 		Example: "  prelet explain label/accelerator\n  prelet explain config/evictionHard --from node17.prelet\n  prelet explain label/accelerator --from fleet/\n  prelet explain code/null-fact",
 		RunE: func(c *cobra.Command, args []string) error {
 			asJSON, err := w.json()
@@ -41,7 +41,7 @@ func (a *app) explain() *cobra.Command {
 			if fleet == nil {
 				return a.explainOne(c.Context(), w, "", args[0], asJSON)
 			}
-			worst := 0
+			var codes []int
 			for n, f := range fleet {
 				if !asJSON {
 					if n > 0 {
@@ -54,7 +54,7 @@ func (a *app) explain() *cobra.Command {
 				var x exitError
 				switch err := a.explainOne(c.Context(), one, f, args[0], asJSON); {
 				case errors.As(err, &x):
-					worst = max(worst, x.code)
+					codes = append(codes, x.code)
 					if x.message != "" {
 						fmt.Fprintf(a.stderr, "prelet: %s: %s\n", f, a.redact(x.message))
 					}
@@ -62,7 +62,7 @@ func (a *app) explain() *cobra.Command {
 					return err
 				}
 			}
-			return exit(worst)
+			return exit(lowest(codes))
 		}}
 	w.nodeFlags(c)
 	w.fromFlag(c)

@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/apply"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -22,7 +18,9 @@ func (a *app) plan() *cobra.Command {
 	var detailed bool
 	c := &cobra.Command{Use: "plan", GroupID: "node", Args: cobra.NoArgs, Short: "Show what a run would change, and why",
 		Long: "Evaluates the site over this node, or a recorded one, and shows what a run would change: labels, taints, flags, the\n" +
-			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.",
+			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.\n\n" +
+			"--from FOLDER plans each recording in it and ends with a summary. " + folderExit + " With\n" +
+			"--detailed-exitcode 2 says that none failed and something would change.",
 		Example: "  prelet plan\n  prelet plan --from node17.prelet --config ./site\n  prelet plan --from fleet/ -o json\n  prelet plan --hardware ./machines/dgx --objects ./objects --root ./scratch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.json()
@@ -34,30 +32,40 @@ func (a *app) plan() *cobra.Command {
 				return err
 			}
 			if fleet == nil {
-				return a.planOne(c.Context(), w, "", asJSON, detailed)
+				_, err := a.planOne(c.Context(), w, "", asJSON, detailed)
+				return err
 			}
-			worst := 0
+			sum := tally{plans: map[string]bool{}}
 			for _, f := range fleet {
 				one := w
 				one.from = f
 				if !asJSON {
 					fmt.Fprintf(a.stdout, "━━ %s\n\n", f)
 				}
+				v, err := a.planOne(c.Context(), one, f, asJSON, false)
 				var x exitError
-				switch err := a.planOne(c.Context(), one, f, asJSON, detailed); {
+				switch {
 				case errors.As(err, &x):
-					worst = max(worst, x.code)
 					if x.message != "" {
 						fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
 					}
 				case err != nil:
 					return err
 				}
+				sum.add(f, v, x.code)
 				if !asJSON {
 					fmt.Fprintln(a.stdout)
 				}
 			}
-			return exit(worst)
+			if !asJSON {
+				if err := a.print(sum.text); err != nil {
+					return err
+				}
+			}
+			if code := sum.exit(); code == 0 && detailed && sum.changed > 0 {
+				return exit(2)
+			}
+			return exit(sum.exit())
 		}}
 	w.nodeFlags(c)
 	w.fromFlag(c)
@@ -65,39 +73,20 @@ func (a *app) plan() *cobra.Command {
 	return c
 }
 
-// recordings lists those of a folder; nil where from is none.
-func recordings(from string) ([]string, error) {
-	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
-		return nil, nil
-	}
-	var out []string
-	for _, pattern := range []string{"*.prelet", "*.prelet.gz"} {
-		m, err := filepath.Glob(filepath.Join(from, pattern))
-		if err != nil {
-			return nil, failure(origin.Usage, "--from %s: %s", from, err)
-		}
-		out = append(out, m...)
-	}
-	if len(out) == 0 {
-		return nil, failure(origin.Usage, "--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
-	}
-	slices.Sort(out)
-	return out, nil
-}
-
-// planOne evaluates the site over one node. Source is named in JSON where there are several.
-func (a *app) planOne(ctx context.Context, w where, source string, asJSON, detailed bool) error {
+// planOne evaluates the site over one node. Source is named in JSON where there are several. The view has no plan where
+// there was nothing to plan over.
+func (a *app) planOne(ctx context.Context, w where, source string, asJSON, detailed bool) (present.View, error) {
 	n, diags, err := a.open(w, nil)
 	if err != nil {
-		return err
+		return present.View{}, err
 	}
 	defer n.close()
-	p := n.planUnless(ctx, diags, a.progress())
-	return a.showPlan(n, p, source, asJSON, detailed)
+	v := present.View{Plan: n.planUnless(ctx, diags, a.progress()), Version: version, Generation: n.generation(), Source: source}
+	return v, a.showPlan(n, v, asJSON, detailed)
 }
 
-func (a *app) showPlan(n *node, p *boot.Plan, source string, asJSON, detailed bool) error {
-	v := present.View{Plan: p, Version: version, Generation: n.generation(), Source: source}
+func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
+	p := v.Plan
 	if asJSON {
 		if err := a.print(func(o io.Writer) error { return present.PlanJSON(o, v) }); err != nil {
 			return err

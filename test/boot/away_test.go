@@ -151,3 +151,36 @@ func TestOff(t *testing.T) {
 		t.Errorf("%d starts", n)
 	}
 }
+
+// An API server that goes away between the commit and the verdict: nobody is to blame, so nothing is undone, and whoever
+// looks next, when it is back, finds the node well.
+func TestAwayBeforeTheVerdict(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.site = strings.Replace(m.site, `timeout = "60s"`, `timeout = "6s"`, 1)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.start()
+	m.within(30*time.Second, "the kubelet starts", func() string {
+		if n := len(m.starts()); n != 2 {
+			return fmt.Sprintf("%d starts", n)
+		}
+		return ""
+	})
+	m.cluster.away()
+	s := m.verdict("unknown")
+	if s.Generation != 2 || !s.Gate.Open || s.Held != nil || !m.exists("/var/lib/prelet/journal.json") {
+		t.Errorf("status: %+v", s)
+	}
+	t.Logf("%+v", s)
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("%d starts", n)
+	}
+	m.cluster.back()
+	if r := m.try("prelet", "run"); r.exit != 0 || !strings.Contains(r.out, "healthy") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	m.well(2)
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("it was restarted for that: %d starts", n)
+	}
+}

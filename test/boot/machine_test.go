@@ -73,8 +73,8 @@ func newMachine(t *testing.T) *machine {
 	name := fmt.Sprintf("prelet-%d-%d", os.Getpid(), serial.Add(1))
 	m := &machine{t: t, name: name, dir: filepath.Join(cache, "run", name)}
 	m.root = filepath.Join(m.dir, "root")
-	m.cluster = newCluster(t, name)
 	t.Cleanup(m.remove)
+	m.cluster = newCluster(t, name)
 	if err := errors.Join(os.MkdirAll(m.dir+"/disk", 0o755), os.MkdirAll(m.root, 0o755)); err != nil {
 		t.Fatal(err)
 	}
@@ -112,15 +112,55 @@ func (m *machine) remove() {
 		m.t.Logf("%s\n%s", m.try("systemctl", "--no-pager", "--failed").out, m.journal())
 	}
 	m.kill()
-	for _, at := range []string{m.root, m.dir + "/disk"} {
+	clearAway(m.dir)
+}
+
+// clearAway removes what a machine was made of, and ends what still runs in it.
+func clearAway(dir string) {
+	name := filepath.Base(dir)
+	for _, hierarchy := range cgroups() {
+		_ = filepath.WalkDir(filepath.Join(hierarchy, name), func(p string, d fs.DirEntry, err error) error {
+			procs, _ := os.ReadFile(filepath.Join(p, "cgroup.procs"))
+			for _, pid := range strings.Fields(string(procs)) {
+				if n, err := strconv.Atoi(pid); err == nil {
+					_ = syscall.Kill(n, syscall.SIGKILL)
+				}
+			}
+			return nil
+		})
+	}
+	for _, at := range []string{dir + "/root", dir + "/disk"} {
 		_ = syscall.Unmount(at, syscall.MNT_DETACH)
 	}
-	if left, err := os.ReadDir(m.root); err == nil && len(left) == 0 { // never below a mount that stayed
-		_ = os.RemoveAll(m.dir)
+	if left, err := os.ReadDir(dir + "/root"); err == nil && len(left) == 0 { // never below a mount that stayed
+		_ = os.RemoveAll(dir)
 	}
 	for _, hierarchy := range cgroups() {
-		_ = exec.Command("find", hierarchy+"/"+m.name, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run()
+		for range 40 { // what was killed is in it for a moment
+			if exec.Command("find", hierarchy+"/"+name, "-depth", "-type", "d", "-exec", "rmdir", "{}", "+").Run() == nil {
+				break
+			}
+			if _, err := os.Stat(hierarchy + "/" + name); err != nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
 	}
+	_ = exec.Command("ip", "netns", "del", name).Run()
+}
+
+// TestMain first removes the machines of tests that were killed: nothing ends those by itself.
+func TestMain(tests *testing.M) {
+	if cache := os.Getenv(cacheVariable); cache != "" {
+		left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
+		for _, dir := range left {
+			var pid, number int
+			if _, err := fmt.Sscanf(filepath.Base(dir), "prelet-%d-%d", &pid, &number); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+				clearAway(dir)
+			}
+		}
+	}
+	os.Exit(tests.Run())
 }
 
 // cgroups are the hierarchies that systemd needs: one where the machine has version 2 only, else its two.

@@ -44,7 +44,6 @@ func newCluster(t *testing.T, netns string) *cluster {
 			t.Fatalf("ip %q: %v: %s", args, err, out)
 		}
 	}
-	t.Cleanup(func() { _ = exec.Command("ip", "netns", "del", netns).Run() })
 	c := &cluster{Server: s, t: t, netns: netns, addr: s.URL()[len("https://"):], open: map[net.Conn]bool{}}
 	t.Cleanup(c.away)
 	return c

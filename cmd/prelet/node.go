@@ -151,6 +151,7 @@ type node struct {
 	store    *generation.Store
 	redactor *value.Redactor
 	past     func() *live.Past // the last good generation's recording; nil where none counts
+	waits    *waits
 }
 
 // stateDir is prelet's own folder.
@@ -181,9 +182,11 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	if n.store == nil {
 		n.store, _ = generation.OpenReadOnly(generation.Options{Root: w.root, Dir: w.stateDir()})
 	}
+	n.waits = &waits{say: a.complain}
 	n.live = live.New(live.Options{
 		Root: w.root, Hardware: w.hardware, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
 		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(),
+		OnRetry: n.waits.retry,
 	})
 	n.source = n.live
 	if n.store != nil {
@@ -210,6 +213,9 @@ func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			return live.FallBack(n.past, maxAge, time.Now())
 		}
+	}
+	if n.waits != nil {
+		defer n.waits.end()
 	}
 	return boot.Run(ctx, n.site, o)
 }

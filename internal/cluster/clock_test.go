@@ -54,8 +54,8 @@ func TestClock(t *testing.T) {
 					}
 					return c.before
 				}
-				opts.OnRetry = func(n int, _, _ string, _ time.Duration) {
-					if n == 3 && !c.wait {
+				opts.OnRetry = func(r Retry) {
+					if r.Attempt == 3 && !c.wait {
 						set.Store(true)
 					}
 				}

@@ -63,14 +63,23 @@ type Options struct {
 	// BackoffMin doubles up to BackoffMax from round to round, with jitter. Default 500 ms and 5 s.
 	BackoffMin, BackoffMax time.Duration
 
-	// OnRetry is told before each wait: attempts so far, the server that failed, why, and how long the wait is.
-	OnRetry func(attempt int, server, why string, wait time.Duration)
+	// OnRetry is told before each further attempt, by whichever goroutine makes it.
+	OnRetry func(Retry)
 	// WaitClock returns nil as soon as the clock is known to be set, an error if it will not be. It is asked at most
 	// once a call, when a certificate's dates do not fit the clock. Nil: dates in the future are tried again until
 	// the deadline, dates in the past are final.
 	WaitClock func(ctx context.Context) error
 	// UserAgent is sent with each request. Default "prelet".
 	UserAgent string
+}
+
+// Retry is an attempt that failed, and that another follows.
+type Retry struct {
+	Attempt int    // how many there were
+	Server  string // the one that failed
+	Why     string
+	Wait    time.Duration // before the next; 0 where another server is asked at once
+	Until   time.Time     // when attempts end
 }
 
 func (o Options) withDefaults() Options {

@@ -204,7 +204,7 @@ func TestRequestTimeout(t *testing.T) {
 	opts := fast()
 	opts.RequestTimeout = 50 * time.Millisecond
 	var whys []string
-	opts.OnRetry = func(_ int, _, why string, _ time.Duration) { whys = append(whys, why) }
+	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
 	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}

@@ -127,7 +127,7 @@ func TestEcho(t *testing.T) {
 				return true
 			}
 			opts := givingUp(fast(), 2)
-			opts.OnRetry = func(_ int, _, why string, _ time.Duration) { noCanary(t, errors.New(why)) }
+			opts.OnRetry = func(r Retry) { noCanary(t, errors.New(r.Why)) }
 			_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts)
 			if err == nil {
 				t.Fatal("no error")

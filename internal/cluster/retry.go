@@ -53,7 +53,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 				return report(i, n)
 			}
 			clockAsked = true
-			c.notify(n+1, servers[i], f.detail, 0)
+			c.notify(Retry{n + 1, servers[i].String(), f.detail, 0, deadline})
 			if err := c.opts.WaitClock(ctx); err != nil {
 				f.detail += "; waiting for the clock to be set: " + quote(err.Error())
 				return report(i, n)
@@ -76,7 +76,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		if pause >= time.Until(deadline) {
 			return giveUp(n)
 		}
-		c.notify(n+1, servers[i], f.detail, pause)
+		c.notify(Retry{n + 1, servers[i].String(), f.detail, pause, deadline})
 		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
 			return giveUp(n)
 		}
@@ -92,9 +92,9 @@ func bounded(s string) string {
 	return s
 }
 
-func (c *Client) notify(attempt int, server *url.URL, why string, wait time.Duration) {
+func (c *Client) notify(r Retry) {
 	if c.opts.OnRetry != nil {
-		c.opts.OnRetry(attempt, server.String(), why, wait)
+		c.opts.OnRetry(r)
 	}
 }
 

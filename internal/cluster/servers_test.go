@@ -55,8 +55,8 @@ func TestSeveralServers(t *testing.T) {
 			waits := 0
 			opts := fast()
 			opts.Dial, opts.DialTimeout = dial, time.Second
-			opts.OnRetry = func(_ int, _, _ string, wait time.Duration) {
-				if wait > 0 {
+			opts.OnRetry = func(r Retry) {
+				if r.Wait > 0 {
 					waits++
 				}
 			}
@@ -91,7 +91,7 @@ func TestSeveralServers(t *testing.T) {
 		opts := fast()
 		retries := 0
 		opts.Dial = dial
-		opts.OnRetry = func(int, string, string, time.Duration) { retries++ }
+		opts.OnRetry = func(Retry) { retries++ }
 		cl := New(opts)
 		defer cl.Close()
 		req := good.object()

@@ -108,7 +108,7 @@ func TestStaleConnection(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "ca"))
 	retried := 0
 	opts := fast()
-	opts.OnRetry = func(int, string, string, time.Duration) { retried++ }
+	opts.OnRetry = func(Retry) { retried++ }
 	c := New(opts)
 	defer c.Close()
 	ctx := within(t, 30*time.Second)

@@ -34,9 +34,12 @@ type Options struct {
 	StateDir    string            // prelet's own folder, the root included
 	Now         func() time.Time
 	BootTime    func() int64
-	OnRetry     func(server, why string, wait time.Duration)
+	OnRetry     func(Retry) // told before the cluster is asked again
 	WaitClock   func(ctx context.Context) error
 }
+
+// Retry is an attempt at the cluster that failed, and that another follows.
+type Retry = cluster.Retry
 
 // Live is a world.Source. Close it at the end.
 type Live struct {
@@ -61,11 +64,7 @@ func New(o Options) *Live {
 		}
 		return LastGood(o.Store)
 	})
-	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: func(_ int, server, why string, wait time.Duration) {
-		if o.OnRetry != nil {
-			o.OnRetry(server, why, wait)
-		}
-	}})
+	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: o.OnRetry})
 	return l
 }
 

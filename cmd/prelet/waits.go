@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/live"
+)
+
+// waits tells what a command waits for, once for each cause, with or without a terminal: minutes without a word look as if it
+// hung.
+type waits struct {
+	say func(string) // redacts
+
+	mu   sync.Mutex
+	told map[string]bool
+	over bool
+}
+
+// retry is told of each attempt at the cluster that failed and that is made again. Where another server is asked at once,
+// nobody waits, and the next one may well answer.
+func (w *waits) retry(r live.Retry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cause := r.Server + " " + r.Why
+	if w.over || r.Wait == 0 || w.told[cause] {
+		return
+	}
+	if w.told == nil {
+		w.told = map[string]bool{}
+	}
+	w.told[cause] = true
+	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))
+}
+
+// end ends that: what a stage that was given up still tries is nobody's business, and the result is being printed.
+func (w *waits) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+}

@@ -87,6 +87,28 @@ func TestCycleThroughDefaults(t *testing.T) {
 	}
 }
 
+// TestNoSuchFunction looks for misspelt functions where evaluation would not find them, and asks often: HCL's own
+// suggestion is another one each time.
+func TestNoSuchFunction(t *testing.T) {
+	for _, c := range []struct{ name, x, want string }{
+		{"in plain text", `slog("x")`, `3:7 There is no function "slog": Did you mean "log"?`},
+		{"in try", `try(lowr("X"), "x")`, `3:11 There is no function "lowr": Did you mean "lower"?`},
+		{"in a branch", `can(1) ? "a" : "${uper("b")}"`, `3:25 There is no function "uper": Did you mean "upper"?`},
+		{"in a loop over nothing", `join("", [for a in [] : trimspce(a)])`, `3:31 There is no function "trimspce": Did you mean "trimspace"?`},
+		{"like none", `timestamp()`, `3:7 There is no function "timestamp": The reference of functions lists those that there are`},
+		{"there is one", `try(lower("X"), "x")`, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 20 {
+				got := check(t, "stage \"free\" \"f\" {\n\n  x = "+c.x+"\n}\n")
+				if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+					t.Fatalf("got %q, want %q", got, c.want)
+				}
+			}
+		})
+	}
+}
+
 // TestEachOfDifferentObjects is checked often: the attributes of an object have no order, and what is found must not
 // depend on one.
 func TestEachOfDifferentObjects(t *testing.T) {

@@ -105,7 +105,7 @@ func (e *Eval) bodyPlaces(b *hclsyntax.Body, sb schema.Block, i *site.Instance, 
 }
 
 func (e *Eval) check(p place) hcl.Diagnostics {
-	var diags hcl.Diagnostics
+	diags := e.calls(p.x)
 	for _, tr := range p.x.Variables() {
 		if d := e.traversal(tr, p); d != nil {
 			diags = append(diags, d)

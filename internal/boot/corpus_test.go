@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,14 +188,19 @@ func TestWork(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	n := testing.AllocsPerRun(1, func() {
-		if d := Check(s, Witnesses()); d.HasErrors() {
-			t.Fatal(d)
-		}
-	})
-	t.Logf("%.0f allocations", n)
-	if n > 280_000 {
-		t.Errorf("validate allocates %.0f times", n)
+	const most = 280_000
+	least := math.Inf(1)
+	for end := time.Now().Add(20 * time.Second); least > most && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		// Evaluations that other tests gave up go on for a while, and what they allocate is counted here: it only adds.
+		least = min(least, testing.AllocsPerRun(1, func() {
+			if d := Check(s, Witnesses()); d.HasErrors() {
+				t.Fatal(d)
+			}
+		}))
+	}
+	t.Logf("%.0f allocations", least)
+	if least > most {
+		t.Errorf("validate allocates %.0f times", least)
 	}
 }
 

@@ -14,23 +14,25 @@ type waits struct {
 	say func(string) // redacts
 
 	mu   sync.Mutex
-	told map[string]bool
+	seen map[string]int // attempts that failed, by cause
 	over bool
 }
 
-// retry is told of each attempt at the cluster that failed and that is made again. Where another server is asked at once,
-// nobody waits, and the next one may well answer.
+// retry is told of each attempt at the cluster that failed and that is made again. The first retry of a cause is silent: it
+// comes within half a second and often helps. Where another server is asked at once, nobody waits.
 func (w *waits) retry(r live.Retry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	cause := r.Server + " " + r.Why
-	if w.over || r.Wait == 0 || w.told[cause] {
+	if w.over || r.Wait == 0 {
 		return
 	}
-	if w.told == nil {
-		w.told = map[string]bool{}
+	if w.seen == nil {
+		w.seen = map[string]int{}
 	}
-	w.told[cause] = true
+	cause := r.Server + " " + r.Why
+	if w.seen[cause]++; w.seen[cause] != 2 {
+		return
+	}
 	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))
 }
 

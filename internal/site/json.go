@@ -159,7 +159,7 @@ func (c *converter) expression(e *jsonNode) hclsyntax.Expression {
 	case jsonObject:
 		o := &hclsyntax.ObjectConsExpr{SrcRange: e.at, OpenRange: startOf(e.at)}
 		for i, k := range e.keys {
-			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.text, k.at)}, ValueExpr: c.expression(e.items[i])})
+			o.Items = append(o.Items, hclsyntax.ObjectConsItem{KeyExpr: &hclsyntax.ObjectConsKeyExpr{Wrapped: c.template(k.text, k.at), ForceNonLiteral: true}, ValueExpr: c.expression(e.items[i])})
 		}
 		return o
 	case jsonArray:

@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -53,5 +55,31 @@ func TestPlacesOfErrorsInJSONStrings(t *testing.T) {
 	_, diags := Parse([]world.SiteFile{{Name: "a.hcl.json", Text: `{"locals": {"a": "\u00e9\"${file(local.x)}"}}`}}, options())
 	if len(diags) != 1 || place(*diags[0].Subject) != "a.hcl.json:1:34" {
 		t.Error(show(diags))
+	}
+}
+
+// A key is a template, whatever it consists of: of a reference alone HCL would take the name, or find it ambiguous.
+func TestKeysInJSON(t *testing.T) {
+	s, diags := Parse([]world.SiteFile{{Name: "a.hcl.json", Text: `{"locals": {"a": {"plain": 1, "${each.key}": 2, "${each}": 3, "p-${each.key}": 4}}}`}}, options())
+	if len(diags) > 0 {
+		t.Fatal(show(diags))
+	}
+	in := func(each cty.Value) *hcl.EvalContext {
+		return &hcl.EvalContext{Variables: map[string]cty.Value{"each": each}}
+	}
+	var got []string
+	for n, item := range value.Unwrap(s.Locals["a"].Expr).(*hclsyntax.ObjectConsExpr).Items {
+		each := cty.ObjectVal(map[string]cty.Value{"key": cty.StringVal("k")})
+		if n == 2 {
+			each = cty.StringVal("whole")
+		}
+		v, diags := item.KeyExpr.Value(in(each))
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		got = append(got, v.AsString())
+	}
+	if d := cmp.Diff([]string{"plain", "k", "whole", "p-k"}, got); d != "" {
+		t.Error(d)
 	}
 }

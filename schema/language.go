@@ -23,7 +23,7 @@ var (
 	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
 	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined."}
 	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored.", Check: checkProxy}
-	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline.", Default: "2m", Check: Duration}
+	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline. A node that has joined and can fall back on its last good generation waits 15 seconds at most.", Default: "2m", Check: Duration}
 
 	NodeNameAttr = Attr[string]{Name: "name", Doc: "The node's name (`--hostname-override`). Null: as the base has it, or the host's name."}
 	NodeIP       = Attr[string]{Name: "ip", Doc: "The node's address (`--node-ip`). Null: as the base has it."}

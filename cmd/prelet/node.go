@@ -206,11 +206,18 @@ func (n *node) joined() bool {
 	return joined
 }
 
+// lastGoodPatience is how long a node that can fall back on its last good generation waits for the cluster. One that
+// never joined waits as long as the site says: it has nothing else to do.
+const lastGoodPatience = 15 * time.Second
+
 // plan evaluates the site.
 func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
 	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
+			if _, ok := n.store.LastGood(); ok {
+				n.live.Hurry(lastGoodPatience)
+			}
 			return live.FallBack(n.past, maxAge, time.Now())
 		}
 	}

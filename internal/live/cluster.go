@@ -74,7 +74,7 @@ func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 	if a.Token != "" && (a.TrustToken || !l.node().Joined) { // cluster-info has no signatures of expired tokens
 		req.Token = l.token(a.Token)
 	}
-	ctx, cancel := bounded(ctx, a)
+	ctx, cancel := l.bounded(ctx, a)
 	defer cancel()
 	t, err := l.client.FetchTrust(ctx, req)
 	if err != nil {
@@ -113,11 +113,20 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	return world.TrustAns{}, false
 }
 
-func bounded(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
-	if a.RetryMillis <= 0 {
+// Hurry bounds each exchange with the cluster, whatever the site's retry says: for a node that has an answer of its
+// last good generation to fall back on, and must not wait for minutes at each boot while the apiserver is away. Call
+// it before the first question.
+func (l *Live) Hurry(d time.Duration) { l.patience = d }
+
+func (l *Live) bounded(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
+	d := time.Duration(a.RetryMillis) * time.Millisecond
+	if l.patience > 0 && (d <= 0 || d > l.patience) {
+		d = l.patience
+	}
+	if d <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, time.Duration(a.RetryMillis)*time.Millisecond)
+	return context.WithTimeout(ctx, d)
 }
 
 func endpoint(a world.Access) cluster.Endpoint {
@@ -165,7 +174,7 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if r.Token != "" {
 		req.Token = l.token(r.Token)
 	}
-	ctx, cancel := bounded(ctx, r.Access)
+	ctx, cancel := l.bounded(ctx, r.Access)
 	defer cancel()
 	o, err := l.client.FetchConfigMap(ctx, req)
 	if err != nil {

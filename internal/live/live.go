@@ -47,6 +47,8 @@ type Live struct {
 	client *cluster.Client
 	past   func() *Past // memoised
 
+	patience time.Duration // 0: the site's retry
+
 	mu     sync.Mutex
 	trusts map[string]*trustCall
 	joined *world.KubeletAns

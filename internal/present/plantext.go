@@ -108,7 +108,7 @@ func reserved(b *strings.Builder, r *node.Reserved, s Style) {
 func pairs(m map[string]string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, k+"="+m[k])
+		out = append(out, k+"="+amount(k, m[k]))
 	}
 	return strings.Join(out, "  ")
 }

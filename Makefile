@@ -39,6 +39,10 @@ build: ## the programs of cmd/, static, into bin/
 demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root
 	$(GO) run ./internal/demo/tour
 
+.PHONY: machines
+machines: ## recorded machines for --hardware, from testdata/hardware/spec: bin/machines/NAME
+	$(GO) run ./tools/machines testdata/hardware/spec bin/machines
+
 .PHONY: test
 test: ## every test that needs nothing but Go
 	@for m in $(MODULES); do (cd $$m && $(GO) test ./...); done

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,7 +19,13 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 			return world.Answer{Fail: world.Unusable, Detail: err.Error()}
 		}
 	}
-	f, err := hardware.Detect(ctx, o)
+	var f world.Facts
+	var err error
+	if r.WaitMillis == 0 && l.o.Early != nil {
+		f, err = l.o.Early.take(ctx)
+	} else {
+		f, err = hardware.Detect(ctx, o)
+	}
 	if err != nil {
 		return world.Answer{Fail: world.Unusable, Detail: err.Error(), Hint: "`prelet detect` shows what can be read"}
 	}
@@ -29,6 +36,33 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "driver " + n, Why: fmt.Sprintf("no device is bound to it after %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
 	}
 	return world.FactsOf.Answer(f)
+}
+
+// Early is a detection that began before the site was read: it needs nothing of the site, unless that waits for links
+// or drivers, and takes longer than reading the site does.
+type Early struct {
+	done  chan struct{}
+	facts world.Facts
+	err   error
+}
+
+// DetectEarly starts looking at the hardware; "" is this machine. It ends when ctx does.
+func DetectEarly(ctx context.Context, tree string) *Early {
+	e := &Early{done: make(chan struct{}), err: errors.New("looking at the hardware was given up")}
+	go func() {
+		defer close(e.done)
+		e.facts, e.err = hardware.Detect(ctx, hardware.Options{Root: tree})
+	}()
+	return e
+}
+
+func (e *Early) take(ctx context.Context) (world.Facts, error) {
+	select {
+	case <-e.done:
+		return e.facts, e.err
+	case <-ctx.Done():
+		return world.Facts{}, fmt.Errorf("looking at the hardware did not end in time: %w", context.Cause(ctx))
+	}
 }
 
 // detector says plainly that vendor detectors cannot run in this version.

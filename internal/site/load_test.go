@@ -74,12 +74,12 @@ func TestSitesOnDisk(t *testing.T) {
 		"gpu":      {[]string{"gpu-training"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site label.gpu label.vendor label.fabric taint.gpu taint.incomplete write.kubelet restart.kubelet"},
 		"legacy":   {[]string{"legacy-vm/site.hcl"}, "fetch-ca.cluster fetch-config.init fetch-config.port fetch-config.vm detect-hw.node reserve.node label.site label.gpu label.sriov taint.site taint.gpu taint.sriov write.kubelet restart.kubelet"},
 		"layered":  {[]string{"layered/site", "layered/image"}, "fetch-ca.cluster fetch-config.kubelet detect-hw.node reserve.node label.site taint.not-ready write.kubelet restart.kubelet label.power"},
-		"detector": {[]string{"detector-gaudi.hcl"}, ""},
+		"detector": {[]string{"../internal/site/testdata/extra/detector-gaudi.hcl"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := options()
 			for _, p := range want.paths {
-				opts.Paths = append(opts.Paths, filepath.Join("testdata/sites", p))
+				opts.Paths = append(opts.Paths, filepath.Join("../../examples", p))
 			}
 			s, diags := Load(OS(), opts)
 			if len(diags) > 0 {
@@ -103,7 +103,7 @@ func TestSitesOnDisk(t *testing.T) {
 
 func TestLoadGivesWhatParseGivesForItsFiles(t *testing.T) {
 	opts := options()
-	opts.Paths = []string{"testdata/sites/layered/image", "testdata/sites/layered/site"}
+	opts.Paths = []string{"../../examples/layered/image", "../../examples/layered/site"}
 	s, diags := Load(OS(), opts)
 	if diags.HasErrors() {
 		t.Fatal(show(diags))
@@ -175,7 +175,7 @@ func TestOSSearch(t *testing.T) {
 
 func BenchmarkLoad(b *testing.B) {
 	opts := options()
-	opts.Paths = []string{"testdata/sites/gpu-training"}
+	opts.Paths = []string{"../../examples/gpu-training"}
 	for b.Loop() {
 		if _, diags := Load(OS(), opts); diags.HasErrors() {
 			b.Fatal(show(diags))

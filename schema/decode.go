@@ -37,7 +37,7 @@ type Keyer interface {
 type Copy struct {
 	Key       string
 	Eval      Evaluator
-	Undecided bool // a recording does not tell whether it is there
+	Undecided bool // nothing tells whether it is there
 }
 
 // Meta are the arguments that any block with ForEach takes beside its own.

@@ -195,7 +195,8 @@ type Body struct {
 	Key     string // of for_each; "" without
 	Range   hcl.Range
 	Written bool // false: an Always block that the site does not mention
-	// Undecided: a recording does not tell whether the block is there. It is decoded, and nothing may come of it.
+	// Undecided: nothing tells whether the block is there, a recording or a check without a machine. It is decoded, and
+	// nothing may come of it.
 	Undecided bool
 	Blocks    map[string][]Body
 	Free      map[string]cty.Value // attributes of a Free block

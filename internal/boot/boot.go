@@ -131,6 +131,7 @@ type run struct {
 	kubelet     world.KubeletAns
 	base        node.Base
 	contrib     []node.Contribution
+	maybe       [][]node.Contribution // in a check: by stage, what those add of which nothing tells whether they are there
 	node        node.Node
 	changes     []Change
 	restart     Restart
@@ -237,7 +238,7 @@ func (r *run) open(ctx context.Context) {
 func (r *run) bounded(f func(*run)) {
 	c := *r
 	c.fatal, c.reports = maps.Clone(r.fatal), maps.Clone(r.reports)
-	c.diags, c.degraded, c.contrib = slices.Clip(r.diags), slices.Clip(r.degraded), slices.Clip(r.contrib)
+	c.diags, c.degraded, c.contrib, c.maybe = slices.Clip(r.diags), slices.Clip(r.degraded), slices.Clip(r.contrib), slices.Clip(r.maybe)
 	if d := r.dog.watch(func() { f(&c) }); d != nil {
 		r.giveUp(d)
 		return

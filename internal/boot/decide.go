@@ -204,7 +204,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	if !known {
 		r.unread.decided(i.Type, unreadOf(diags))
 	}
-	var out []node.Contribution
+	var out, maybe []node.Contribution
 	values := map[string]cty.Value{}
 	state := stateOK
 	for _, c := range copies {
@@ -222,8 +222,11 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 			} else {
 				add.Stage = i.Addr()
 				v = markUnread(o.Value, unreadOf(diags))
-				if known || r.e.Checking() { // what may not be there is not there, and not gone
+				switch { // what may not be there is not there, and not gone
+				case known:
 					out = append(out, add)
+				case r.e.Checking():
+					maybe = append(maybe, add)
 				}
 			}
 			r.unread.decided(i.Type, unreadOf(diags))
@@ -247,6 +250,9 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	default:
 		state = stateSkipped
 		r.e.SetOutput(i.Addr(), withState(value.Absent(t), state))
+	}
+	if len(maybe) > 0 {
+		r.maybe = append(r.maybe, maybe)
 	}
 	r.took(i.Addr(), state, r.now().Sub(started))
 	return out
@@ -293,6 +299,10 @@ func (r *run) render() {
 	n, d := node.Merge(r.base, r.contrib)
 	r.diags = append(r.diags, d...)
 	r.node = n
+	for _, m := range r.maybe { // one at a time: of two that may not be there, one may be there where the other is not
+		_, d := node.Merge(r.base, slices.Concat(r.contrib, m))
+		r.diags = append(r.diags, newOnly(r.diags, d)...)
+	}
 	for _, i := range r.order {
 		if i.Spec.Phase != schema.Render {
 			continue

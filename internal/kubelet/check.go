@@ -38,6 +38,19 @@ func CheckConfig(c *Config) []Problem {
 	k := &checker{config: c, fields: configFields()}
 	k.object(nil, "", c.doc)
 	k.rules()
+	return k.sorted()
+}
+
+// CheckFields finds what is wrong with single fields: misspelt names, and values that the kubelet does not decode or
+// does not know. So it does for a part of a configuration, whose other fields are elsewhere.
+func CheckFields(c *Config) []Problem {
+	k := &checker{config: c, fields: configFields()}
+	k.object(nil, "", c.doc)
+	k.words()
+	return k.sorted()
+}
+
+func (k *checker) sorted() []Problem {
 	slices.SortStableFunc(k.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
 	})

@@ -17,7 +17,7 @@ func (r *renderer) bootstrap() {
 	if !ok || r.in.Kubelet.Joined {
 		return
 	}
-	if b.Undecided || r.in.Unread.Kubelet {
+	if r.undecided(b) || r.in.Unread.Kubelet {
 		r.whole = false
 		return
 	}
@@ -45,7 +45,7 @@ func (r *renderer) bootstrap() {
 		r.fail(origin.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
 	}
-	r.add(node.File{Path: bootPath.Of(b).V, Kind: node.Regular, Text: t, Mode: 0o600, Purpose: "bootstrap-kubeconfig", OutsideHash: true, Origins: place(r.in.Address, b.Range)})
+	r.add(b, node.File{Path: bootPath.Of(b).V, Kind: node.Regular, Text: t, Mode: 0o600, Purpose: "bootstrap-kubeconfig", OutsideHash: true, Origins: place(r.in.Address, b.Range)})
 }
 
 func (r *renderer) ca() {
@@ -54,7 +54,7 @@ func (r *renderer) ca() {
 		return
 	}
 	v := caContent.Of(b)
-	if !v.Set() || b.Undecided {
+	if !v.Set() || r.undecided(b) {
 		r.whole = false
 		return
 	}
@@ -70,7 +70,7 @@ func (r *renderer) ca() {
 	if len(from) == 0 {
 		from = place(r.in.Address, b.Range)
 	}
-	r.add(node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: plain(text), Mode: 0o644, Purpose: "ca", Origins: from})
+	r.add(b, node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: plain(text), Mode: 0o644, Purpose: "ca", Origins: from})
 }
 
 // files renders the blocks that a site adds.
@@ -85,7 +85,7 @@ func (r *renderer) files() {
 		case !p.Set() && p.Cty.IsKnown():
 			r.fail(origin.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 			continue
-		case !u.IsKnown() || !p.Cty.IsKnown() || !fileMode.Of(b).Cty.IsKnown() || !fileOwner.Of(b).Cty.IsKnown() || !createOnly.Of(b).Cty.IsKnown() || b.Undecided:
+		case !u.IsKnown() || !p.Cty.IsKnown() || !fileMode.Of(b).Cty.IsKnown() || !fileOwner.Of(b).Cty.IsKnown() || !createOnly.Of(b).Cty.IsKnown() || r.undecided(b):
 			r.whole = false
 			continue
 		case u.IsNull():
@@ -104,17 +104,17 @@ func (r *renderer) files() {
 			}
 			f.Mode = 0o600
 		}
-		r.add(f)
+		r.add(b, f)
 	}
 	for _, b := range r.cfg.Blocks["directory"] {
 		p := dirPath.Of(b)
 		switch {
-		case !p.Cty.IsKnown() || !dirMode.Of(b).Cty.IsKnown() || !dirOwner.Of(b).Cty.IsKnown() || b.Undecided:
+		case !p.Cty.IsKnown() || !dirMode.Of(b).Cty.IsKnown() || !dirOwner.Of(b).Cty.IsKnown() || r.undecided(b):
 			r.whole = false
 		case !p.Set():
 			r.fail(origin.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
-			r.add(node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Purpose: "directory", Origins: p.Origins()})
+			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Purpose: "directory", Origins: p.Origins()})
 		}
 	}
 }

@@ -67,6 +67,9 @@ func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contri
 		}
 		r.files()
 	}
+	if r.in.Check {
+		r.owners()
+	}
 	r.dropped(n, hasConfig, hasFlags)
 	return r.out, r.output(), r.diags
 }
@@ -257,8 +260,11 @@ func configTarget(b schema.Body, in stages.Inputs) string {
 }
 
 func (r *renderer) configFile(b schema.Body, n node.Node) {
-	if u := r.in.Unread; !r.in.Base.ConfigKnown || b.Undecided || r.unreadConfig || u.Config || u.Taints {
+	if u := r.in.Unread; !r.in.Base.ConfigKnown || r.undecided(b) || r.unreadConfig || u.Config || u.Taints {
 		r.whole = false
+		if r.in.Check {
+			r.fields(n, b)
+		}
 		return
 	}
 	doc := kubelet.NewConfig()
@@ -278,9 +284,9 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 	}
 	whole := kubelet.NewConfig()
 	if err := whole.Merge(n.Config); err == nil {
-		r.problems(whole, n, b)
+		r.problems(kubelet.CheckConfig(whole), n, b)
 	}
-	r.add(node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
+	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
 }
 
 // dropInValue is what says "none" where a drop-in cannot remove a field of config.yaml: no amount is zero, no CPUs
@@ -297,38 +303,8 @@ func dropInValue(s node.Setting) (any, bool) {
 	return nil, false
 }
 
-// problems tells what the kubelet would refuse, or swallow without a word: at the line that set the field.
-func (r *renderer) problems(c *kubelet.Config, n node.Node, b schema.Body) {
-	pointers := slices.Sorted(maps.Keys(n.ConfigOrigins))
-	for _, p := range kubelet.CheckConfig(c) {
-		at, from := b.Range, "the base"
-		if o := n.ConfigOrigins[owner(pointers, p.Pointer)]; len(o) > 0 {
-			at, from = o[0].Range, o[0].Ref
-		}
-		mk := origin.Warning
-		if p.Severity == kubelet.SeverityError {
-			mk = origin.Error
-		}
-		r.diags = append(r.diags, mk(origin.ConfigInvalid, at, "The kubelet and "+strings.ReplaceAll(strings.TrimPrefix(p.Pointer, "/"), "/", "."), "%s", stages.Sentence(p.Message+" (set by "+from+")", p.Hint)))
-	}
-}
-
-// owner is the field, of those that stages set (sorted), that a problem at a pointer belongs to: that field, the one
-// around it, or the first inside of it; "" if the base has it.
-func owner(pointers []string, at string) string {
-	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
-		if _, ok := slices.BinarySearch(pointers, p); ok {
-			return p
-		}
-	}
-	if i, _ := slices.BinarySearch(pointers, at+"/"); i < len(pointers) && strings.HasPrefix(pointers[i], at+"/") {
-		return pointers[i]
-	}
-	return ""
-}
-
 func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
-	if u := r.in.Unread; !r.in.Base.FlagsKnown || b.Undecided || r.unreadFlags || u.Flags || u.Labels || u.Taints {
+	if u := r.in.Unread; !r.in.Base.FlagsKnown || r.undecided(b) || r.unreadFlags || u.Flags || u.Labels || u.Taints {
 		r.whole = false
 		return
 	}
@@ -376,7 +352,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 			return
 		}
 	}
-	r.add(node.File{Path: flagsFile(b, r.in), Kind: node.Regular, Text: plain(env.String()), Mode: 0o644, Purpose: "kubelet-flags", Origins: place(r.in.Address, at)})
+	r.add(b, node.File{Path: flagsFile(b, r.in), Kind: node.Regular, Text: plain(env.String()), Mode: 0o644, Purpose: "kubelet-flags", Origins: place(r.in.Address, at)})
 }
 
 func plain(s string) value.Text {
@@ -387,4 +363,14 @@ func plain(s string) value.Text {
 	return t
 }
 
-func (r *renderer) add(f node.File) { r.out.Files = append(r.out.Files, f) }
+func (r *renderer) add(b schema.Body, f node.File) {
+	if b.Undecided {
+		r.whole = false
+		return
+	}
+	r.out.Files = append(r.out.Files, f)
+}
+
+// undecided says whether a block is to be left alone. In a check what it says is looked at all the same, and nothing
+// comes of it.
+func (r *renderer) undecided(b schema.Body) bool { return b.Undecided && !r.in.Check }

@@ -349,7 +349,7 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 	copies, known, diags := s.Copies(when, forEach)
 	var out []schema.Copy
 	for _, c := range copies {
-		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope, Undecided: !known && !s.e.Checking()})
+		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope, Undecided: !known})
 	}
 	return out, diags
 }

@@ -34,6 +34,9 @@ func (a *app) explain() *cobra.Command {
 			if typed && item.Kind == explain.Code {
 				return a.explainCode(item.Name, asJSON)
 			}
+			if err := w.check(); err != nil { // once, and not for each recording of a folder
+				return err
+			}
 			fleet, err := recordings(w.from)
 			if err != nil {
 				return err

@@ -27,6 +27,9 @@ func (a *app) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := w.check(); err != nil { // once, and not for each recording of a folder
+				return err
+			}
 			fleet, err := recordings(w.from)
 			if err != nil {
 				return err

@@ -90,7 +90,7 @@ func (l *loader) checkMeta(d *definition) {
 	}
 	takers := map[string]string{
 		schema.ForEach.Name:   "fetch-config, label, taint and the blocks of write take it",
-		schema.Timeout.Name:   "stages that gather and restart take it; what decides or renders cannot wait",
+		schema.Timeout.Name:   "stages that gather take it; what decides or renders cannot wait, and how long restart waits for the kubelet is verify { timeout = … }",
 		schema.OnFailure.Name: "stages that gather take it; what decides or renders is a function, and fails the same way each time",
 	}
 	allowed := metaNames(d.typ)

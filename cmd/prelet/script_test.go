@@ -80,8 +80,11 @@ func setUp(e *testscript.Env, shared *machines) error {
 	e.Setenv("CREDENTIALS_DIRECTORY", filepath.Join(e.WorkDir, "credentials"))
 	e.Setenv("SERVER", "https://127.0.0.1:1")
 	e.Setenv("PIN", s.ca.pin())
+	// A scenario of answers that are final sets more: then a loaded machine has time to give them. One of answers that
+	// are waited for takes this long each time.
+	e.Setenv("RETRY", "600ms")
 	return expandSite(s, func(k string) string {
-		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.pin()}[k]
+		return map[string]string{"SERVER": "https://127.0.0.1:1", "PIN": s.ca.pin(), "RETRY": "600ms"}[k]
 	})
 }
 
@@ -89,7 +92,7 @@ const baseSite = `cluster {
   servers        = ["@SERVER@"]
   ca_cert_hashes = ["@PIN@"]
   token          = credential("bootstrap-token")
-  retry          = "300ms"
+  retry          = "@RETRY@"
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }

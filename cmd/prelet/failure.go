@@ -31,10 +31,11 @@ func failureJSON(w io.Writer, x exitError) error {
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
 		FormatVersion int                  `json:"format_version"`
+		PreletVersion string               `json:"prelet_version"`
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
 		Diagnostics   []present.Diagnostic `json:"diagnostics"`
-	}{1, false, x.code, []present.Diagnostic{{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail}}})
+	}{1, version, false, x.code, []present.Diagnostic{{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail}}})
 }
 
 // codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.

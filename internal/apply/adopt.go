@@ -22,7 +22,10 @@ func purposes(s *generation.Store, gen int) map[string]string {
 		return out
 	}
 	var doc struct {
-		Files []struct{ Path, Purpose string }
+		Files []struct {
+			Path    string `json:"path"`
+			Purpose string `json:"purpose"`
+		} `json:"files"`
 	}
 	if json.Unmarshal(b, &doc) == nil {
 		for _, f := range doc.Files {

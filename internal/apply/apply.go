@@ -185,12 +185,16 @@ func activation(o Options) activate.Plan {
 
 // planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
 func planBlob(p *boot.Plan) ([]byte, error) {
-	type file struct{ Path, Purpose string }
+	type file struct {
+		Path    string `json:"path"`
+		Purpose string `json:"purpose"`
+	}
 	doc := struct {
-		Hash  string
-		Node  json.RawMessage
-		Files []file
-	}{Hash: p.Hash, Node: p.Node.Canonical()}
+		FormatVersion int             `json:"format_version"`
+		Hash          string          `json:"plan_hash"`
+		Node          json.RawMessage `json:"node"`
+		Files         []file          `json:"files"` // read back by purposes, here and in live
+	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}}
 	for _, f := range targets(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
 	}
@@ -220,7 +224,7 @@ func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 	if err = t.Publish(); err != nil {
 		return gen, true, err
 	}
-	if err = o.Store.Good(gen, nil); err != nil {
+	if err = o.Store.Good(gen, []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)); err != nil {
 		return gen, true, err
 	}
 	return gen, true, o.Store.Collect(keep)

@@ -227,6 +227,9 @@ func (r *run) open(ctx context.Context) {
 		case ans.Fail == world.Unread:
 			r.unread.kubelet = []string{"kubelet"}
 			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", r.unread.kubelet))
+		case ans.Fail == world.Denied:
+			r.unread.kubelet = []string{"kubelet"}
+			r.diags = append(r.diags, origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
 		case err != nil:
 			r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
 		}

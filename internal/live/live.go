@@ -94,7 +94,7 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindDetector:
 		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(r) })
 	case world.KindKubelet:
-		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return world.Kubelet.Answer(l.kubelet(ctx)) })
+		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return l.kubelet(ctx) })
 	case world.KindOriginal:
 		return answer(q, world.Original, func(r world.OriginalReq) world.Answer { return l.original(r) })
 	case world.KindTarget:

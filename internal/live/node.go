@@ -27,12 +27,15 @@ type VersionCache struct {
 	Version string `json:"version"`
 }
 
-func (l *Live) kubelet(ctx context.Context) world.KubeletAns {
+func (l *Live) kubelet(ctx context.Context) world.Answer {
+	if _, a := l.readFile(kubeletConf); a.Fail == world.Denied { // "not joined" would plan a bootstrap that nobody needs
+		return a
+	}
 	k := l.node()
 	if v, ok := l.version(ctx); ok {
 		k.Version = &v.Version
 	}
-	return k
+	return world.Kubelet.Answer(k)
 }
 
 // Version is the kubelet's on this image, and whether there is one.

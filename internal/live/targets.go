@@ -208,7 +208,10 @@ func (l *Live) purposes(gen int) map[string]string {
 		return out
 	}
 	var p struct {
-		Files []struct{ Path, Purpose string }
+		Files []struct {
+			Path    string `json:"path"`
+			Purpose string `json:"purpose"`
+		} `json:"files"`
 	}
 	if json.Unmarshal(b, &p) == nil {
 		for _, f := range p.Files {

@@ -40,6 +40,14 @@ func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 	return d
 }
 
+// MayNotRead says that this user may not look at what a place of the site depends on: the plan goes on without, and is
+// not complete.
+func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
+	d := diagnostic(hcl.DiagWarning, Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
+	d.Extra = Extra{Code: Unread, Unread: []string{what}}
+	return d
+}
+
 // IsNote says whether a diagnostic is a note.
 func IsNote(d *hcl.Diagnostic) bool {
 	e, ok := d.Extra.(Extra)

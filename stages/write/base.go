@@ -62,7 +62,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 		where = p
 		a, err := original(p)
 		if err != nil {
-			return unread(at, p, err, in)
+			return unread(origin.FileUnusable, at, p, err, in)
 		}
 		if !a.Exists {
 			return hcl.Diagnostics{origin.Error(origin.FileMissing, at, "There is no "+p, "layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
@@ -87,7 +87,9 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 	return nil
 }
 
-func unread(at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
+// unread is what becomes of a base that cannot be read. Code is for one that is no file: a target that prelet could not
+// replace either is a fault of this disk, not of the site.
+func unread(code origin.Code, at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
 	var f *world.Failed
 	if errors.As(err, &f) && f.Answer.Fail == world.Unread {
 		if in.Check {
@@ -95,11 +97,14 @@ func unread(at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics
 		}
 		return hcl.Diagnostics{origin.NotRead(at, p, []string{"original " + p})}
 	}
+	if f != nil && f.Answer.Fail == world.Denied {
+		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Answer.Detail)}
+	}
 	detail := err.Error()
 	if f != nil {
 		detail = stages.Sentence(f.Answer.Detail, f.Answer.Hint)
 	}
-	return hcl.Diagnostics{origin.Error(origin.FileUnusable, at, "Cannot read "+p, "%s", detail)}
+	return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", detail)}
 }
 
 // noLayout is for a file whose place is unknown: of what the site wrote the decoder has said so; where the
@@ -132,7 +137,7 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		where = p
 		a, err := original(p)
 		if err != nil {
-			return unread(v.Range, p, err, in)
+			return unread(origin.CannotWrite, v.Range, p, err, in)
 		}
 		text = a.Text
 	default:

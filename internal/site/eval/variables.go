@@ -177,6 +177,9 @@ func Judge(ctx context.Context, s *site.Site, variable string, rule int, secret 
 // named gives diagnostics of HCL and cty their code: a missing credential has its own exit status.
 func named(ds hcl.Diagnostics) hcl.Diagnostics {
 	for _, d := range ds {
+		if hint := misspelt(d); hint != "" && !strings.HasSuffix(d.Detail, hint) {
+			d.Detail += " " + hint
+		}
 		if value.SensitiveError(hcl.Diagnostics{d}) {
 			d.Extra = origin.Extra{Code: origin.Sensitive}
 			continue

@@ -42,7 +42,7 @@ var (
 	VariableDescription = Attr[string]{Name: "description", Doc: "What it is for; shown when it is missing.", Const: true}
 	VariableSensitive   = Attr[bool]{Name: "sensitive", Doc: "A secret: a string from the credential `prelet.var.NAME` only.", Default: false, Const: true}
 	ValidationCondition = Attr[cty.Value]{Name: "condition", Doc: "Must be true.", Required: true}
-	ValidationMessage   = Attr[string]{Name: "error_message", Doc: "What is wrong and what is allowed.", Required: true, Const: true}
+	ValidationMessage   = Attr[string]{Name: "error_message", Doc: "What is wrong and what is allowed. It may name variables: `\"${var.zone} is no zone\"`.", Required: true}
 )
 
 // The blocks of the language. Stage types bring their own (stages.Stage.Spec).

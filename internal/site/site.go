@@ -43,7 +43,7 @@ type Variable struct {
 // Rule is one validation block.
 type Rule struct {
 	Condition hclsyntax.Expression
-	Message   string
+	Message   hclsyntax.Expression // a text, of literals and variables
 	Range     hcl.Range
 }
 

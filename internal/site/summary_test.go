@@ -36,7 +36,7 @@ func summary(s *Site) []string {
 			out = append(out, "var."+n+" default = "+written(v.Default))
 		}
 		for i, r := range v.Rules {
-			out = append(out, fmt.Sprintf("var.%s rule %d: %s %q", n, i, written(r.Condition), r.Message))
+			out = append(out, fmt.Sprintf("var.%s rule %d: %s %s", n, i, written(r.Condition), written(r.Message)))
 		}
 	}
 	for n, v := range s.Values {

@@ -43,7 +43,7 @@ func (l *loader) variable(d *definition) {
 			r.Condition = c.Expr
 		}
 		if m := x.Body.Attributes[schema.ValidationMessage.Name]; m != nil {
-			r.Message, _ = l.constant(schema.ValidationMessage, m)
+			r.Message = m.Expr
 		}
 		v.Rules = append(v.Rules, r)
 	}

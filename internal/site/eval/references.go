@@ -62,7 +62,9 @@ func (e *Eval) places() []place {
 			if s.Variables[n].Sensitive {
 				p.variable = n
 			}
-			out = append(out, p)
+			said := p
+			said.x = r.Message
+			out = append(out, p, said)
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(s.Locals)) {

@@ -125,7 +125,7 @@ func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hc
 func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for n, r := range v.Rules {
-		refused := origin.Error(origin.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", r.Message)
+		refused := origin.Error(origin.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", e.message(r))
 		if v.Sensitive {
 			if e.Checking() {
 				continue
@@ -156,6 +156,16 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 		}
 	}
 	return diags
+}
+
+// message is what a rule says of a value that it refuses: as it is written, where it cannot be told without a secret.
+func (e *Eval) message(r site.Rule) string {
+	v, d := e.Value(r.Message, cty.NilVal)
+	u, secrets, _ := value.Plain(v)
+	if s, err := convert.Convert(u, cty.String); err == nil && !d.HasErrors() && len(secrets) == 0 && s.IsKnown() && !s.IsNull() {
+		return s.AsString()
+	}
+	return e.Text(r.Message.Range())
 }
 
 // Judge evaluates one rule of a sensitive variable over its real text: for the live adapter of "validation".

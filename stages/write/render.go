@@ -96,6 +96,13 @@ func (r *renderer) dropped(n node.Node, hasConfig, hasFlags bool) {
 			r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", l.Key))
 			break
 		}
+		if r.in.Node.Name != nil || r.in.Node.IP != nil {
+			at, what := r.in.Node.NameRange, "name needs --hostname-override"
+			if r.in.Node.Name == nil {
+				at, what = r.in.Node.IPRange, "ip needs --node-ip"
+			}
+			r.diags = append(r.diags, origin.Error(origin.Conflict, at, "The node block has nowhere to go", "Its %s, but kubelet_flags is left out (when = false).", what))
+		}
 	}
 	if !hasConfig && len(n.Settings) > 0 {
 		r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))

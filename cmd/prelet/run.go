@@ -231,7 +231,10 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 	} else if p.Complete {
 		gen, changed, err := apply.ToDisk(ctx, n.applyOptions(p))
 		if err != nil {
-			return a.storeFailure(err)
+			if apply.Diagnose(p, err) == nil {
+				return a.storeFailure(err)
+			}
+			return a.endRun(n, apply.Result{Plan: p, Err: err, Exit: apply.Exit(err), Summary: err.Error(), Reason: err.Error()}, p.Degraded, asJSON)
 		}
 		res.Outcome.Generation, res.Changed = gen, changed
 		res.Summary = apply.Sentence(res.Outcome, changed)
@@ -273,6 +276,10 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if p := res.Plan; p != nil {
 		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)
 	}
+	placed := apply.Diagnose(res.Plan, res.Err)
+	if placed != nil {
+		r.Complete, diags = false, append(diags, placed)
+	}
 	r.Diagnostics = present.DiagnosticsJSON(diags)
 	if asJSON {
 		if err := a.printJSON(r); err != nil {
@@ -283,7 +290,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if n != nil {
 		a.say(n.site, withoutNotes(diags))
 	}
-	if res.Err != nil {
+	if res.Err != nil && placed == nil {
 		a.complain(res.Err.Error())
 	}
 	if s := upper(afterReason(res)); s != "" {

@@ -1,0 +1,47 @@
+package apply
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// Diagnose tells a failure to write one target as a message with its place in the site: the line that wants the file.
+// Nil for what is about no target of the plan.
+func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
+	var g *generation.Error
+	var s *SecretError
+	switch {
+	case p == nil:
+		return nil
+	case errors.As(err, &s):
+		if at, ok := wanted(p, s.Path); ok {
+			return origin.Error(origin.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
+		}
+	case errors.As(err, &g) && g.Exit == generation.ExitCannotWrite:
+		if at, ok := wanted(p, g.Path); ok {
+			return origin.Error(origin.CannotWrite, at, "Cannot write "+g.Path, "%s. Nothing was changed.", strings.TrimSuffix(g.Error(), "."))
+		}
+	}
+	return nil
+}
+
+// wanted is the place in the site that a planned file comes from; path is the file's, or of a folder above it.
+func wanted(p *boot.Plan, path string) (hcl.Range, bool) {
+	for _, f := range p.Node.Files {
+		if f.Path != path && !strings.HasPrefix(f.Path, path+"/") {
+			continue
+		}
+		for _, o := range f.Origins {
+			if o.Range.Filename != "" {
+				return o.Range, true
+			}
+		}
+	}
+	return hcl.Range{}, false
+}

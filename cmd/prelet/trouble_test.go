@@ -120,9 +120,12 @@ func TestLocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	time.AfterFunc(300*time.Millisecond, func() { store.Close() })
+	released := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() { released <- store.Close() })
 	m.want("run", m.as("", "run"), ended{0, "No changes", ""}) // the second waits
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
 }
 
 // Files below a root: back, pinned, released, recovered; no unit is asked.

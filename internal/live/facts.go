@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -48,10 +47,21 @@ type Early struct {
 
 // DetectEarly starts looking at the hardware; "" is this machine. It ends when ctx does.
 func DetectEarly(ctx context.Context, tree string) *Early {
-	e := &Early{done: make(chan struct{}), err: errors.New("looking at the hardware was given up")}
+	return early(func() (world.Facts, error) { return hardware.Detect(ctx, hardware.Options{Root: tree}) })
+}
+
+// early runs detect beside its caller. A panic there is an answer that failed, as it is inside a stage: it must not end
+// the process, which has the gate to see to.
+func early(detect func() (world.Facts, error)) *Early {
+	e := &Early{done: make(chan struct{})}
 	go func() {
 		defer close(e.done)
-		e.facts, e.err = hardware.Detect(ctx, hardware.Options{Root: tree})
+		defer func() {
+			if p := recover(); p != nil {
+				e.facts, e.err = world.Facts{}, fmt.Errorf("looking at the hardware broke: %v. This is a fault of prelet; please report it", p)
+			}
+		}()
+		e.facts, e.err = detect()
 	}()
 	return e
 }

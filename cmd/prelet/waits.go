@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -34,6 +35,19 @@ func (w *waits) retry(r live.Retry) {
 		return
 	}
 	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))
+}
+
+// clock says that a certificate's dates do not fit this machine's clock, which often is 1970 or the image's at this point of a
+// boot, and that the next request waits until it is set.
+func (w *waits) clock(set func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		w.mu.Lock()
+		if !w.over {
+			w.say(fmt.Sprintf("waiting for the clock to be set: it says %s, and a certificate's dates do not fit", time.Now().UTC().Format(time.RFC3339)))
+		}
+		w.mu.Unlock()
+		return set(ctx)
+	}
 }
 
 // end ends that: what a stage that was given up still tries is nobody's business, and the result is being printed.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -38,5 +40,22 @@ func TestRunTellsWhatItWaitsFor(t *testing.T) {
 	got := m.as(bootUnit, "run")
 	if n := strings.Count(got.errors, "prelet: waiting for "+m.server.URL()+": HTTP 404"); n != 1 || !strings.Contains(got.errors, "trying until ") {
 		t.Errorf("told %d times; exit %d\n%s", n, got.exit, got.errors)
+	}
+}
+
+// The wait for the clock is told, and ends with what the machine says of its clock.
+func TestWaitForTheClockIsTold(t *testing.T) {
+	var said []string
+	w := &waits{say: func(s string) { said = append(said, s) }}
+	never := errors.New("nobody set it")
+	if err := w.clock(func(context.Context) error { return never })(t.Context()); !errors.Is(err, never) {
+		t.Errorf("the machine's answer became %v", err)
+	}
+	w.end()
+	if err := w.clock(func(context.Context) error { return nil })(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for the clock to be set: it says 20") {
+		t.Errorf("%q", said)
 	}
 }

@@ -113,6 +113,9 @@ func JournalLog(redact func(string) string) *slog.Logger {
 	return slog.New(systemd.NewJournalHandler(journal.Send, redact, slog.LevelInfo))
 }
 
+// WaitClock returns nil as soon as somebody has set this machine's clock.
+func WaitClock(ctx context.Context) error { return systemd.TimeSync{}.Wait(ctx) }
+
 // HasSystemd says whether systemd is this machine's init, as sd_booted(3) does.
 func HasSystemd() bool {
 	st, err := os.Lstat("/run/systemd/system")

@@ -1,0 +1,73 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Each way to set a clock ends the wait, and nothing else does.
+func TestTimeSync(t *testing.T) {
+	never := func() (bool, error) { return false, nil }
+	denied := func() (bool, error) { return false, os.ErrPermission }
+	early := time.Unix(3600, 0)
+	cases := []struct {
+		name   string
+		kernel func() (bool, error)
+		mark   bool          // systemd's file comes
+		jump   time.Duration // of the wall clock
+		set    bool
+	}{
+		{"set already, says the kernel", func() (bool, error) { return true, nil }, false, 0, true},
+		{"set already, says systemd", denied, true, 0, true},
+		{"jumps forward", denied, false, 50 * 365 * 24 * time.Hour, true},
+		{"jumps back", never, false, -time.Minute, true},
+		{"slewed", never, false, time.Second, false},
+		{"nobody", never, false, 0, false},
+		{"nobody, and the kernel may not be asked", denied, false, 0, false},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			run := t.TempDir()
+			looks := 0
+			s := TimeSync{Run: run, Kernel: c.kernel, Poll: time.Millisecond, Monotonic: func() time.Duration { return time.Duration(looks) * time.Millisecond },
+				Wall: func() time.Time {
+					looks++
+					now := early.Add(time.Duration(looks) * time.Millisecond)
+					if looks > 3 {
+						now = now.Add(c.jump)
+						if c.mark {
+							if err := os.WriteFile(filepath.Join(run, "synchronized"), nil, 0o644); err != nil {
+								t.Error(err)
+							}
+						}
+					}
+					return now
+				}}
+			wait := 10 * time.Second
+			if !c.set {
+				wait = 50 * time.Millisecond
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			err := s.Wait(ctx)
+			if c.set != (err == nil) {
+				t.Fatalf("set %v, and the wait ended with %v", c.set, err)
+			}
+			if err != nil && (!errors.Is(err, ErrClockNotSet) || !strings.Contains(err.Error(), run) || !strings.Contains(err.Error(), "1970-01-01T01:00:")) {
+				t.Errorf("%v names neither what was looked at nor the time it is", err)
+			}
+		})
+	}
+}
+
+// The kernel answers an unprivileged process, or says that it does not.
+func TestKernelClock(t *testing.T) {
+	if set, err := kernelClock(); set && err != nil {
+		t.Errorf("set, and %v", err)
+	}
+}

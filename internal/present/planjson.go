@@ -121,7 +121,7 @@ func PlanJSON(w io.Writer, v View) error {
 		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
 	}
 	for _, c := range p.Changes {
-		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: c.File.Owner, Sensitive: len(c.File.Text.Secrets()) > 0, Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
+		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0, Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
 		if c.File.Mode != 0 {
 			f.Mode = fmt.Sprintf("%04o", c.File.Mode)
 		}
@@ -139,6 +139,18 @@ func PlanJSON(w io.Writer, v View) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(d)
+}
+
+// owner is USER:GROUP that a target will have: as declared, else as it has now. A new one gets its folder's when it is
+// written; until then it has none.
+func owner(c boot.Change) string {
+	switch {
+	case c.File.Owner != "":
+		return c.File.Owner
+	case c.Old.Exists && c.Old.Owner == "":
+		return "root:root"
+	}
+	return c.Old.Owner
 }
 
 func orEmpty[T any](l []T) []T {

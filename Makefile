@@ -13,8 +13,9 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TAGS    := nethttpomithttp2
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 
-# The modules of this repository that are built with it: the program, and what vendors of detectors import.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
+# The modules of this repository that are built with it: the program, the generator of its tables, and what vendors of
+# detectors import.
+MODULES := . tools/kubetables $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
@@ -54,6 +55,14 @@ lint: ## the walls of the house, and what a reviewer should not have to say
 .PHONY: generate
 generate: ## write again what is made from code: the reference pages
 	@for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
+
+.PHONY: kubetables
+kubetables: ## write again what is known of the kubelet of each version, from Kubernetes' own modules (700 MB, once)
+	cd tools/kubetables && $(GO) run . -o $(CURDIR)/internal/kubelet/known/tables.txt
+
+.PHONY: kubetables-check
+kubetables-check: ## fail when that differs from what is committed; no network, the modules must be there
+	cd tools/kubetables && $(GO) run . -offline | cmp - $(CURDIR)/internal/kubelet/known/tables.txt
 
 .PHONY: check-docs
 check-docs: ## fail when a reference page is stale, or a link in a page leads nowhere

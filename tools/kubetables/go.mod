@@ -1,0 +1,3 @@
+module github.com/prelet/prelet/tools/kubetables
+
+go 1.26

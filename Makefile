@@ -1,5 +1,5 @@
 # Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, and that modules are downloaded once.
+# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, faults and sweep, and that modules are downloaded once.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -95,6 +95,14 @@ size: build ## fail when the binary has outgrown its bound
 e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once)
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
+
+.PHONY: faults
+faults: ## kills, power cuts and broken disks, the quick part, as root: RUN=TestName for some of them
+	cd test/faults && $(GO) test -count=1 -v -timeout 20m -parallel 2 -run '$(RUN)' .
+
+.PHONY: sweep
+sweep: ## the same at every system call, on every file system, recoveries included (an hour)
+	cd test/faults && PRELET_FAULTS_SWEEP=full $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
 
 ##@ Packaging
 

@@ -1,0 +1,196 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// filesystem is one kind of disk that the sweep runs on.
+type filesystem struct {
+	name    string
+	size    int64 // of the image, bytes; sparse
+	mkfs    []string
+	options string
+	// shutdown says whether the file system has the ioctl that throws away all that is not on disk. Where it has not, the
+	// image is copied while it is mounted, which is what a disk holds when the power goes.
+	shutdown bool
+}
+
+var filesystems = []filesystem{
+	{"ext4", 32 << 20, []string{"mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"}, "commit=1000", true},
+	{"xfs", 320 << 20, []string{"mkfs.xfs", "-q", "-f"}, "", true},
+	{"btrfs", 128 << 20, []string{"mkfs.btrfs", "-q", "-f"}, "commit=1000", false},
+}
+
+// format makes an empty image.
+func (f filesystem) format(t *testing.T, image string) {
+	t.Helper()
+	file, err := os.Create(image)
+	if err == nil {
+		err = errors.Join(file.Truncate(f.size), file.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(f.mkfs[0], append(f.mkfs[1:], image)...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", f.mkfs[0], err, out)
+	}
+}
+
+// disk is an image that can be mounted, and lose its power.
+type disk struct {
+	filesystem
+	image string
+	at    string // where it is mounted
+}
+
+// root is the folder below which prelet works: not the file system's own root, which has a lost+found.
+func (d *disk) root() string { return filepath.Join(d.at, "root") }
+
+func newDisk(t *testing.T, f filesystem, dir string) *disk {
+	t.Helper()
+	d := &disk{filesystem: f, image: filepath.Join(dir, f.name+".img"), at: filepath.Join(dir, f.name)}
+	if err := os.MkdirAll(d.at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(d.at, unix.MNT_DETACH) }) // of a test that failed in between
+	return d
+}
+
+// mount attaches the image to a free loop device, which goes with the mount.
+func (d *disk) mount() error {
+	loop, err := attach(d.image, filepath.Dir(d.at))
+	if err != nil {
+		return fmt.Errorf("loop device: %w", err)
+	}
+	defer loop.Close()
+	if err := unix.Mount(loop.Name(), d.at, d.name, 0, d.options); err != nil {
+		return fmt.Errorf("mount %s: %w", d.name, err)
+	}
+	return nil
+}
+
+func (d *disk) unmount() error {
+	for try := 0; ; try++ {
+		err := unix.Unmount(d.at, 0)
+		if !errors.Is(err, unix.EBUSY) || try == 50 {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond) // a process that was killed is still being taken down
+	}
+}
+
+// cut takes the power from a mounted disk. What was not yet on it is lost.
+func (d *disk) cut() error {
+	if !d.shutdown {
+		left := d.image + ".cut"
+		if err := copyImage(d.image, left); err != nil {
+			return err
+		}
+		return errors.Join(d.unmount(), os.Rename(left, d.image))
+	}
+	f, err := os.Open(d.at)
+	if err != nil {
+		return err
+	}
+	const goingDown, noLogFlush = 0x8004587d, 2
+	err = unix.IoctlSetPointerInt(int(f.Fd()), goingDown, noLogFlush)
+	return errors.Join(err, f.Close(), d.unmount())
+}
+
+// attach gives an image a loop device. Its node is made in dir, because not every machine makes one for each device.
+func attach(image, dir string) (*os.File, error) {
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer control.Close()
+	backing, err := os.OpenFile(image, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer backing.Close()
+	for try := 0; ; try++ {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return nil, err
+		}
+		node := filepath.Join(dir, fmt.Sprint("loop", n))
+		if err := unix.Mknod(node, unix.S_IFBLK|0o600, int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, err
+		}
+		loop, err := os.OpenFile(node, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		config := unix.LoopConfig{Fd: uint32(backing.Fd()), Info: unix.LoopInfo64{Flags: unix.LO_FLAGS_AUTOCLEAR}}
+		if err = unix.IoctlLoopConfigure(int(loop.Fd()), &config); err == nil {
+			return loop, nil
+		}
+		loop.Close()
+		if !errors.Is(err, unix.EBUSY) || try == 100 {
+			return nil, err
+		}
+		time.Sleep(time.Millisecond) // somebody else took it
+	}
+}
+
+// copyImage copies a sparse file, holes and pages of zeros left out.
+func copyImage(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	st, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	if err := out.Truncate(st.Size()); err != nil {
+		return err
+	}
+	const page = 4096
+	zero, buf := make([]byte, page), make([]byte, 64*page)
+	for at := int64(0); ; {
+		data, err := unix.Seek(int(in.Fd()), at, unix.SEEK_DATA)
+		if errors.Is(err, unix.ENXIO) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		end, err := unix.Seek(int(in.Fd()), data, unix.SEEK_HOLE)
+		if err != nil {
+			return err
+		}
+		for at = data; at < end; {
+			n, err := in.ReadAt(buf[:min(int64(len(buf)), end-at)], at)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return err
+			}
+			for i := 0; i < n; i += page {
+				part := buf[i:min(i+page, n)]
+				if string(part) == string(zero[:len(part)]) {
+					continue
+				}
+				if _, err := out.WriteAt(part, at+int64(i)); err != nil {
+					return err
+				}
+			}
+			at += int64(n)
+		}
+	}
+}

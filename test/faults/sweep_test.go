@@ -1,0 +1,442 @@
+package faults
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/test/faults/scenario"
+)
+
+// stage is a scenario on a file system, ready to be killed again and again.
+type stage struct {
+	filesystem
+	scenario.Scenario
+	writer string // the program
+	dir    string
+	base   string // image of before the step
+	before tree
+	after  tree
+	calls  []call // of the step from beginning to end
+	commit int    // index of the call that makes the journal visible; 0 when there is none
+	sure   int    // index of the call after which the journal is durable
+}
+
+// prepare makes the disk of before the step, does the step once to see where it leads, and reads its trace.
+func prepare(t *testing.T, writer string, f filesystem, sc scenario.Scenario) *stage {
+	t.Helper()
+	s := &stage{filesystem: f, Scenario: sc, writer: writer, dir: scratch(t)}
+	s.base = filepath.Join(s.dir, "base.img")
+	d := newDisk(t, f, s.dir)
+	f.format(t, d.image)
+	must(t, d.mount())
+	must(t, errors.Join(os.MkdirAll(d.root(), 0o755), os.MkdirAll(s.run(""), 0o755), os.MkdirAll(s.run(".before"), 0o755)))
+	s.do(t, d, "prepare", s.run(".before"))
+	var err error
+	if s.before, err = look(d.root()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, d.unmount())
+	must(t, copyImage(d.image, s.base))
+
+	s.lay(t, d, s.base, true)
+	var e ended
+	s.calls, e, err = traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
+	if err != nil || e.exit != 0 || e.killed {
+		t.Fatalf("the step by itself: exit %d, %v\n%s", e.exit, err, e.output)
+	}
+	if s.after, err = look(d.root()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, d.unmount())
+	s.findCommit(t, d)
+	return s
+}
+
+func (s *stage) run(suffix string) string { return filepath.Join(s.dir, "run"+suffix) }
+
+func (s *stage) command(verb string, d *disk, run string) []string {
+	return []string{s.writer, verb, s.Name, d.root(), run}
+}
+
+func (s *stage) do(t *testing.T, d *disk, verb, run string) {
+	t.Helper()
+	c := s.command(verb, d, run)
+	if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", verb, err, out)
+	}
+}
+
+// lay mounts a copy of an image, with the run folder as it was (warm) or as after a boot.
+func (s *stage) lay(t *testing.T, d *disk, image string, warm bool) {
+	t.Helper()
+	err := errors.Join(os.RemoveAll(s.run("")), copyImage(image, d.image))
+	if warm {
+		err = errors.Join(err, os.CopyFS(s.run(""), os.DirFS(s.run(".before"))))
+	}
+	must(t, errors.Join(err, os.MkdirAll(s.run(""), 0o755), d.mount()))
+}
+
+// findCommit finds the call that makes the decision, and the one that makes it last. All that counts is on one thread:
+// strace counts by thread.
+func (s *stage) findCommit(t *testing.T, d *disk) {
+	t.Helper()
+	thread := ""
+	for _, c := range s.calls {
+		if !c.changes() || c.failed || !c.below(d.at) {
+			continue
+		}
+		if thread == "" {
+			thread = c.thread
+		}
+		if c.thread != thread {
+			t.Fatalf("the writer writes on two threads: %+v", c)
+		}
+		if s.commit == 0 && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json") {
+			s.commit = c.index
+		}
+		if s.commit != 0 && s.sure == 0 && c.name == "fsync" && strings.HasSuffix(c.at(0), stateDir) {
+			s.sure = c.index
+		}
+	}
+	s.calls = slices.DeleteFunc(s.calls, func(c call) bool { return c.thread != thread })
+}
+
+// points are the calls at which to kill: each one that changes something, and one after the last. With every, also those
+// that only read.
+func points(calls []call, dir string, every bool) (out []call) {
+	for _, c := range calls {
+		if c.below(dir) && (every || c.changes()) {
+			out = append(out, c)
+		}
+	}
+	if len(out) > 0 {
+		out = append(out, call{name: "end", index: calls[len(calls)-1].index + 1})
+	}
+	return out
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// verdicts on one point: what is broken, by invariant.
+type broken []string
+
+func (b *broken) add(format string, args ...any) { *b = append(*b, fmt.Sprintf(format, args...)) }
+
+// outcome of a kill.
+type outcome struct {
+	done    bool   // it ended by itself
+	crashed string // image of after the cut, before recovery
+	key     string // of what is on that disk
+	broken  broken
+}
+
+// String names a call by its place.
+func (c call) String() string {
+	if c.name == "" {
+		return "no call"
+	}
+	return fmt.Sprintf("call %d (%s %d)", c.index, c.name, c.nth)
+}
+
+// kill runs the step, kills it at a call, cuts the power if cut, recovers, and judges.
+func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
+	t.Helper()
+	s.lay(t, d, s.base, true)
+	e, err := killedAt(at, s.command("step", d, s.run(""))...)
+	must(t, err)
+	k := at.index
+	o := outcome{done: !e.killed, crashed: d.image + ".crashed"}
+	if o.done && (e.exit != 0 || at.nth != 0) {
+		o.broken.add("it was not killed: exit %d: %s", e.exit, e.output)
+	}
+	s.alive(t, d, k, &o.broken)
+	if cut {
+		must(t, errors.Join(d.cut(), copyImage(d.image, o.crashed), os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+	}
+	crashed, err := look(d.root())
+	must(t, err)
+	o.key = fmt.Sprintf("%x", sha256.Sum256([]byte(crashed.state())))
+	s.recovered(t, d, k, o.done, &o.broken)
+	must(t, d.unmount())
+	return o
+}
+
+// alive judges what everybody sees at the moment of the kill.
+func (s *stage) alive(t *testing.T, d *disk, k int, b *broken) {
+	t.Helper()
+	now, err := look(d.root())
+	must(t, err)
+	was, want, have := s.before.targets(), s.after.targets(), now.targets()
+	for p, n := range have {
+		if temporary.MatchString(p) || n.mode.IsDir() {
+			continue
+		}
+		if old, isOld := was[p]; isOld && old == n {
+			continue
+		}
+		if next, isNew := want[p]; isNew && next == n {
+			continue
+		}
+		b.add("I2: %s is neither old nor new", p)
+	}
+	for p := range was {
+		_, stays := want[p]
+		if _, there := have[p]; stays && !there {
+			b.add("I2: %s is not there", p)
+		}
+	}
+	if k <= s.commit {
+		s.untouched(now, b)
+	}
+	s.gate(have, b)
+}
+
+// gate: where the kubelet may start, every target is of one generation (I4).
+func (s *stage) gate(have map[string]node, b *broken) {
+	if _, err := os.Stat(filepath.Join(s.run(""), "kubelet.env")); err != nil {
+		return
+	}
+	for p := range have {
+		if temporary.MatchString(p) {
+			delete(have, p)
+		}
+	}
+	if whole(have, s.before.targets()) != "" && whole(have, s.after.targets()) != "" {
+		b.add("I4: the gate is open on a mixture:\n%s", whole(have, s.after.targets()))
+	}
+}
+
+// whole says in what the files of a tree are not those of another. Folders that are made or left on the way are no mixture.
+func whole(have, want map[string]node) string {
+	files := func(m map[string]node) map[string]node {
+		out := map[string]node{}
+		for p, n := range m {
+			if !n.mode.IsDir() {
+				out[p] = n
+			}
+		}
+		return out
+	}
+	return differ(files(have), files(want))
+}
+
+// untouched: each file of before is the same inode with the same times (I8).
+func (s *stage) untouched(now tree, b *broken) {
+	for p, n := range s.before {
+		if !ours(p) && n.mode.IsRegular() && now[p] != n {
+			b.add("I8: %s was touched before COMMIT", p)
+		}
+	}
+}
+
+// recovered recovers and judges the end.
+func (s *stage) recovered(t *testing.T, d *disk, k int, done bool, b *broken) {
+	t.Helper()
+	c := s.command("recover", d, s.run(""))
+	e, err := execute(c[0], c[1:]...)
+	must(t, err)
+	if e.exit != 0 {
+		b.add("recovery: exit %d: %s", e.exit, e.output)
+		return
+	}
+	now, err := look(d.root())
+	must(t, err)
+	s.judge(now, k, done, b)
+	s.gate(now.targets(), b)
+
+	e, err = execute(c[0], c[1:]...)
+	must(t, err)
+	again, err := look(d.root())
+	must(t, err)
+	if e.exit != 0 || !sameFiles(now, again) {
+		b.add("I5: a second recovery (exit %d) finds something to do:\n%s", e.exit, differ(nodesOf(now), nodesOf(again)))
+	}
+	c = s.command("step", d, s.run(""))
+	if e, err = execute(c[0], c[1:]...); err != nil || e.exit != 0 {
+		b.add("the next run: exit %d, %v: %s", e.exit, err, e.output)
+		return
+	}
+	last, err := look(d.root())
+	must(t, err)
+	if x := differ(last.targets(), s.after.targets()); x != "" {
+		b.add("the next run does not finish it:\n%s", x)
+	}
+	s.secrets(last, b)
+}
+
+// judge compares a recovered tree with the invariants. k is the call at which the step was killed.
+func (s *stage) judge(now tree, k int, done bool, b *broken) {
+	was, want, have := s.before.targets(), s.after.targets(), now.targets()
+	old, next := differ(have, was), differ(have, want)
+	switch {
+	case old != "" && next != "":
+		b.add("I1: a mixture; against new:\n%s\nagainst old:\n%s", next, old)
+	case done && next != "":
+		b.add("I3: it was done, and is lost:\n%s", next)
+	case k <= s.commit && old != "":
+		b.add("I1: not committed, and new:\n%s", old)
+	case s.sure != 0 && k > s.sure && next != "":
+		b.add("I1: committed, and old:\n%s", next)
+	}
+	if l := now.litter(); l != nil {
+		b.add("I6: left behind %v", l)
+	}
+	if next != "" && !slices.ContainsFunc(s.Earlier, hasNewSecret) {
+		if in := now.holding(scenario.NewSecret); in != nil {
+			b.add("I6: the secret of what was not committed is in %v", in)
+		}
+	}
+	for p, n := range s.before { // what the step does not write is the same inode as ever (I7)
+		if !ours(p) && n.mode.IsRegular() && (s.after[p] == n || next != "" && k <= s.commit) && now[p] != n {
+			b.add("I7: %s was touched", p)
+		}
+	}
+}
+
+// secrets: what a generation that is gone held is gone.
+func (s *stage) secrets(now tree, b *broken) {
+	for _, canary := range []string{scenario.OldSecret, scenario.NewSecret} {
+		if s.after.holding(canary) == nil && now.holding(canary) != nil {
+			b.add("I6: %s is still in %v", canary, now.holding(canary))
+		}
+	}
+}
+
+func nodesOf(t tree) map[string]node {
+	out := map[string]node{}
+	for p, n := range t {
+		out[p] = n.node
+	}
+	return out
+}
+
+// sameFiles says whether nothing at all was written between two looks.
+func sameFiles(a, b tree) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for p, n := range a {
+		if b[p] != n {
+			return false
+		}
+	}
+	return true
+}
+
+// sweep kills at points of a step. Of each disk that a cut leaves and that was not seen before, the recovery is killed too,
+// at every stride-th of its calls; 0: not at all.
+func (s *stage) sweep(t *testing.T, at []call, stride int) {
+	t.Helper()
+	d := newDisk(t, s.filesystem, s.dir)
+	seen := map[string]bool{}
+	for i, k := range at {
+		o := s.kill(t, d, k, true)
+		s.report(t, k, call{}, o.broken)
+		if !seen[o.key] && !o.done {
+			seen[o.key] = true
+			if stride > 0 {
+				s.twice(t, d, k, o.crashed, stride, len(seen))
+			}
+		}
+		if i%5 == 4 { // without a cut the page cache has it all
+			s.report(t, k, call{}, s.kill(t, d, k, false).broken)
+		}
+	}
+	summary.add(func(y *tally) { y.states += len(seen) })
+	summary.on(s.filesystem.name)
+}
+
+func (s *stage) report(t *testing.T, k, r call, b broken) {
+	t.Helper()
+	summary.add(func(y *tally) {
+		y.points++
+		y.broken += len(b)
+		if r.name != "" {
+			y.twice++
+		}
+	})
+	for _, x := range b {
+		t.Errorf("%s on %s, killed at %s %s, recovery at %s: %s", s.Name, s.filesystem.name, k, s.short(k), r, x)
+	}
+}
+
+// short is what a call was about, without the folder of the test.
+func (s *stage) short(c call) string {
+	return strings.ReplaceAll(strings.Join(c.paths(), " "), s.dir, "")
+}
+
+// twice kills the recovery of a crashed disk at its calls, cuts the power again, and recovers.
+func (s *stage) twice(t *testing.T, d *disk, k call, crashed string, stride, offset int) {
+	t.Helper()
+	kept := filepath.Join(s.dir, "twice.img")
+	must(t, copyImage(crashed, kept))
+	s.lay(t, d, kept, false)
+	calls, e, err := traced(filepath.Join(s.dir, "trace2"), s.command("recover", d, s.run(""))...)
+	must(t, errors.Join(err, d.unmount()))
+	if e.exit != 0 {
+		return // told already
+	}
+	for i, r := range points(calls, d.at, false) {
+		if (i+offset)%stride != 0 {
+			continue
+		}
+		s.lay(t, d, kept, false)
+		e, err := killedAt(r, s.command("recover", d, s.run(""))...)
+		must(t, err)
+		var b broken
+		if !e.killed && r.nth != 0 {
+			b.add("it was not killed: exit %d: %s", e.exit, e.output)
+		}
+		s.alive(t, d, k.index, &b)
+		must(t, errors.Join(d.cut(), os.RemoveAll(s.run("")), os.MkdirAll(s.run(""), 0o755), d.mount()))
+		s.recovered(t, d, k.index, false, &b)
+		must(t, d.unmount())
+		s.report(t, k, r, b)
+	}
+}
+
+func hasNewSecret(p generation.Proposal) bool {
+	return slices.ContainsFunc(p.Targets, func(t generation.Target) bool { return strings.Contains(string(t.Content), scenario.NewSecret) })
+}
+
+// TestSweep is the sweep on ext4, whose one journal loses all that was not fsynced.
+func TestSweep(t *testing.T) {
+	sweepOn(t, filesystems[0], 1, 5)
+}
+
+// sweepOn sweeps every scenario: each point that changes something (stride by stride), all of them in the full sweep.
+func sweepOn(t *testing.T, f filesystem, stride, twice int) {
+	full := os.Getenv(fullSweep) == "full"
+	writer := build(t, "writer", "./writer")
+	for i, sc := range scenario.All() {
+		t.Run(f.name+"/"+sc.Name, func(t *testing.T) {
+			t.Parallel()
+			s := prepare(t, writer, f, sc)
+			at := points(s.calls, s.dir, full)
+			if full {
+				stride, twice = 1, 1
+			}
+			var pick []call
+			for n, k := range at {
+				if (n+i)%stride == 0 || n == len(at)-1 {
+					pick = append(pick, k)
+				}
+			}
+			s.sweep(t, pick, twice)
+			t.Logf("%d of %d calls", len(pick), len(s.calls))
+		})
+	}
+}

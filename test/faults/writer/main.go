@@ -1,0 +1,178 @@
+// Command writer does the steps of a scenario as a run on a node does them, with the real generation and activate, on one
+// thread, so that a kill at its k-th system call is the same kill every time.
+//
+//	writer prepare NAME ROOT RUN   what lay there, and the generations that came earlier
+//	writer step    NAME ROOT RUN   the step
+//	writer recover NAME ROOT RUN   what the next run begins with, up to the open gate
+//
+// ROOT is the root of the targets, with the state folder in it; RUN is the run folder, which a power cut empties.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/test/faults/scenario"
+)
+
+func main() {
+	runtime.LockOSThread() // strace counts system calls by thread
+	debug.SetGCPercent(-1) // and the collector's own threads come to no disk, but need no time either
+	syscall.Umask(0o022)
+	if len(os.Args) != 5 {
+		fmt.Fprintln(os.Stderr, "usage: writer prepare|step|recover NAME ROOT RUN")
+		os.Exit(64)
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
+		fmt.Fprintln(os.Stderr, "writer:", err)
+		var coded interface{ ExitCode() int }
+		if errors.As(err, &coded) {
+			os.Exit(coded.ExitCode())
+		}
+		os.Exit(1)
+	}
+}
+
+func run(verb, name, root, runDir string) error {
+	sc, err := scenario.Named(name)
+	if err != nil {
+		return err
+	}
+	if verb == "prepare" {
+		if err := scenario.Lay(root, sc.Foreign); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(root, "var/lib/prelet")
+	now := newClock(verb)
+	store, err := generation.Open(context.Background(), generation.Options{Root: root, Dir: dir, BootID: bootID, Now: now.Now, Mono: now.micros})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	gate := activate.Gate{Dir: runDir, BootID: bootID}
+	m := &activate.Machine{Units: idle{gate.Path()}, Store: store, Clock: now, Gate: gate, BootID: bootID, StateDir: dir}
+	if _, err := m.Recover(context.Background()); err != nil {
+		return err
+	}
+	switch verb {
+	case "prepare":
+		return prepare(m, store, sc, root)
+	case "step":
+		return step(m, store, sc)
+	case "recover":
+		return resume(m, store)
+	}
+	return fmt.Errorf("unknown verb %q", verb)
+}
+
+const bootID = "boot-of-the-sweep"
+
+func prepare(m *activate.Machine, store *generation.Store, sc scenario.Scenario, root string) error {
+	for _, p := range sc.Earlier {
+		if err := commit(m, store, p); err != nil {
+			return err
+		}
+	}
+	return scenario.Lay(root, sc.Edits)
+}
+
+func step(m *activate.Machine, store *generation.Store, sc scenario.Scenario) error {
+	if sc.Next != nil {
+		if err := commit(m, store, *sc.Next); err != nil {
+			return err
+		}
+		return store.Collect(sc.Keep)
+	}
+	if cur, err := store.Current(); err != nil || cur != nil && cur.Restores == sc.Back {
+		return errors.Join(err, resume(m, store)) // gone back already
+	}
+	_, err := m.GoBack(context.Background(), sc.Back, "told to")
+	return err
+}
+
+func commit(m *activate.Machine, store *generation.Store, p generation.Proposal) error {
+	t, err := store.Begin(p)
+	if errors.Is(err, generation.ErrNothing) {
+		return judged(m, store)
+	}
+	if err != nil {
+		return err
+	}
+	out, err := m.Apply(context.Background(), activate.Change{Txn: t, Plan: activate.Plan{Rollback: true}})
+	if err != nil {
+		return err
+	}
+	return store.Good(out.Generation, nil)
+}
+
+// judged goes on with what is in place, and takes it as good, as prelet-verify does.
+func judged(m *activate.Machine, store *generation.Store) error {
+	if err := resume(m, store); err != nil {
+		return err
+	}
+	j, err := store.Journal()
+	if err != nil || j == nil {
+		return err
+	}
+	return store.Good(j.Gen, nil)
+}
+
+// resume opens the gate on what is in place, as the next run does.
+func resume(m *activate.Machine, store *generation.Store) error {
+	cur, err := store.Current()
+	if err != nil || cur == nil {
+		return err
+	}
+	_, err = m.Resume(context.Background())
+	return err
+}
+
+// idle is a systemd whose kubelet nobody asked for: it stands still at its gate.
+type idle struct{ gate string }
+
+func (i idle) Look(_ context.Context, unit string) (activate.Unit, error) {
+	u := activate.Unit{Name: unit, Load: "loaded", Active: "inactive", Sub: "dead"}
+	u.EnvironmentFiles = append(u.EnvironmentFiles, struct {
+		Path     string
+		Optional bool
+	}{Path: i.gate})
+	return u, nil
+}
+
+func (idle) MayWait(context.Context, string) (bool, error) { return false, nil }
+func (idle) Reload(context.Context) error                  { return nil }
+
+func (idle) Restart(context.Context, string, time.Duration) (string, error) { return "queued", nil }
+func (idle) Stop(context.Context, string, time.Duration) (string, error)    { return "done", nil }
+
+// clock ticks by being asked, so that the same kill leaves the same bytes.
+type clock struct {
+	start time.Time
+	asked int64
+}
+
+func newClock(verb string) *clock {
+	day := map[string]int{"prepare": 1, "step": 2, "recover": 3}[verb]
+	return &clock{start: time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC)}
+}
+
+func (c *clock) micros() int64 { c.asked++; return c.asked * 1e6 }
+
+func (c *clock) Monotonic() time.Duration { return time.Duration(c.micros()) * time.Microsecond }
+
+func (c *clock) Now() time.Time { return c.start.Add(c.Monotonic()) }
+
+func (c *clock) Sleep(ctx context.Context, d time.Duration) error {
+	c.asked += int64(d / time.Second)
+	return context.Cause(ctx)
+}

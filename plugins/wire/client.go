@@ -15,7 +15,9 @@ import (
 
 // Client asks a detector, in the words of package contract. It bounds what it receives and checks it; it keeps no
 // deadline of its own: a context without one waits as long as the detector likes.
-type Client struct{ detectorv1.DetectorServiceClient }
+type Client struct {
+	detectorv1.DetectorServiceClient
+}
 
 // Describe asks for the description. One that is too large or breaks its own rules is an error.
 func (c Client) Describe(ctx context.Context) (contract.Description, error) {

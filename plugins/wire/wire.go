@@ -32,7 +32,7 @@ func Handshake() plugin.HandshakeConfig {
 }
 
 // Host returns what a host offers, by version of the protocol: go-plugin and the detector choose the highest that both
-// have. What Dispense(PluginName) returns is a detectorv1.DetectorServiceClient.
+// have. What Dispense(PluginName) returns is a Client.
 func Host() map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{Version: {PluginName: v1{}}}
 }
@@ -59,5 +59,5 @@ func (p v1) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
 
 // GRPCClient implements plugin.GRPCPlugin.
 func (v1) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
-	return detectorv1.NewDetectorServiceClient(c), nil
+	return Client{detectorv1.NewDetectorServiceClient(c)}, nil
 }

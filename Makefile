@@ -1,5 +1,5 @@
 # Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, faults and sweep, and that modules are downloaded once.
+# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-kube, faults and sweep, and that modules are downloaded once.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,6 +20,9 @@ MODULES := . tools/kubetables $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
+
+# Where the components of Kubernetes are kept once they are built: 0.5 GB.
+KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -95,6 +98,11 @@ size: build ## fail when the binary has outgrown its bound
 e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once)
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
+
+.PHONY: e2e-kube
+e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)
+	test/kube/build.sh "$(KUBE_CACHE)"
+	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
 .PHONY: faults
 faults: ## kills, power cuts and broken disks, the quick part, as root: RUN=TestName for some of them

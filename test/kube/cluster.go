@@ -1,0 +1,392 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Programs are where the programs are.
+type Programs struct {
+	Cache      string // the folder that build.sh fills; runs have their folders in it, too
+	Kubernetes string // kube-apiserver, kubelet, kubeadm, … of one version
+	Helpers    string // pid1 and fakecri
+	Prelet     string // the program under test
+}
+
+// Find looks for what build.sh made in the cache folder. version is as in "v1.36.3".
+func Find(cache, version, prelet string) (Programs, error) {
+	p := Programs{Cache: cache, Kubernetes: filepath.Join(cache, version), Helpers: filepath.Join(cache, "helpers"), Prelet: prelet}
+	for _, f := range []string{filepath.Join(p.Kubernetes, "kube-apiserver"), filepath.Join(p.Helpers, "pid1"), prelet} {
+		if _, err := os.Stat(f); err != nil {
+			return p, fmt.Errorf("%w; `make e2e-kube` builds it", err)
+		}
+	}
+	return p, nil
+}
+
+func (p Programs) of(name string) string { return filepath.Join(p.Kubernetes, name) }
+
+// Options of a cluster. The zero value is one as `kubeadm init` leaves it, but for the cgroup driver: a node of these tests has no
+// systemd that would make groups for its kubelet.
+type Options struct {
+	KubeletConfig string   // YAML of a KubeletConfiguration without kind, which kubeadm uploads; "" for the default here
+	APIServer     []string // further flags
+	Controllers   string   // of the controller-manager; "" are those that a join needs
+	Token         string   // "" for one that is made up
+	TTL           string   // of that token; "" is 24h0m0s
+	NoControllers bool     // no controller-manager: nothing is signed and approved
+}
+
+const (
+	defaultKubelet     = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\n"
+	defaultControllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
+	serviceSubnet      = "10.96.0.0/16"
+	// dummyAddress is where kubeadm is told that the API server is: it refuses a loopback.
+	dummyAddress = "198.51.100.1"
+)
+
+// certifiedNames are the addresses of the server's certificate beside 127.0.0.1: those that the examples name.
+func certifiedNames() []string {
+	return []string{"127.0.0.1", "localhost", "10.0.0.11", "10.0.0.12", "10.178.4.10", "k8s.site3.example"}
+}
+
+// Cluster is a control plane.
+type Cluster struct {
+	Programs
+	Dir    string // its own folder
+	Port   int    // of the API server, on 127.0.0.1
+	Token  string // a bootstrap token, for signing and for authentication
+	Client *kubernetes.Clientset
+	Config *rest.Config // cluster-admin
+
+	options  Options
+	etcdPort int
+	etcd     *process
+	manager  *process
+	mu       sync.Mutex
+	api      *process
+}
+
+// Start brings a control plane up and waits until a node can join it.
+func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) {
+	if o.KubeletConfig == "" {
+		o.KubeletConfig = defaultKubelet
+	}
+	if o.Controllers == "" {
+		o.Controllers = defaultControllers
+	}
+	if o.Token == "" {
+		o.Token = "abcdef.0123456789abcdef"
+	}
+	if o.TTL == "" {
+		o.TTL = "24h0m0s"
+	}
+	dir, err := p.runDir("cluster")
+	if err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	c = &Cluster{Programs: p, Dir: dir, Port: ports[0], Token: o.Token, options: o, etcdPort: ports[1]}
+	defer func() {
+		if err != nil {
+			c.Stop()
+		}
+	}()
+	if err := c.startEtcd(ports[1], ports[2]); err != nil {
+		return c, err
+	}
+	if err := c.credentials(ctx); err != nil {
+		return c, err
+	}
+	if c.Config, err = clientcmd.BuildConfigFromFlags("", c.path("super-admin.conf")); err != nil {
+		return c, err
+	}
+	c.Config.QPS, c.Config.Burst = 500, 500
+	if c.Client, err = kubernetes.NewForConfig(c.Config); err != nil {
+		return c, err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return c, err
+	}
+	if !o.NoControllers {
+		if err := c.startControllers(ports[3]); err != nil {
+			return c, err
+		}
+	}
+	// With super-admin.conf: the rights of admin.conf are made by a later phase, and without them kubeadm tries for a minute.
+	for _, phase := range [][]string{{"bootstrap-token", "--skip-token-print"}, {"upload-config", "kubelet"}, {"upload-config", "kubeadm"}} {
+		if _, err := c.Kubeadm(ctx, append([]string{"init", "phase"}, append(phase, "--config", c.path("kubeadm.yaml"), "--kubeconfig", c.path("super-admin.conf"))...)...); err != nil {
+			return c, err
+		}
+	}
+	if o.NoControllers {
+		return c, nil
+	}
+	return c, c.Signed(ctx, c.Token)
+}
+
+func (c *Cluster) path(name string) string { return filepath.Join(c.Dir, name) }
+
+// Path is of a file of the cluster: "pki/ca.crt", "super-admin.conf", "admin.conf", NAME.log.
+func (c *Cluster) Path(name string) string { return c.path(name) }
+
+func (c *Cluster) startEtcd(port, peers int) (err error) {
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", peers)
+	c.etcd, err = begin(c.Dir, 0, nil, c.of("etcd"), "--name", "t", "--data-dir", c.path("etcd"), "--unsafe-no-fsync", "--log-level", "warn",
+		"--listen-client-urls", client, "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+		"--initial-cluster", "t="+peer)
+	return err
+}
+
+// credentials are made by kubeadm, as for any cluster.
+func (c *Cluster) credentials(ctx context.Context) error {
+	version, err := c.run(ctx, c.of("kubeadm"), "version", "-o", "short")
+	if err != nil {
+		return err
+	}
+	config := fmt.Sprintf(`apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+bootstrapTokens:
+- token: %s
+  ttl: %s
+  usages: [signing, authentication]
+  groups: [system:bootstrappers:kubeadm:default-node-token]
+localAPIEndpoint: {advertiseAddress: %s, bindPort: %d}
+nodeRegistration: {name: control-plane, criSocket: unix:///nonexistent.sock}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: %s
+certificatesDir: %s
+controlPlaneEndpoint: 127.0.0.1:%d
+networking: {serviceSubnet: %s, podSubnet: 10.244.0.0/16, dnsDomain: cluster.local}
+apiServer: {certSANs: [%s]}
+---
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+%s`, c.Token, c.options.TTL, dummyAddress, c.Port, strings.TrimSpace(version), c.path("pki"), c.Port, serviceSubnet, strings.Join(certifiedNames(), ", "), c.options.KubeletConfig)
+	if err := os.WriteFile(c.path("kubeadm.yaml"), []byte(config), 0o600); err != nil {
+		return err
+	}
+	phase := func(args ...string) func() error {
+		return func() error {
+			_, err := c.Kubeadm(ctx, append([]string{"init", "phase"}, args...)...)
+			return err
+		}
+	}
+	var first, second errgroup.Group
+	for _, ca := range []string{"ca", "front-proxy-ca"} {
+		first.Go(phase("certs", ca, "--config", c.path("kubeadm.yaml")))
+	}
+	first.Go(phase("certs", "sa", "--cert-dir", c.path("pki")))
+	if err := first.Wait(); err != nil {
+		return err
+	}
+	for _, cert := range []string{"apiserver", "apiserver-kubelet-client", "front-proxy-client"} {
+		second.Go(phase("certs", cert, "--config", c.path("kubeadm.yaml")))
+	}
+	for _, who := range []string{"admin", "super-admin", "controller-manager"} {
+		second.Go(phase("kubeconfig", who, "--config", c.path("kubeadm.yaml"), "--kubeconfig-dir", c.Dir))
+	}
+	if err := second.Wait(); err != nil {
+		return err
+	}
+	for _, who := range []string{"admin.conf", "super-admin.conf", "controller-manager.conf"} { // the last one names the advertised address
+		text, err := os.ReadFile(c.path(who))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.path(who), []byte(strings.ReplaceAll(string(text), "https://"+dummyAddress+":", "https://127.0.0.1:")), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartAPIServer starts the API server, also again after StopAPIServer, with further flags, and waits until it is ready.
+func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
+	pki := c.path("pki") + "/"
+	args := append([]string{
+		"--etcd-servers", fmt.Sprintf("http://127.0.0.1:%d", c.etcdPort), "--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(c.Port),
+		"--advertise-address", dummyAddress, "--endpoint-reconciler-type", "none", "--service-cluster-ip-range", serviceSubnet, "--allow-privileged",
+		"--client-ca-file", pki + "ca.crt", "--tls-cert-file", pki + "apiserver.crt", "--tls-private-key-file", pki + "apiserver.key",
+		"--kubelet-client-certificate", pki + "apiserver-kubelet-client.crt", "--kubelet-client-key", pki + "apiserver-kubelet-client.key",
+		"--service-account-issuer", "https://kubernetes.default.svc.cluster.local", "--service-account-key-file", pki + "sa.pub", "--service-account-signing-key-file", pki + "sa.key",
+		"--requestheader-client-ca-file", pki + "front-proxy-ca.crt", "--requestheader-allowed-names", "front-proxy-client",
+		"--requestheader-extra-headers-prefix", "X-Remote-Extra-", "--requestheader-group-headers", "X-Remote-Group", "--requestheader-username-headers", "X-Remote-User",
+		"--proxy-client-cert-file", pki + "front-proxy-client.crt", "--proxy-client-key-file", pki + "front-proxy-client.key",
+		"--enable-bootstrap-token-auth", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+	}, append(append([]string{}, c.options.APIServer...), flags...)...)
+	p, err := begin(c.Dir, 0, nil, c.of("kube-apiserver"), args...)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.api = p
+	c.mu.Unlock()
+	return within(ctx, 90*time.Second, "the API server is ready", func() string {
+		if p.ended() {
+			return "it ended: " + p.tail()
+		}
+		text, err := c.Client.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if string(text) != "ok" {
+			return string(text)
+		}
+		return ""
+	})
+}
+
+// StopAPIServer ends it as a crash would; etcd keeps what there is.
+func (c *Cluster) StopAPIServer() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.api.stop(syscall.SIGKILL, time.Second)
+}
+
+func (c *Cluster) startControllers(port int) (err error) {
+	pki := c.path("pki") + "/"
+	c.manager, err = begin(c.Dir, 0, nil, c.of("kube-controller-manager"), "--kubeconfig", c.path("controller-manager.conf"),
+		"--bind-address", "127.0.0.1", "--secure-port", strconv.Itoa(port), "--leader-elect=false", "--use-service-account-credentials",
+		"--root-ca-file", pki+"ca.crt", "--service-account-private-key-file", pki+"sa.key",
+		"--cluster-signing-cert-file", pki+"ca.crt", "--cluster-signing-key-file", pki+"ca.key", "--client-ca-file", pki+"ca.crt",
+		"--controllers", c.options.Controllers)
+	return err
+}
+
+// Stop ends the control plane and removes its folder. The data is thrown away, so nobody is asked to end well.
+func (c *Cluster) Stop() {
+	c.mu.Lock()
+	api := c.api
+	c.mu.Unlock()
+	var all sync.WaitGroup
+	for _, p := range []*process{c.manager, api, c.etcd} {
+		all.Go(func() { p.stop(syscall.SIGKILL, time.Second) })
+	}
+	all.Wait()
+	_ = os.RemoveAll(c.Dir)
+}
+
+func (c *Cluster) run(ctx context.Context, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	r, err := command(ctx, append(os.Environ(), "HOME="+c.Dir), nil, words...)
+	if err != nil {
+		return "", err
+	}
+	if r.Exit != 0 {
+		return "", fmt.Errorf("%s: %s", strings.Join(words, " "), r)
+	}
+	return r.Out, nil
+}
+
+// Kubeadm runs the cluster's kubeadm and returns what it prints.
+func (c *Cluster) Kubeadm(ctx context.Context, args ...string) (string, error) {
+	return c.run(ctx, append([]string{c.of("kubeadm")}, args...)...)
+}
+
+// Kubectl runs kubectl as cluster-admin and returns what it prints.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.run(ctx, append([]string{c.of("kubectl"), "--kubeconfig", c.path("super-admin.conf")}, args...)...)
+}
+
+// NewToken makes a bootstrap token that lives for ttl ("8s", "1h"), as an operator would.
+func (c *Cluster) NewToken(ctx context.Context, ttl string, flags ...string) (string, error) {
+	out, err := c.Kubeadm(ctx, append([]string{"token", "create", "--ttl", ttl, "--kubeconfig", c.path("super-admin.conf")}, flags...)...)
+	return strings.TrimSpace(out), err
+}
+
+// Signed waits until cluster-info has the signature of a token.
+func (c *Cluster) Signed(ctx context.Context, token string) error {
+	id, _, _ := strings.Cut(token, ".")
+	return within(ctx, 30*time.Second, "cluster-info is signed for token "+id, func() string {
+		info, err := c.ConfigMap(ctx, "kube-public", "cluster-info")
+		if err != nil {
+			return err.Error()
+		}
+		if info["jws-kubeconfig-"+id] == "" {
+			return "no signature"
+		}
+		return ""
+	})
+}
+
+// CA is the cluster's, in PEM.
+func (c *Cluster) CA() (string, error) {
+	b, err := os.ReadFile(c.path("pki/ca.crt"))
+	return string(b), err
+}
+
+// Pin is the cluster's CA as ca_cert_hashes has it.
+func (c *Cluster) Pin() (string, error) {
+	ca, err := c.CA()
+	if err != nil {
+		return "", err
+	}
+	return PinOf(ca)
+}
+
+// PinOf is the pin of the first certificate of a PEM text.
+func PinOf(ca string) (string, error) {
+	block, _ := pem.Decode([]byte(ca))
+	if block == nil {
+		return "", errors.New("no PEM")
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// runDir makes a folder for one run below the cache; its name says which process it belongs to (Sweep).
+func (p Programs) runDir(kind string) (string, error) {
+	runs := filepath.Join(p.Cache, "run")
+	if err := os.MkdirAll(runs, 0o755); err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(runs, fmt.Sprintf("%s-%d-", kind, os.Getpid()))
+}
+
+// freePorts asks the kernel for ports that nobody has now.
+func freePorts(n int) (ports []int, err error) {
+	var all []net.Listener
+	defer func() {
+		for _, l := range all {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

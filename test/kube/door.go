@@ -1,0 +1,137 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Door is a way out of a node's network: an address there behind which something outside answers. It can be shut and opened
+// again, and counts who comes.
+type Door struct {
+	Opened atomic.Int64 // connections that came
+
+	node    *Node
+	address string
+	to      string
+
+	mu       sync.Mutex
+	listener net.Listener
+	open     map[net.Conn]bool
+}
+
+// Door opens a door at an address of the node ("10.0.0.11:6443") to an address outside ("127.0.0.1:41234").
+func (n *Node) Door(address, to string) (*Door, error) {
+	d := &Door{node: n, address: address, to: to, open: map[net.Conn]bool{}}
+	if err := d.Open(); err != nil {
+		return nil, err
+	}
+	n.doors = append(n.doors, d)
+	return d, nil
+}
+
+// Reach opens a door to a cluster's API server at each of the addresses.
+func (n *Node) Reach(c *Cluster, addresses ...string) error {
+	for _, a := range addresses {
+		if _, err := n.Door(a, fmt.Sprintf("127.0.0.1:%d", c.Port)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open lets connections through.
+func (d *Door) Open() error {
+	l, err := inNetwork(d.node.first.pid, func() (net.Listener, error) { return net.Listen("tcp", d.address) })
+	if err != nil {
+		return fmt.Errorf("a door at %s: %w", d.address, err)
+	}
+	d.mu.Lock()
+	d.listener = l
+	d.mu.Unlock()
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			d.Opened.Add(1)
+			go d.carry(in)
+		}
+	}()
+	return nil
+}
+
+// Shut refuses connections and ends those that there are.
+func (d *Door) Shut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.listener != nil {
+		_ = d.listener.Close()
+		d.listener = nil
+	}
+	for c := range d.open {
+		_ = c.Close()
+	}
+}
+
+func (d *Door) carry(in net.Conn) {
+	out, err := net.Dial("tcp", d.to)
+	if err != nil {
+		_ = in.Close()
+		return
+	}
+	d.mu.Lock()
+	shut := d.listener == nil
+	d.open[in], d.open[out] = true, true
+	d.mu.Unlock()
+	if shut {
+		_, _ = in.Close(), out.Close()
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_, _ = way[0].Close(), way[1].Close()
+		})
+	}
+	both.Wait()
+	d.mu.Lock()
+	delete(d.open, in)
+	delete(d.open, out)
+	d.mu.Unlock()
+}
+
+// Dial connects to an address as a process of the node would.
+func (n *Node) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var dialer net.Dialer
+	return inNetwork(n.first.pid, func() (net.Conn, error) { return dialer.DialContext(ctx, network, address) })
+}
+
+// inNetwork runs open with the network of a process: a socket stays in the one that it was made in.
+func inNetwork[T any](pid int, open func() (T, error)) (made T, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked: the thread ends with this goroutine, so nobody else gets it
+		var f *os.File
+		if f, err = os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)); err != nil {
+			return
+		}
+		defer f.Close()
+		if err = unix.Setns(int(f.Fd()), unix.CLONE_NEWNET); err != nil {
+			err = fmt.Errorf("setns: %w", err)
+			return
+		}
+		made, err = open()
+	}()
+	<-done
+	return made, err
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Writes go.mod and go.sum of this folder and of old/: everything a cluster is made of as tools of a Go module, so that no
+# binary is fetched and every byte has a checksum. Run it after a change of the versions below; needs the network.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# The one place where versions stand: Kubernetes, and the etcd that its release was tested with.
+kubernetes=v1.36.3 etcd=v3.6.8
+old_kubernetes=v1.33.9 old_etcd=v3.5.21
+
+# module FOLDER PATH KUBERNETES ETCD COMMAND...
+module() {
+	local folder=$1 path=$2 version=$3 etcd=$4
+	shift 4
+	mkdir -p "$folder"
+	(
+		cd "$folder"
+		printf 'module %s\n\ngo 1.26.0\n\ngodebug default=go1.26\n' "$path" >go.mod
+		rm -f go.sum
+		# Kubernetes' own go.mod takes its parts from folders of its repository (./staging/src/…); they are published under
+		# the same number with a 0 in front.
+		local theirs part args=()
+		theirs=$(go mod download -json "k8s.io/kubernetes@$version" | sed -n 's/.*"GoMod": "\(.*\)",/\1/p')
+		for part in $(sed -n 's,^\t\(k8s.io/[a-z-]*\) => ./staging/.*,\1,p' "$theirs"); do
+			args+=(-replace "$part=$part@v0.${version#v1.}")
+		done
+		for command in "$@"; do args+=(-tool "k8s.io/kubernetes/cmd/$command"); done
+		go mod edit "${args[@]}" -require "k8s.io/kubernetes@$version" \
+			-tool go.etcd.io/etcd/server/v3 -require "go.etcd.io/etcd/server/v3@$etcd"
+		go mod tidy
+	)
+}
+
+module . github.com/prelet/prelet/test/kube "$kubernetes" "$etcd" kube-apiserver kube-controller-manager kubelet kubeadm kubectl
+[ "${1:-}" != all ] || module old github.com/prelet/prelet/test/kube/old "$old_kubernetes" "$old_etcd" kube-apiserver kubelet

@@ -1,0 +1,106 @@
+// Command pid1 is the first process of a node of these tests: it makes the node out of the machine that runs the tests, and is
+// its service manager. Started in new namespaces, it
+//
+//   - lays a tmpfs over the machine's root, so that programs are the machine's and every write is the node's;
+//   - takes a control group of its own in each hierarchy, which is the root of what the node sees;
+//   - gives the node its own network, host name and machine id, and, where asked, the processors, memory and devices of a
+//     recorded machine;
+//   - runs kubelet.service, read from unit files and drop-ins as systemd would, and answers as systemd does on
+//     /run/systemd/private, which is all that prelet sees of a service manager.
+//
+// It may write nothing outside of its own mounts and control groups. When it is killed, the kernel ends every process of the node and
+// takes mounts and network away; only empty control groups are left for who started it.
+//
+//	pid1 CONFIG.json    and a pipe as descriptor 3, which it writes "ready\n" to
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// config is what the harness says a node shall be. The harness has the same type.
+type config struct {
+	Disk      string            `json:"disk"`       // an empty folder: the node's tmpfs and its root are mounted in it
+	CgroupOf  string            `json:"cgroup"`     // name of the control group
+	Hostname  string            `json:"hostname"`   //
+	MachineID string            `json:"machine_id"` //
+	Address   string            `json:"address"`    // of eth0, with its prefix length
+	Loopback  []string          `json:"loopback"`   // further addresses of lo
+	Files     map[string]string `json:"files"`      // path in the node: path of a program outside
+	Copy      string            `json:"copy"`       // another node's root, whose disk this one begins with; "" for a fresh one
+	Hardware  string            `json:"hardware"`   // tree of a recorded machine; "" is the machine below
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "pid1:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	text, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		return err
+	}
+	var c config
+	if err := json.Unmarshal(text, &c); err != nil {
+		return err
+	}
+	ready := os.NewFile(3, "ready")
+	syscall.CloseOnExec(3)
+	if err := makeRoot(c); err != nil {
+		return err
+	}
+	if err := network(c); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
+		return fmt.Errorf("sethostname: %w", err)
+	}
+	manager := newManager("kubelet.service")
+	if err := manager.listen("/run/systemd/private"); err != nil {
+		return err
+	}
+	children := make(chan os.Signal, 16)
+	signal.Notify(children, syscall.SIGCHLD)
+	if _, err := ready.WriteString("ready\n"); err != nil {
+		return err
+	}
+	ready.Close()
+	// Whatever loses its parent in the node becomes a child of this process.
+	for range children {
+		manager.reap()
+	}
+	return nil
+}
+
+// network gives the node an eth0 that has a carrier and leads nowhere, and a default route, without which a kubelet finds no
+// address of its own. The cluster is reached over the loopback.
+func network(c config) error {
+	commands := [][]string{
+		{"link", "set", "lo", "up"},
+		{"link", "add", "eth0", "type", "veth", "peer", "name", "eth0-peer"},
+		{"link", "set", "eth0-peer", "up"},
+		{"addr", "add", c.Address, "dev", "eth0"},
+		{"link", "set", "eth0", "up"},
+		{"route", "add", "default", "dev", "eth0"},
+	}
+	for _, a := range c.Loopback {
+		commands = append(commands, []string{"addr", "add", a + "/32", "dev", "lo"})
+	}
+	for _, args := range commands {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			return fmt.Errorf("ip %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernelSettings are what a kubelet sets for the whole machine (k8s.io/kubernetes pkg/kubelet/cm, setupKernelTunables). The node
+// gets a file of its own for each, so that the machine keeps what it has.
+func kernelSettings() []string {
+	return []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
+}
+
+// fresh are the paths that a node begins without, whatever the machine below has.
+func fresh() []string {
+	return []string{"/etc/kubernetes", "/etc/prelet", "/etc/cni", "/etc/containerd", "/etc/default/kubelet", "/etc/systemd/system/kubelet.service.d", "/var/lib/kubelet",
+		"/var/lib/prelet", "/var/lib/containerd", "/var/log/pods", "/usr/lib/prelet", "/usr/lib/systemd/system/kubelet.service.d", "/opt/cni", "/opt/bin/kubelet", "/usr/local/bin/kubelet"}
+}
+
+// makeRoot makes the node's root and moves into it.
+func makeRoot(c config) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("a private tree of mounts: %w", err)
+	}
+	groups, err := enterCgroups(c.CgroupOf)
+	if err != nil {
+		return err
+	}
+	disk, root := c.Disk, c.Disk+"/root"
+	if err := mount("tmpfs", disk, "tmpfs", 0, "mode=755"); err != nil {
+		return err
+	}
+	for _, d := range []string{"/upper", "/work", "/root", "/settings"} {
+		if err := os.Mkdir(disk+d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mount("overlay", root, "overlay", 0, fmt.Sprintf("lowerdir=/,upperdir=%s/upper,workdir=%s/work", disk, disk)); err != nil {
+		return err
+	}
+	for _, p := range fresh() {
+		if err := os.RemoveAll(root + p); err != nil {
+			return err
+		}
+	}
+	if err := copyDisk(c.Copy, root); err != nil {
+		return err
+	}
+	for p, text := range map[string]string{"/etc/machine-id": c.MachineID + "\n", "/etc/hostname": c.Hostname + "\n", "/etc/hosts": "127.0.0.1 localhost\n"} {
+		if err := os.WriteFile(root+p, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(
+		mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
+		mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
+		mount("tmpfs", root+"/run", "tmpfs", unix.MS_NOSUID, "mode=755"),
+		mount("tmpfs", root+"/tmp", "tmpfs", unix.MS_NOSUID, "mode=1777"),
+		unix.Mount("/dev", root+"/dev", "", unix.MS_BIND|unix.MS_REC, ""),
+	); err != nil {
+		return err
+	}
+	if err := groups.mount(root + "/sys/fs/cgroup"); err != nil {
+		return err
+	}
+	if err := hardware(c.Hardware, root); err != nil {
+		return err
+	}
+	if err := settings(disk+"/settings", root); err != nil {
+		return err
+	}
+	for to, from := range c.Files {
+		if err := bindFile(from, root+to); err != nil {
+			return err
+		}
+	}
+	// Overlay over overlay has no room for a runtime's snapshots, and a kubelet asks how full its disk is.
+	for _, d := range []string{"/var/lib/containerd", "/var/log/pods", "/var/lib/kubelet", "/etc/kubernetes", "/etc/prelet", "/run/lock", "/run/systemd/system"} {
+		if err := os.MkdirAll(root+d, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := mount("tmpfs", root+"/var/lib/containerd", "tmpfs", 0, "mode=711"); err != nil {
+		return err
+	}
+	return enter(root)
+}
+
+// copyDisk makes the root a copy of another's, as an image would be: what lasts, and of that what a node begins without.
+func copyDisk(from, root string) error {
+	if from == "" {
+		return nil
+	}
+	for _, p := range append(fresh(), "/usr/lib/systemd/system/kubelet.service") {
+		if _, err := os.Lstat(from + p); err != nil {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(root+p), 0o755); err != nil {
+			return err
+		}
+		if out, err := exec.Command("cp", "-a", "-x", from+p, root+p).CombinedOutput(); err != nil {
+			return fmt.Errorf("copying %s: %w: %s", p, err, out)
+		}
+	}
+	return nil
+}
+
+// settings binds a copy of each kernel setting over it.
+func settings(copies, root string) error {
+	for _, name := range kernelSettings() {
+		value, err := os.ReadFile("/proc/sys/" + name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		own := filepath.Join(copies, strings.ReplaceAll(name, "/", "."))
+		if err := os.WriteFile(own, value, 0o644); err != nil {
+			return err
+		}
+		if err := unix.Mount(own, root+"/proc/sys/"+name, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("a copy of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func bindFile(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(to, nil, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("%s as %s: %w", from, to, err)
+	}
+	return nil
+}
+
+// hardware puts what a recorded machine says of itself over what this one says: every file of its /proc and each of the folders of
+// its /sys that name processors, memory and devices. The kubelet and prelet then see that machine, and its numbers.
+func hardware(tree, root string) error {
+	if tree == "" {
+		return nil
+	}
+	for _, name := range []string{"cpuinfo", "meminfo"} {
+		if err := unix.Mount(filepath.Join(tree, "proc", name), filepath.Join(root, "proc", name), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("%s of the recorded machine: %w", name, err)
+		}
+	}
+	// No disk of this machine is one of that: its /sys/block would lead nowhere.
+	if err := mount("tmpfs", filepath.Join(root, "sys/block"), "tmpfs", 0, "mode=555"); err != nil {
+		return err
+	}
+	for _, name := range []string{"bus", "class", "devices", "kernel/mm"} {
+		from, to := filepath.Join(tree, "sys", name), filepath.Join(root, "sys", name)
+		if _, err := os.Stat(from); err != nil {
+			continue
+		}
+		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("/sys/%s of the recorded machine: %w", name, err)
+		}
+	}
+	for _, name := range []string{"etc/os-release", "etc/containerd/config.toml"} {
+		text, err := os.ReadFile(filepath.Join(tree, name))
+		if err != nil {
+			continue
+		}
+		at := filepath.Join(root, name)
+		_ = os.Remove(at) // often a link
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter makes root the root, and lets go of the old one.
+func enter(root string) error {
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("letting go of the old root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+func mount(source, at, kind string, flags uintptr, data string) error {
+	if err := unix.Mount(source, at, kind, flags, data); err != nil {
+		return fmt.Errorf("mounting %s at %s: %w", kind, at, err)
+	}
+	return nil
+}

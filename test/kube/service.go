@@ -1,0 +1,131 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+const kubeletService = "kubelet.service"
+
+// Service is what the node's service manager says of its kubelet.
+type Service struct {
+	Active, Sub, Result string
+	PID                 uint32 // in the node's own numbers
+	Restarts            uint32
+}
+
+// manager connects to the node's service manager, as prelet does.
+func (n *Node) manager() (*systemd.Conn, error) {
+	return systemd.NewConnection(func() (*dbus.Conn, error) {
+		c, err := dbus.Dial("unix:path=" + n.Root() + "/run/systemd/private")
+		if err != nil {
+			return nil, err
+		}
+		return c, c.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
+	})
+}
+
+// Systemctl is "start", "stop" or "restart" of the node's kubelet.
+func (n *Node) Systemctl(ctx context.Context, verb string) error {
+	m, err := n.manager()
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	ask := map[string]func(context.Context, string, string, chan<- string) (int, error){
+		"start": m.StartUnitContext, "stop": m.StopUnitContext, "restart": m.RestartUnitContext}[verb]
+	result := make(chan string, 1)
+	if _, err := ask(ctx, kubeletService, "replace", result); err != nil {
+		return err
+	}
+	select {
+	case r := <-result:
+		if r != "done" {
+			return fmt.Errorf("%s of the kubelet: %s", verb, r)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(2 * time.Minute):
+		return errors.New("the " + verb + " of the kubelet does not end")
+	}
+}
+
+// Service looks at the kubelet.
+func (n *Node) Service(ctx context.Context) (Service, error) {
+	m, err := n.manager()
+	if err != nil {
+		return Service{}, err
+	}
+	defer m.Close()
+	p, err := m.GetAllPropertiesContext(ctx, kubeletService)
+	if err != nil {
+		return Service{}, err
+	}
+	var s Service
+	s.Active, _ = p["ActiveState"].(string)
+	s.Sub, _ = p["SubState"].(string)
+	s.Result, _ = p["Result"].(string)
+	s.PID, _ = p["MainPID"].(uint32)
+	s.Restarts, _ = p["NRestarts"].(uint32)
+	return s, nil
+}
+
+// KubeletLog is what the kubelet has printed, of all its starts.
+func (n *Node) KubeletLog() string {
+	text, _ := n.Read("/var/log/kubelet.log")
+	return text
+}
+
+// OpenGate lets the kubelet start, as prelet does at the end: for tests that start it on files of their own.
+func (n *Node) OpenGate() error {
+	return n.Write("/run/prelet/kubelet.env", "PRELET_GENERATION=0\n", 0o644)
+}
+
+// The container runtimes that a node can have.
+const (
+	FakeRuntime = "fake" // Kubernetes' own fake, which runs no container
+	Containerd  = "containerd"
+)
+
+// socket is where a runtime answers: as containerd has it.
+const socket = "/run/containerd/containerd.sock"
+
+// StartFakeRuntime starts Kubernetes' fake of a runtime at containerd's socket. driver is the cgroup driver that it reports:
+// cgroupfs, systemd, or none.
+func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
+	if err := os.MkdirAll(n.Root()+filepath.Dir(socket), 0o755); err != nil {
+		return err
+	}
+	if _, err := n.Background(filepath.Join("/opt/helpers", "fakecri"), socket, driver, "/"); err != nil {
+		return err
+	}
+	return n.answers(ctx)
+}
+
+// answers waits for the runtime's socket.
+func (n *Node) answers(ctx context.Context) error {
+	return within(ctx, 20*time.Second, "the runtime answers", func() string {
+		if _, err := os.Stat(n.Root() + socket); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// WantKubelet asks for the kubelet while the gate is shut, as every boot does: it fails, and is tried again until prelet has
+// opened the gate. A kubelet that nobody asked for is not started by prelet either.
+func (n *Node) WantKubelet(ctx context.Context) error {
+	if err := n.Systemctl(ctx, "start"); err == nil {
+		return errors.New("the kubelet started through a shut gate")
+	}
+	return nil
+}

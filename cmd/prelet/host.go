@@ -109,7 +109,8 @@ func (a *app) report(h *host, again bool) *report.Reporter {
 
 func (h *host) machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
 	return &activate.Machine{Units: h.units, Store: store, Probe: h.probe, Clock: h.clock, Gate: h.gate(), BootID: h.bootID, StateDir: h.stateDir(),
-		Note: apply.Notes(rep), Extend: func(d time.Duration) { _ = h.notify.Extend(d) }}
+		Foreign: func(gen int) string { return live.ForeignGeneration(store, gen, h.root) },
+		Note:    apply.Notes(rep), Extend: func(d time.Duration) { _ = h.notify.Extend(d) }}
 }
 
 // ready makes the run folder, which the units have from systemd.

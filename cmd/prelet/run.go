@@ -371,5 +371,9 @@ func (a *app) storeFailure(err error) error {
 }
 
 func (n *node) applyOptions(p *boot.Plan) apply.Options {
-	return apply.Options{Store: n.store, Plan: p, Recording: recording(p, header(n.where)), Secret: n.live.Secret, Owner: apply.Owners(n.root)}
+	o := apply.Options{Store: n.store, Plan: p, Recording: recording(p, header(n.where)), Secret: n.live.Secret, Owner: apply.Owners(n.root)}
+	if n.hardware == "" {
+		o.Machine = live.ThisMachine(n.root)
+	}
+	return o
 }

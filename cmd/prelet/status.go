@@ -174,6 +174,11 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 		row(name, "%s: %s", d.Code, d.Summary)
 		name = ""
 	}
+	name = "note"
+	for _, n := range s.Notes {
+		row(name, "%s: %s", n.Code, n.Summary)
+		name = ""
+	}
 	if s.Finished != nil {
 		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime), s.Finished.Sub(s.Started).Round(time.Millisecond))
 	} else if s.State == report.Running {

@@ -84,6 +84,10 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 	if err != nil {
 		return Outcome{}, err
 	}
+	if why := m.foreign(to); to != 0 && why != "" {
+		return Outcome{}, &Error{Exit: ExitUsage, What: fmt.Sprintf("generation %d was made on another machine: %s", to, why),
+			Hint: "prelet history lists the others; 0 is as before prelet"}
+	}
 	ground, err := m.Preflight(ctx, plan.Unit)
 	if err != nil {
 		return Outcome{}, err

@@ -11,6 +11,7 @@ const (
 	ExitUnhealthy    = 50 // unhealthy; rolled back where there was something good to go back to
 	ExitStillIll     = 51 // what was gone back to is unhealthy too
 	ExitSystemd      = 52 // before COMMIT; nothing changed
+	ExitUsage        = 64
 	ExitInternalFlaw = 70
 )
 

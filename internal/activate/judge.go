@@ -153,7 +153,7 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 		}
 		return out, nil
 	}
-	to, some := m.Store.LastGood()
+	to, some := m.lastGood()
 	if !some || !plan.Rollback {
 		out.Exit = ExitUnhealthy
 		if !some {

@@ -25,6 +25,10 @@ type Machine struct {
 	// StateDir is the folder of the Store, or another that survives a reboot. One small file is kept in it: see tries.go.
 	StateDir string
 
+	// Foreign says in which way a generation was made on another machine than this one, "" when nothing says so: a generation that
+	// came with an image is not started on by itself, and not gone back to. Nil: none is.
+	Foreign func(gen int) string
+
 	// Note is told of every step that begins or ends, and Extend, before each wait, how long it may take at most, so that the
 	// unit's own timeout can be put off. Both may be nil.
 	Note   func(Event)
@@ -68,6 +72,23 @@ const (
 	lockWait   = 30 * time.Second
 	waitMargin = 30 * time.Second
 )
+
+func (m *Machine) foreign(gen int) string {
+	if m.Foreign == nil {
+		return ""
+	}
+	return m.Foreign(gen)
+}
+
+// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was made of says
+// nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none of ours.
+func (m *Machine) lastGood() (gen int, ok bool) {
+	gen, ok = m.Store.LastGood()
+	if ok && m.foreign(gen) != "" {
+		return 0, false
+	}
+	return gen, ok
+}
 
 func (m *Machine) note(step, state, format string, args ...any) {
 	if m.Note != nil {

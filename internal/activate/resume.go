@@ -66,7 +66,7 @@ func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 		if err != nil {
 			return out, afterCommit("counting the try", err)
 		}
-		if to, some := m.Store.LastGood(); tries > maxTries && some && plan.Rollback {
+		if to, some := m.lastGood(); tries > maxTries && some && plan.Rollback {
 			may, err := m.Units.MayWait(ctx, plan.Unit)
 			if err != nil {
 				return out, afterCommit("going back", err)
@@ -219,8 +219,12 @@ func (m *Machine) StandAside(ctx context.Context) (Outcome, error) {
 	return Outcome{}, m.afterOpen(nil, err)
 }
 
-// mixture says why the files on disk are not those of the generation, or nothing.
+// mixture says why the files on disk are not those of the generation, or nothing. Those of another machine are none of ours,
+// however whole: with them the kubelet would be that node.
 func (m *Machine) mixture(ctx context.Context, gen int) string {
+	if why := m.foreign(gen); why != "" {
+		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
+	}
 	plan, err := m.planOf(gen)
 	if err == nil && len(plan.Files) > 0 {
 		err = m.Probe.Files(ctx, plan.Files)

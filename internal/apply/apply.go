@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -35,7 +36,8 @@ type Options struct {
 	Owner     func(owner string) (uid, gid int, err error)
 	Flags     []string // of the kubelet's command line, as planned; nil: not judged
 	NodeName  string   // of the Node object; "" is not judged
-	Healthz   string   // URL; "" is not asked
+	Machine   live.Machine
+	Healthz   string // URL; "" is not asked
 }
 
 // PlanID is the identity that a plan is held under: its hash, with the kubelet's version, since a plan that one
@@ -81,7 +83,10 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if err != nil {
 		return out, act, err
 	}
-	plan, err := planBlob(o.Plan)
+	if cur, err := o.Store.Current(); err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
+		out.Force = true // also where nothing differs: what is in place must be known to be ours
+	}
+	plan, err := planBlob(o.Plan, o.Machine)
 	if err != nil {
 		return out, act, err
 	}
@@ -93,7 +98,7 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 func targets(p *boot.Plan) []node.File {
 	files := slices.Clone(p.Node.Files)
 	for _, c := range p.Changes {
-		if c.File.Purpose == "state" && c.Action == "delete" {
+		if (c.File.Purpose == "state" || c.File.Purpose == "identity") && c.Action == "delete" {
 			files = append(files, c.File)
 		}
 	}
@@ -119,6 +124,9 @@ func target(o Options, f node.File) (generation.Target, error) {
 	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
 		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || ours(f)}
 	t.Seen = seen(o.Plan, f.Path, t.Secret)
+	if f.Purpose == "identity" { // another machine's: put back, there would be two of one
+		t.Forget, t.Secret = true, true
+	}
 	if f.Mode != 0 {
 		t.Mode = int(f.Mode)
 	}
@@ -184,7 +192,7 @@ func activation(o Options) activate.Plan {
 }
 
 // planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
-func planBlob(p *boot.Plan) ([]byte, error) {
+func planBlob(p *boot.Plan, on live.Machine) ([]byte, error) {
 	type file struct {
 		Path    string `json:"path"`
 		Purpose string `json:"purpose"`
@@ -194,7 +202,8 @@ func planBlob(p *boot.Plan) ([]byte, error) {
 		Hash          string          `json:"plan_hash"`
 		Node          json.RawMessage `json:"node"`
 		Files         []file          `json:"files"` // read back by purposes, here and in live
-	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}}
+		live.Machine                  // on which it was made; read back by live
+	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}, Machine: on}
 	for _, f := range targets(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
 	}

@@ -88,13 +88,20 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 		return r.failed(ctx, p, planExit(p), nil), false
 	}
 	if why := r.heldBy(p); why != "" {
-		if !r.Retry {
+		copied := r.foreign() // held on the machine that this one is a copy of
+		if !r.Retry && !copied {
 			return r.held(ctx, p, why), false
 		}
 		if err := r.Store.Release(); err != nil {
 			return r.failed(ctx, p, Exit(err), err), false
 		}
+		if copied {
+			why += " (on another machine)"
+		}
 		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + why})
+	}
+	if p.Aside != nil {
+		r.Report.Note(string(origin.Identity), p.Aside.Sentence())
 	}
 	proposal, act, err := Proposal(r.Options(p))
 	if err != nil {
@@ -120,6 +127,12 @@ func (r *Run) degrade(p *boot.Plan) {
 	}
 }
 
+// foreign says whether the generation in place was made on another machine.
+func (r *Run) foreign() bool {
+	cur, err := r.Store.Current()
+	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
+}
+
 func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan) (res Result, again bool) {
 	c, err := r.Store.Compare(proposal)
 	switch {
@@ -127,7 +140,7 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
 		return r.failed(ctx, p, Exit(err), err), false
-	case !c.Changed:
+	case !c.Changed && !proposal.Force:
 		out, err := r.Machine.Resume(ctx)
 		return r.ended(p, out, err, false), false
 	}

@@ -51,6 +51,7 @@ type Plan struct {
 	Changes     []Change
 	Restart     Restart
 	Kubelet     world.KubeletAns
+	Aside       *Aside // an identity that is set aside; nil: none
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -129,6 +130,7 @@ type run struct {
 	trust       *world.TrustAns
 	recommended map[string]map[string]string
 	kubelet     world.KubeletAns
+	aside       *Aside
 	base        node.Base
 	contrib     []node.Contribution
 	maybe       [][]node.Contribution // in a check: by stage, what those add of which nothing tells whether they are there
@@ -257,7 +259,7 @@ func (r *run) giveUp(d *hcl.Diagnostic) {
 
 func (r *run) plan() *Plan {
 	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Restart: r.restart,
-		Kubelet: r.kubelet, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
+		Kubelet: r.kubelet, Aside: r.aside, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
 	for _, d := range r.diags {
 		if x, ok := d.Extra.(origin.Extra); ok && len(x.Unread) > 0 {
 			where := ""

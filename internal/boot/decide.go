@@ -139,6 +139,7 @@ func (r *run) decide() {
 			r.readBase(i, b)
 		}
 	}
+	r.settleIdentity()
 	if r.diags.HasErrors() && !r.e.Checking() {
 		return
 	}

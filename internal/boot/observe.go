@@ -45,16 +45,24 @@ func (r *run) observe(ctx context.Context) {
 			r.changes = append(r.changes, c)
 		}
 	}
+	r.changes = append(r.changes, r.identityFiles(ctx)...)
 	r.changes = append(r.changes, r.stateFiles(ctx)...)
 	r.changes = append(r.changes, r.undeclared(ctx)...)
 	slices.SortFunc(r.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
 	if a := r.node.Activation; a != nil {
 		r.restart.Unit = a.Unit
 		for _, c := range r.changes {
+			if c.File.Purpose == purposeIdentity {
+				r.restart.Needed = true
+				continue // one line below
+			}
 			if c.Action != "none" && c.Action != "keep" && c.File.Purpose != "directory" && c.File.Purpose != "bootstrap-kubeconfig" {
 				r.restart.Needed = true
 				r.restart.Because = append(r.restart.Because, c.File.Path+" "+past(c.Action))
 			}
+		}
+		if r.aside != nil {
+			r.restart.Because = append(r.restart.Because, "the identity of "+r.aside.whose()+" is set aside")
 		}
 	}
 }
@@ -160,6 +168,9 @@ func (r *run) stateFiles(ctx context.Context) []Change {
 			continue
 		}
 		f := node.File{Path: path, Kind: node.Missing, Purpose: "state"}
+		if r.aside != nil && slices.Contains(r.aside.Files, path) {
+			continue
+		}
 		a, ok := r.look(ctx, path)
 		if !ok || !a.Exists {
 			continue
@@ -204,7 +215,7 @@ func (r *run) undeclared(ctx context.Context) []Change {
 	}
 	var out []Change
 	for _, t := range m.Targets {
-		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Action == "none" {
+		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity || t.Action == "none" {
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}

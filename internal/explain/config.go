@@ -177,7 +177,7 @@ var actions = map[string]string{"create": "not there yet: it would be written", 
 	"restore": "it would be put back as it was before prelet", "keep": "stays as it is", "none": "as planned"}
 
 var purposes = map[string]string{"bootstrap-kubeconfig": "what the kubelet joins with", "ca": "the cluster's CA", "kubelet-config": "the kubelet's configuration",
-	"kubelet-flags": "the kubelet's flags", "file": "a file of the site", "directory": "a folder of the site", "state": "a state file of the kubelet"}
+	"kubelet-flags": "the kubelet's flags", "file": "a file of the site", "directory": "a folder of the site", "state": "a state file of the kubelet", "identity": "the identity of another machine"}
 
 func purposeOf(f node.File) string {
 	p := purposes[f.Purpose]
@@ -191,7 +191,7 @@ func purposeOf(f node.File) string {
 }
 
 func (w *walker) ofTarget(s *Step, f node.File) {
-	req := world.TargetReq{Path: f.Path}
+	req := world.TargetReq{Path: f.Path, Secret: f.Purpose == "identity"}
 	if len(f.Text.Secrets()) > 0 {
 		req.Secret, req.Want = true, f.Text.Template()
 	}

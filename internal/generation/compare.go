@@ -111,6 +111,9 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 		e.Original = was.Original
 		e.Drift = !t.CreateOnly && !was.New.Equal(o.state)
 	}
+	if t.Forget {
+		e.Original = State{}
+	}
 	if t.CreateOnly && o.state.Kind != Absent {
 		e.New, e.Action = o.state, ActionNone
 		c.add(e, o, false)
@@ -263,6 +266,9 @@ func (s *Store) checkProposal(p Proposal) error {
 		}
 		if t.Kind != File && t.Kind != Dir && t.Kind != Absent {
 			return fail(fmt.Errorf("unknown kind %q", t.Kind))
+		}
+		if t.Forget && t.Kind != Absent {
+			return fail(errors.New("what is to be there cannot be forgotten"))
 		}
 		if t.Kind != File && t.Content != nil || len(t.Content) > MaxContent {
 			return fail(fmt.Errorf("content of %d bytes for a %s (a file may have %d)", len(t.Content), t.Kind, MaxContent))

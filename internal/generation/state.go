@@ -55,6 +55,9 @@ type Target struct {
 	CreateOnly bool // written only where there is nothing; never overwritten, never removed
 	Secret     bool // holds a secret: mode Keep means 0600. Carried so that nobody prints it
 	Parents    bool // make the folders above it that are missing (0755)
+	// Forget, of an Absent target, keeps what it was in this generation's old/ and never puts it back by itself: neither when it
+	// is no longer declared, nor when going back.
+	Forget bool
 
 	// Seen is what the caller planned on, or nil. Begin fails with ErrChanged when the target is something else by then.
 	Seen *State

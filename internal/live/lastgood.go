@@ -67,9 +67,13 @@ func FallBack(past func() *Past, maxAge time.Duration, now time.Time) func(world
 
 // MachineHash is a machine id as recordings carry it.
 func MachineHash(id string) string {
-	if id == "" {
+	if id == "" || id == "uninitialized" { // the latter in an image that was never booted
 		return ""
 	}
-	h := sha256.Sum256([]byte("prelet machine id\n" + id))
+	return hashOf("prelet machine id\n" + id)
+}
+
+func hashOf(text string) string {
+	h := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(h[:])
 }

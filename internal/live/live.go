@@ -53,6 +53,7 @@ type Live struct {
 	mu     sync.Mutex
 	trusts map[string]*trustCall
 	joined *world.KubeletAns
+	denied world.Answer // what this user may not read of kubelet.conf; known with joined
 }
 
 // New makes the adapters; nothing is read yet.

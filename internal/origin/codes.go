@@ -42,6 +42,7 @@ const (
 	ConfigInvalid  Code = "kubelet-config"
 	Precondition   Code = "precondition"
 	NodeName       Code = "node-name"
+	Identity       Code = "identity"
 
 	// The world.
 	CredentialMissing  Code = "credential"

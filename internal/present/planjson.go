@@ -37,11 +37,18 @@ type planDocument struct {
 	Generation    int             `json:"generation"`
 	Degraded      []boot.Degraded `json:"degraded"`
 	Unread        []boot.Unread   `json:"unread,omitempty"`
-	Node          nodeDocument    `json:"node"`
-	Files         []fileDocument  `json:"files"`
-	Restart       restartDocument `json:"restart"`
-	Stages        []stageDocument `json:"stages"`
-	Diagnostics   []Diagnostic    `json:"diagnostics"`
+	// Identity is that of another machine, which is on the disk and is set aside.
+	Identity    *identityDocument `json:"identity,omitempty"`
+	Node        nodeDocument      `json:"node"`
+	Files       []fileDocument    `json:"files"`
+	Restart     restartDocument   `json:"restart"`
+	Stages      []stageDocument   `json:"stages"`
+	Diagnostics []Diagnostic      `json:"diagnostics"`
+}
+
+type identityDocument struct {
+	Node string `json:"node"` // whose it was; "" where its certificate does not tell
+	Why  string `json:"why"`
 }
 
 type stageDocument struct {
@@ -103,6 +110,9 @@ func PlanJSON(w io.Writer, v View) error {
 	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
 		Degraded: orEmpty(p.Degraded), Unread: p.Unread, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
+	if a := p.Aside; a != nil {
+		d.Identity = &identityDocument{a.Node, a.Why}
+	}
 	d.Node = nodeDocument{Labels: map[string]labelDocument{}, Taints: []taintDocument{}, Flags: []flagDocument{}, Config: p.Node.Config,
 		ConfigOrigins: p.Node.ConfigOrigins, Reserved: p.Node.Reserved}
 	if d.Node.Config == nil {
@@ -121,7 +131,7 @@ func PlanJSON(w io.Writer, v View) error {
 		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
 	}
 	for _, c := range p.Changes {
-		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0, Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
+		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
 		if c.File.Mode != 0 {
 			f.Mode = fmt.Sprintf("%04o", c.File.Mode)
 		}

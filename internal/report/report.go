@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 )
@@ -138,6 +139,25 @@ func (r *Reporter) Degrade(code, summary string) {
 	}
 	r.status.Degraded = append(r.status.Degraded, reason)
 	r.log(slog.LevelWarn, reason.Code+": "+reason.Summary, Event{Stage: "report", Message: MessageDegraded})
+}
+
+// Note adds something that somebody should know of this boot, though nothing is wrong. The same code and summary count once.
+func (r *Reporter) Note(code, summary string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	note := Reason{Code: code, Summary: r.o.Redact(summary)}
+	if slices.Contains(r.status.Notes, note) {
+		return
+	}
+	r.status.Notes = append(r.status.Notes, note)
+	r.log(slog.LevelWarn, note.Code+": "+note.Summary, Event{Stage: "report"})
+}
+
+// Forget takes back the notes with this code: what an earlier process of this boot found is no longer so.
+func (r *Reporter) Forget(code string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status.Notes = slices.DeleteFunc(slices.Clone(r.status.Notes), func(n Reason) bool { return n.Code == code })
 }
 
 // Mend takes back the reasons with this code: what an earlier process of this boot found is no longer so.

@@ -112,6 +112,18 @@ type KubeletAns struct {
 	Version   *string `json:"version"` // v1.36.3
 	Joined    bool    `json:"joined"`
 	JoinedWhy string  `json:"joined_why"` // what spoke for or against it
+	// Identity is whose kubelet.conf is there, joined or not; nil: there is none.
+	Identity *IdentityAns `json:"identity,omitempty"`
+}
+
+// IdentityAns is the identity that a kubelet.conf gives.
+type IdentityAns struct {
+	Node    string   `json:"node,omitempty"`    // of the client certificate, system:node:NAME; "" for one of another kind
+	Host    string   `json:"host,omitempty"`    // how the kubelet here would call its node when prelet does not say; "" unknown
+	Foreign string   `json:"foreign,omitempty"` // why it is certainly another machine's
+	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing says that it is another machine's
+	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
+	Files   []string `json:"files,omitempty"`   // that hold it, and that remember what ran under it
 }
 
 // OriginalReq asks what a target held before prelet ever wrote it.

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/report"
+)
+
+const (
+	kubeletConf = "/etc/kubernetes/kubelet.conf"
+	oldPEM      = "/var/lib/kubelet/pki/kubelet-client-2026-01-01-00-00-00.pem"
+	current     = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+)
+
+// template is a node that has joined as n1, with its certificate where a kubelet keeps it.
+func template(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t)
+	m.onStart = m.joinAs("n1")
+	run, verify := m.boot()
+	if run.exit != 0 || verify.exit != 0 {
+		t.Fatalf("the template's first boot: %+v, %+v", run, verify)
+	}
+	m.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
+	return m
+}
+
+// joinAs is what a kubelet does: with a bootstrap kubeconfig and no identity of its own it gets a certificate for its name.
+func (m *machine) joinAs(name string) func() {
+	return func() {
+		if m.read("/etc/kubernetes/bootstrap-kubelet.conf") == "" || m.read(current) != "" && m.read(kubeletConf) != "" {
+			return
+		}
+		cert, key, err := m.server.IssueNode(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		pem := oldPEM
+		if name != "n1" {
+			pem = strings.Replace(oldPEM, "01-01", "02-02", 1)
+		}
+		m.put(pem, string(cert)+string(key))
+		_ = os.Remove(m.root + current)
+		if err := os.Symlink(pem, m.root+current); err != nil {
+			m.t.Fatal(err)
+		}
+		conf, err := m.server.NodeKubeconfig(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.put(kubeletConf, fileConf(string(conf)))
+	}
+}
+
+// fileConf is a kubelet.conf that names its certificate, as a kubelet writes it.
+func fileConf(conf string) string {
+	var out []string
+	for line := range strings.Lines(conf) {
+		for _, what := range []string{"client-certificate", "client-key"} {
+			if strings.HasPrefix(strings.TrimSpace(line), what+"-data:") {
+				line = "    " + what + ": " + current + "\n"
+			}
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "")
+}
+
+// node is the name in the certificate that the kubelet would start with; "" for none.
+func (m *machine) node() string {
+	link, err := os.Readlink(m.root + current)
+	if err != nil || m.read(kubeletConf) == "" || m.read(link) == "" {
+		return ""
+	}
+	if strings.Contains(link, "01-01") {
+		return "n1"
+	}
+	return "n2"
+}
+
+// copied makes another machine of the disk.
+func (m *machine) copied(path, text string) {
+	m.t.Helper()
+	m.put(path, text)
+	m.onStart = m.joinAs("n2")
+	m.reboot()
+}
+
+// A disk that was copied to another machine: that one sets the identity aside and joins under its own name.
+func TestClone(t *testing.T) {
+	for what, change := range map[string][2]string{
+		"machine id":   {"/etc/machine-id", "fedcba9876543210fedcba9876543210\n"},
+		"product uuid": {"/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3332\n"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			m := newMachine(t)
+			m.put("/sys/class/dmi/id/product_uuid", "4c4c4544-0042-3510-8054-b4c04f4d3331\n")
+			m.onStart = m.joinAs("n1")
+			m.boot()
+			m.put("/var/lib/kubelet/cpu_manager_state", `{"policyName":"none"}`)
+			if m.node() != "n1" {
+				t.Fatal("the template did not join")
+			}
+			key := m.read(oldPEM)
+			m.copied(change[0], change[1])
+			plan := m.as("", "plan", "-o", "json", "--root", m.root)
+			m.want("plan", plan, ended{0, what + " is not the one of generation 1", ""})
+			if strings.Contains(plan.out, "PRIVATE KEY") || !strings.Contains(plan.out, `"purpose":"identity"`) {
+				t.Errorf("plan: %s", plan.out)
+			}
+			m.want("explain", m.as("", "explain", "file/"+kubeletConf, "--root", m.root), ended{0, "It is to be absent: it is of node n1.", ""})
+
+			m.inside = true
+			run := m.as(bootUnit, "run")
+			m.inside = false
+			m.want("run", run, ended{0, "Generation 2 is in place", "The identity on this disk is that of node n1"})
+			if m.node() != "" || m.read(kubeletConf) != "" || m.read(oldPEM) != "" || m.read("/var/lib/kubelet/cpu_manager_state") != "" {
+				t.Error("the kubelet would start with what is of the other machine")
+			}
+			m.units.start()
+			m.want("verify", m.as(verifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
+			if m.node() != "n2" {
+				t.Errorf("it joined as %q", m.node())
+			}
+			if s := m.says(); s.State != report.OK || len(s.Notes) != 1 || !strings.Contains(s.Notes[0].Summary, "the identity of node n1 was on this disk") {
+				t.Errorf("status: %+v", s)
+			}
+			m.want("status", m.as("", "status"), ended{0, "note", ""})
+			if len(m.entries("it is set aside, and the node joins afresh")) == 0 {
+				t.Error("the journal does not say it")
+			}
+			if !m.inGenerations(key) {
+				t.Error("what was set aside is nowhere")
+			}
+			if strings.Contains(m.read("/var/lib/prelet/generations/2/recording.json"), "PRIVATE KEY") {
+				t.Error("the recording holds a key")
+			}
+
+			m.reboot()
+			before := m.disk()
+			run, _ = m.boot()
+			m.want("the boot after", run, ended{0, "No changes; generation 2 is in place.", ""})
+			m.unchanged("the boot after", before)
+			// Neither a way back nor a new generation brings the old identity back.
+			m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"a"`, `"b"`, 1))
+			m.want("a change", m.as("", "run"), ended{0, "Generation 3 is in place", ""})
+			m.want("back to the template's", m.as("", "rollback", "1"), ended{64, "", "was made on another machine"})
+			m.want("as before prelet", m.as("", "rollback", "0"), ended{0, "", ""})
+			if m.read(oldPEM) != "" || m.node() != "n2" {
+				t.Error("the identity of the other machine is back")
+			}
+		})
+	}
+}
+
+func (m *machine) inGenerations(text string) bool {
+	found := false
+	_ = filepath.WalkDir(m.root+"/var/lib/prelet/generations", func(p string, _ os.DirEntry, _ error) error {
+		b, err := os.ReadFile(p)
+		found = found || err == nil && string(b) == text
+		return nil
+	})
+	return found
+}
+
+func (m *machine) unchanged(what string, before map[string]string) {
+	m.t.Helper()
+	for p, now := range m.disk() {
+		if before[p] != now && p != "/var/lib/prelet/lock" {
+			m.t.Errorf("%s: %s was %q and is %q", what, p, before[p], now)
+		}
+	}
+}
+
+// A copy that cannot be planned for must not start as the other machine: the gate stays shut, whatever is in place.
+func TestCloneWithoutCluster(t *testing.T) {
+	m := template(t)
+	_ = m.server.Close()
+	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	run, _ := m.boot()
+	m.want("run", run, ended{20, "", "generation 1 was made on another machine"})
+	if m.gateSays() != "" || len(m.starts) != 0 {
+		t.Errorf("gate %q, starts %q", m.gateSays(), m.starts)
+	}
+	if err := os.RemoveAll(m.root + "/etc/prelet"); err != nil {
+		t.Fatal(err)
+	}
+	m.reboot()
+	if run, _ = m.boot(); run.exit == 0 || m.gateSays() != "" {
+		t.Errorf("without a site: %+v, gate %q", run, m.gateSays())
+	}
+}
+
+// A copy on which the kubelet is ill goes back to nothing: what was good on the other machine is not.
+func TestCloneThatIsIll(t *testing.T) {
+	m := template(t)
+	m.sick = func() error { return errors.New("503 Service Unavailable") }
+	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	_, verify := m.boot()
+	m.want("verify", verify, ended{50, "", ""})
+	if s := m.says(); s.Generation != 2 || !strings.Contains(s.Why, "nothing good to go back to") {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// A plan that is held, or a generation that was chosen by hand, on the machine that was copied, says nothing of the copy.
+func TestCloneOfHeld(t *testing.T) {
+	m := template(t)
+	m.want("rollback", m.as("", "rollback", "0"), ended{0, "", ""})
+	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "is in place", ""})
+	m.want("verify", verify, ended{0, "healthy", ""})
+	if m.node() != "n2" {
+		t.Errorf("it is %q", m.node())
+	}
+}
+
+// An image without an identity and with a generation is taken over: later failures then find one of this machine.
+func TestImageWithGeneration(t *testing.T) {
+	m := template(t)
+	for _, p := range []string{kubeletConf, oldPEM, current} {
+		if err := os.Remove(m.root + p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "Generation 2 is in place", ""})
+	m.want("verify", verify, ended{0, "healthy", ""})
+	_ = m.server.Close()
+	m.reboot()
+	run, _ = m.boot()
+	m.want("the apiserver away", run, ended{0, "generation 2", ""})
+	if m.gateSays() != "PRELET_GENERATION=2" {
+		t.Errorf("gate %q", m.gateSays())
+	}
+}
+
+// An image baked of a node that joined without prelet has no generation: only names tell, and times.
+func TestImageWithoutGeneration(t *testing.T) {
+	older := time.Now().Add(-time.Hour)
+	for _, c := range []struct {
+		name, site, host string
+		older, aside     bool
+	}{
+		{"the site names another node", "node { name = \"n2\" }\n", "n1", false, true},
+		{"the site names this node", "node { name = \"n1\" }\n", "n2", true, false},
+		{"another host, and the machine id is younger", "", "n2", true, true},
+		{"another host name, of the machine that joined", "", "n2", false, false},
+		{"the host has no name yet", "", "localhost", true, false},
+		{"the same host", "", "N1", true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t)
+			m.put("/etc/hostname", c.host+"\n")
+			m.put("/etc/prelet/site.hcl", c.site+m.site)
+			m.put("/etc/kubernetes/bootstrap-kubelet.conf", "x")
+			m.joinAs("n1")()
+			if err := os.Remove(m.root + "/etc/kubernetes/bootstrap-kubelet.conf"); err != nil {
+				t.Fatal(err)
+			}
+			if c.older {
+				if err := os.Chtimes(m.root+oldPEM, older, older); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.Chtimes(m.root+"/etc/machine-id", older, older); err != nil {
+				t.Fatal(err)
+			}
+			m.onStart = m.joinAs("n2")
+			run, verify := m.boot()
+			m.want("run", run, ended{0, "Generation 1 is in place", ""})
+			m.want("verify", verify, ended{0, "healthy", ""})
+			want := "n1"
+			if c.aside {
+				want = "n2"
+			}
+			if m.node() != want {
+				t.Errorf("it is %q", m.node())
+			}
+		})
+	}
+}
+
+// A node that has joined keeps its name: a typing error in a site must not make new nodes of a fleet.
+func TestRenamedBySite(t *testing.T) {
+	m := template(t)
+	m.put("/etc/prelet/site.hcl", "node { name = \"n3\" }\n"+m.site)
+	m.want("run", m.as("", "run"), ended{10, "", "A node that has joined keeps its name"})
+	if m.node() != "n1" {
+		t.Errorf("it is %q", m.node())
+	}
+}
+
+// A kubelet.conf whose key is not its certificate's is no identity: the kubelet would bootstrap, and so does the plan.
+func TestForeignKey(t *testing.T) {
+	m := template(t)
+	_, key, err := m.server.IssueNode("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, _, err := m.server.IssueNode("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.put(oldPEM, string(cert)+string(key))
+	m.want("plan", m.as("", "plan", "-o", "json", "--root", m.root), ended{0, `"purpose":"bootstrap-kubeconfig"`, ""})
+}

@@ -1,0 +1,124 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// Aside is an identity on the disk that is not this node's: an image was made of a node that had joined. It is set aside, and
+// the node joins afresh under its own name.
+type Aside struct {
+	Node  string   // whose it was; "" where its certificate does not tell
+	Why   string   // how that is known
+	Files []string // that hold it
+}
+
+// purposeIdentity marks targets that hold an identity which is set aside.
+const purposeIdentity = "identity"
+
+// settleIdentity decides whose identity is on the disk, now that the node's name is known as far as the site and the base have
+// it. What the machine says is certain: the generation in place is of another one, or of this one. Without a generation (an image
+// baked of a node that joined without prelet) there are only names. A planned one is certain: the API server takes no other node
+// from this certificate, so nothing is lost by joining again. The host's own name counts only with a machine id that is younger
+// than the identity, because hosts have been called otherwise than their nodes.
+func (r *run) settleIdentity() {
+	id := r.kubelet.Identity
+	if id == nil || r.e.Checking() {
+		return
+	}
+	name, at, planned := r.plannedName()
+	why := ""
+	switch {
+	case id.Foreign != "":
+		why = id.Foreign
+	case !r.kubelet.Joined || id.Node == "" || name == "" || name == id.Node:
+		return
+	case planned && id.Ours:
+		r.diags = append(r.diags, origin.Error(origin.NodeName, at, "A node that has joined keeps its name",
+			"This one joined as %s, and the site calls it %s: the cluster takes no other node from its certificate. Write the old name. To rename the node: `kubectl delete node %[1]s`, remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, and run again: it joins with the token.", id.Node, name))
+		return
+	case id.Ours: // a host that was renamed, or that does not know its name yet
+		return
+	case planned:
+		why = fmt.Sprintf("its certificate is of node %s, and this node is to be %s", id.Node, name)
+	case id.Older:
+		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id", id.Node, name)
+	default:
+		r.diags = append(r.diags, origin.Note(origin.Identity, hcl.Range{}, "The node is called otherwise than the host",
+			"kubelet.conf is of node %s, and this host is called %s. That is kept. If this machine is a copy of that node, write its name into the site, node { name = … }: then it joins afresh. If it is that node, write node { name = %q }, and this note goes.", id.Node, name, id.Node))
+		return
+	}
+	r.aside = &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
+	whose := r.aside.whose()
+	r.kubelet.Joined, r.kubelet.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
+	r.diags = append(r.diags, origin.Warning(origin.Identity, at, "The identity on this disk is that of "+whose,
+		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, under its own name, with the token.", upper(why), len(id.Files)))
+}
+
+// plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether somebody
+// wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
+func (r *run) plannedName() (name string, at hcl.Range, planned bool) {
+	if r.ident.Name != nil {
+		return strings.ToLower(*r.ident.Name), r.ident.NameRange, true
+	}
+	name = r.kubelet.Identity.Host
+	for _, f := range r.base.Flags {
+		switch {
+		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
+			return "", hcl.Range{}, false
+		case f.Name == "hostname-override" && f.Value != "":
+			name, planned = strings.ToLower(f.Value), true
+		}
+	}
+	return name, hcl.Range{}, planned
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// identityFiles are the targets of an identity that is set aside.
+func (r *run) identityFiles(ctx context.Context) (out []Change) {
+	if r.aside == nil {
+		return nil
+	}
+	for _, path := range r.aside.Files {
+		if slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Path == path }) {
+			continue // the site writes it itself
+		}
+		a, ans, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path, Secret: true}) // keys: their bytes are no answer
+		switch {
+		case ans.Fail == world.Unread:
+			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
+		case err != nil: // left alone, it would make two machines of one identity
+			r.diags = append(r.diags, origin.Error(origin.CannotWrite, hcl.Range{}, "Cannot set "+path+" aside", "%s", stages.Sentence(ans.Detail, ans.Hint)))
+		case a.Exists && !a.Dir:
+			out = append(out, Change{File: node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}, Old: a, Action: "delete", Why: "it is of " + r.aside.whose()})
+		}
+	}
+	return out
+}
+
+// Sentence tells it for a report.
+func (a *Aside) Sentence() string {
+	return fmt.Sprintf("the identity of %s was on this disk (%s); it is set aside, and the node joins afresh under its own name", a.whose(), a.Why)
+}
+
+func (a *Aside) whose() string {
+	if a.Node == "" {
+		return "another machine"
+	}
+	return "node " + a.Node
+}

@@ -1,0 +1,374 @@
+package live
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/world"
+)
+
+const (
+	// kubeletConf is the kubeconfig that a kubelet writes when it begins to join. It names the certificate before there is one.
+	kubeletConf = "/etc/kubernetes/kubelet.conf"
+	kubeletDir  = "/var/lib/kubelet"
+	kubeletPKI  = kubeletDir + "/pki"
+	kubeadmEnv  = kubeletDir + "/kubeadm-flags.env"
+	nodeUser    = "system:node:"
+)
+
+// node says whether this machine has joined: kubelet.conf is there, parses, its certificate fits its key and is not expired, and
+// nothing says that it belongs to another machine. It is looked at once.
+func (l *Live) node() world.KubeletAns {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.joined == nil {
+		k := world.KubeletAns{}
+		h := l.held()
+		l.denied = h.denied
+		k.Joined, k.JoinedWhy = h.flaw == "", h.flaw
+		if k.Joined {
+			k.JoinedWhy = kubeletConf + " is there and not expired"
+		}
+		if h.there {
+			k.Identity = &world.IdentityAns{Node: h.node, Host: l.hostName(), Older: h.before(l.machineSince()), Files: l.identityFiles(h)}
+			if k.Identity.Foreign, k.Identity.Ours = l.foreign(); k.Identity.Foreign != "" {
+				k.Joined, k.JoinedWhy = false, "it belongs to another machine: "+k.Identity.Foreign
+			}
+		}
+		l.joined = &k
+	}
+	return *l.joined
+}
+
+// hasJoined is node's question of the files alone.
+func (l *Live) hasJoined() (bool, string) {
+	h := l.held()
+	if h.flaw != "" {
+		return false, h.flaw
+	}
+	return true, kubeletConf + " is there and not expired"
+}
+
+// identity is what kubelet.conf gives its bearer.
+type identity struct {
+	there  bool         // the file is
+	flaw   string       // why nobody can join with it; "" for none
+	denied world.Answer // this user may not read all of it
+	node   string       // system:node:NAME
+	dir    string       // of the certificate, where that is a file
+	since  time.Time    // when it was written
+}
+
+// before says whether it was written before a moment that is known.
+func (h identity) before(t time.Time) bool {
+	return !h.since.IsZero() && !t.IsZero() && h.since.Before(t)
+}
+
+// held reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does not
+// (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
+func (l *Live) held() identity {
+	text, a := l.readFile(kubeletConf)
+	switch {
+	case a.Fail == world.Absent:
+		return identity{flaw: "there is no " + kubeletConf}
+	case a.Fail != "":
+		return identity{there: true, flaw: a.Detail, denied: deniedOnly(a)}
+	}
+	h := identity{there: true, since: l.modified(kubeletConf)}
+	c, err := kubelet.ParseKubeconfig(text)
+	if err != nil {
+		h.flaw = kubeletConf + " cannot be used: " + err.Error()
+		return h
+	}
+	certPEM, a := l.material(c.ClientCertData, c.ClientCertFile)
+	if a.Fail != "" {
+		h.flaw, h.denied = kubeletConf+" names a certificate that cannot be read: "+a.Detail, deniedOnly(a)
+		return h
+	}
+	if len(c.ClientCertData) == 0 && c.ClientCertFile != "" {
+		p := l.inRoot(absolute(c.ClientCertFile))
+		h.dir, h.since = path.Dir(absolute(c.ClientCertFile)), l.modified(p)
+	}
+	if len(certPEM) == 0 {
+		if !c.HasIdentity() {
+			h.flaw = kubeletConf + " holds no credentials"
+		}
+		return h
+	}
+	if h.node, h.flaw = l.certificate(certPEM); h.flaw != "" {
+		return h
+	}
+	keyPEM, a := l.material([]byte(c.ClientKeyData), c.ClientKeyFile)
+	switch {
+	case a.Fail != "":
+		h.flaw, h.denied = kubeletConf+" names a key that cannot be read: "+a.Detail, deniedOnly(a)
+	case len(keyPEM) == 0:
+		h.flaw = kubeletConf + " has a certificate and no key"
+	default:
+		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil { // not told: it may quote the key
+			h.flaw = "the certificate and the key of " + kubeletConf + " do not belong together"
+		}
+	}
+	return h
+}
+
+func deniedOnly(a world.Answer) world.Answer {
+	if a.Fail != world.Denied {
+		return world.Answer{}
+	}
+	return a
+}
+
+// material is what kubelet.conf holds, or names a file for, beside itself unless the path is absolute. What it holds
+// wins, as in client-go's clientcmd.
+func (l *Live) material(data []byte, file string) ([]byte, world.Answer) {
+	if len(data) > 0 || file == "" {
+		return data, world.Answer{}
+	}
+	text, fail := l.readFile(l.inRoot(absolute(file)))
+	return []byte(text), fail
+}
+
+func absolute(file string) string {
+	if path.IsAbs(file) {
+		return file
+	}
+	return path.Join(path.Dir(kubeletConf), file)
+}
+
+// inRoot follows a link of the kubelet, which is absolute, inside the root: kubelet-client-current.pem is one.
+func (l *Live) inRoot(file string) string {
+	if l.o.Root == "" {
+		return file
+	}
+	to, err := os.Readlink(l.path(file))
+	switch {
+	case err != nil:
+		return file
+	case !path.IsAbs(to):
+		to = path.Join(path.Dir(file), to)
+	}
+	return to
+}
+
+func (l *Live) modified(file string) time.Time {
+	st, err := os.Stat(l.path(file))
+	if err != nil {
+		return time.Time{}
+	}
+	return st.ModTime()
+}
+
+// certificate judges a client certificate and its chain, and says which node it is of. A clock that is not set yet cannot make
+// one of today invalid: only its end counts.
+func (l *Live) certificate(certPEM []byte) (node, flaw string) {
+	n := 0
+	for len(certPEM) > 0 {
+		var b *pem.Block
+		if b, certPEM = pem.Decode(certPEM); b == nil {
+			break
+		}
+		if b.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(b.Bytes)
+		if err != nil {
+			return node, "the certificate of " + kubeletConf + " cannot be parsed"
+		}
+		if l.o.Now().After(c.NotAfter) {
+			return node, fmt.Sprintf("the certificate of %s expired at %s", kubeletConf, c.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if n++; n == 1 {
+			node, _ = strings.CutPrefix(c.Subject.CommonName, nodeUser)
+			if node == c.Subject.CommonName {
+				node = ""
+			}
+		}
+	}
+	if n == 0 {
+		return "", "the certificate of " + kubeletConf + " holds no certificate"
+	}
+	return node, ""
+}
+
+// foreign says why the generation in place, and with it kubelet.conf, was made on another machine, or that it is ours because
+// nothing says so. A machine id or a product uuid that is not known on one of the two sides says nothing.
+func (l *Live) foreign() (why string, ours bool) {
+	if l.o.Store == nil {
+		return "", false
+	}
+	cur, err := l.o.Store.Current()
+	if err != nil || cur == nil {
+		return "", false
+	}
+	why = ForeignGeneration(l.o.Store, cur.Gen, l.o.Root)
+	return why, why == ""
+}
+
+// Machine says on which machine something was made: hashes, because recordings and generations are read by others. "" is
+// unknown.
+type Machine struct {
+	ID      string `json:"machine,omitempty"` // of /etc/machine-id
+	Product string `json:"product,omitempty"` // of the DMI product uuid
+}
+
+// ThisMachine is the one below a root; "" is the one that runs us.
+func ThisMachine(root string) Machine {
+	m := Machine{ID: MachineOf(root)}
+	b, err := os.ReadFile(filepath.Join("/", root, "sys/class/dmi/id/product_uuid"))
+	if err == nil {
+		m.Product = productHash(string(b))
+	}
+	return m
+}
+
+// ForeignGeneration says in which way a generation was made on another machine than the one below a root; "" where nothing says
+// so.
+func ForeignGeneration(s *generation.Store, gen int, root string) string {
+	return ForeignOf(s, gen, ThisMachine(root))
+}
+
+// ForeignOf is ForeignGeneration for a machine that is known.
+func ForeignOf(s *generation.Store, gen int, now Machine) string {
+	was, gen := madeOn(s, gen)
+	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
+	switch {
+	case differs(was.ID, now.ID):
+		return fmt.Sprintf("the machine id is not the one of generation %d", gen)
+	case differs(was.Product, now.Product):
+		return fmt.Sprintf("the product uuid is not the one of generation %d", gen)
+	}
+	return ""
+}
+
+// madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it tells.
+func madeOn(s *generation.Store, gen int) (Machine, int) {
+	const back = 100
+	for n := gen; n > 0 && n > gen-back; n-- {
+		var was Machine
+		if b, err := s.Blob(n, "plan.json"); err == nil && json.Unmarshal(b, &was) == nil {
+			return was, n
+		}
+	}
+	return Machine{}, gen
+}
+
+// productHash is a product uuid as generations carry it, "" for one that many machines have. Firmware and kernels disagree on
+// the byte order of its first three groups: the smaller of the two spellings counts (SMBIOS 2.6, 7.2.1).
+func productHash(uuid string) string {
+	u := strings.ToLower(strings.TrimSpace(uuid))
+	g := strings.Split(u, "-")
+	if len(u) != 36 || len(g) != 5 || strings.Trim(u, "0123456789abcdef-") != "" {
+		return ""
+	}
+	digits := strings.Join(g, "")
+	if strings.Trim(digits, digits[:1]) == "" || slices.Contains(placeholderUUIDs(), u) {
+		return ""
+	}
+	turned := strings.Join([]string{turn(g[0]), turn(g[1]), turn(g[2]), g[3], g[4]}, "-")
+	return hashOf("prelet product uuid\n" + min(u, turned))
+}
+
+// placeholderUUIDs are what boards say whose vendor never set one.
+func placeholderUUIDs() []string {
+	return []string{"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc", "00112233-4455-6677-8899-aabbccddeeff"}
+}
+
+// turn writes hexadecimal bytes in the other order.
+func turn(hex string) string {
+	out := ""
+	for i := len(hex); i >= 2; i -= 2 {
+		out += hex[i-2 : i]
+	}
+	return out
+}
+
+// hostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's name
+// (k8s.io/component-helpers/node/util, GetHostname). "" where neither is known, or where the name is that of no machine.
+func (l *Live) hostName() string {
+	if text, a := l.readFile(kubeadmEnv); a.Fail == "" {
+		if env, err := kubelet.ParseEnvFile(text); err == nil {
+			for _, name := range env.Names() {
+				if f, ok := env.Get(name); ok {
+					if v, ok := f.Lookup("hostname-override"); ok && v != "" {
+						return strings.ToLower(v)
+					}
+				}
+			}
+		}
+	}
+	name := ""
+	if l.o.Root == "" && l.o.Hardware == "" {
+		name, _ = os.Hostname()
+	} else if text, a := l.readFile("/etc/hostname"); a.Fail == "" {
+		name = text
+	}
+	name = strings.ToLower(strings.TrimSpace(name))
+	if name == "localhost" || strings.HasPrefix(name, "localhost.") || name == "(none)" {
+		return ""
+	}
+	return name
+}
+
+// machineSince is when this machine got its id, which is at its first boot.
+func (l *Live) machineSince() time.Time {
+	if l.machineID() == "" {
+		return time.Time{}
+	}
+	return l.modified("/etc/machine-id")
+}
+
+func (l *Live) machineID() string {
+	text, a := l.readFile("/etc/machine-id")
+	if a.Fail != "" {
+		return ""
+	}
+	return strings.TrimSpace(text)
+}
+
+// identityFiles are what makes this machine the node that it is, or remembers what ran there: kubelet.conf, the kubelet's
+// certificates and keys, and the state of its managers. Links (kubelet-client-current.pem) hold nothing themselves.
+func (l *Live) identityFiles(h identity) []string {
+	out := []string{kubeletConf}
+	dirs := []string{kubeletPKI}
+	if h.dir != "" && h.dir != kubeletPKI && path.Base(h.dir) == "pki" { // --root-dir= or --cert-dir= of its own
+		dirs = append(dirs, h.dir)
+	}
+	for _, dir := range dirs {
+		names, _ := os.ReadDir(l.path(dir))
+		for _, e := range names {
+			if e.Type().IsRegular() && isKubeletCertificate(e.Name()) {
+				out = append(out, path.Join(dir, e.Name()))
+			}
+		}
+	}
+	// pkg/kubelet: cm/{cpumanager,memorymanager,dra,devicemanager}, allocation, kuberuntime, status
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state", "dra_manager_state", "allocated_pods_state", "actuated_pods_state",
+		"pod_status_manager_state", "device-plugins/kubelet_internal_checkpoint"} {
+		if st, err := os.Lstat(l.path(path.Join(kubeletDir, name))); err == nil && st.Mode().IsRegular() {
+			out = append(out, path.Join(kubeletDir, name))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// isKubeletCertificate: the client's and the server's, rotated (kubelet-client-TIME.pem) or not.
+func isKubeletCertificate(name string) bool {
+	if name == "kubelet.crt" || name == "kubelet.key" {
+		return true
+	}
+	kind := strings.HasPrefix(name, "kubelet-client") || strings.HasPrefix(name, "kubelet-server")
+	return kind && (strings.HasSuffix(name, ".pem") || strings.HasSuffix(name, ".crt") || strings.HasSuffix(name, ".key"))
+}

@@ -45,6 +45,20 @@ func (f filesystem) format(t *testing.T, image string) {
 	}
 }
 
+// needed skips a test where the kernel does not know the file system, and says so at the end. ext4 has to be there.
+func (f filesystem) needed(t *testing.T) {
+	t.Helper()
+	d := newDisk(t, f, scratch(t))
+	f.format(t, d.image)
+	err := d.mount()
+	if errors.Is(err, unix.ENODEV) && f.name != filesystems[0].name {
+		summary.add(func(s *tally) { s.absent = append(s.absent, f.name+": this kernel cannot mount it") })
+		t.Skip("this kernel cannot mount " + f.name)
+	}
+	must(t, err)
+	must(t, d.unmount())
+}
+
 // disk is an image that can be mounted, and lose its power.
 type disk struct {
 	filesystem

@@ -420,6 +420,7 @@ func TestSweep(t *testing.T) {
 // sweepOn sweeps every scenario: each point that changes something (stride by stride), all of them in the full sweep.
 func sweepOn(t *testing.T, f filesystem, stride, twice int) {
 	full := os.Getenv(fullSweep) == "full"
+	f.needed(t)
 	writer := build(t, "writer", "./writer")
 	for i, sc := range scenario.All() {
 		t.Run(f.name+"/"+sc.Name, func(t *testing.T) {

@@ -146,7 +146,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused,
 		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
 		"snapshot": cmdSnapshot, "same": cmdSame,
-		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "joined": cmdJoined, "facts": cmdFacts, "kept": cmdKept, "unmount": cmdUnmount,
+		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "joined": cmdJoined, "facts": cmdFacts, "kept": cmdKept, "blob": cmdBlob, "unmount": cmdUnmount,
 	}
 }
 

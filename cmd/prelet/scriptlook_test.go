@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/prelet/prelet/internal/generation"
 )
 
 // tree is every target below the root: inode, times, mode, owner, bytes. prelet's own folders are left out.
@@ -255,6 +257,20 @@ func cmdKept(ts *testscript.TestScript, _ bool, args []string) {
 	if !found {
 		ts.Fatalf("no file in %s holds %q", args[0], args[1])
 	}
+}
+
+// blob ROOT GENERATION NAME: writes what a generation keeps under that name to a file of that name.
+func cmdBlob(ts *testscript.TestScript, _ bool, args []string) {
+	root := ts.MkAbs(args[0])
+	s, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: filepath.Join(root, "var/lib/prelet")})
+	ts.Check(err)
+	defer s.Close()
+	b, err := s.Blob(must(strconv.Atoi(args[1])), args[2])
+	ts.Check(err)
+	if len(b) == 0 {
+		ts.Fatalf("%s is empty", args[2])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), b, 0o600))
 }
 
 // facts NAME: stdout's facts are those recorded of a machine in testdata, and the GPUs among its accelerators once more.

@@ -210,13 +210,14 @@ func planBlob(p *boot.Plan, on live.Machine) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// ToDisk commits a plan below a root where no unit runs, and takes it as good at once. It says whether anything was
+// ToDisk commits a plan below a root where no unit runs, so that nobody is going to judge it. It says whether anything was
 // written.
 func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 	p, _, err := Proposal(o)
 	if err != nil {
 		return 0, false, err
 	}
+	p.Unjudged = []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
 		if cur, err := o.Store.Current(); err == nil && cur != nil {
@@ -231,9 +232,6 @@ func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 		return 0, false, err
 	}
 	if err = t.Publish(); err != nil {
-		return gen, true, err
-	}
-	if err = o.Store.Good(gen, []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)); err != nil {
 		return gen, true, err
 	}
 	return gen, true, o.Store.Collect(keep)

@@ -3,7 +3,6 @@ package generation
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -159,7 +158,7 @@ func TestDriftKeepsTheBytes(t *testing.T) {
 	if b.read("/etc/kubernetes/a") != "planned" {
 		t.Error("drift stays")
 	}
-	if got, err := os.ReadFile(filepath.Join(b.o.Dir, "generations", itoa(n), "old", sum([]byte("by hand")))); err != nil || string(got) != "by hand" {
+	if got, err := s.contentOf(n, sum([]byte("by hand"))); err != nil || string(got) != "by hand" {
 		t.Errorf("%q %v", got, err)
 	}
 	if st, orig, ok, err := s.Original("/etc/kubernetes/a"); st.Kind != Absent || orig != nil || !ok || err != nil {

@@ -1,7 +1,6 @@
 package generation
 
 import (
-	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -21,11 +20,7 @@ func (s *Store) Collect(keep int) error {
 	if err != nil {
 		return err
 	}
-	all, err := s.numbers()
-	if err != nil {
-		return err
-	}
-	st, err := s.staging()
+	l, err := s.listing()
 	if err != nil {
 		return err
 	}
@@ -36,12 +31,20 @@ func (s *Store) Collect(keep int) error {
 	if j != nil {
 		stay = append(stay, j.Gen, j.From, j.To)
 	}
-	if st != nil {
-		stay = append(stay, st.Gen)
+	goes := func(n int) bool { return !slices.Contains(stay, n) }
+	if slices.ContainsFunc(l.done, goes) {
+		for _, n := range slices.DeleteFunc(slices.Clone(l.done), func(n int) bool { return !goes(n) }) {
+			if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
+				return err
+			}
+		}
+		if err := s.disk.sync(s.gens); err != nil { // what became of a generation goes after it, for good
+			return err
+		}
 	}
-	for _, n := range all {
-		if !slices.Contains(stay, n) {
-			if err := s.removeGeneration(n); err != nil {
+	for _, n := range l.statuses {
+		if goes(n) {
+			if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
 				return err
 			}
 		}
@@ -49,91 +52,38 @@ func (s *Store) Collect(keep int) error {
 	return nil
 }
 
-// removeGeneration removes a generation's folder. The manifest goes first and for good: a folder without one is no
-// generation, and is removed by the next Collect.
-func (s *Store) removeGeneration(n int) error {
-	gen, err := s.gen(n)
-	if errors.Is(err, ErrNoGeneration) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer gen.close()
-	if s.has(n, manifestName) {
-		if err := s.disk.unlink(gen, manifestName); err != nil {
-			return err
-		}
-		if err := s.disk.sync(gen); err != nil {
-			return err
-		}
-	}
-	for _, sub := range []string{oldName, newName} {
-		dir, err := openIn(gen, sub)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		err = s.removeFiles(dir)
-		dir.close()
-		if err != nil {
-			return err
-		}
-		if _, err := s.disk.rmdir(gen, sub); err != nil {
-			return err
-		}
-	}
-	if err := s.removeFiles(gen); err != nil {
-		return err
-	}
-	if _, err := s.disk.rmdir(s.gens, itoa(n)); err != nil {
-		return err
-	}
-	return s.disk.sync(s.gens)
-}
-
-func (s *Store) removeFiles(dir *folder) error {
-	all, err := names(dir)
-	if err != nil {
-		return err
-	}
-	for _, n := range all {
-		if err := s.disk.unlink(dir, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
+// Space for going back when the disk is full is kept in the file of the lock, which is there anyway.
 const (
-	ballastName = "ballast"
-	ballastSize = 256 << 10
+	lockName   = "lock"
+	ballastMin = 256 << 10 // bytes
 )
 
-// keepBallast sets space aside, for going back when the disk is full. That it cannot is no reason not to commit.
-func (s *Store) keepBallast() {
-	if p, there, err := printAt(s.dir, ballastName); err != nil || there && p.size == ballastSize {
+// ballastFor is how much going back from a generation takes at most: a generation with the same contents, and temporaries.
+func ballastFor(generation int) int64 {
+	return max(ballastMin, int64(blocks(2*generation))+1<<16)
+}
+
+// keepBallast sets space aside for going back from a generation of this size. That it cannot is no reason not to commit.
+func (s *Store) keepBallast(generation int) {
+	want := ballastFor(generation)
+	var st unix.Stat_t
+	if unix.Fstat(s.lockFD, &st) != nil || st.Size >= want {
 		return
 	}
-	if s.disk.unlink(s.dir, ballastName) != nil {
-		return
-	}
-	f, err := s.disk.create(s.dir, ballastName)
-	if err != nil {
-		return
-	}
-	defer f.close()
-	if s.disk.do(opAllocate, f.path, func() error { return unix.Fallocate(f.fd, 0, 0, ballastSize) }) != nil {
-		_ = s.disk.unlink(s.dir, ballastName)
+	if s.disk.do(opAllocate, s.dir.name(lockName), func() error { return unix.Fallocate(s.lockFD, 0, 0, want) }) != nil {
+		_ = s.truncateLock() // half of it would pass for all of it
 	}
 }
 
 // dropBallast frees that space; false when there was none.
 func (s *Store) dropBallast() bool {
-	if _, there, err := printAt(s.dir, ballastName); err != nil || !there {
+	var st unix.Stat_t
+	if unix.Fstat(s.lockFD, &st) != nil || st.Size == 0 {
 		return false
 	}
-	return s.disk.unlink(s.dir, ballastName) == nil && s.disk.sync(s.dir) == nil
+	return s.truncateLock() == nil && s.disk.sync(&folder{fd: s.lockFD, path: s.dir.name(lockName)}) == nil
+}
+
+func (s *Store) truncateLock() error {
+	return s.disk.do(opTruncate, s.dir.name(lockName), func() error { return unix.Ftruncate(s.lockFD, 0) })
 }

@@ -30,6 +30,7 @@ const (
 	opUnlink   = "unlink"
 	opRmdir    = "rmdir"
 	opAllocate = "allocate"
+	opTruncate = "truncate"
 )
 
 // folder is an open directory and the name by which messages call it.
@@ -81,8 +82,8 @@ func (d *disk) rename(in *folder, from, to string) error {
 	return d.do(opRename, in.name(to), func() error { return unix.Renameat(in.fd, from, in.fd, to) })
 }
 
-func (d *disk) link(from *folder, fromBase string, to *folder, toBase string) error {
-	return d.do(opLink, to.name(toBase), func() error { return unix.Linkat(from.fd, fromBase, to.fd, toBase, 0) })
+func (d *disk) link(in *folder, have, also string) error {
+	return d.do(opLink, in.name(also), func() error { return unix.Linkat(in.fd, have, in.fd, also, 0) })
 }
 
 // unlink removes a file; that there is none is fine.
@@ -208,7 +209,7 @@ func (f *newFile) close() error {
 
 // put replaces a file of our own: temporary, fsync, rename, fsync of the folder. commits, if not nil, is set as soon as the
 // new content can be seen.
-func (d *disk) put(in *folder, base string, b []byte, commits *bool) error {
+func (d *disk) put(in *folder, base string, commits *bool, parts ...[]byte) error {
 	tmp := base + tmpSuffix
 	f, err := d.create(in, tmp)
 	if errors.Is(err, unix.EEXIST) { // of a killed run
@@ -219,7 +220,10 @@ func (d *disk) put(in *folder, base string, b []byte, commits *bool) error {
 	if err != nil {
 		return err
 	}
-	if err = f.write(b); err == nil {
+	for i := 0; i < len(parts) && err == nil; i++ {
+		err = f.write(parts[i])
+	}
+	if err == nil {
 		err = f.sync()
 	}
 	if err == nil {

@@ -7,29 +7,33 @@
 //
 //	Open      takes the lock
 //	Recover   finishes or undoes what a crash left
-//	Begin     compares (all equal: ErrNothing, and nothing was written), checks, then stages old and new contents, the
-//	          manifest, and temporaries beside the targets; all of it is fsynced. The list of temporaries and new
-//	          folders is durable before the first of them is made
+//	Begin     compares (all equal: ErrNothing, and nothing was written), checks, then stages: first the generation, with
+//	          old and new contents, durable because it tells what is made next; then new folders and temporaries beside
+//	          the targets, their bytes fsynced
 //	Commit    writes the journal (phase publish). From here on there is only forward
 //	          (the caller makes sure that nobody reads the targets)
 //	Publish   renames each temporary over its target, in the order of the proposal, fsyncs the folders, records phase verify
 //	          (the caller lets readers in, unlocks, watches, locks again, compares Journal.Same)
 //	Good      or Rollback
 //
+// Where nobody is going to judge (Proposal.Unjudged) Publish ends the journal, and the generation is good.
+//
 // The lock is held for writing only. Whoever waits for something else calls Unlock, and after Relock compares the journal
 // with what it judged: another process may have superseded it.
 //
 // # Folder
 //
-//	lock                       held with flock(2)
-//	journal.json               the transaction that is in flight; without it nothing is
-//	staging.json               temporaries and folders that a commit is about to make
-//	held.json                  plans that are not to be tried again, and the pin
-//	ballast                    space that going back may use when the disk is full
-//	generations/N/manifest.json, status.json, plan.json, …, old/SHA256, new/SHA256
+//	lock                        held with flock(2); its size is space that going back may use when the disk is full
+//	journal.json                the transaction that is in flight; without it nothing is
+//	held.json                   plans that are not to be tried again, and the pin
+//	generations/N               one generation, complete by itself: the manifest on the first line, then every content and
+//	                            every blob, one behind the other. It never changes
+//	generations/N.staged        the same before the commit: it names the temporaries and folders that are to be removed if
+//	                            that never comes
+//	generations/N.status.json   what became of it
 //
-// Contents that an earlier generation already holds are hard links: each generation is complete by itself, and only bytes
-// that are new have to reach the disk.
+// A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each: the fewest files
+// that can be told apart after a power cut, because on a disk each of them costs more than all that prelet computes for it.
 //
 // # Promises
 //

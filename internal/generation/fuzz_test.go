@@ -42,7 +42,9 @@ func sampleManifest() *manifest {
 			{Path: "/etc/a", Action: ActionUpdate, Old: State{Kind: File, SHA256: sum(nil), Mode: 0o600, Xattrs: map[string][]byte{"user.a": {1}}}, New: State{Kind: File, SHA256: sum([]byte("x")), Size: 1}},
 			{Path: "/etc/d", Action: ActionDelete, Old: State{Kind: Dir, Mode: 0o755}, Dropped: true, Why: "w"},
 		},
-		Folders: []string{"/etc/d"}, Leaving: []string{"/etc/e"}, Blobs: []string{"plan.json"},
+		Folders: []string{"/etc/d"}, Leaving: []string{"/etc/e"}, Making: []string{"/etc/d"},
+		Judged: &status{Version: 1, Status: StatusGood, Report: []byte(`{"why":"nobody judges"}`)},
+		Parts:  []part{{SHA256: sum([]byte("x")), Size: 1}, {SHA256: sum(nil)}, {Blob: "plan.json", SHA256: sum([]byte("{}")), Size: 2}},
 	}
 }
 
@@ -58,12 +60,8 @@ func FuzzJournal(f *testing.F) {
 		&Journal{Version: 1, Phase: PhaseRollback, Gen: 3, From: 2, To: 1, Manifest: sum(nil), Why: "w", HoldPlan: "p"})
 }
 
-func FuzzStaging(f *testing.F) {
-	fuzzDocument(f, parseStaging, &staging{Version: 1, Gen: 2, Temps: []string{"/etc/.prelet-2-0.tmp"}, Folders: []string{"/etc/x"}})
-}
-
 func FuzzStatus(f *testing.F) {
-	fuzzDocument(f, parseStatus, &status{Version: 1, Status: StatusGood, Retired: []string{"/etc/a"}})
+	fuzzDocument(f, parseStatus, &status{Version: 1, Status: StatusGood, Retired: []string{"/etc/a"}, Report: []byte("{}")})
 }
 
 func FuzzHeld(f *testing.F) {
@@ -86,8 +84,15 @@ func TestParsersRefuse(t *testing.T) {
 		"mode":             func(m *manifest) { m.Entries[0].New.Mode = 0o10000 },
 		"owner":            func(m *manifest) { m.Entries[0].New.UID = -1 },
 		"folder":           func(m *manifest) { m.Folders[0] = "/" },
-		"blob with a path": func(m *manifest) { m.Blobs[0] = "../plan.json" },
-		"reserved blob":    func(m *manifest) { m.Blobs[0] = "manifest.json" },
+		"folder made":      func(m *manifest) { m.Making[0] = "/etc/../passwd" },
+		"status":           func(m *manifest) { m.Judged.Status = "fine" },
+		"blob with a path": func(m *manifest) { m.Parts[2].Blob = "../plan.json" },
+		"reserved blob":    func(m *manifest) { m.Parts[2].Blob = "report.json" },
+		"part twice":       func(m *manifest) { m.Parts[1] = m.Parts[0] },
+		"sum of a part":    func(m *manifest) { m.Parts[2].SHA256 = "ab" },
+		"size of a part":   func(m *manifest) { m.Parts[2].Size = -1 },
+		"huge part":        func(m *manifest) { m.Parts[2].Size = MaxContent + 1 },
+		"content missing":  func(m *manifest) { m.Parts = m.Parts[1:] },
 	}
 	if _, err := parseManifest(encode(sampleManifest())); err != nil {
 		t.Fatal(err)
@@ -97,11 +102,6 @@ func TestParsersRefuse(t *testing.T) {
 		spoil(m)
 		if _, err := parseManifest(encode(m)); err == nil {
 			t.Errorf("manifest, %s: taken", name)
-		}
-	}
-	for _, temp := range []string{"/etc/passwd", "/etc/.prelet-3-0.tmp", "/etc/.prelet-2-0.tmp/..", ".prelet-2-0.tmp", "/etc/.prelet-2-x.tmp"} {
-		if _, err := parseStaging(encode(&staging{Version: 1, Gen: 2, Temps: []string{temp}})); err == nil {
-			t.Errorf("staging would remove %s", temp)
 		}
 	}
 	if _, err := parseStatus([]byte(`{"version":1,"status":"fine","time":"2026-01-01T00:00:00Z"}`)); err == nil {

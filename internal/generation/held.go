@@ -23,7 +23,7 @@ type heldEntry struct {
 
 func parseHeld(b []byte) (*held, error) {
 	h := &held{}
-	if err := decode(b, h); err != nil {
+	if err := decode(b, h, &h.Version); err != nil {
 		return nil, err
 	}
 	if h.Pin != nil && h.Pin.Gen < 0 {
@@ -45,7 +45,7 @@ func (s *Store) held() (*held, error) {
 
 func (s *Store) putHeld(h *held) error {
 	h.Version = formatVersion
-	return s.disk.put(s.dir, heldName, encode(h), nil)
+	return s.disk.put(s.dir, heldName, nil, encode(h))
 }
 
 // Hold keeps a plan from being applied again until Release. Held already for the same reason: nothing is written.

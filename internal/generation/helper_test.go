@@ -189,11 +189,11 @@ func nodes(m map[string]inode) map[string]node {
 
 func same(a, b map[string]node) bool { return reflect.DeepEqual(a, b) }
 
-// litter lists temporaries anywhere below the root, and the list of them.
+// litter lists temporaries anywhere below the root, and what was made ready and not committed.
 func (b *box) litter() []string {
 	var out []string
 	_ = filepath.WalkDir(b.root, func(p string, d fs.DirEntry, err error) error {
-		if err == nil && (strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || d.Name() == stagingName) {
+		if err == nil && (strings.HasSuffix(p, tmpSuffix) || strings.HasPrefix(d.Name(), ".prelet") || strings.HasSuffix(p, stagedSuffix)) {
 			out = append(out, p)
 		}
 		return nil

@@ -4,36 +4,65 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	manifestName = "manifest.json"
-	statusName   = "status.json"
+	statusSuffix = ".status.json"
 	reportName   = "report.json"
-	stagingName  = "staging.json"
-	oldName      = "old"
-	newName      = "new"
 )
 
-// numbers are the folders in generations/, ascending, whatever is in them.
-func (s *Store) numbers() ([]int, error) {
+// listing is what lies in the folder of generations, each ascending.
+type listing struct {
+	done     []int // N: committed, unless the journal says otherwise
+	staged   []int // N.staged: made ready for a commit
+	statuses []int // N.status.json
+	temps    []string
+}
+
+// listing reads the names in the folder of generations. What is none of ours is passed over.
+func (s *Store) listing() (l listing, err error) {
 	if err := s.openGens(); err != nil || s.gens == nil {
-		return nil, err
+		return l, err
 	}
 	all, err := names(s.gens)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
-	var out []int
 	for _, n := range all {
-		if i, err := strconv.Atoi(n); err == nil && i > 0 && strconv.Itoa(i) == n {
-			out = append(out, i)
+		stem, suffix, _ := strings.Cut(n, ".")
+		i, err := strconv.Atoi(stem)
+		if err != nil || i < 1 || itoa(i) != stem {
+			continue
+		}
+		switch rest := n[len(stem):]; {
+		case suffix == "":
+			l.done = append(l.done, i)
+		case rest == stagedSuffix:
+			l.staged = append(l.staged, i)
+		case rest == statusSuffix:
+			l.statuses = append(l.statuses, i)
+		case rest == stagedSuffix+tmpSuffix, rest == statusSuffix+tmpSuffix:
+			l.temps = append(l.temps, n)
 		}
 	}
-	slices.Sort(out)
-	return out, nil
+	for _, list := range [][]int{l.done, l.staged, l.statuses} {
+		slices.Sort(list)
+	}
+	return l, nil
+}
+
+// next is a number that no generation ever had.
+func (l listing) next() int {
+	last := 0
+	for _, list := range [][]int{l.done, l.staged, l.statuses} {
+		if len(list) > 0 {
+			last = max(last, list[len(list)-1])
+		}
+	}
+	return last + 1
 }
 
 // committed are the generations that were committed and are still kept, ascending.
@@ -45,62 +74,40 @@ func (s *Store) committed() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.staging()
+	l, err := s.listing()
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.numbers()
-	if err != nil {
-		return nil, err
+	if j != nil && slices.Contains(l.staged, j.Gen) && !slices.Contains(l.done, j.Gen) { // committed, and interrupted just then
+		l.done = append(l.done, j.Gen)
+		slices.Sort(l.done)
 	}
-	return slices.DeleteFunc(all, func(n int) bool {
-		if st != nil && n == st.Gen && (j == nil || j.Gen != n) {
-			return true
-		}
-		return !s.has(n, manifestName) // what Collect did not finish
-	}), nil
+	return l.done, nil
 }
 
-func (s *Store) has(n int, base string) bool {
-	var st unix.Stat_t
-	return unix.Fstatat(s.gens.fd, strconv.Itoa(n)+"/"+base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil
-}
-
-func (s *Store) staging() (*staging, error) {
-	st, _, err := readDocument(s.dir, stagingName,
-		"remove files named .prelet-*.tmp beside the targets, then move it aside", parseStaging)
-	return st, err
-}
-
-// manifest reads one generation. want, if not empty, is the sha256 that the manifest must have.
+// manifest reads the manifest of one generation. want, if not empty, is the sha256 that it must have.
 func (s *Store) manifest(n int, want string) (*manifest, error) {
-	dir, err := s.gen(n)
+	p, err := s.pack(n)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.close()
-	const hint = "restore the state folder from a backup, or bring the targets in place by hand and move the state folder aside"
-	m, b, err := readDocument(dir, manifestName, hint, parseManifest)
-	switch {
-	case err != nil:
-		return nil, err
-	case m == nil:
-		return nil, &StuckError{Path: dir.name(manifestName), Why: "it is missing", Hint: hint}
-	case m.Gen != n || want != "" && sum(b) != want:
-		return nil, &StuckError{Path: dir.name(manifestName), Why: "it is not the one that was committed", Hint: hint}
+	if want != "" && p.sha != want {
+		return nil, &StuckError{Path: s.gens.name(p.name), Why: "it is not the one that was committed", Hint: damagedHint}
 	}
-	return m, nil
+	return p.m, nil
 }
 
 // status reads what became of a generation; nil when nothing was recorded.
-func (s *Store) status(n int) (*status, error) {
-	dir, err := s.gen(n)
-	if err != nil {
-		return nil, err
+func (s *Store) status(m *manifest) (*status, error) {
+	st, _, err := readDocument(s.gens, itoa(m.Gen)+statusSuffix, "move it aside: the generation then counts as not judged", parseStatus)
+	if err != nil || st != nil || m.Judged == nil {
+		return st, err
 	}
-	defer dir.close()
-	st, _, err := readDocument(dir, statusName, "move it aside: the generation then counts as not judged", parseStatus)
-	return st, err
+	j, err := s.Journal()
+	if err != nil || j != nil && j.Gen == m.Gen {
+		return nil, err // not yet in place
+	}
+	return m.Judged, nil
 }
 
 // current is the generation in place; nil when there never was one.
@@ -114,7 +121,7 @@ func (s *Store) current() (*manifest, *status, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := s.status(n)
+	st, err := s.status(m)
 	return m, st, err
 }
 
@@ -140,12 +147,7 @@ func (s *Store) Original(p string) (st State, content []byte, ok bool, err error
 			continue
 		}
 		if e.Original.Kind == File {
-			dir, err := s.gen(m.Gen)
-			if err != nil {
-				return State{}, nil, false, err
-			}
-			defer dir.close()
-			if content, _, err = contentIn(dir, e.Original.SHA256); err != nil {
+			if content, err = s.contentOf(m.Gen, e.Original.SHA256); err != nil {
 				return State{}, nil, false, err
 			}
 		}
@@ -184,7 +186,7 @@ func (s *Store) List() ([]Info, error) {
 		m, err := s.manifest(n, "")
 		var st *status
 		if err == nil {
-			st, err = s.status(n)
+			st, err = s.status(m)
 		}
 		if errors.Is(err, ErrNoGeneration) {
 			continue // collected meanwhile
@@ -223,24 +225,41 @@ func (s *Store) LastGood() (int, bool) {
 		return 0, false
 	}
 	for _, n := range slices.Backward(all) {
-		if st, err := s.status(n); err == nil && st != nil && st.Status == StatusGood {
-			if _, err := s.manifest(n, ""); err == nil {
-				return n, true
-			}
+		m, err := s.manifest(n, "")
+		if err != nil {
+			continue
+		}
+		if st, err := s.status(m); err == nil && st != nil && st.Status == StatusGood {
+			return n, true
 		}
 	}
 	return 0, false
 }
 
-// Blob reads what a generation keeps by name: the proposal's blobs, or report.json.
+// Blob reads what a generation keeps by name: the proposal's blobs, or report.json. The error of one that it does not keep is
+// unix.ENOENT.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
 	if !isBlob(name) {
 		return nil, &Error{Op: "read", Path: name, Err: errors.New("no generation keeps a blob of this name"), Exit: ExitInternal}
 	}
-	dir, err := s.gen(gen)
+	p, err := s.pack(gen)
 	if err != nil {
 		return nil, err
 	}
-	defer dir.close()
-	return readFile(dir, name)
+	if i := p.blob(name); i >= 0 {
+		return s.read(p, i)
+	}
+	if name == reportName {
+		if st, err := s.status(p.m); err != nil || st != nil && st.Report != nil {
+			return st.report(), err
+		}
+	}
+	return nil, wrap(ExitCannotWrite, "read", s.gens.name(p.name)+": "+name, unix.ENOENT)
+}
+
+func (s *status) report() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.Report
 }

@@ -37,7 +37,7 @@ func (j *Journal) Same(o *Journal) bool {
 
 func parseJournal(b []byte) (*Journal, error) {
 	j := &Journal{}
-	if err := decode(b, j); err != nil {
+	if err := decode(b, j, &j.Version); err != nil {
 		return nil, err
 	}
 	switch j.Phase {
@@ -61,13 +61,13 @@ func (s *Store) Journal() (*Journal, error) {
 		return nil, nil
 	}
 	j, _, err := readDocument(s.dir, journalName,
-		"compare the targets with the newest folder in generations/, then move the journal aside", parseJournal)
+		"compare the targets with the newest of generations/ (prelet history --show N), then move the journal aside", parseJournal)
 	return j, err
 }
 
 // putJournal makes a journal durable. seen is set as soon as another process could see it, even if an error follows.
 func (s *Store) putJournal(j *Journal, seen *bool) error {
-	return s.disk.put(s.dir, journalName, encode(j), seen)
+	return s.disk.put(s.dir, journalName, seen, encode(j))
 }
 
 // endJournal removes the journal durably.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // formatVersion is written into every file of the state folder. A higher one is refused: it may mean something else.
 const formatVersion = 1
 
-// manifest is generations/N/manifest.json: everything about a generation that never changes.
+// manifest is the first line of generations/N: everything about a generation that never changes.
 type manifest struct {
 	Version  int       `json:"version"`
 	Gen      int       `json:"gen"`
@@ -27,27 +28,22 @@ type manifest struct {
 	Entries  []Entry   `json:"entries"`
 	Folders  []string  `json:"folders,omitempty"` // made by us, in use by this generation
 	Leaving  []string  `json:"leaving,omitempty"` // made by us, no longer in use: removed when empty
-	Blobs    []string  `json:"blobs,omitempty"`
+	Making   []string  `json:"making,omitempty"`  // made by this very commit: removed when it never happened
+	Judged   *status   `json:"judged,omitempty"`  // nobody is going to judge it: what it is as soon as it is published
+	Parts    []part    `json:"parts,omitempty"`   // what follows the manifest in the file
 }
 
-// status is generations/N/status.json: what became of it.
+// status is generations/N.status.json: what became of it.
 type status struct {
-	Version int       `json:"version"`
-	Status  Status    `json:"status"`
-	Why     string    `json:"why,omitempty"`
-	Time    time.Time `json:"time"`
-	Retired []string  `json:"retired,omitempty"` // targets that were removed within the generation
+	Version int             `json:"version"`
+	Status  Status          `json:"status"`
+	Why     string          `json:"why,omitempty"`
+	Time    time.Time       `json:"time"`
+	Retired []string        `json:"retired,omitempty"` // targets that were removed within the generation
+	Report  json.RawMessage `json:"report,omitempty"`  // of who judged
 }
 
-// staging is staging.json: what a commit is about to make outside of its generation's folder.
-type staging struct {
-	Version int      `json:"version"`
-	Gen     int      `json:"gen"`
-	Temps   []string `json:"temps,omitempty"`
-	Folders []string `json:"folders,omitempty"`
-}
-
-// The three forms of names are read by hand: as regular expressions they took 0.3 ms of every start, `version` included.
+// The forms of names are read by hand: as regular expressions they took 0.3 ms of every start, `version` included.
 
 // isBlob says whether a name is [a-z][a-z0-9_-]{0,60}, with or without an extension of [a-z0-9]{1,16}.
 func isBlob(name string) bool {
@@ -59,53 +55,56 @@ func isBlob(name string) bool {
 // isSHA says whether a text is a SHA-256 in lower-case hex.
 func isSHA(s string) bool { return len(s) == 64 && only(s, "0123456789abcdef") }
 
-// isTemp says whether a name is .prelet-GENERATION-TARGET.tmp, as tempOf makes it.
-func isTemp(name string) bool {
-	rest, ok := strings.CutPrefix(name, ".prelet-")
-	rest, tmp := strings.CutSuffix(rest, ".tmp")
-	gen, target, two := strings.Cut(rest, "-")
-	return ok && tmp && two && gen != "" && gen[0] != '0' && only(gen, digits) && target != "" && only(target, digits)
-}
-
-const digits = "0123456789"
-
 // only says whether a text has no other characters than these.
 func only(s, chars string) bool { return strings.Trim(s, chars) == "" }
 
 // reserved are names that Proposal.Blobs may not use.
-func reserved(name string) bool {
-	return name == "manifest.json" || name == "status.json" || name == "report.json"
-}
+func reserved(name string) bool { return name == reportName }
 
 // tempOf is the temporary of the i-th target of a generation. It does not hold the target's name, so that no name is too long.
 func tempOf(gen, i int) string { return fmt.Sprintf(".prelet-%d-%d%s", gen, i, tmpSuffix) }
 
+// temps are the temporaries of a commit, as target paths.
+func (m *manifest) temps() (out []string) {
+	for i, e := range m.Entries {
+		if e.changes() && e.New.Kind == File {
+			out = append(out, path.Join(path.Dir(e.Path), tempOf(m.Gen, i)))
+		}
+	}
+	return out
+}
+
 // errNewer says that a file was written by a later version.
 var errNewer = errors.New("written by a newer version of prelet")
 
-// decode reads one of our JSON documents. The version is looked at first, by itself.
-func decode(b []byte, into any) error {
-	var v struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(b, &v); err != nil {
-		return err
-	}
-	if v.Version > formatVersion {
-		return fmt.Errorf("%w (format %d, this one knows %d)", errNewer, v.Version, formatVersion)
-	}
-	if v.Version != formatVersion {
-		return fmt.Errorf("no format version (found %d)", v.Version)
-	}
+// decode reads one of our JSON documents; version is the field of into. What does not fit this version is asked for its
+// version once more by itself, since a later one may hold what this one does not know.
+func decode(b []byte, into any, version *int) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("something follows the document")
+		}
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("something follows the document")
+	found := *version
+	if err != nil {
+		var v struct {
+			Version int `json:"version"`
+		}
+		if wrong := json.Unmarshal(b, &v); wrong != nil {
+			return wrong
+		}
+		found = v.Version
 	}
-	return nil
+	switch {
+	case found > formatVersion:
+		return fmt.Errorf("%w (format %d, this one knows %d)", errNewer, found, formatVersion)
+	case found != formatVersion:
+		return fmt.Errorf("no format version (found %d)", found)
+	}
+	return err
 }
 
 func encode(v any) []byte {
@@ -118,7 +117,7 @@ func encode(v any) []byte {
 
 func parseManifest(b []byte) (*manifest, error) {
 	m := &manifest{}
-	if err := decode(b, m); err != nil {
+	if err := decode(b, m, &m.Version); err != nil {
 		return nil, err
 	}
 	if m.Gen < 1 || m.Parent < 0 || m.Parent >= m.Gen || m.Restores != nil && (*m.Restores < 0 || *m.Restores >= m.Gen) {
@@ -140,17 +139,44 @@ func parseManifest(b []byte) (*manifest, error) {
 			}
 		}
 	}
-	for _, f := range append(append([]string{}, m.Folders...), m.Leaving...) {
+	for _, f := range slices.Concat(m.Folders, m.Leaving, m.Making) {
 		if err := checkPath(f); err != nil {
 			return nil, err
 		}
 	}
-	for _, n := range m.Blobs {
-		if !isBlob(n) || reserved(n) {
-			return nil, fmt.Errorf("blob %q has a name that cannot be", n)
+	if m.Judged != nil {
+		if err := m.Judged.check(); err != nil {
+			return nil, err
 		}
 	}
-	return m, nil
+	return m, m.checkParts()
+}
+
+// checkParts refuses a list of parts that cannot be, and one that lacks a content that the entries need.
+func (m *manifest) checkParts() error {
+	have := map[string]bool{}
+	for _, p := range m.Parts {
+		if !isSHA(p.SHA256) || p.Size < 0 || p.Size > MaxContent {
+			return fmt.Errorf("a part with sha256 %q and size %d", p.SHA256, p.Size)
+		}
+		if p.Blob != "" && (!isBlob(p.Blob) || reserved(p.Blob)) {
+			return fmt.Errorf("blob %q has a name that cannot be", p.Blob)
+		}
+		key := p.Blob
+		if key == "" {
+			key = p.SHA256
+		}
+		if have[key] {
+			return fmt.Errorf("%s is kept twice", key)
+		}
+		have[key] = true
+	}
+	for _, sha := range contentsOf(m) {
+		if !have[sha] {
+			return fmt.Errorf("it lacks content %s", sha)
+		}
+	}
+	return nil
 }
 
 func (s State) check() error {
@@ -172,40 +198,20 @@ func (s State) check() error {
 	return nil
 }
 
-func parseStaging(b []byte) (*staging, error) {
-	s := &staging{}
-	if err := decode(b, s); err != nil {
-		return nil, err
-	}
-	if s.Gen < 1 {
-		return nil, fmt.Errorf("generation %d", s.Gen)
-	}
-	for _, t := range s.Temps {
-		if err := checkPath(t); err != nil {
-			return nil, err
-		}
-		if !isTemp(path.Base(t)) || !strings.HasPrefix(path.Base(t), fmt.Sprintf(".prelet-%d-", s.Gen)) {
-			return nil, fmt.Errorf("%q is none of our temporaries", t)
-		}
-	}
-	for _, f := range s.Folders {
-		if err := checkPath(f); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
 func parseStatus(b []byte) (*status, error) {
 	s := &status{}
-	if err := decode(b, s); err != nil {
+	if err := decode(b, s, &s.Version); err != nil {
 		return nil, err
 	}
+	return s, s.check()
+}
+
+func (s *status) check() error {
 	switch s.Status {
 	case StatusPending, StatusGood, StatusRolledBack, StatusRestored:
-		return s, nil
+		return nil
 	}
-	return nil, fmt.Errorf("unknown status %q", s.Status)
+	return fmt.Errorf("unknown status %q", s.Status)
 }
 
 // readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.

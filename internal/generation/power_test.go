@@ -164,14 +164,21 @@ func powerCut(t *testing.T, w *sweepWorld, st step, k int, old, want map[string]
 	}
 	err := st.do(s, w.next)
 	*hook = nil
+	ended, jerr := s.Journal()
 	s.Close()
-	if err != nil && !errors.Is(err, errKilled) {
-		t.Fatalf("k=%d: %v", k, err)
+	if err != nil && !errors.Is(err, errKilled) || jerr != nil {
+		t.Fatalf("k=%d: %v, %v", k, err, jerr)
 	}
 	c := p.cut(memory(t), luck)
 	// The power goes again, during recovery or just after it, and what that one did not make durable may be lost too.
 	p = arm(c)
 	s, hook = c.openHooked()
+	if err == nil { // else somebody's edit in the meantime would look like a target that is neither old nor new
+		if j, jerr := s.Journal(); jerr != nil || !ended.Same(j) {
+			s.Close()
+			return true, fmt.Sprintf("it was done with journal %+v, which is %+v after the cut (%v)", ended, j, jerr)
+		}
+	}
 	kill = &killAt{at: 1 + k%17}
 	*hook = func(op, path string) error {
 		if err := kill.hook(op, path); err != nil {
@@ -218,20 +225,17 @@ func incomplete(s *Store) string {
 	if err != nil {
 		return err.Error()
 	}
-	gen, err := s.gen(m.Gen)
-	if err != nil {
-		return err.Error()
-	}
-	defer gen.close()
-	_, all := contentsOf(m)
-	for _, sha := range all {
-		if _, _, err := contentIn(gen, sha); err != nil {
+	for _, sha := range contentsOf(m) {
+		if _, err := s.contentOf(m.Gen, sha); err != nil {
 			return err.Error()
 		}
 	}
-	for _, n := range m.Blobs {
-		if b, err := readFile(gen, n); err != nil || len(b) == 0 {
-			return fmt.Sprintf("blob %s: %q %v", n, b, err)
+	for _, q := range m.Parts {
+		if q.Blob == "" {
+			continue
+		}
+		if b, err := s.Blob(m.Gen, q.Blob); err != nil || len(b) == 0 {
+			return fmt.Sprintf("blob %s: %q %v", q.Blob, b, err)
 		}
 	}
 	return ""
@@ -271,31 +275,45 @@ func TestPowerCutFindsAForgottenFsync(t *testing.T) {
 	in := func(part string) func(op, p string) bool {
 		return func(_, p string) bool { return strings.Contains(p, part) && !strings.Contains(p, "/var/") }
 	}
-	for name, ignore := range map[string]func(op, p string) bool{
-		"temporaries":          in(".prelet-"),
-		"folders of targets":   func(op, p string) bool { return in("/etc/kubernetes")(op, p) && !in(".prelet-")(op, p) },
-		"journal":              func(_, p string) bool { return strings.HasSuffix(p, "journal.json.tmp") },
-		"list of temporaries":  func(_, p string) bool { return strings.HasSuffix(p, "staging.json.tmp") },
-		"state folder":         func(_, p string) bool { return strings.HasSuffix(p, "/var/lib/prelet") },
-		"manifest":             func(_, p string) bool { return strings.HasSuffix(p, "manifest.json") },
-		"blobs":                func(_, p string) bool { return strings.HasSuffix(p, "plan.json") },
-		"contents":             func(_, p string) bool { return strings.Contains(p, "/generations/2/new/") },
-		"folder of contents":   func(_, p string) bool { return strings.HasSuffix(p, "/generations/2/new") },
-		"folder of generation": func(_, p string) bool { return strings.HasSuffix(p, "/generations/2") },
-		"generations":          func(_, p string) bool { return strings.HasSuffix(p, "/generations") },
+	// always leaves out each fsync of its kind; nth only the nth of a run, counted from 1.
+	always := func(of func(op, p string) bool) func() func(op, p string) bool {
+		return func() func(op, p string) bool { return of }
+	}
+	nth := func(n int, suffix string) func() func(op, p string) bool {
+		return func() func(op, p string) bool {
+			seen := 0
+			return func(_, p string) bool {
+				if strings.HasSuffix(p, suffix) {
+					seen++
+				}
+				return strings.HasSuffix(p, suffix) && seen == n
+			}
+		}
+	}
+	commit, unjudged := steps()[0], steps()[2]
+	for name, m := range map[string]struct {
+		st     step
+		ignore func() func(op, p string) bool
+	}{
+		"temporaries":                      {commit, always(in(".prelet-"))},
+		"folders of targets":               {commit, always(func(op, p string) bool { return in("/etc/kubernetes")(op, p) && !in(".prelet-")(op, p) })},
+		"journal":                          {commit, nth(1, "/journal.json.tmp")},
+		"journal that awaits a verdict":    {commit, nth(2, "/journal.json.tmp")},
+		"state folder, commit":             {commit, nth(1, "/var/lib/prelet")},
+		"state folder, end":                {unjudged, nth(2, "/var/lib/prelet")},
+		"generation":                       {commit, nth(1, "/generations/2.staged.tmp")},
+		"generations, before temporaries":  {commit, nth(1, "/generations")},
+		"generations, after their renames": {unjudged, nth(2, "/generations")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := sweepBox(t, 100)
-			st := steps()[0]
 			old := nodes(w.look())
-			want := st.new(t, w.box, w.next)
+			want := m.st.new(t, w.box, w.next)
 			r := rand.New(rand.NewPCG(3, 2))
-			for k := 300; k > 0; k-- { // most are found late
-				if k == 300 { // after the end
-					k = countOps(t, w, st) + 1
-				}
+			for k := countOps(t, w, m.st) + 1; k > 0; k-- { // most are found late, or after the end
 				for _, luck := range []func() bool{func() bool { return false }, func() bool { return r.IntN(2) == 0 }} {
-					if _, wrong := powerCut(t, w, st, k, old, want, ignore, luck); wrong != "" {
+					if _, wrong := powerCut(t, w, m.st, k, old, want, m.ignore(), luck); wrong != "" {
+						t.Log(wrong[:min(len(wrong), 200)])
 						return
 					}
 				}

@@ -24,8 +24,10 @@ func (s *Store) preflight(c *Comparison, blobs map[string][]byte) ([]newFolder, 
 		stored += blocks(len(b))
 	}
 	for i, e := range c.Entries {
-		if e.New.Kind == File {
-			stored += blocks(int(e.New.Size)) // at worst: what an earlier generation has is linked
+		for _, st := range []State{e.New, e.Original} {
+			if st.Kind == File {
+				stored += blocks(int(st.Size))
+			}
 		}
 		if !e.changes() {
 			continue
@@ -39,7 +41,7 @@ func (s *Store) preflight(c *Comparison, blobs map[string][]byte) ([]newFolder, 
 	if err := writable(own); err != nil {
 		return nil, err
 	}
-	if err := plan.need(own, stored, uint64(8+2*len(c.Entries)+len(blobs))); err != nil {
+	if err := plan.need(own, stored, 8); err != nil {
 		return nil, err
 	}
 	return plan.make, plan.enough()

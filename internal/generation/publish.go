@@ -25,22 +25,30 @@ func (t *Txn) Publish() error {
 	if err := t.s.publish(t.m, t.prints); err != nil {
 		return afterCommit(err)
 	}
-	return afterCommit(t.s.toVerify(t.committed))
+	_, err := t.s.published(t.m, t.committed)
+	return err
 }
 
-// toVerify records that everything is in place.
-func (s *Store) toVerify(j *Journal) error {
-	if err := s.disk.unlink(s.dir, stagingName); err != nil { // durable with the journal, in one fsync of the folder
-		return err
+// published records that everything is in place: it awaits a verdict, unless nobody is going to judge. It returns the journal
+// that stands.
+func (s *Store) published(m *manifest, j *Journal) (*Journal, error) {
+	if m.Judged != nil {
+		return nil, afterCommit(s.endJournal())
 	}
 	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
-	return s.putJournal(j, nil)
+	if err := s.putJournal(j, nil); err != nil {
+		return nil, afterCommit(err)
+	}
+	return j, nil
 }
 
 // publish brings every target from its old or new state to its new one, durably. It may be called again after any
 // interruption. prints, if not nil, are the targets as they were observed by this process. A target that is neither old nor
 // new is a *StuckError, and then nothing is touched.
 func (s *Store) publish(m *manifest, prints []fingerprint) error {
+	if err := s.unstage(m.Gen); err != nil {
+		return err
+	}
 	todo := make([]bool, len(m.Entries))
 	for i, e := range m.Entries {
 		if !e.changes() {
@@ -77,7 +85,26 @@ func (s *Store) publish(m *manifest, prints []fingerprint) error {
 	if err := s.removeFolders(&r, m.Leaving); err != nil {
 		return err
 	}
-	return r.sync(s.disk)
+	if err := r.sync(s.disk); err != nil {
+		return err
+	}
+	if err := s.disk.sync(s.gens); err != nil { // also if another process gave it its name: that one may not have lived to fsync
+		return err
+	}
+	return s.disk.unlink(s.gens, itoa(m.Gen)+stagedSuffix)
+}
+
+// unstage gives a generation that was committed its name. The other one goes when this one is durable: of a rename a power cut
+// may take both.
+func (s *Store) unstage(n int) error {
+	if _, done, err := printAt(s.gens, itoa(n)); err != nil || done {
+		return err
+	}
+	err := s.disk.link(s.gens, itoa(n)+stagedSuffix, itoa(n))
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) { // a file system without links
+		return s.disk.rename(s.gens, itoa(n)+stagedSuffix, itoa(n))
+	}
+	return err
 }
 
 // needs says whether a target is not yet as it shall be.
@@ -105,23 +132,25 @@ func (s *Store) needs(m *manifest, i int, prints []fingerprint) (bool, error) {
 }
 
 func (s *Store) stuckTarget(m *manifest, e Entry, err error) error {
-	gen := path.Join(s.o.Dir, gensName, itoa(m.Gen))
 	return &StuckError{
 		Path: e.Path, Err: err,
 		Why:  "it is neither what it was nor what generation " + itoa(m.Gen) + " makes of it",
-		Hint: "put back " + describe(gen, e.New) + " or " + describe(gen, e.Old) + ", then run prelet recover",
+		Hint: "move it away if it is still needed; then either " + s.putBack(m.Gen, "the new", e.Path, e.New) + ", or " + s.putBack(m.Gen, "the old", e.Path, e.Old) + "; then run prelet recover",
 	}
 }
 
-// describe tells a person where to find a state.
-func describe(gen string, st State) string {
+// putBack tells a person how to bring a target into a state.
+func (s *Store) putBack(gen int, which, p string, st State) string {
 	switch st.Kind {
 	case File:
-		return "the file " + st.SHA256[:12] + "… below " + gen
+		if line, ok := s.extract(gen, st.SHA256); ok {
+			return which + " content: " + line + " > " + path.Join("/", s.o.Root, p)
+		}
+		return which + " content, which generation " + itoa(gen) + " has lost"
 	case Dir:
-		return "a folder"
+		return which + " state: make it a folder"
 	}
-	return "nothing (remove it)"
+	return which + " state: remove it"
 }
 
 // parentAgain opens the folder of a target and, if it is needed, makes it again when it is one of ours and somebody removed it.
@@ -182,12 +211,7 @@ func (s *Store) ready(m *manifest, dir *folder, i int) error {
 	if err := s.tidy(dir, tmp); err != nil {
 		return err
 	}
-	gen, err := s.gen(m.Gen)
-	if err != nil {
-		return err
-	}
-	defer gen.close()
-	b, _, err := contentIn(gen, want.SHA256)
+	b, err := s.contentOf(m.Gen, want.SHA256)
 	if err != nil {
 		return err
 	}

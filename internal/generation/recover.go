@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -31,34 +30,39 @@ func (s *Store) Recover() (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := s.staging()
+	l, err := s.listing()
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.sweep(l); err != nil {
 		return nil, err
 	}
-	if st != nil && (j == nil || j.Gen != st.Gen) {
-		if err := s.undoStaging(st); err != nil {
+	for _, n := range l.staged {
+		if slices.Contains(l.done, n) { // committed, and published: it has its name for good
+			if j == nil || j.Gen != n || j.Phase == PhaseVerify {
+				if err := s.disk.unlink(s.gens, itoa(n)+stagedSuffix); err != nil {
+					return nil, err
+				}
+			}
+			continue
+		}
+		if j != nil && j.Gen == n {
+			continue
+		}
+		m, err := s.manifest(n, "")
+		if err != nil {
+			return nil, stuckStaging(err)
+		}
+		if err := s.undoStaging(m); err != nil {
 			return nil, err
 		}
-		st = nil
 	}
-	if j == nil {
-		return nil, nil
-	}
-	if j.Phase == PhaseVerify {
-		if st != nil {
-			if err := s.disk.unlink(s.dir, stagingName); err != nil {
-				return nil, err
-			}
-			return j, s.disk.sync(s.dir)
-		}
+	if j == nil || j.Phase == PhaseVerify {
 		return j, nil
 	}
 	m, err := s.manifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
-		return nil, &StuckError{Path: s.dir.name(journalName), Why: "it speaks of generation " + itoa(j.Gen) + ", whose folder is missing", Hint: "restore the state folder from a backup, or bring the targets in place by hand and move it aside"}
+		return nil, &StuckError{Path: s.dir.name(journalName), Why: "it speaks of generation " + itoa(j.Gen) + ", which is missing", Hint: "restore the state folder from a backup, or bring the targets in place by hand and move it aside"}
 	}
 	if err != nil {
 		return nil, err
@@ -69,45 +73,36 @@ func (s *Store) Recover() (*Journal, error) {
 	if j.Phase == PhaseRollback {
 		return nil, afterCommit(s.finishRollback(j))
 	}
-	if err := s.toVerify(j); err != nil {
-		return nil, afterCommit(err)
-	}
-	return j, nil
+	return s.published(m, j)
 }
 
-// sweep removes temporaries of our own folder that a killed run left.
-func (s *Store) sweep() error {
-	if err := s.sweepFolder(s.dir, journalName, stagingName, heldName); err != nil {
-		return err
+// stuckStaging is for a generation that was made ready, never committed, and cannot be read any more.
+func stuckStaging(err error) error {
+	var stuck *StuckError
+	if errors.As(err, &stuck) {
+		c := *stuck
+		c.Hint = "it was never committed: remove files named .prelet-*.tmp beside the targets, then remove it"
+		return &c
 	}
-	all, err := s.numbers()
-	if err != nil {
-		return err
-	}
-	for _, n := range all {
-		gen, err := s.gen(n)
-		if err != nil {
-			return err
-		}
-		err = s.sweepFolder(gen, statusName, reportName)
-		gen.close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
-func (s *Store) sweepFolder(f *folder, of ...string) error {
-	have, err := names(f)
+// sweep removes temporaries of our own folders that a killed run left.
+func (s *Store) sweep(l listing) error {
+	have, err := names(s.dir)
 	if err != nil {
 		return err
 	}
 	for _, n := range have {
-		if base, ok := strings.CutSuffix(n, tmpSuffix); ok && slices.Contains(of, base) {
-			if err := s.disk.unlink(f, n); err != nil {
+		if n == journalName+tmpSuffix || n == heldName+tmpSuffix {
+			if err := s.disk.unlink(s.dir, n); err != nil {
 				return err
 			}
+		}
+	}
+	for _, n := range l.temps {
+		if err := s.disk.unlink(s.gens, n); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -31,18 +31,6 @@ func (r *round) folder(f *folder) *folder {
 	return f
 }
 
-// sub makes a folder of our own and takes it into the round.
-func (r *round) sub(d *disk, in *folder, base string) (*folder, error) {
-	if err := d.mkdir(in, base, 0o700); err != nil {
-		return nil, err
-	}
-	f, err := openIn(in, base)
-	if err != nil {
-		return nil, err
-	}
-	return r.folder(f), nil
-}
-
 // file writes a file, which becomes durable in sync. s is what it shall be, or nil for one of our own (0600).
 func (r *round) file(d *disk, in *folder, base string, b []byte, s *State) error {
 	f, err := d.create(in, base)
@@ -88,12 +76,12 @@ func (r *round) close() {
 	r.files, r.folders, r.ids = nil, nil, nil
 }
 
-// undoStaging removes what a commit that was never recorded has made: temporaries, then folders, then its generation, and
-// the list of them last, so that a list that is gone means that nothing is left.
-func (s *Store) undoStaging(st *staging) error {
+// undoStaging removes what a commit that was never recorded has made: temporaries, then folders, and the generation last,
+// which tells of them, so that one that is gone means that nothing is left.
+func (s *Store) undoStaging(m *manifest) error {
 	var r round
 	defer r.close()
-	for _, t := range st.Temps {
+	for _, t := range m.temps() {
 		dir, base, err := s.tree.parent(t)
 		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 			continue // a folder that we never made, or that somebody replaced: nothing of ours is there
@@ -105,22 +93,17 @@ func (s *Store) undoStaging(st *staging) error {
 			return err
 		}
 	}
-	if err := s.removeFolders(&r, st.Folders); err != nil {
+	if err := s.removeFolders(&r, m.Making); err != nil {
 		return err
-	}
-	if err := s.openGens(); err != nil {
-		return err
-	}
-	if s.gens != nil {
-		if err := s.removeGeneration(st.Gen); err != nil {
-			return err
-		}
 	}
 	if err := r.sync(s.disk); err != nil {
 		return err
 	}
-	if err := s.disk.unlink(s.dir, stagingName); err != nil {
+	if s.gens == nil {
+		return nil
+	}
+	if err := s.disk.unlink(s.gens, itoa(m.Gen)+stagedSuffix); err != nil {
 		return err
 	}
-	return s.disk.sync(s.dir)
+	return s.disk.sync(s.gens)
 }

@@ -72,6 +72,10 @@ type Proposal struct {
 	Blobs   map[string][]byte // kept in the generation by name, such as plan.json, recording.json
 	Note    string            // kept in the journal; opaque here
 	Force   bool              // make a generation even when every target already is as proposed
+
+	// Unjudged, if not nil, says that nobody is going to judge: the generation is good as soon as it is published, which ends
+	// the journal, and this JSON document is its report.
+	Unjudged []byte
 }
 
 // Action is what a commit does to one target.
@@ -97,7 +101,7 @@ type Entry struct {
 	CreateOnly bool   `json:"create_only,omitempty"`
 	Secret     bool   `json:"secret,omitempty"`
 	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not ours
-	Drift      bool   `json:"drift,omitempty"`   // somebody changed it since the generation before; those bytes are in old/
+	Drift      bool   `json:"drift,omitempty"`   // somebody changed it since the generation before; those bytes are kept
 	Why        string `json:"why,omitempty"`     // of ActionKeep
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +30,10 @@ type Store struct {
 	o      Options
 	disk   *disk
 	tree   *tree
-	dir    *folder // nil: read-only and the folder does not exist
-	gens   *folder // nil: no generation yet
-	lockFD int     // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
+	dir    *folder       // nil: read-only and the folder does not exist
+	gens   *folder       // nil: no generation yet
+	packs  map[int]*pack // manifests that were read already
+	lockFD int           // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
 	locked bool
 }
 
@@ -141,11 +141,11 @@ func (s *Store) openDir() (err error) {
 }
 
 func (s *Store) openLock() (int, error) {
-	p := s.dir.name("lock")
-	fd, err := unix.Openat(s.dir.fd, "lock", unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	p := s.dir.name(lockName)
+	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		err = s.disk.do(opCreate, p, func() (err error) {
-			fd, err = unix.Openat(s.dir.fd, "lock", unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+			fd, err = unix.Openat(s.dir.fd, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 			return err
 		})
 	}
@@ -185,21 +185,6 @@ func (s *Store) openGens() error {
 	}
 	s.gens = f
 	return err
-}
-
-// gen opens the folder of one generation.
-func (s *Store) gen(n int) (*folder, error) {
-	if err := s.openGens(); err != nil {
-		return nil, err
-	}
-	if s.gens == nil || n < 1 {
-		return nil, &Error{Op: "open generation", Path: strconv.Itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
-	}
-	f, err := openIn(s.gens, strconv.Itoa(n))
-	if errors.Is(err, unix.ENOENT) {
-		return nil, &Error{Op: "open generation", Path: strconv.Itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
-	}
-	return f, err
 }
 
 // Close gives the lock back and closes everything. The store is of no use afterwards.
@@ -244,11 +229,11 @@ func (s *Store) Relock(ctx context.Context) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case !errors.Is(err, unix.EWOULDBLOCK):
-			return wrap(ExitCannotWrite, "lock", s.dir.name("lock"), err)
+			return wrap(ExitCannotWrite, "lock", s.dir.name(lockName), err)
 		}
 		select {
 		case <-ctx.Done():
-			return &Error{Op: "lock", Path: s.dir.name("lock"), Err: fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx)), Exit: ExitLocked, Hint: "wait for it, or see who does with: fuser -v " + s.dir.name("lock")}
+			return &Error{Op: "lock", Path: s.dir.name(lockName), Err: fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx)), Exit: ExitLocked, Hint: "wait for it, or see who does with: fuser -v " + s.dir.name(lockName)}
 		case <-time.After(wait):
 		}
 		wait = min(wait*2, 50*time.Millisecond)

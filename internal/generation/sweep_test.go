@@ -139,7 +139,11 @@ func steps() []step {
 			return nodes(c.look())
 		}
 	}
-	return []step{{"commit", commit, after(commit)}, {"rollback", back, after(back)}}
+	unjudged := func(s *Store, p Proposal) error {
+		p.Unjudged = []byte("{}")
+		return commit(s, p)
+	}
+	return []step{{"commit", commit, after(commit)}, {"rollback", back, after(back)}, {"unjudged", unjudged, after(unjudged)}}
 }
 
 // backUnheld goes back without holding the plan, so that no other file is made durable at the end.
@@ -256,6 +260,13 @@ func killedAt(t *testing.T, w *sweepWorld, st step, k int, twice bool, old, want
 		ends["new"]++
 		if st.name == "commit" && (j == nil || j.Phase != PhaseVerify || j.Gen != 2) {
 			t.Fatalf("k=%d: new, and the journal is %+v", k, j)
+		}
+		if st.name == "unjudged" {
+			s := b.open()
+			if in, err := s.Current(); err != nil || j != nil || in.Gen != 2 || in.Status != StatusGood {
+				t.Fatalf("k=%d: new, and nobody judges, but %+v, %v, journal %+v", k, in, err, j)
+			}
+			s.Close()
 		}
 		if st.name == "rollback" {
 			s := b.open()

@@ -2,10 +2,8 @@ package generation
 
 import (
 	"errors"
-	"path"
 	"runtime"
 	"slices"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +15,6 @@ type Txn struct {
 	sha       string // of the manifest
 	note      string
 	prints    []fingerprint // by entry, as observed; zero where there was nothing
-	staging   *staging
 	committed *Journal
 	ended     bool
 }
@@ -61,28 +58,24 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.numbers()
+	l, err := s.listing()
 	if err != nil {
 		return nil, err
 	}
-	n := 1
-	if len(all) > 0 {
-		n = all[len(all)-1] + 1
-	}
-	m := &manifest{Version: formatVersion, Gen: n, Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries, Blobs: sortedKeys(p.Blobs)}
+	m := &manifest{Version: formatVersion, Gen: l.next(), Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries}
 	m.Folders, m.Leaving = splitFolders(c, make)
-	t := &Txn{s: s, m: m, note: p.Note, staging: &staging{Version: formatVersion, Gen: n}}
-	for i, e := range m.Entries {
-		t.prints = append(t.prints, c.seen[i].print)
-		if e.changes() && e.New.Kind == File {
-			t.staging.Temps = append(t.staging.Temps, path.Join(path.Dir(e.Path), tempOf(n, i)))
-		}
-	}
 	for _, f := range make {
-		t.staging.Folders = append(t.staging.Folders, f.path)
+		m.Making = append(m.Making, f.path)
+	}
+	if p.Unjudged != nil {
+		m.Judged = &status{Version: formatVersion, Status: StatusGood, Time: m.Time, Report: p.Unjudged}
+	}
+	t := &Txn{s: s, m: m, note: p.Note}
+	for i := range m.Entries {
+		t.prints = append(t.prints, c.seen[i].print)
 	}
 	if err := t.write(c, p, make); err != nil {
-		_ = s.undoStaging(t.staging)
+		_ = s.undoStaging(m)
 		return nil, err
 	}
 	return t, nil
@@ -108,11 +101,12 @@ func splitFolders(c *Comparison, made []newFolder) (stay, leave []string) {
 	return stay, leave
 }
 
-// write makes everything that a commit needs, in two rounds: all files first, then all fsyncs, so that the file system can
-// put them into one commit of its own journal.
+// write makes everything that a commit needs: the generation, durable, because it tells what is made next and would have to be
+// removed again; then folders and temporaries. Of these only the bytes have to be durable when they are renamed: a name that
+// a power cut takes is made again from the generation.
 func (t *Txn) write(c *Comparison, p Proposal, make []newFolder) error {
 	s := t.s
-	if err := s.disk.put(s.dir, stagingName, encode(t.staging), nil); err != nil {
+	if err := t.writeGeneration(c, p); err != nil {
 		return err
 	}
 	if err := s.makeFolders(make); err != nil {
@@ -120,9 +114,6 @@ func (t *Txn) write(c *Comparison, p Proposal, make []newFolder) error {
 	}
 	var r round
 	defer r.close()
-	if err := t.writeGeneration(&r, c, p); err != nil {
-		return err
-	}
 	for i, e := range t.m.Entries {
 		if !e.changes() || e.New.Kind != File {
 			continue
@@ -131,12 +122,12 @@ func (t *Txn) write(c *Comparison, p Proposal, make []newFolder) error {
 		if err != nil {
 			return err
 		}
-		dir = r.folder(dir)
 		b, err := s.bytesFor(c, e.New.SHA256)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.file(s.disk, dir, tempOf(t.m.Gen, i), b, &e.New)
 		}
-		if err := r.file(s.disk, dir, tempOf(t.m.Gen, i), b, &e.New); err != nil {
+		dir.close()
+		if err != nil {
 			return err
 		}
 	}
@@ -184,9 +175,12 @@ func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
 	return s.disk.sync(dir)
 }
 
-// writeGeneration fills generations/N.
-func (t *Txn) writeGeneration(r *round, c *Comparison, p Proposal) error {
+// writeGeneration writes generations/N.staged: all at once, with one fsync, and one of the folder.
+func (t *Txn) writeGeneration(c *Comparison, p Proposal) error {
 	s := t.s
+	if err := s.openGens(); err != nil {
+		return err
+	}
 	if s.gens == nil {
 		if err := s.disk.mkdir(s.dir, gensName, 0o700); err != nil && !errors.Is(err, unix.EEXIST) {
 			return err
@@ -198,48 +192,28 @@ func (t *Txn) writeGeneration(r *round, c *Comparison, p Proposal) error {
 			return err
 		}
 	}
-	name := strconv.Itoa(t.m.Gen)
-	gens, err := openIn(s.dir, gensName)
-	if err != nil {
-		return err
+	var parts [][]byte
+	size := 0
+	add := func(name, sha string, b []byte) {
+		parts, size = append(parts, b), size+len(b)
+		t.m.Parts = append(t.m.Parts, part{Blob: name, SHA256: sha, Size: int64(len(b))})
 	}
-	gens = r.folder(gens)
-	gen, err := r.sub(s.disk, gens, name)
-	if err != nil {
-		return err
-	}
-	news, err := r.sub(s.disk, gen, newName)
-	if err != nil {
-		return err
-	}
-	olds, err := r.sub(s.disk, gen, oldName)
-	if err != nil {
-		return err
-	}
-	sources := []int{t.m.Parent}
-	if t.m.Restores != nil {
-		sources = append(sources, *t.m.Restores)
-	} else {
-		s.keepBallast()
-	}
-	inNew, want := contentsOf(t.m)
-	for _, sha := range want {
-		to := olds
-		if inNew[sha] {
-			to = news
-		}
-		if err := s.store(r, c, sources, to, sha); err != nil {
+	for _, sha := range contentsOf(t.m) {
+		b, err := s.bytesFor(c, sha)
+		if err != nil {
 			return err
 		}
+		add("", sha, b)
 	}
-	for _, n := range t.m.Blobs {
-		if err := r.file(s.disk, gen, n, p.Blobs[n], nil); err != nil {
-			return err
-		}
+	for _, name := range sortedKeys(p.Blobs) {
+		add(name, sum(p.Blobs[name]), p.Blobs[name])
 	}
-	b := encode(t.m)
-	t.sha = sum(b)
-	return r.file(s.disk, gen, manifestName, b, nil)
+	head := encode(t.m)
+	t.sha = sum(head)
+	if t.m.Restores == nil {
+		s.keepBallast(len(head) + size)
+	}
+	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, nil, append([][]byte{head}, parts...)...)
 }
 
 // Generation is the number that this commit has, or will have.
@@ -260,7 +234,7 @@ func (t *Txn) Abort() error {
 		return err
 	}
 	t.ended = true
-	return t.s.undoStaging(t.staging)
+	return t.s.undoStaging(t.m)
 }
 
 // Commit makes the decision durable: from here on there is only forward. It returns the number of the generation. Before
@@ -293,7 +267,7 @@ func (t *Txn) commit(j *Journal) error {
 	if visible {
 		return afterCommit(err)
 	}
-	_ = t.s.undoStaging(t.staging)
+	_ = t.s.undoStaging(t.m)
 	return err
 }
 

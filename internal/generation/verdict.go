@@ -2,9 +2,9 @@ package generation
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"path"
 	"runtime"
 	"slices"
 
@@ -45,20 +45,17 @@ func (s *Store) Good(gen int, report []byte) error {
 	if err != nil {
 		return err
 	}
-	dir, err := s.gen(gen)
-	if err != nil {
-		return err
-	}
-	defer dir.close()
+	next := statusAfter(st)
 	if report != nil {
-		if old, err := readFile(dir, reportName); err != nil || !bytes.Equal(old, report) {
-			if err := s.disk.put(dir, reportName, report, nil); err != nil {
-				return err
-			}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, report); err != nil {
+			return &Error{Op: "judge", Path: itoa(gen), Err: fmt.Errorf("its report is no JSON: %w", err), Exit: ExitInternal}
 		}
+		next.Report = compact.Bytes()
 	}
-	if st == nil || st.Status != StatusGood {
-		if err := s.putStatus(dir, st, StatusGood, ""); err != nil {
+	if st == nil || st.Status != StatusGood || !bytes.Equal(st.Report, next.Report) {
+		next.Status, next.Why, next.Time = StatusGood, "", s.o.Now().UTC()
+		if err := s.putStatus(gen, &next); err != nil {
 			return err
 		}
 	}
@@ -68,12 +65,18 @@ func (s *Store) Good(gen int, report []byte) error {
 	return s.endJournal()
 }
 
-func (s *Store) putStatus(dir *folder, was *status, to Status, why string) error {
-	n := status{Version: formatVersion, Status: to, Why: why, Time: s.o.Now().UTC()}
+// statusAfter is what a status that follows was begins with; was may be nil.
+func statusAfter(was *status) status {
+	next := status{Version: formatVersion, Status: StatusPending}
 	if was != nil {
-		n.Retired = was.Retired
+		next = *was
+		next.Retired = slices.Clone(was.Retired)
 	}
-	return s.disk.put(dir, statusName, encode(&n), nil)
+	return next
+}
+
+func (s *Store) putStatus(gen int, st *status) error {
+	return s.disk.put(s.gens, itoa(gen)+statusSuffix, nil, encode(st))
 }
 
 // Retire removes targets of the generation in place within it, such as credentials that are no longer needed once it is
@@ -84,11 +87,8 @@ func (s *Store) Retire(gen int, paths ...string) error {
 	if err != nil {
 		return err
 	}
-	next := status{Version: formatVersion, Status: StatusPending, Time: s.o.Now().UTC()}
-	if st != nil {
-		next = *st
-		next.Retired = slices.Clone(st.Retired)
-	}
+	next := statusAfter(st)
+	next.Time = s.o.Now().UTC()
 	var remove []string
 	for _, p := range paths {
 		i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Path == p && !e.Dropped && e.New.Kind == File })
@@ -106,13 +106,8 @@ func (s *Store) Retire(gen int, paths ...string) error {
 			next.Retired = append(next.Retired, p)
 		}
 	}
-	dir, err := s.gen(gen)
-	if err != nil {
-		return err
-	}
-	defer dir.close()
 	if st == nil && len(next.Retired) > 0 || st != nil && len(next.Retired) > len(st.Retired) {
-		if err := s.disk.put(dir, statusName, encode(&next), nil); err != nil {
+		if err := s.putStatus(gen, &next); err != nil {
 			return err
 		}
 	}
@@ -221,26 +216,24 @@ func (s *Store) proposalOf(n int) (Proposal, error) {
 	if err != nil {
 		return Proposal{}, err
 	}
-	st, err := s.status(n)
+	st, err := s.status(m)
 	if err != nil {
 		return Proposal{}, err
 	}
-	dir, err := s.gen(n)
-	if err != nil {
-		return Proposal{}, err
-	}
-	defer dir.close()
 	p := Proposal{PlanID: m.PlanID, Blobs: map[string][]byte{}}
-	for _, name := range m.Blobs {
-		if p.Blobs[name], err = readFile(dir, name); err != nil {
+	for _, q := range m.Parts {
+		if q.Blob == "" {
+			continue
+		}
+		if p.Blobs[q.Blob], err = s.Blob(n, q.Blob); err != nil {
 			return Proposal{}, err
 		}
 	}
 	for _, e := range live(m, st) {
 		t := Target{Path: e.Path, Kind: e.New.Kind, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID}
 		if e.New.Kind == File {
-			if t.Content, _, err = contentIn(dir, e.New.SHA256); err != nil {
-				return Proposal{}, wrap(ExitCannotWrite, "read", path.Join(dir.path, e.New.SHA256), err)
+			if t.Content, err = s.contentOf(n, e.New.SHA256); err != nil {
+				return Proposal{}, err
 			}
 			t.xattrs = e.New.Xattrs
 		}
@@ -249,26 +242,20 @@ func (s *Store) proposalOf(n int) (Proposal, error) {
 	return p, nil
 }
 
-// finishRollback records that going back is done. The list of temporaries is gone for good before the journal is: without a
-// journal it would mean that this generation was never committed.
+// finishRollback records that going back is done.
 func (s *Store) finishRollback(j *Journal) error {
-	if err := s.disk.unlink(s.dir, stagingName); err != nil {
-		return err
-	}
-	if err := s.disk.sync(s.dir); err != nil {
-		return err
-	}
-	dir, err := s.gen(j.From)
+	m, err := s.manifest(j.From, "")
 	if err != nil {
 		return err
 	}
-	defer dir.close()
-	st, err := s.status(j.From)
+	st, err := s.status(m)
 	if err != nil {
 		return err
 	}
 	if st == nil || st.Status != StatusRolledBack {
-		if err := s.putStatus(dir, st, StatusRolledBack, j.Why); err != nil {
+		next := statusAfter(st)
+		next.Status, next.Why, next.Time = StatusRolledBack, j.Why, s.o.Now().UTC()
+		if err := s.putStatus(j.From, &next); err != nil {
 			return err
 		}
 	}

@@ -55,11 +55,15 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 	text := v.V
 	at := v.Range
 	where := "the base"
+	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default { // the place that brought it, not the one that left it out
+		where, at = from[0].Ref, from[0].Range
+	}
+	file := false
 	switch {
 	case v.Set():
 	case configLayout.Of(b).V == "drop-in" && v.Expr == nil:
 		p := layout(in).ConfigFile
-		where = p
+		where, at, file = p, v.Range, true
 		a, err := original(p)
 		if err != nil {
 			return unread(origin.FileUnusable, at, p, err, in)
@@ -78,7 +82,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
 		code := origin.ClusterUnusable
-		if where != "the base" {
+		if file {
 			code = origin.FileUnusable
 		}
 		return hcl.Diagnostics{origin.Error(code, at, "The base is no KubeletConfiguration", "%s", stages.Sentence(where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}

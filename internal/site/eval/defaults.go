@@ -24,7 +24,11 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 	if d != nil {
 		return unknown, nil, hcl.Diagnostics{d}
 	}
-	from := []origin.Origin{{Kind: origin.Default, Role: origin.Value, Ref: "stage." + i.Addr() + "." + spec.Ref.Output, Range: i.Range, Text: "the only one"}}
+	brings := i.Range
+	if a := i.Body.Attributes[spec.Ref.Having]; a != nil { // what makes it the one: there the object's name stands
+		brings = a.SrcRange
+	}
+	from := []origin.Origin{{Kind: origin.Default, Role: origin.Value, Ref: "stage." + i.Addr() + "." + spec.Ref.Output, Range: brings, Text: "the only one"}}
 	out, ok := s.e.out[i.Addr()]
 	if !ok || !out.IsKnown() {
 		return unknown, from, nil

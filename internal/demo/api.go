@@ -23,7 +23,10 @@ func (s *Server) authenticate(r *http.Request) (user string, groups []string, ok
 		return "system:anonymous", []string{"system:unauthenticated"}, true
 	}
 	token, isBearer := strings.CutPrefix(header, "Bearer ")
-	if !isBearer || subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) != 1 {
+	s.mu.Lock()
+	expired := s.expired
+	s.mu.Unlock()
+	if expired || !isBearer || subtle.ConstantTimeCompare([]byte(token), []byte(s.opts.Token)) != 1 {
 		return "", nil, false
 	}
 	return "system:bootstrap:" + s.id, []string{"system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token", "system:authenticated"}, true

@@ -62,6 +62,7 @@ type Server struct {
 	version     int
 	requests    []Request
 	connections int
+	expired     bool // the token
 }
 
 type configMap struct {
@@ -180,6 +181,15 @@ func (s *Server) SignClusterInfo() {
 		"kubeconfig":             text,
 		"jws-kubeconfig-" + s.id: sign(text, s.id, s.secret),
 	})
+}
+
+// ExpireToken makes the cluster forget the token, as the token cleaner does when its time is over: who shows it is refused,
+// and its signature goes from cluster-info. A node that has joined does not notice.
+func (s *Server) ExpireToken() {
+	s.SetConfigMap("kube-public", "cluster-info", map[string]string{"kubeconfig": s.clusterInfo()})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expired = true
 }
 
 // Requests are those seen so far, in order.

@@ -27,6 +27,7 @@ type cluster struct {
 	addr  string
 
 	mu   sync.Mutex
+	to   string // who answers; "" is the API server
 	door net.Listener
 	open map[net.Conn]bool
 }
@@ -83,8 +84,24 @@ func (c *cluster) away() {
 	}
 }
 
+// instead lets somebody else answer at the API server's address; "" gives it back.
+func (c *cluster) instead(addr string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.to = addr
+	for conn := range c.open {
+		_ = conn.Close()
+	}
+}
+
 func (c *cluster) carry(in net.Conn) {
-	out, err := net.Dial("tcp", c.addr)
+	c.mu.Lock()
+	to := c.to
+	c.mu.Unlock()
+	if to == "" {
+		to = c.addr
+	}
+	out, err := net.Dial("tcp", to)
 	if err != nil {
 		_ = in.Close()
 		return

@@ -6,7 +6,8 @@
 // registers its Node. It never notifies systemd: kubeadm's unit is Type=simple. Each start is one line of
 // /var/log/standin/starts.
 //
-// A label e2e.prelet.dev/crash ends it a moment after each start; a file /run/standin/exit ends it once, with the
+// A label e2e.prelet.dev/crash ends it a moment after each start, a file /etc/standin/always at each, with the status that
+// stands in it, as on a machine that is ill whatever its kubelet is told; a file /run/standin/exit ends it once, with the
 // status that stands in it. The certificate that a real cluster would sign is what the image brings as
 // /etc/standin/kubelet.conf: it is taken when the API server has accepted the bootstrap token, and not before.
 package main
@@ -36,6 +37,7 @@ const (
 	starts     = "/var/log/standin/starts"
 	exitFile   = "/run/standin/exit"
 	signed     = "/etc/standin/kubelet.conf"
+	alwaysFile = "/etc/standin/always"
 	crashLabel = "e2e.prelet.dev/crash"
 	healthz    = "127.0.0.1:10248"
 )
@@ -157,6 +159,11 @@ func run(flags, labels map[string]string) int {
 			fmt.Fprint(w, "ok")
 		}))
 	}()
+	if b, err := os.ReadFile(alwaysFile); err == nil {
+		code, _ := strconv.Atoi(strings.TrimSpace(string(b)))
+		fmt.Fprintln(os.Stderr, "standin: ill on demand")
+		return code
+	}
 	go join(flags, labels)
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)

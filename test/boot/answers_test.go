@@ -1,0 +1,150 @@
+package boot
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/demo"
+)
+
+// badAnswer is a cluster that answers, and wrongly.
+type badAnswer struct {
+	name string
+	make func(*testing.T, *cluster)
+	mend func(*cluster)
+	exit int    // of a node that never joined
+	says string // in its summary
+	code string // for which a node that has joined is degraded
+}
+
+func badAnswers() []badAnswer {
+	back := func(c *cluster) { c.instead("") }
+	return []badAnswer{
+		{"a portal", func(t *testing.T, c *cluster) {
+			portal := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprint(w, "<html><body>Please log in.</body></html>")
+			}))
+			t.Cleanup(portal.Close)
+			c.instead(strings.TrimPrefix(portal.URL, "https://"))
+		}, back, 23, "as a captive portal sends", "stale"},
+		{"a cluster with another CA", func(t *testing.T, c *cluster) {
+			other, err := demo.Start(demo.Options{Token: c.Token()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = other.Close() })
+			c.instead(strings.TrimPrefix(other.URL(), "https://"))
+		}, back, 21, "no pin covers the CA", "stale"},
+		{"a ConfigMap that is no YAML", func(_ *testing.T, c *cluster) {
+			c.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": "kind: [KubeletConfiguration\n"})
+		}, func(c *cluster) {
+			c.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": kubeletConfig})
+		}, 23, `fetch-config.kubelet.data["kubelet"]`, "cluster-unusable"},
+	}
+}
+
+// A node that has joined comes up on its last good answers, and takes nothing of the bad one.
+func TestBadAnswerOnJoinedNode(t *testing.T) {
+	m := joined(t)
+	m.off()
+	before := m.disk()
+	for n, bad := range badAnswers() {
+		bad.make(t, m.cluster)
+		m.boot()
+		m.running()
+		s := m.status()
+		if s.State != "degraded" || s.Code != 2 || s.Exit != 0 || s.Generation != 1 || len(s.Degraded) == 0 {
+			t.Errorf("%s: status: %+v", bad.name, s)
+		}
+		if !strings.Contains(m.read("/var/log/standin/starts"), "cluster.local") || len(m.starts()) != 2+n {
+			t.Errorf("%s: starts: %+v", bad.name, m.starts())
+		}
+		if metrics := m.do("cat", "/run/prelet/metrics.prom"); !strings.Contains(metrics, fmt.Sprintf("prelet_degraded{code=%q} ", bad.code)) {
+			t.Errorf("%s: the metrics do not tell it:\n%s", bad.name, metrics)
+		}
+		m.off()
+		if d := differs(before, m.disk()); len(d) > 0 {
+			t.Errorf("%s: written: %q", bad.name, d)
+		}
+		bad.mend(m.cluster)
+	}
+	m.boot()
+	m.well(1)
+}
+
+// A node that never joined keeps its gate shut, sends its token to nobody whom it does not trust, and joins when the
+// right cluster answers.
+func TestBadAnswerOnFreshNode(t *testing.T) {
+	for _, bad := range badAnswers() {
+		t.Run(bad.name, func(t *testing.T) {
+			m := newMachine(t)
+			bad.make(t, m.cluster)
+			m.start()
+			m.within(45*time.Second, "a failed run", func() string {
+				if s := m.status(); s.Exit != bad.exit || s.Gate.Open || !strings.Contains(s.Summary, bad.says) {
+					return fmt.Sprintf("%+v", s)
+				}
+				return ""
+			})
+			if len(m.starts()) != 0 || m.exists("/var/lib/kubelet/config.yaml") || m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+				t.Error("something was written, or the kubelet was executed")
+			}
+			bad.mend(m.cluster)
+			m.verdict("good")
+			m.well(1)
+		})
+	}
+}
+
+// A reboot after the bootstrap token has expired: the node has its own certificate, and asks with that.
+func TestRebootAfterTokenExpired(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.cluster.ExpireToken()
+	before, shown := m.disk(), m.cluster.Authorizations()
+	m.boot()
+	m.well(1)
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+	if n := m.cluster.Authorizations(); n != shown {
+		t.Errorf("the token was shown %d times", n-shown)
+	}
+}
+
+// The site's files are gone, and a generation is in place: it stays, and status says why.
+func TestSiteGone(t *testing.T) {
+	m := joined(t)
+	m.off()
+	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
+		t.Fatal(err)
+	}
+	before := m.disk()
+	m.boot()
+	m.running()
+	if s := m.status(); s.Code != 2 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) == 0 {
+		t.Errorf("status: %+v", s)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+}
+
+// A site that changed while the machine was off: the boot applies it, and the kubelet starts once, on the new one.
+func TestSiteChangedAtBoot(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.boot()
+	m.verdict("good")
+	m.well(2)
+	if starts := m.starts(); len(starts) != 2 || starts[1].Labels["example.com/pool"] != "b" || starts[1].Generation != "2" {
+		t.Errorf("starts: %+v", starts)
+	}
+}

@@ -1,0 +1,37 @@
+package contract
+
+import "strings"
+
+// LabelValue makes a label's value out of any text: each run of what a label cannot hold becomes one dash, at most 63
+// bytes, letters or digits at the ends. Case is kept; what holds no letter or digit becomes empty.
+func LabelValue(s string) string {
+	var b strings.Builder
+	dash := false
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-' && !dash:
+			b.WriteRune(r)
+			dash = r == '-'
+		case !dash:
+			b.WriteByte('-')
+			dash = true
+		}
+	}
+	out := strings.Trim(b.String(), "-._")
+	return strings.TrimRight(out[:min(len(out), MaxName)], "-._")
+}
+
+// OneLine makes a text of one line that a terminal can show, and that is not too long.
+func OneLine(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r == '\r' || !printable(string(r)) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > MaxText {
+		s = strings.ToValidUTF8(s[:MaxText-3], "") + "…"
+	}
+	return s
+}

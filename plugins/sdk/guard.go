@@ -113,8 +113,11 @@ func tidy(a *contract.Answer) {
 		printable(d.Attributes)
 		printable(d.Evidence)
 		for _, s := range []**string{&d.Name, &d.Model, &d.Driver, &d.Interface} {
-			if *s != nil {
-				*s = new(contract.OneLine(**s))
+			if *s == nil {
+				continue
+			}
+			if *s = new(contract.OneLine(**s)); **s == "" {
+				*s = nil // a file that is empty tells nothing
 			}
 		}
 	}

@@ -7,4 +7,6 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-func TestMachines(t *testing.T) { detectortest.Machines(t, mellanox.Detector{Version: "1.0.0"}, "testdata") }
+func TestMachines(t *testing.T) {
+	detectortest.Machines(t, mellanox.Detector{Version: "1.0.0"}, "testdata")
+}

@@ -30,6 +30,9 @@ type Spec struct {
 	Singleton bool          // at most one of the type in a site
 	ForEach   bool          // takes for_each
 	Timeout   time.Duration // default of `timeout`; 0: takes none
+	// Bounds is what `timeout` means where it does not bound the stage's own reading; its default is told in words, and Inputs
+	// has the value. Nil otherwise.
+	Bounds *schema.Attr[string]
 }
 
 // Declared is what the site says that output types depend on.
@@ -86,7 +89,9 @@ type Inputs struct {
 	Access      world.Access
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
 	// Merge is the node with a further contribution; its diagnostics are those of the addition.
-	Merge     func(node.Contribution) (node.Node, hcl.Diagnostics)
+	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
+	// Timeout is the stage's own, where Spec has Bounds; its Expr is nil when it is not written.
+	Timeout   schema.Value[string]
 	Detectors []string // names of the site's, sorted
 	Check     bool     // no machine is at hand (validate): what is unknown is no fault
 	// Unread says, in a replay, what of the node depends on answers that the recording does not have: no file may be

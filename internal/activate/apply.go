@@ -32,6 +32,7 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 		return Outcome{}, err
 	}
 	steady := context.WithoutCancel(ctx)
+	defer m.bounded(plan)()
 	m.note("commit", "started", "%s", plan.Unit)
 	gen, err := c.Txn.Commit()
 	if err != nil {

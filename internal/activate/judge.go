@@ -72,6 +72,7 @@ func (m *Machine) judge(ctx context.Context, j *generation.Journal, opened bool)
 		if err != nil {
 			return Outcome{}, err
 		}
+		defer m.bounded(plan)()
 		since := m.inPlace(j)
 		// A boot is a try from here on until it comes to an end.
 		if _, err := m.beginTry(j); err != nil {
@@ -109,12 +110,13 @@ func (m *Machine) judge(ctx context.Context, j *generation.Journal, opened bool)
 
 // start brings the unit up and watches it, both within the plan's timeout. The lock is free.
 func (m *Machine) start(ctx context.Context, plan Plan, since time.Duration, opened bool) (finding, error) {
-	deadline := m.Clock.Monotonic() + plan.Timeout
-	result, err := m.bringUp(ctx, plan.Unit, errand{mayWait: true, wait: plan.Timeout, opened: opened, since: since})
+	wait := m.within(plan.Timeout, 0)
+	deadline := m.Clock.Monotonic() + wait
+	result, err := m.bringUp(ctx, plan.Unit, errand{mayWait: true, wait: wait, opened: opened, since: since})
 	if err != nil {
 		return finding{}, err
 	}
-	return m.watch(ctx, plan, since, deadline, result)
+	return m.watch(ctx, plan, since, deadline, result, wait >= plan.Timeout-leastStop)
 }
 
 // settled is the outcome of somebody else's verdict.
@@ -225,6 +227,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	defer m.bounded(left)()
 	m.note("rollback", "started", "from generation %d to the contents of %d: %s", b.from, b.to, b.why)
 	if err := m.keepOut(steady, left.Unit, fmt.Sprintf("going back from generation %d: %s", b.from, b.why)); err != nil {
 		return Outcome{}, afterCommit("going back", err)

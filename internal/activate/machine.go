@@ -33,6 +33,26 @@ type Machine struct {
 	// unit's own timeout can be put off. Both may be nil.
 	Note   func(Event)
 	Extend func(time.Duration)
+
+	until time.Duration // when the activation that is going on shall have ended; 0: nobody said
+}
+
+// bounded begins an activation, unless one is going on: from now on no wait lasts longer than the plan's bound. The caller ends
+// it by what is returned.
+func (m *Machine) bounded(p Plan) (end func()) {
+	if m.until != 0 || p.Bound <= 0 {
+		return func() {}
+	}
+	m.until = m.Clock.Monotonic() + p.Bound
+	return func() { m.until = 0 }
+}
+
+// within cuts a wait to what is left of the activation's bound, but not below least.
+func (m *Machine) within(d, least time.Duration) time.Duration {
+	if m.until == 0 {
+		return d
+	}
+	return min(d, max(least, m.until-m.Clock.Monotonic()))
 }
 
 // Event is one step of the machine.
@@ -69,6 +89,7 @@ type Outcome struct {
 
 const (
 	stopWait   = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
+	leastStop  = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
 	lockWait   = 30 * time.Second
 	waitMargin = 30 * time.Second
 )
@@ -156,8 +177,9 @@ func (m *Machine) keepOut(ctx context.Context, unit, why string) error {
 		}
 	}
 	m.note("stop", "started", "%s", unit)
-	m.extend(stopWait)
-	result, err := m.Units.Stop(ctx, unit, stopWait)
+	wait := m.within(stopWait, leastStop)
+	m.extend(wait)
+	result, err := m.Units.Stop(ctx, unit, wait)
 	if err != nil {
 		return fmt.Errorf("stopping %s: %w", unit, err)
 	}

@@ -16,6 +16,7 @@ type Plan struct {
 	Unit     string        // the kubelet's unit
 	Settle   time.Duration // how long it must run without a change before it counts as healthy
 	Timeout  time.Duration // for the start and the watch together
+	Bound    time.Duration // for the whole activation, going back and its watch included; 0: as long as its parts take
 	Rollback bool          // go back when it is bad
 
 	UnitFiles bool // a target is a unit file or a drop-in: going back needs a reload
@@ -54,7 +55,7 @@ func (p Plan) withDefaults() Plan {
 
 // before is what can be asked of a kubelet on the files that were there before prelet: that it runs and says it is well.
 func (p Plan) before() Plan {
-	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
+	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
 }
 
 type planDocument struct {
@@ -62,6 +63,7 @@ type planDocument struct {
 	Unit          string            `json:"unit"`
 	SettleMillis  int64             `json:"settle_ms"`
 	TimeoutMillis int64             `json:"timeout_ms"`
+	BoundMillis   int64             `json:"bound_ms,omitempty"`
 	Rollback      bool              `json:"rollback"`
 	UnitFiles     bool              `json:"unit_files,omitempty"`
 	Healthz       string            `json:"healthz,omitempty"`
@@ -80,7 +82,7 @@ func (p Plan) Encode() ([]byte, error) {
 			return nil, fmt.Errorf("%s: %s shall go when it is good, and be there to be good", PlanBlob, path)
 		}
 	}
-	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Rollback, p.UnitFiles,
+	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
 		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire})
 }
 
@@ -97,12 +99,12 @@ func DecodePlan(text []byte) (Plan, error) {
 		return Plan{}, fmt.Errorf("%s: format_version is %d; this prelet reads 1", PlanBlob, d.FormatVersion)
 	}
 	const longest = int64(24 * time.Hour / time.Millisecond)
-	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 || d.TimeoutMillis > longest {
+	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 || d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
 		return Plan{}, fmt.Errorf("%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis, d.TimeoutMillis)
 	}
 	return Plan{
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
-		Rollback: d.Rollback, UnitFiles: d.UnitFiles,
+		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
 		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire,
 	}, nil
 }

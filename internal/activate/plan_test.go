@@ -8,7 +8,7 @@ import (
 )
 
 func TestPlanComesBack(t *testing.T) {
-	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Rollback: true, UnitFiles: true,
+	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Bound: 3 * time.Minute, Rollback: true, UnitFiles: true,
 		Healthz: "http://127.0.0.1:10248/healthz", Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--v=2"},
 		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"}}
 	text, err := plan.Encode()
@@ -50,6 +50,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"unknown field": strings.Replace(good, `"rollback"`, `"require_gpu"`, 1),
 		"no unit":       strings.Replace(good, `kubelet.service`, ``, 1),
 		"no settle":     strings.Replace(good, `"settle_ms":1`, `"settle_ms":0`, 1),
+		"no bound":      strings.Replace(good, `"rollback"`, `"bound_ms":-1,"rollback"`, 1),
 		"endless":       strings.Replace(good, `"timeout_ms":1`, `"timeout_ms":9223372036854775807`, 1),
 	} {
 		if plan, err := DecodePlan([]byte(text)); err == nil {

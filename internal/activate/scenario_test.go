@@ -35,6 +35,7 @@ type node struct {
 	onCommit  func() // once, right after COMMIT
 
 	timeout  time.Duration
+	bound    time.Duration
 	rollback bool
 }
 
@@ -198,7 +199,7 @@ func (n *node) maybeKilled(run func()) (at string) {
 
 func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
-	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
+	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
 		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
 		Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
 }

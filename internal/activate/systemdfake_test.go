@@ -84,6 +84,7 @@ type fakeSystemd struct {
 
 	restarts   time.Duration // RestartSec=
 	noRestart  bool          // Restart=no
+	stopping   time.Duration // how long a stop takes
 	startLimit time.Duration // TimeoutStartSec= of Type=notify
 	dependency bool          // a unit that it requires fails
 	ordered    bool          // prelet.service has a job, and the unit is ordered after it
@@ -215,7 +216,7 @@ func (f *fakeSystemd) runJob() {
 		return
 	}
 	if j.kind == "stop" {
-		f.clk.after(2*time.Millisecond, func() {
+		f.clk.after(max(f.stopping, 2*time.Millisecond), func() {
 			if f.job == j {
 				f.dead("inactive", "dead", "success")
 				f.end("done")

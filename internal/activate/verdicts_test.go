@@ -132,6 +132,30 @@ func TestVerdicts(t *testing.T) {
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
 		}},
+		{"the activation's time is up while going back: no verdict on that, and the plan is not held", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.bound = n.timeout + 5*time.Second
+			at := n.clk.now
+			out, err := n.runSite(t.Context(), "two healthz=bad")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Exit: ExitUnhealthy})
+			if took := n.clk.now - at; took > n.bound+time.Second {
+				t.Errorf("it took %s; %s were given", took, n.bound)
+			}
+			if n.read(configPath) != "one" || n.systemd.unit.Active != "active" {
+				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
+			}
+		}},
+		{"a stop that is slow takes the verdict's time: what is left is no verdict", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.bound, n.systemd.stopping = n.timeout, time.Minute
+			out, err := n.runSite(t.Context(), "two healthz=bad")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+			if n.journal() == nil {
+				t.Error("nobody will judge it any more")
+			}
+		}},
 		{"somebody restarts the kubelet during the watch: it settles anew, and that is no death", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			at := n.clk.now

@@ -48,11 +48,11 @@ type finding struct {
 
 // watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
 // job ended that brought it up, if it was waited for. since is when the files were in place; a process that started before
-// cannot have read them.
-func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string) (finding, error) {
+// cannot have read them. full says that the deadline leaves the verdict its own time, and not only what was left of the activation's.
+func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool) (finding, error) {
 	m.note("verify", "started", "%s", p.Unit)
 	m.extend(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{m: m, plan: p, since: since, result: result}
+	w := watcher{m: m, plan: p, since: since, result: result, full: full}
 	f, err := w.run(ctx, deadline)
 	switch {
 	case err != nil:
@@ -72,6 +72,7 @@ type watcher struct {
 	plan   Plan
 	since  time.Duration
 	result string
+	full   bool
 
 	looked   bool
 	pid      uint32        // of the last look
@@ -108,6 +109,9 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 		if now = clock.Monotonic(); now >= deadline {
 			if w.dunno {
 				return w.end(Unknown, w.why), nil
+			}
+			if !w.full {
+				return w.end(Unknown, fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.why)), nil
 			}
 			return w.end(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.why)), nil
 		}

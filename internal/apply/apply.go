@@ -183,7 +183,7 @@ func activation(o Options) activate.Plan {
 		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
-		a.Settle, a.Timeout = millis(x.SettleMillis), millis(x.TimeoutMillis)
+		a.Settle, a.Timeout, a.Bound = millis(x.SettleMillis), millis(x.TimeoutMillis), millis(x.BoundMillis)
 	}
 	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {
 		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"

@@ -337,7 +337,12 @@ func (r *run) renderOne(i *site.Instance) {
 			state = stateFailed
 			break
 		}
-		add, o, d2 := i.Stage.(stages.Renderer).Render(cfg, r.node, r.inputs(i))
+		in := r.inputs(i)
+		if i.Spec.Bounds != nil && i.Timeout != nil {
+			b, d3 := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, c.Scope)
+			in.Timeout, d = i.Spec.Bounds.Of(b), append(d, newOnly(r.diags, d3)...)
+		}
+		add, o, d2 := i.Stage.(stages.Renderer).Render(cfg, r.node, in)
 		r.diags = append(append(r.diags, d...), d2...)
 		if d2.HasErrors() {
 			state = stateFailed

@@ -95,6 +95,7 @@ type Activation struct {
 	Unit          string    `json:"unit"`
 	SettleMillis  int64     `json:"settle_ms"`
 	TimeoutMillis int64     `json:"timeout_ms"`
+	BoundMillis   int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: as long as its parts take
 	Rollback      bool      `json:"rollback"`
 	Range         hcl.Range `json:"-"`
 }

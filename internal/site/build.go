@@ -74,7 +74,7 @@ func metaNames(t *stageType) []string {
 	if t.spec.ForEach {
 		names = append(names, schema.ForEach.Name)
 	}
-	if t.spec.Timeout > 0 {
+	if t.spec.Timeout > 0 || t.spec.Bounds != nil {
 		names = append(names, schema.Timeout.Name)
 	}
 	if t.spec.Phase == schema.Gather {
@@ -90,7 +90,7 @@ func (l *loader) checkMeta(d *definition) {
 	}
 	takers := map[string]string{
 		schema.ForEach.Name:   "fetch-config, label, taint and the blocks of write take it",
-		schema.Timeout.Name:   "stages that gather take it; what decides or renders cannot wait, and how long restart waits for the kubelet is verify { timeout = … }",
+		schema.Timeout.Name:   "stages that gather and restart take it; what decides or renders files cannot wait",
 		schema.OnFailure.Name: "stages that gather take it; what decides or renders is a function, and fails the same way each time",
 	}
 	allowed := metaNames(d.typ)

@@ -73,6 +73,9 @@ func meta(spec stages.Spec) []schema.Field {
 		t.Default = spec.Timeout.String()
 		out = append(out, t)
 	}
+	if spec.Bounds != nil {
+		out = append(out, *spec.Bounds)
+	}
 	if spec.Phase == schema.Gather {
 		out = append(out, schema.OnFailure)
 	}

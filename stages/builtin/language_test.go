@@ -123,7 +123,7 @@ func TestMeta(t *testing.T) {
 		"label":        {"when", "for_each"},
 		"taint":        {"when", "for_each"},
 		"write":        {"when"},
-		"restart":      {"when"},
+		"restart":      {"when", "timeout"},
 	}
 	for _, s := range Language().Stages {
 		var got []string

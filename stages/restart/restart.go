@@ -20,7 +20,9 @@ var (
 	rollback  = schema.Attr[bool]{Name: "rollback", Default: true, Doc: "Whether to go back to the last good generation when the kubelet is not healthy."}
 	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Reserved for patching the labels of a node that has joined. This version patches none, and refuses `true`: use `kubectl label`."}
 	settle    = schema.Attr[string]{Name: "settle", Default: "10s", Check: schema.Duration, Doc: "How long the kubelet must run without a new start before it counts as healthy."}
-	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for that."}
+	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for one verdict, from the start of the kubelet on."}
+	bounds    = schema.Attr[string]{Name: schema.Timeout.Name, DefaultText: "as long as its parts take: two verdicts, and twice what systemd needs to stop the kubelet", Check: schema.Duration,
+		Doc: "How long the whole activation may take: the kubelet stopped, started on the new files and judged, and, if it is ill, put back and judged once more. When it is up nobody waits any longer, and a verdict that is still open is reached at the kubelet's next start. Not shorter than `verify.timeout`."}
 	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
 	message   = schema.Attr[string]{Name: "error_message", Required: true, Doc: "Why not, and what to do."}
 )
@@ -30,7 +32,7 @@ type Stage struct{}
 
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
-	return stages.Spec{Phase: schema.Render, Singleton: true, Block: schema.Block{Type: "restart",
+	return stages.Spec{Phase: schema.Render, Singleton: true, Bounds: &bounds, Block: schema.Block{Type: "restart",
 		Doc:    "What happens with the kubelet after files changed: start or restart, verify, go back.",
 		Fields: []schema.Field{unit, rollback, reconcile},
 		Blocks: []schema.Block{
@@ -43,7 +45,7 @@ func (Stage) Spec() stages.Spec {
 func (Stage) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
 
 // Render implements stages.Renderer.
-func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	out := stages.Output{Value: cty.EmptyObjectVal}
 	v, _ := cfg.One("verify")
@@ -51,6 +53,10 @@ func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contrib
 	t, _ := time.ParseDuration(timeout.Of(v).V)
 	if s > 0 && t > 0 && t <= s {
 		diags = append(diags, origin.Error(origin.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
+	}
+	bound, _ := time.ParseDuration(in.Timeout.V) // 0 when it is not written
+	if in.Timeout.Expr != nil && in.Timeout.Set() && t > 0 && bound < t {
+		diags = append(diags, origin.Error(origin.WrongType, in.Timeout.Range, "The activation ends before its verdict", "timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), the verdict inside it. Write both, or leave this one out.", bound, t))
 	}
 	if r := reconcile.Of(cfg); r.V {
 		diags = append(diags, origin.Error(origin.WrongType, r.Range, "Labels are not patched", "This version of prelet patches no labels of a node that has joined, so reconcile_labels cannot be true. Leave it out, and change such labels with `kubectl label node`."))
@@ -75,6 +81,6 @@ func (Stage) Render(cfg schema.Body, _ node.Node, _ stages.Inputs) (node.Contrib
 	if !u.Set() {
 		return node.Contribution{}, out, diags
 	}
-	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(),
+	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(), BoundMillis: bound.Milliseconds(),
 		Rollback: rollback.Of(cfg).V, Range: cfg.Range}}, out, diags
 }

@@ -100,9 +100,11 @@ func (a *app) root() *cobra.Command {
 	c.SetCompletionCommandGroupID("other")
 	c.AddCommand(a.commands()...)
 	c.SetUsageFunc(usage)
-	for _, sub := range append(c.Commands(), c) {
+	help := c.HelpFunc()
+	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
 		sub.Long = present.Reflow(sub.Long, width)
-	}
+		help(sub, args)
+	})
 	return c
 }
 

@@ -6,9 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2/hclwrite"
-	"github.com/zclconf/go-cty/cty"
-
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 )
@@ -86,15 +83,10 @@ func (p page) render() ([]byte, error) {
 	return out, nil
 }
 
-// literal writes a text as HCL does: a ${ in it stays text.
-func literal(s string) string {
-	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
-}
-
 func list(texts []string) string {
 	out := make([]string, len(texts))
 	for i, s := range texts {
-		out[i] = literal(s)
+		out[i] = site.Quote(s)
 	}
 	return "[" + strings.Join(out, ", ") + "]"
 }

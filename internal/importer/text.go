@@ -3,6 +3,8 @@ package importer
 import (
 	"fmt"
 	"strings"
+
+	"github.com/prelet/prelet/internal/site"
 )
 
 // text is the site before it is formatted. It is put together here and not by text/template: that package looks methods up
@@ -37,7 +39,7 @@ variable "interface" {
   default     = %s
   description = "Its first IPv4 address is the node's name and address"
 }
-`, literal(p.Interface))
+`, site.Quote(p.Interface))
 	}
 	add(`
 cluster {
@@ -48,7 +50,7 @@ cluster {
 
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = %s }
-`, literal(p.Server), list(p.Hashes), literal(p.Credential), literal("kube-system/kubelet-config-"+p.Version))
+`, site.Quote(p.Server), list(p.Hashes), site.Quote(p.Credential), site.Quote("kube-system/kubelet-config-"+p.Version))
 	if p.Port || p.Subnet {
 		add(`stage "fetch-config" "port" {
   file     = "/etc/kubernetes/port.conf"
@@ -127,7 +129,7 @@ stage "reserve" "node" {
 	}
 	if p.Memory != "" {
 		add(`    memory = %s # of whole GiB, half kubeReserved, half systemReserved
-`, literal(p.Memory))
+`, site.Quote(p.Memory))
 	}
 	add(`  }
 }
@@ -142,7 +144,7 @@ stage "label" "site" {
 `)
 		for _, l := range p.Labels {
 			add(`    %s = %s
-`, literal(l.Key), literal(l.Value))
+`, site.Quote(l.Key), site.Quote(l.Value))
 		}
 		if p.Proxy {
 			add(`    "network.netease.com/kube-proxy" = "lb-masquerade"
@@ -184,7 +186,7 @@ func (p page) taints(add add) {
 stage "taint" "site" {
   taints = [%s]
 }
-`, literal(p.Taints[0].String()))
+`, site.Quote(p.Taints[0].String()))
 	}
 	if len(p.Taints) > 1 {
 		add(`
@@ -193,7 +195,7 @@ stage "taint" "site" {
 `)
 		for _, t := range p.Taints {
 			add(`    %s,
-`, literal(t.String()))
+`, site.Quote(t.String()))
 		}
 		add(`  ]
 }

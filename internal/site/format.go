@@ -2,7 +2,6 @@ package site
 
 import (
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
 // Format gives the canonical form of a native file: what FormatFile gives, or the text as it is where that refuses.
@@ -17,5 +16,5 @@ func FormatFile(name string, src []byte) ([]byte, hcl.Diagnostics) {
 	if _, diags := parseNative(name, src); diags.HasErrors() {
 		return src, diags
 	}
-	return hclwrite.Format(src), nil
+	return layout(src), nil
 }

@@ -89,21 +89,6 @@ type FactsReq struct {
 	WaitMillis  int64    `json:"wait_ms,omitempty"`
 }
 
-// DetectorReq asks one detector.
-type DetectorReq struct {
-	Name   string         `json:"name"`
-	Config map[string]any `json:"config,omitempty"`
-	Millis int64          `json:"ms,omitempty"`
-}
-
-// DetectorAns is what it said.
-type DetectorAns struct {
-	Version    string            `json:"version"`
-	Attributes map[string]string `json:"attributes"`
-	Labels     map[string]string `json:"labels"`
-	Warnings   []string          `json:"warnings"`
-}
-
 // KubeletReq asks about the kubelet at hand.
 type KubeletReq struct{}
 

@@ -21,6 +21,7 @@ const (
 	KindTrust      Kind = "trust"      // the cluster's CA, verified
 	KindObject     Kind = "object"     // a ConfigMap
 	KindFacts      Kind = "facts"      // the hardware
+	KindLock       Kind = "lock"       // what is known of a detector without running it
 	KindDetector   Kind = "detector"   // one vendor detector
 	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
 	KindOriginal   Kind = "original"   // what a target held before prelet
@@ -85,6 +86,7 @@ var (
 	Trust      = Topic[TrustReq, TrustAns]{KindTrust}
 	Object     = Topic[ObjectReq, ObjectAns]{KindObject}
 	FactsOf    = Topic[FactsReq, Facts]{KindFacts}
+	LockOf     = Topic[LockReq, LockAns]{KindLock}
 	DetectorOf = Topic[DetectorReq, DetectorAns]{KindDetector}
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}

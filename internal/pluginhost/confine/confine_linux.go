@@ -1,0 +1,114 @@
+// Package confine takes from the calling process what a detector does not need: limits, Landlock, seccomp. What it sets up holds
+// for every program that is started afterwards, and nothing undoes it. It changes the process that calls it and nothing
+// else. Only prelet-detect calls it.
+//
+// Straight system calls and no library: the two that are there hide what an operator has to know (a refused Landlock looks
+// like an old kernel) or answer a foreign architecture with the default action.
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Policy is what one detector gets beyond nothing. Paths are absolute; patterns are shell patterns.
+type Policy struct {
+	Socket  string // the private folder for its socket
+	Memory  uint64 // bytes of private memory of each process
+	Own     bool   // the uid is the detector's own, and no other program runs under it
+	Devices []string
+	Read    []string
+	Execute []string
+	Sockets []string
+
+	// Without leaves one line of the sandbox out. For the controls of tests, which show that what a line forbids would
+	// succeed without it; prelet never sets it.
+	Without Lines
+}
+
+// Lines are the parts of the sandbox.
+type Lines struct {
+	Limits, Landlock, Scopes, Seccomp, Connect bool
+}
+
+// Limits that no site sets. A Go program needs some twenty threads, a vendor's library a few more.
+const (
+	maxProcesses = 64
+	maxFiles     = 256
+	maxStack     = 1 << 20 // glibc gives each thread as much, which counts as memory
+)
+
+// Report says what could not be set up, one sentence each.
+type Report []string
+
+func (r *Report) note(what string, err error) {
+	if err != nil {
+		*r = append(*r, fmt.Sprintf("%s: %s", what, err))
+	}
+}
+
+// Process confines the whole calling process. It must be called before the first detector starts, once.
+func Process(p Policy) (r Report) {
+	syscall.Umask(0o077)
+	if !p.Without.Limits {
+		r.limits(p)
+	}
+	// The death of prelet is the end of all. Asked for before anything is refused that it would need.
+	r.note("the end with prelet", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
+	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
+		r.note("no_new_privs", err)
+	}
+	if !p.Without.Landlock {
+		r.landlock(p)
+	}
+	if !p.Without.Seccomp {
+		r.note("seccomp", loadFilter(processFilter(), unix.SECCOMP_FILTER_FLAG_TSYNC))
+	}
+	return r
+}
+
+// Thread confines the calling thread, which starts the detector, beyond what holds for its host: the host has to connect to
+// the detector's socket, and the detector must not reach its host. The goroutine must be locked to the thread, and the thread must
+// outlive the detector, whose death signal it is.
+func Thread(p Policy) (r Report) {
+	if !p.Without.Landlock && !p.Without.Scopes {
+		r.scopes()
+	}
+	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
+		r.note("refusing connections", loadFilter(connectFilter(), 0))
+	}
+	return r
+}
+
+func (r *Report) limits(p Policy) {
+	limit := func(name string, which int, v uint64) {
+		var now unix.Rlimit
+		if err := unix.Getrlimit(which, &now); err == nil && now.Max < v {
+			v = now.Max // the unit is stricter: that is no failure
+		}
+		r.note("limit of "+name, unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v}))
+	}
+	limit("core files", unix.RLIMIT_CORE, 0)
+	limit("file size", unix.RLIMIT_FSIZE, 0)
+	limit("open files", unix.RLIMIT_NOFILE, maxFiles)
+	limit("stack", unix.RLIMIT_STACK, maxStack)
+	limit("memory", unix.RLIMIT_DATA, p.Memory)
+	if p.Own {
+		limit("processes", unix.RLIMIT_NPROC, maxProcesses)
+	} else { // the kernel counts all that this user runs
+		r.note("limit of processes", errors.New("not without a user of the detector's own"))
+	}
+	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
+}
+
+// onAllThreads makes a system call on each thread of this process. It needs a program without cgo.
+func onAllThreads(trap, a, b uintptr) error {
+	if _, _, errno := syscall.AllThreadsSyscall(trap, a, b, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}

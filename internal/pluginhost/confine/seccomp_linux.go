@@ -1,0 +1,170 @@
+package confine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data. Of an argument the low half is looked at: all that are asked for are 32 bits wide in the kernel.
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16
+)
+
+// x32 is the bit in the number of a system call of amd64's second table.
+const x32 = 0x40000000
+
+const (
+	refuse  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	unknown = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	permit  = unix.SECCOMP_RET_ALLOW
+)
+
+// denied are the system calls that neither host nor detector has a use for, and with which one could get out, stay, hide
+// memory, or burden the machine.
+func denied() []uint32 {
+	return []uint32{
+		// out of the process group, by which prelet ends everything
+		unix.SYS_SETSID, unix.SYS_SETPGID,
+		// other processes
+		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE,
+		// round the filters of system calls
+		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
+		// memory that no limit counts
+		unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN,
+		// into the kernel
+		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_FANOTIFY_INIT,
+		// other views of the machine
+		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_TREE,
+		unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_PERSONALITY,
+		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+		// the disk that the boot waits for
+		unix.SYS_SYNC, unix.SYS_SYNCFS,
+	}
+}
+
+// nativeArch is what the kernel calls this program's architecture in a filter; 0 where it was not tried.
+func nativeArch() uint32 {
+	switch runtime.GOARCH {
+	case "amd64":
+		return unix.AUDIT_ARCH_X86_64
+	case "arm64":
+		return unix.AUDIT_ARCH_AARCH64
+	}
+	return 0
+}
+
+// processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only; no memory that
+// is shared without a file; no namespaces; and nothing of the list above.
+func processFilter() []unix.SockFilter {
+	p := program{}
+	p.load(offsetArch)
+	p.unless(nativeArch(), refuse)
+	p.load(offsetNumber)
+	if runtime.GOARCH == "amd64" {
+		p.atLeast(x32, refuse)
+	}
+	for _, n := range denied() {
+		p.when(n, refuse)
+	}
+	p.when(unix.SYS_CLONE3, unknown) // its flags lie in memory, where no filter sees them; libraries then use clone
+	p.call(unix.SYS_SOCKET, func(p *program) {
+		p.load(offsetArgs)
+		p.unless(unix.AF_UNIX, refuse)
+		p.load(offsetArgs + 8)
+		p.and(0xf) // the rest are flags
+		p.unless(unix.SOCK_STREAM, refuse)
+	})
+	p.call(unix.SYS_SOCKETPAIR, func(p *program) {
+		p.load(offsetArgs)
+		p.unless(unix.AF_UNIX, refuse)
+	})
+	p.call(unix.SYS_MMAP, func(p *program) {
+		const shared = unix.MAP_ANONYMOUS | unix.MAP_SHARED // MAP_SHARED_VALIDATE has that bit too, MAP_PRIVATE has not
+		p.load(offsetArgs + 3*8)
+		p.and(shared)
+		p.when(shared, refuse)
+	})
+	p.call(unix.SYS_CLONE, func(p *program) {
+		p.load(offsetArgs)
+		p.and(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+		p.unless(0, refuse)
+	})
+	p.end(permit)
+	return p.code
+}
+
+// connectFilter refuses connect(2).
+func connectFilter() []unix.SockFilter {
+	p := program{}
+	p.load(offsetNumber)
+	p.when(unix.SYS_CONNECT, refuse)
+	p.end(permit)
+	return p.code
+}
+
+// program assembles a filter. Each test stands by itself: one that does not decide goes on with the next.
+type program struct{ code []unix.SockFilter }
+
+func (p *program) emit(f unix.SockFilter) { p.code = append(p.code, f) }
+
+func (p *program) load(offset uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset})
+}
+
+func (p *program) and(mask uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mask})
+}
+
+func (p *program) end(action uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action})
+}
+
+// when ends with an action if what was loaded is v.
+func (p *program) when(v, action uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: v})
+	p.end(action)
+}
+
+// unless ends with an action if what was loaded is not v.
+func (p *program) unless(v, action uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: v})
+	p.end(action)
+}
+
+func (p *program) atLeast(v, action uint32) {
+	p.emit(unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, Jf: 1, K: v})
+	p.end(action)
+}
+
+// call looks at the arguments of one system call, and permits it if nothing refuses.
+func (p *program) call(number uint32, args func(*program)) {
+	inner := program{}
+	args(&inner)
+	inner.end(permit)
+	p.emit(unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: uint8(len(inner.code)), K: number})
+	p.code = append(p.code, inner.code...)
+}
+
+// loadFilter adds a filter to the calling thread, or to all threads.
+func loadFilter(code []unix.SockFilter, flags uintptr) error {
+	if nativeArch() == 0 {
+		return errors.New("no filter was written for " + runtime.GOARCH)
+	}
+	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(code)
+	switch {
+	case errno != 0:
+		return errno
+	case thread != 0:
+		return fmt.Errorf("thread %d could not take it over", thread)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package world
+
+// LockReq asks what is known of a detector without running it.
+type LockReq struct {
+	Name string `json:"name"`
+}
+
+// Lock is what a lock file says of one detector: which program runs, and what it described when it was locked.
+type Lock struct {
+	Name     string      `json:"name"`
+	Path     string      `json:"path,omitempty"` // "" is /usr/lib/prelet/detectors/NAME
+	SHA256   string      `json:"sha256"`         // 64 hexadecimal digits
+	Describe Description `json:"describe"`
+}
+
+// LockAns is a lock, and the file that it stands in.
+type LockAns struct {
+	Lock
+	File string `json:"file"`
+}
+
+// Description is detector.v1's DescribeResponse, in the JSON form of Protocol Buffers with the proto's own names.
+type Description struct {
+	Name         string      `json:"name"`
+	Version      string      `json:"version,omitempty"`
+	Vendor       string      `json:"vendor,omitempty"`
+	Doc          string      `json:"doc,omitempty"`
+	Config       []Attribute `json:"config,omitempty"`
+	Facts        []Attribute `json:"facts,omitempty"`
+	LabelDomains []string    `json:"label_domains,omitempty"`
+	Match        Match       `json:"match,omitzero"`
+	Needs        Grants      `json:"needs,omitzero"`
+	Wants        Grants      `json:"wants,omitzero"`
+}
+
+// Match says on which machines a detector has something to do.
+type Match struct {
+	PCIIDs []string `json:"pci_ids,omitempty"` // VENDOR:DEVICE[:CLASS]
+	Paths  []string `json:"paths,omitempty"`
+	Always bool     `json:"always,omitempty"`
+}
+
+// Grants is what a detector needs or wants, or what a site grants.
+type Grants struct {
+	Devices []string `json:"devices,omitempty"`
+	Read    []string `json:"read,omitempty"`
+	Execute []string `json:"execute,omitempty"`
+	Sockets []string `json:"sockets,omitempty"`
+	Groups  []string `json:"groups,omitempty"`
+}
+
+// Attribute declares one attribute of a configuration, or one fact.
+type Attribute struct {
+	Name     string    `json:"name"`
+	Type     ValueType `json:"type"`
+	Doc      string    `json:"doc,omitempty"`
+	Required bool      `json:"required,omitempty"`
+	Default  any       `json:"default,omitempty"`
+	Unit     string    `json:"unit,omitempty"`
+	OneOf    []string  `json:"one_of,omitempty"`
+	Minimum  *float64  `json:"minimum,omitempty"`
+	Maximum  *float64  `json:"maximum,omitempty"`
+}
+
+// ValueType is the type of a value.
+type ValueType struct {
+	Kind       ValueKind   `json:"kind"`
+	Element    *ValueType  `json:"element,omitempty"`    // of a list or a map
+	Attributes []Attribute `json:"attributes,omitempty"` // of an object
+}
+
+// ValueKind is the outermost form of a type.
+type ValueKind string
+
+// The kinds.
+const (
+	StringKind ValueKind = "KIND_STRING"
+	NumberKind ValueKind = "KIND_NUMBER"
+	BoolKind   ValueKind = "KIND_BOOL"
+	ListKind   ValueKind = "KIND_LIST"
+	MapKind    ValueKind = "KIND_MAP"
+	ObjectKind ValueKind = "KIND_OBJECT"
+)
+
+// DetectorReq asks one detector. What the answer cannot depend on is not in it: how long one waits, for example.
+type DetectorReq struct {
+	Name    string         `json:"name"`
+	Config  map[string]any `json:"config,omitempty"` // whole, with defaults
+	Devices []PCIDevice    `json:"devices,omitempty"`
+	Allow   Grants         `json:"allow,omitzero"`
+	Memory  int64          `json:"memory,omitempty"` // bytes
+	// Millis is in the questions of recordings that were made before there were locks, and in no other.
+	Millis int64 `json:"ms,omitempty"`
+}
+
+// DetectorAns is what it said, checked against its description.
+type DetectorAns struct {
+	Version    string            `json:"version"`
+	Devices    []DetectorDevice  `json:"devices,omitempty"`
+	Attributes map[string]string `json:"attributes"`
+	Facts      map[string]any    `json:"facts,omitempty"`
+	Labels     map[string]string `json:"labels"`
+	Warnings   []string          `json:"warnings"`
+	Evidence   map[string]string `json:"evidence,omitempty"` // facts.NAME, labels.KEY: where it was read
+	Unknown    map[string]string `json:"unknown,omitempty"`  // facts.NAME: why it is null
+	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, nothing else is there
+	// Skipped is why it had nothing to do on this machine.
+	Skipped string `json:"skipped,omitempty"`
+	// Sandbox is what of the sandbox could not be set up.
+	Sandbox []string `json:"sandbox,omitempty"`
+}
+
+// ConfigProblem is what a detector has against its configuration. Path is as in a site: firmware.minimum, ports[1].speed.
+type ConfigProblem struct {
+	Path    string `json:"path,omitempty"`
+	Summary string `json:"summary"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+// DetectorDevice is one device that a detector found; nil is "says nothing of it".
+type DetectorDevice struct {
+	Address       string            `json:"address,omitempty"`
+	Name          *string           `json:"name,omitempty"`
+	Kind          *string           `json:"kind,omitempty"` // gpu | npu | fpga | dpu | nic
+	Vendor        *string           `json:"vendor,omitempty"`
+	Model         *string           `json:"model,omitempty"`
+	Driver        *string           `json:"driver,omitempty"`
+	MemoryBytes   *uint64           `json:"memory_bytes,omitempty"`
+	NUMA          *int              `json:"numa,omitempty"`
+	Interface     *string           `json:"interface,omitempty"`
+	SpeedGbps     *float64          `json:"speed_gbps,omitempty"`
+	Link          *string           `json:"link,omitempty"`
+	SRIOVTotalVFs *int              `json:"sriov_total_vfs,omitempty"`
+	SRIOVNumVFs   *int              `json:"sriov_num_vfs,omitempty"`
+	Attributes    map[string]string `json:"attributes,omitempty"`
+	Evidence      map[string]string `json:"evidence,omitempty"`
+}

@@ -50,7 +50,7 @@ const (
 // Reply is what came of it.
 type Reply struct {
 	Failed   Step   `json:"failed,omitempty"`
-	Text     string `json:"text,omitempty"`     // why, in a sentence without its dot
+	Text     string `json:"text,omitempty"` // why, in a sentence without its dot
 	TimedOut bool   `json:"timed_out,omitempty"`
 
 	Sandbox  []string           `json:"sandbox,omitempty"` // what could not be set up

@@ -1,0 +1,229 @@
+// Package pluginhost runs vendors' detectors: one program, opened, hashed, confined, started, asked one question, killed. It
+// touches processes, the lock files that say which program may run, and a private folder below /run/prelet; it knows no
+// stage and no HCL. What a detector says is input from outside: bounded, checked against the detector's own description,
+// refused whole where it breaks that.
+//
+// The work is shared: prelet opens and hashes the program, gives it a user of its own, keeps the deadline, kills and reaps
+// (here); prelet-detect confines itself and speaks gRPC (inside, confine); wire is what they say to each other.
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// DefaultTimeout is how long a detector may take when nobody says otherwise.
+const DefaultTimeout = 10 * time.Second
+
+// MinMemory is the least that a detector is given: programs in Go start with 80 MiB, such with a C library with 128.
+const MinMemory = 128 << 20
+
+// Options say where detectors are looked for and how they run. The zero value is this machine.
+type Options struct {
+	Root      string   // programs and locks are below it; "" is /
+	SiteLocks []string // lock files that win over fragments, the first before the next; nil is /etc/prelet/detectors.lock.json below Root
+	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
+	Helper    string   // prelet-detect; "" is /usr/lib/prelet/prelet-detect
+	Passwd    string   // where the pool's users are looked up; "" is /etc/passwd
+	// Redact takes secrets out of what a detector printed. nil: none are known.
+	Redact func(string) string
+}
+
+// Host answers the questions "lock" and "detector".
+type Host struct {
+	o         Options
+	subreaper func() error
+}
+
+// New makes a Host; nothing is read or started yet.
+func New(o Options) *Host {
+	if o.RunDir == "" {
+		o.RunDir = "/run/prelet/detectors"
+	}
+	if o.Helper == "" {
+		o.Helper = "/usr/lib/prelet/prelet-detect"
+	}
+	if o.Passwd == "" {
+		o.Passwd = "/etc/passwd"
+	}
+	if o.Redact == nil {
+		o.Redact = func(s string) string { return s }
+	}
+	return &Host{o: o, subreaper: sync.OnceValue(becomeSubreaper)}
+}
+
+func (h *Host) path(p string) string { return filepath.Join("/", h.o.Root, p) }
+
+// Ask implements world.Source.
+func (h *Host) Ask(ctx context.Context, q world.Question) world.Answer {
+	switch q.Kind {
+	case world.KindLock:
+		r, err := world.LockOf.Request(q)
+		if err != nil {
+			return unreadable(err)
+		}
+		return h.lockAnswer(r.Name)
+	case world.KindDetector:
+		r, err := world.DetectorOf.Request(q)
+		if err != nil {
+			return unreadable(err)
+		}
+		return h.detectAnswer(ctx, r)
+	}
+	return world.Answer{Fail: world.Unusable, Detail: "nobody answers questions of kind " + string(q.Kind)}
+}
+
+func unreadable(err error) world.Answer {
+	return world.Answer{Fail: world.Unusable, Detail: "the question cannot be read: " + err.Error()}
+}
+
+func (h *Host) lockAnswer(name string) world.Answer {
+	l, err := h.Lock(name)
+	switch {
+	case errors.Is(err, errNoLock):
+		program := h.path(filepath.Join(Programs, name))
+		if f, err := openTrusted(program); err == nil {
+			_ = f.Close()
+			return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("%s is there, and no lock says that it may run", program),
+				Hint: "If you trust this program, lock it as it is: prelet detectors lock " + program}
+		}
+		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("There is no program %s, and no lock names another", program),
+			Hint: "Install the package of the detector, which brings both"}
+	case err != nil:
+		return world.Answer{Fail: world.Unusable, Detail: "Its lock cannot be used: " + err.Error(), Hint: "Install the package of the detector again, or lock the program anew: prelet detectors lock " + h.path(filepath.Join(Programs, name))}
+	}
+	return world.LockOf.Answer(l)
+}
+
+// detectAnswer asks one detector, if it has something to do here.
+func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answer {
+	l, err := h.Lock(r.Name)
+	if err != nil {
+		return h.lockAnswer(r.Name)
+	}
+	if missing := r.Allow.Missing(l.Describe.Needs); !missing.Empty() {
+		return NotGranted(r.Name, l.Describe, r.Allow)
+	}
+	if why := h.nothingToDo(l.Describe.Match, r.Devices); why != "" {
+		return world.DetectorOf.Answer(world.DetectorAns{Version: l.Describe.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
+	}
+	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: r.Allow, memory: max(r.Memory, MinMemory),
+		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: r.Devices}})
+	if err != nil {
+		return h.failed(r.Name, trace, err)
+	}
+	ans, err := checkAnswer(l.Describe, reply.Answer)
+	if err != nil {
+		return h.failed(r.Name, trace, fmt.Errorf("its answer is refused whole: %w", err))
+	}
+	ans.Sandbox = trace.Sandbox
+	return world.DetectorOf.Answer(ans)
+}
+
+// NotGranted is the answer of a detector that lacks the site's consent: what it needs, as a block to paste.
+func NotGranted(name string, d world.Description, have world.Grants) world.Answer {
+	hint := "If that is right, write into detector \"" + name + "\":\n" + have.Union(d.Needs).Block()
+	if len(d.Needs.Sockets) > 0 && len(have.Sockets) == 0 {
+		hint += "\nWho may connect to one socket can reach every stream socket that its user and groups may open, on kernels before Landlock 9."
+	}
+	if len(have.Missing(d.Needs).Devices) > 0 {
+		hint += "\nA device needs DeviceAllow= in a drop-in of prelet.service and prelet-apply.service too, which the detector's package brings."
+	}
+	return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("Detector %q was not started: it needs what the site does not grant", name), Hint: hint}
+}
+
+// nothingToDo says why a detector is not started on this machine; "" if it is.
+func (h *Host) nothingToDo(m world.Match, devices []world.PCIDevice) string {
+	if m.Always || len(devices) > 0 {
+		return ""
+	}
+	for _, p := range m.Paths {
+		if found, _ := filepath.Glob(h.path(p)); len(found) > 0 {
+			return ""
+		}
+	}
+	var what []string
+	if len(m.PCIIDs) > 0 {
+		what = append(what, "no PCI device is one of "+strings.Join(m.PCIIDs, ", "))
+	}
+	if len(m.Paths) > 0 {
+		what = append(what, "there is no "+strings.Join(m.Paths, ", nor "))
+	}
+	return strings.Join(what, ", and ")
+}
+
+// failed is a detector that did not do its work: what happened, in its own words from standard error where it has some.
+func (h *Host) failed(name string, t Trace, err error) world.Answer {
+	text := fmt.Sprintf("Detector %q: %s", name, err)
+	if said := lastWords(t.Stderr); said != "" {
+		text += ". It said: " + said
+	}
+	fail := world.Unusable
+	switch {
+	case errors.Is(err, errDenied):
+		fail = world.Denied
+	case errors.Is(err, errGone):
+		fail = world.Absent
+	}
+	return world.Answer{Fail: fail, Detail: h.o.Redact(text), Hint: h.o.Redact(t.hint(name))}
+}
+
+// lastWords are the last lines of what a detector printed: a library's complaints come before the reason.
+func lastWords(stderr string) string {
+	const most = 600
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	var out []string
+	length := 0
+	for i := len(lines) - 1; i >= 0 && len(out) < 5; i-- {
+		l := words(lines[i])
+		if length += len(l); length > most && len(out) > 0 {
+			break
+		}
+		if l != "" {
+			out = append([]string{l}, out...)
+		}
+	}
+	text := strings.Join(out, " | ")
+	if len(text) > most {
+		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+	}
+	return text
+}
+
+// Describe starts a program that nothing is known of yet, confined and with nothing granted but what is given, and asks what
+// it is. It returns the lock that it would have. The program is the file as it is now.
+func (h *Host) Describe(ctx context.Context, program string, grants world.Grants) (world.Lock, Trace, error) {
+	abs, err := filepath.Abs(program)
+	if err != nil {
+		return world.Lock{}, Trace{}, err
+	}
+	reply, trace, err := h.run(ctx, job{program: abs, grants: grants, memory: MinMemory, request: wire.Request{Ask: wire.Describe, Name: filepath.Base(abs)}})
+	if err != nil {
+		return world.Lock{}, trace, err
+	}
+	if reply.Describe == nil {
+		return world.Lock{}, trace, errors.New("it described nothing")
+	}
+	if err := CheckDescription(*reply.Describe); err != nil {
+		return world.Lock{}, trace, fmt.Errorf("its description breaks the protocol: %w", err)
+	}
+	l := world.Lock{Name: reply.Describe.Name, SHA256: trace.SHA256, Describe: *reply.Describe}
+	inside := strings.TrimPrefix(abs, strings.TrimSuffix(h.path("/"), "/"))
+	if inside != filepath.Join(Programs, l.Name) {
+		l.Path = inside
+	}
+	return l, trace, nil
+}
+
+// Failure is a failed Describe in the form of an answer: what happened, and what to do.
+func (h *Host) Failure(program string, t Trace, err error) world.Answer {
+	return h.failed(filepath.Base(program), t, err)
+}

@@ -1,0 +1,204 @@
+package pluginhost
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// UserPrefix begins the names of the pool's users: prelet-detector-1 and so on, made by sysusers.d/prelet.conf.
+const UserPrefix = "prelet-detector-"
+
+// slotWait is how often a full pool is looked at again.
+const slotWait = 5 * time.Millisecond
+
+// slot is a user of the pool, held as long as its file is locked, and a folder that only this user can enter.
+type slot struct {
+	uid, gid int
+	own      bool // the user is the pool's; else it is ours, who is not root
+	dir      string
+	lock     *os.File
+	groups   []uint32
+	unclean  bool // who had it before did not say that all was over
+}
+
+// take finds a free slot. As root it is one of the pool; anybody else runs detectors as himself.
+func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
+	if os.Geteuid() != 0 {
+		if len(groups) > 0 {
+			return nil, fmt.Errorf("%w: only root can give a detector the groups %s", errDenied, strings.Join(groups, ", "))
+		}
+		dir, err := os.MkdirTemp("", "prelet-")
+		return &slot{uid: os.Geteuid(), gid: os.Getegid(), dir: dir}, err
+	}
+	users, err := h.pool()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := h.groupIDs(groups)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.runDir(); err != nil {
+		return nil, err
+	}
+	for {
+		for _, u := range users {
+			s, err := h.try(u)
+			if err != nil || s != nil {
+				if s != nil {
+					s.groups = ids
+				}
+				return s, err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("all %d users of detectors are busy", len(users))
+		case <-time.After(slotWait):
+		}
+	}
+}
+
+// runDir makes the folder of slots. The pool's users pass through it and see nothing.
+func (h *Host) runDir() error {
+	if err := os.MkdirAll(h.o.RunDir, 0o711); err != nil {
+		return err
+	}
+	return os.Chmod(h.o.RunDir, 0o711) // whatever the umask was
+}
+
+func (h *Host) try(u user) (*slot, error) {
+	f, err := os.OpenFile(filepath.Join(h.o.RunDir, u.name+".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	s := &slot{uid: u.uid, gid: u.gid, own: true, dir: filepath.Join(h.o.RunDir, u.name), lock: f}
+	if st, err := f.Stat(); err == nil && st.Size() > 0 {
+		s.unclean = true
+	}
+	_, err = f.WriteAt([]byte("in use\n"), 0)
+	if err == nil {
+		err = s.folder()
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// folder makes the private folder anew: what is in it was left by somebody who is gone.
+func (s *slot) folder() error {
+	if err := os.RemoveAll(s.dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil {
+		return err
+	}
+	return os.Lchown(s.dir, s.uid, s.gid)
+}
+
+// release gives the slot back. Clean says that no process of its user is left.
+func (s *slot) release(clean bool) {
+	_ = os.RemoveAll(s.dir)
+	if s.lock == nil {
+		return
+	}
+	if clean {
+		_ = s.lock.Truncate(0)
+	}
+	_ = s.lock.Close()
+}
+
+type user struct {
+	name     string
+	uid, gid int
+}
+
+// pool are the users that packages make for detectors.
+func (h *Host) pool() ([]user, error) {
+	var out []user
+	err := eachLine(h.o.Passwd, func(f []string) {
+		if len(f) < 4 || !strings.HasPrefix(f[0], UserPrefix) {
+			return
+		}
+		uid, err1 := strconv.Atoi(f[2])
+		gid, err2 := strconv.Atoi(f[3])
+		if err1 == nil && err2 == nil && uid > 0 && gid > 0 {
+			out = append(out, user{f[0], uid, gid})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: there is no user %s1 to run it as; `systemd-sysusers` makes those of the package", errDenied, UserPrefix)
+	}
+	return out, nil
+}
+
+func (h *Host) groupIDs(names []string) (ids []uint32, err error) {
+	for _, n := range names {
+		id := -1
+		if err := eachLine(filepath.Join(filepath.Dir(h.o.Passwd), "group"), func(f []string) {
+			if x, err := strconv.Atoi(f[min(2, len(f)-1)]); f[0] == n && err == nil {
+				id = x
+			}
+		}); err != nil {
+			return nil, err
+		}
+		if id <= 0 { // root's group owns what no detector may have
+			return nil, fmt.Errorf("%w: the site grants group %q, which this machine does not have", errDenied, n)
+		}
+		ids = append(ids, uint32(id))
+	}
+	return ids, nil
+}
+
+func eachLine(path string, f func(fields []string)) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	s := bufio.NewScanner(file)
+	for s.Scan() {
+		f(strings.Split(s.Text(), ":"))
+	}
+	return s.Err()
+}
+
+// Pool is how many detectors can run at once with a user of their own.
+func (h *Host) Pool() int {
+	users, _ := h.pool()
+	return len(users)
+}
+
+// granted are the paths below the root that a grant names.
+func (h *Host) granted(g world.Grants) world.Grants {
+	below := func(l []string) (out []string) {
+		for _, p := range l {
+			out = append(out, h.path(p))
+		}
+		return out
+	}
+	return world.Grants{Devices: g.Devices, Read: below(g.Read), Execute: below(g.Execute), Sockets: below(g.Sockets), Groups: g.Groups}
+}

@@ -1,0 +1,48 @@
+package pluginhost
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// The kinds of failures that are not the detector's.
+var (
+	errDenied = errors.New("not allowed")
+	errGone   = errors.New("not there")
+)
+
+// job is one program to be run.
+type job struct {
+	program string
+	sha256  string // "": whatever is there, as long as it stays what it is
+	grants  world.Grants
+	memory  int64
+	request wire.Request
+}
+
+// Trace is how a run went.
+type Trace struct {
+	SHA256  string   // of the program
+	Stderr  string   // what it printed on standard error, bounded
+	Sandbox []string // what could not be set up
+	Left    bool     // something of it could not be ended
+	Step    wire.Step
+	Micros  map[wire.Step]int64
+	Took    time.Duration
+	End     time.Duration // from the answer, or the deadline, to the last process
+	User    int
+}
+
+// hint is what to do next.
+func (t Trace) hint(name string) string {
+	switch t.Step {
+	case wire.Sandbox:
+		return "`prelet detectors list` shows what is installed and locked"
+	case wire.Start, wire.Handshake:
+		return "`prelet detectors check` on its program shows what its author has to mend"
+	}
+	return "Its vendor can mend that, or detector \"" + name + "\" { required = false } and a site that does without"
+}

@@ -64,8 +64,13 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},
-			Forbidden: []string{"github.com/hashicorp/go-plugin/...", "google.golang.org/grpc/..."},
+			Forbidden: []string{"github.com/hashicorp/go-plugin/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/...", module + "internal/pluginhost/inside/..."},
 			Reason:    "8 MB and 1.5 ms at every start; they live in prelet-detect, one process for each detector, without root",
+		},
+		{
+			Rooms:     []string{"plugins/contract/..."},
+			Forbidden: []string{"!std"},
+			Reason:    "prelet checks with the same code as a vendor's tests; what that needs, every start of prelet pays",
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},

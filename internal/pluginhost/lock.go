@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // Where detectors and their locks are. Packages bring the first two, a site the third, which wins.
@@ -45,7 +46,7 @@ var errNoLock = errors.New("it has no lock")
 // Lock finds what is known of a detector: in the site's lock, else in the fragment of its name. The error is errNoLock where
 // there is neither.
 func (h *Host) Lock(name string) (world.LockAns, error) {
-	if !world.IsName(name, '-') {
+	if !stages.IsDetectorName(name) {
 		return world.LockAns{}, fmt.Errorf("%q is no name of a detector: a lower-case letter, then letters, digits and -, at most 63", name)
 	}
 	for _, path := range h.siteLocks() {
@@ -89,11 +90,12 @@ func checked(path string, l world.Lock) (world.LockAns, error) {
 	if l.Path != "" && (!filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path) {
 		return world.LockAns{}, fmt.Errorf("%s: the path of %s is not absolute and plain: %q", path, l.Name, l.Path)
 	}
-	if l.Describe.Name != l.Name {
-		return world.LockAns{}, fmt.Errorf("%s: %s describes itself as %q", path, l.Name, l.Describe.Name)
-	}
-	if err := CheckDescription(l.Describe); err != nil {
+	d, err := stages.Description(l)
+	if err != nil {
 		return world.LockAns{}, fmt.Errorf("%s: the description of %s: %w", path, l.Name, err)
+	}
+	if d.Name != l.Name {
+		return world.LockAns{}, fmt.Errorf("%s: %s describes itself as %q", path, l.Name, d.Name)
 	}
 	return world.LockAns{Lock: l, File: path}, nil
 }
@@ -171,7 +173,7 @@ func (h *Host) Installed() (names []string) {
 		entries, _ := os.ReadDir(h.path(dir))
 		for _, e := range entries {
 			name := strings.TrimSuffix(e.Name(), suffix)
-			if world.IsName(name, '-') {
+			if stages.IsDetectorName(name) {
 				found[name] = true
 			}
 		}

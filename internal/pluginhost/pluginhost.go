@@ -9,6 +9,7 @@ package pluginhost
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/stages"
 )
 
 // DefaultTimeout is how long a detector may take when nobody says otherwise.
@@ -109,18 +112,27 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	if err != nil {
 		return h.lockAnswer(r.Name)
 	}
-	if missing := r.Allow.Missing(l.Describe.Needs); !missing.Empty() {
-		return NotGranted(r.Name, l.Describe, r.Allow)
+	d, err := stages.Description(l.Lock)
+	if err != nil {
+		return h.lockAnswer(r.Name)
 	}
-	if why := h.nothingToDo(l.Describe.Match, r.Devices); why != "" {
-		return world.DetectorOf.Answer(world.DetectorAns{Version: l.Describe.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
+	if !stages.Ungranted(d.Needs, r.Allow).Empty() {
+		detail, hint := stages.NotGranted(d, r.Allow)
+		return world.Answer{Fail: world.Denied, Detail: detail, Hint: hint}
+	}
+	if why := h.nothingToDo(d.Match, r.Devices); why != "" {
+		return world.DetectorOf.Answer(world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
+	}
+	var devices []contract.PCIDevice
+	for _, p := range r.Devices {
+		devices = append(devices, stages.PCI(p))
 	}
 	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: r.Allow, memory: max(r.Memory, MinMemory),
-		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: r.Devices}})
+		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: devices}})
 	if err != nil {
 		return h.failed(r.Name, trace, err)
 	}
-	ans, err := checkAnswer(l.Describe, reply.Answer)
+	ans, err := checkAnswer(d, reply.Answer)
 	if err != nil {
 		return h.failed(r.Name, trace, fmt.Errorf("its answer is refused whole: %w", err))
 	}
@@ -128,20 +140,8 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	return world.DetectorOf.Answer(ans)
 }
 
-// NotGranted is the answer of a detector that lacks the site's consent: what it needs, as a block to paste.
-func NotGranted(name string, d world.Description, have world.Grants) world.Answer {
-	hint := "If that is right, write into detector \"" + name + "\":\n" + have.Union(d.Needs).Block()
-	if len(d.Needs.Sockets) > 0 && len(have.Sockets) == 0 {
-		hint += "\nWho may connect to one socket can reach every stream socket that its user and groups may open, on kernels before Landlock 9."
-	}
-	if len(have.Missing(d.Needs).Devices) > 0 {
-		hint += "\nA device needs DeviceAllow= in a drop-in of prelet.service and prelet-apply.service too, which the detector's package brings."
-	}
-	return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("Detector %q was not started: it needs what the site does not grant", name), Hint: hint}
-}
-
 // nothingToDo says why a detector is not started on this machine; "" if it is.
-func (h *Host) nothingToDo(m world.Match, devices []world.PCIDevice) string {
+func (h *Host) nothingToDo(m contract.Match, devices []world.PCIDevice) string {
 	if m.Always || len(devices) > 0 {
 		return ""
 	}
@@ -212,10 +212,14 @@ func (h *Host) Describe(ctx context.Context, program string, grants world.Grants
 	if reply.Describe == nil {
 		return world.Lock{}, trace, errors.New("it described nothing")
 	}
-	if err := CheckDescription(*reply.Describe); err != nil {
-		return world.Lock{}, trace, fmt.Errorf("its description breaks the protocol: %w", err)
+	if p := reply.Describe.Check(); len(p) > 0 {
+		return world.Lock{}, trace, fmt.Errorf("its description breaks the protocol: %w", told(p))
 	}
-	l := world.Lock{Name: reply.Describe.Name, SHA256: trace.SHA256, Describe: *reply.Describe}
+	text, err := json.Marshal(reply.Describe)
+	if err != nil {
+		return world.Lock{}, trace, err
+	}
+	l := world.Lock{Name: reply.Describe.Name, SHA256: trace.SHA256, Describe: text}
 	inside := strings.TrimPrefix(abs, strings.TrimSuffix(h.path("/"), "/"))
 	if inside != filepath.Join(Programs, l.Name) {
 		l.Path = inside

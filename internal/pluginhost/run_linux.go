@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 const (
@@ -354,7 +355,7 @@ func read(f *os.File) *bounded {
 func (b *bounded) keep(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	const half = wire.MaxStderr / 2
+	const half = contract.MaxStderr / 2
 	if n := min(half-len(b.head), len(p)); n > 0 {
 		b.head = append(b.head, p[:n]...)
 		p = p[n:]

@@ -1,5 +1,7 @@
 package world
 
+import "encoding/json"
+
 // LockReq asks what is known of a detector without running it.
 type LockReq struct {
 	Name string `json:"name"`
@@ -7,10 +9,10 @@ type LockReq struct {
 
 // Lock is what a lock file says of one detector: which program runs, and what it described when it was locked.
 type Lock struct {
-	Name     string      `json:"name"`
-	Path     string      `json:"path,omitempty"` // "" is /usr/lib/prelet/detectors/NAME
-	SHA256   string      `json:"sha256"`         // 64 hexadecimal digits
-	Describe Description `json:"describe"`
+	Name     string          `json:"name"`
+	Path     string          `json:"path,omitempty"` // "" is /usr/lib/prelet/detectors/NAME
+	SHA256   string          `json:"sha256"`         // 64 hexadecimal digits
+	Describe json.RawMessage `json:"describe"`       // plugins/contract's Description
 }
 
 // LockAns is a lock, and the file that it stands in.
@@ -19,28 +21,7 @@ type LockAns struct {
 	File string `json:"file"`
 }
 
-// Description is detector.v1's DescribeResponse, in the JSON form of Protocol Buffers with the proto's own names.
-type Description struct {
-	Name         string      `json:"name"`
-	Version      string      `json:"version,omitempty"`
-	Vendor       string      `json:"vendor,omitempty"`
-	Doc          string      `json:"doc,omitempty"`
-	Config       []Attribute `json:"config,omitempty"`
-	Facts        []Attribute `json:"facts,omitempty"`
-	LabelDomains []string    `json:"label_domains,omitempty"`
-	Match        Match       `json:"match,omitzero"`
-	Needs        Grants      `json:"needs,omitzero"`
-	Wants        Grants      `json:"wants,omitzero"`
-}
-
-// Match says on which machines a detector has something to do.
-type Match struct {
-	PCIIDs []string `json:"pci_ids,omitempty"` // VENDOR:DEVICE[:CLASS]
-	Paths  []string `json:"paths,omitempty"`
-	Always bool     `json:"always,omitempty"`
-}
-
-// Grants is what a detector needs or wants, or what a site grants.
+// Grants are what a site grants a detector: shell patterns of paths, and names of groups.
 type Grants struct {
 	Devices []string `json:"devices,omitempty"`
 	Read    []string `json:"read,omitempty"`
@@ -48,39 +29,6 @@ type Grants struct {
 	Sockets []string `json:"sockets,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
 }
-
-// Attribute declares one attribute of a configuration, or one fact.
-type Attribute struct {
-	Name     string    `json:"name"`
-	Type     ValueType `json:"type"`
-	Doc      string    `json:"doc,omitempty"`
-	Required bool      `json:"required,omitempty"`
-	Default  any       `json:"default,omitempty"`
-	Unit     string    `json:"unit,omitempty"`
-	OneOf    []string  `json:"one_of,omitempty"`
-	Minimum  *float64  `json:"minimum,omitempty"`
-	Maximum  *float64  `json:"maximum,omitempty"`
-}
-
-// ValueType is the type of a value.
-type ValueType struct {
-	Kind       ValueKind   `json:"kind"`
-	Element    *ValueType  `json:"element,omitempty"`    // of a list or a map
-	Attributes []Attribute `json:"attributes,omitempty"` // of an object
-}
-
-// ValueKind is the outermost form of a type.
-type ValueKind string
-
-// The kinds.
-const (
-	StringKind ValueKind = "KIND_STRING"
-	NumberKind ValueKind = "KIND_NUMBER"
-	BoolKind   ValueKind = "KIND_BOOL"
-	ListKind   ValueKind = "KIND_LIST"
-	MapKind    ValueKind = "KIND_MAP"
-	ObjectKind ValueKind = "KIND_OBJECT"
-)
 
 // DetectorReq asks one detector. What the answer cannot depend on is not in it: how long one waits, for example.
 type DetectorReq struct {
@@ -133,5 +81,5 @@ type DetectorDevice struct {
 	SRIOVTotalVFs *int              `json:"sriov_total_vfs,omitempty"`
 	SRIOVNumVFs   *int              `json:"sriov_num_vfs,omitempty"`
 	Attributes    map[string]string `json:"attributes,omitempty"`
-	Evidence      map[string]string `json:"evidence,omitempty"`
+	Evidence      map[string]string `json:"evidence,omitempty"` // of a field or attributes.NAME: where it was read
 }

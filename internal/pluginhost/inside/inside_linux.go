@@ -22,6 +22,8 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/plugins/contract"
+	protocol "github.com/prelet/prelet/plugins/wire"
 )
 
 // early is how much sooner than prelet this process gives up, so that it can still say why.
@@ -33,7 +35,6 @@ func Run(in io.Reader, out io.Writer, without confine.Lines) error {
 	began := time.Now()
 	var req wire.Request
 	d := json.NewDecoder(io.LimitReader(in, wire.MaxRequest))
-	d.UseNumber()
 	if err := d.Decode(&req); err != nil {
 		return fmt.Errorf("no request came: %w", err) // the hash was wrong, or prelet is gone
 	}
@@ -61,7 +62,7 @@ type run struct {
 func (r *run) lap(s wire.Step) { r.reply.Micros[s] = time.Since(r.began).Microseconds() }
 
 func (r *run) fail(ctx context.Context, s wire.Step, err error) {
-	r.reply.Failed, r.reply.Text = s, cut(err.Error(), wire.MaxText)
+	r.reply.Failed, r.reply.Text = s, cut(err.Error(), contract.MaxText)
 	r.reply.TimedOut = ctx.Err() != nil
 }
 
@@ -149,7 +150,7 @@ func start(policy confine.Policy, name string) (*process, confine.Report, error)
 // environment is all that a detector finds in its environment.
 func environment(socket string) []string {
 	return []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=2", "TMPDIR=" + socket, "PLUGIN_UNIX_SOCKET_DIR=" + socket,
-		CookieKey + "=" + CookieValue, fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", Version)}
+		protocol.CookieKey + "=" + protocol.CookieValue, fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", protocol.Version)}
 }
 
 func startError(err error) error {
@@ -170,14 +171,8 @@ func startError(err error) error {
 	return err
 }
 
-// The handshake of detector.v1, as the plugins module has it. Not imported from there, because that would bring go-plugin; a
-// test compares.
-const (
-	CookieKey   = "PRELET_DETECTOR"
-	CookieValue = "detector.v1"
-	Version     = 1
-	core        = "1" // of go-plugin's own protocol
-)
+// core is the version of go-plugin's own protocol.
+const core = "1"
 
 // handshake reads the one line that a detector prints before anything else, and returns the path of its socket.
 func (p *process) handshake(ctx context.Context, folder string) (string, error) {
@@ -214,8 +209,8 @@ func socketOf(line, folder string) (string, error) {
 	switch {
 	case f[0] != core:
 		return "", fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet 1", cut(f[0], 20))
-	case f[1] != fmt.Sprint(Version):
-		return "", fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d", cut(f[1], 20), Version)
+	case f[1] != fmt.Sprint(protocol.Version):
+		return "", fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d", cut(f[1], 20), protocol.Version)
 	case f[4] != "grpc":
 		return "", fmt.Errorf("it speaks %q, and prelet gRPC", cut(f[4], 20))
 	case f[2] != "unix":

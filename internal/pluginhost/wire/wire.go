@@ -1,19 +1,18 @@
-// Package wire is what prelet and prelet-detect say to each other: one request, one reply, a line of JSON each. It imports
-// the standard library and internal/world only, and touches nothing.
+// Package wire is what prelet and prelet-detect say to each other: one request, one reply, a line of JSON each. It touches
+// nothing.
 package wire
 
-import "github.com/prelet/prelet/internal/world"
+import (
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+)
 
-// Bounds. A reply that is longer is cut off by prelet, who reads no further; the bounds of parts are for what a detector
-// says, so that prelet-detect can tell which part was too large.
+// Bounds, beside those of the contract on what a detector says. A reply that is longer is cut off by prelet, who reads no
+// further.
 const (
 	MaxRequest   = 4 << 20
-	MaxReply     = 2 << 20 // an answer of at most 1 MiB, in JSON
-	MaxAnswer    = 1 << 20 // as detector.v1 has it
-	MaxDescribe  = 64 << 10
+	MaxReply     = 4 << 20 // an answer of at most 1 MiB, in JSON
 	MaxHandshake = 4 << 10
-	MaxStderr    = 16 << 10
-	MaxText      = 4 << 10 // of an error
 )
 
 // What a detector is asked.
@@ -32,8 +31,8 @@ type Request struct {
 	Millis int64        `json:"ms"` // how long all of it may take
 	Allow  world.Grants `json:"allow"`
 
-	Config  map[string]any    `json:"config,omitempty"`
-	Devices []world.PCIDevice `json:"devices,omitempty"`
+	Config  map[string]any       `json:"config,omitempty"`
+	Devices []contract.PCIDevice `json:"devices,omitempty"`
 }
 
 // Step is how far a detector came.
@@ -53,34 +52,9 @@ type Reply struct {
 	Text     string `json:"text,omitempty"` // why, in a sentence without its dot
 	TimedOut bool   `json:"timed_out,omitempty"`
 
-	Sandbox  []string           `json:"sandbox,omitempty"` // what could not be set up
-	Describe *world.Description `json:"describe,omitempty"`
-	Answer   *Answer            `json:"answer,omitempty"`
+	Sandbox  []string              `json:"sandbox,omitempty"`  // what could not be set up
+	Describe *contract.Description `json:"describe,omitempty"` // nothing in it has been checked but its size
+	Answer   *contract.Answer      `json:"answer,omitempty"`   // the same
 	// Micros is when each step was over, since prelet-detect began.
 	Micros map[Step]int64 `json:"us,omitempty"`
-}
-
-// Answer is detector.v1's DetectResponse. Nothing in it has been checked but its size.
-type Answer struct {
-	Devices    []world.DetectorDevice `json:"devices,omitempty"`
-	Attributes map[string]string      `json:"attributes,omitempty"`
-	Facts      []Fact                 `json:"facts,omitempty"`
-	Labels     []Label                `json:"labels,omitempty"`
-	Warnings   []string               `json:"warnings,omitempty"`
-	Problems   []world.ConfigProblem  `json:"problems,omitempty"`
-}
-
-// Fact is the value of one described fact.
-type Fact struct {
-	Name     string `json:"name"`
-	Value    any    `json:"value"`
-	Evidence string `json:"evidence,omitempty"`
-	Unknown  string `json:"unknown,omitempty"`
-}
-
-// Label is one recommended label.
-type Label struct {
-	Key      string `json:"key"`
-	Value    string `json:"value"`
-	Evidence string `json:"evidence,omitempty"`
 }

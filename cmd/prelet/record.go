@@ -22,7 +22,7 @@ func (a *app) record() *cobra.Command {
 	var whole bool
 	c := &cobra.Command{Use: "record FILE", GroupID: "node", Args: exactly(1, "the recording to write: NAME.prelet or NAME.prelet.gz"), Short: "Keep all that a run reads, as a recording",
 		Long: "Runs everything but apply, and keeps every question and its answer: the plan can then be made again on any machine\n" +
-			"(`prelet plan --from FILE`). Secrets are not in it. Serial numbers, uuids and MAC addresses are left out unless asked for.",
+			"(`prelet plan --from FILE`). Secrets are not in it. Serial numbers, uuids, MAC addresses and GUIDs are left out unless asked for.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !strings.HasSuffix(args[0], ".prelet") && !strings.HasSuffix(args[0], ".prelet.gz") {
 				return failure(origin.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", args[0])
@@ -53,7 +53,7 @@ func (a *app) record() *cobra.Command {
 		}}
 	w.nodeFlags(c)
 	_ = c.Flags().MarkHidden("output")
-	c.Flags().BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id and MAC addresses")
+	c.Flags().BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
 	return c
 }
 

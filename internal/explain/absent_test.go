@@ -71,7 +71,7 @@ func TestNotThere(t *testing.T) {
   taints = ["vendor=dell:NoSchedule"]
 }`, "taint/vendor", nil, []string{"is not there", "its condition is not true", `stage.detect-hw.node.product.vendor = "NVIDIA"`}},
 		{"a value that is null", `stage "label" "x" { labels = { memory = local.hw.gpus[0].memory_gib } }`, "label/memory", nil,
-			[]string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null", "unknown: its driver"}},
+			[]string{"gives it the value null", "stage.detect-hw.node.gpus[0].memory_gib = null", "unknown: only the vendor"}},
 		{"a branch that gives null", `stage "label" "x" { labels = { m = local.hw.gpus[0].model == "H100 80GB HBM3" ? null : "other" } }`, "label/m", nil,
 			[]string{"gives it the value null", `local.hw.gpus[0].model == "H100 80GB HBM3" is true`, `so it is null, not "other"`}},
 		{"an item left out for a null fact", `stage "label" "x" { labels = {

@@ -179,7 +179,11 @@ func (w *walker) fact(s Step, p path, depth int) {
 				at[1] = numbered(accelerator(f, p[1].index))
 			}
 		}
-		s.Note = join(s.Note, device(f, at), whyUnknown(f, at))
+		why := whyUnknown(f, at)
+		if file := evidence(f, at); why == "" && file != "" {
+			why = "read from " + file
+		}
+		s.Note = join(s.Note, device(f, at), why)
 	}
 	w.ofKind(&s, world.KindFacts, at.pointer())
 	w.say(depth, s)
@@ -210,11 +214,7 @@ func device(f *world.Facts, p path) string {
 	switch {
 	case p[0].name == "accelerators" && n >= 0 && n < len(f.Accelerators):
 		a := f.Accelerators[n]
-		note := address(a.Address, a.Device)
-		if a.Evidence != nil {
-			note = join(note, "read from "+*a.Evidence)
-		}
-		return note
+		return address(a.Address, a.Device)
 	case p[0].name == "accelerators" && len(p) == 1:
 		return fmt.Sprintf("%d among the %s", len(f.Accelerators), counted(len(f.PCI), "%d PCI device", "%d PCI devices"))
 	case p[0].name == "nics" && n >= 0 && n < len(f.NICs):
@@ -243,22 +243,16 @@ func address(addr, dev *string) string {
 
 // whyUnknown is the reason that the facts give for one that is null.
 func whyUnknown(f *world.Facts, p path) string {
-	want := strings.TrimPrefix(p.String(), ".")
-	if len(p) > 1 && p[1].number { // reasons name a device by its address
-		var addr *string
-		switch n := p[1].index; {
-		case p[0].name == "accelerators" && n < len(f.Accelerators):
-			addr = f.Accelerators[n].Address
-		case p[0].name == "nics" && n < len(f.NICs):
-			addr = f.NICs[n].Address
-		}
-		if addr != nil {
-			want = p[0].name + "[" + *addr + "]" + p[2:].String()
-		}
+	want := []string{strings.TrimPrefix(p.String(), ".")}
+	if address, face := deviceOf(f, p); address != "" { // reasons name a device by its address, and a port by its interface
+		rest := p[2:].String()
+		want = []string{p[0].name + "[" + address + "]" + rest, p[0].name + "[" + address + " " + face + "]" + rest}
 	}
 	for _, u := range f.Unknown {
-		if u.Fact == want {
-			return "unknown: " + u.Why
+		for _, name := range want {
+			if u.Fact == name || strings.HasSuffix(u.Fact, ".pcie") && strings.HasPrefix(name, u.Fact+".") {
+				return "unknown: " + u.Why
+			}
 		}
 	}
 	return ""

@@ -82,8 +82,9 @@ func isDisplayOnly(f function) bool {
 
 func (d *detection) accelerator(f function, kind string, kfd func() map[pciAddress]int64) world.Accelerator {
 	fact := "accelerators[" + f.Address + "]"
-	a := world.Accelerator{Kind: kind, Device: &f.Device, NUMA: f.NUMA, Driver: f.Driver, Address: &f.Address, SRIOV: d.sriov(f, fact)}
-	a.Vendor = d.vendor(f, fact)
+	a := world.Accelerator{Kind: kind, Device: &f.Device, NUMA: f.NUMA, Driver: f.Driver, Address: &f.Address,
+		SRIOV: d.sriov(f, "accelerators"), PCIe: d.pcie(f, "accelerators"), Version: d.driverVersion(f)}
+	a.Vendor = d.vendor(f, "accelerators")
 	if f.NUMA == nil {
 		d.note(fact+".numa", "the firmware gives no NUMA node")
 	}
@@ -131,41 +132,90 @@ func (d *detection) acceleratorName(f function, fact string) (name, evidence str
 	return "", "PCI class " + f.Class
 }
 
-// acceleratorMemory is known without a vendor's library for AMD only: amdgpu tells it in sysfs, and KFD of every node.
+// acceleratorMemory is known without a vendor's library where amdgpu tells it in sysfs, or KFD of every node, and where
+// NVIDIA's driver gives a GPU's memory to the kernel as a NUMA node, as on POWER9 and Grace.
 func (d *detection) acceleratorMemory(f function, fact string, kfd func() map[pciAddress]int64) *float64 {
-	if f.vendorID != "1002" {
-		why := "its driver tells the memory through its own library only; a detector asks that"
-		if f.Driver == nil {
+	var bytes int64
+	file := f.folder + "/mem_info_vram_total"
+	switch f.vendorID {
+	case "1002":
+		text, err := d.text(file)
+		if bytes, _ = strconv.ParseInt(text, 10, 64); err != nil || bytes <= 0 {
+			at := f.order
+			at.function = 0
+			bytes = kfd()[at]
+			file = kfdNodes
+		}
+		if bytes <= 0 && err != nil && !absent(err) {
+			d.failed(fact+".memory_gib", err)
+			return nil
+		}
+	case "10de":
+		file = "proc/driver/nvidia/gpus/" + f.Address + "/numa_status"
+		bytes = d.nvidiaNodeSize(file)
+	}
+	if bytes <= 0 {
+		why := "only the vendor's library tells it; a detector asks that"
+		switch {
+		case f.Driver == nil:
 			why = "no driver is bound"
+		case f.vendorID == "1002":
+			why = "the driver " + *f.Driver + " tells none"
 		}
 		d.note(fact+".memory_gib", why)
 		return nil
 	}
-	text, err := d.text(f.folder + "/mem_info_vram_total")
-	bytes, parseErr := strconv.ParseInt(text, 10, 64)
-	if err != nil || parseErr != nil || bytes <= 0 {
-		at := f.order
-		at.function = 0
-		bytes = kfd()[at]
-	}
-	if bytes <= 0 {
-		if err != nil {
-			d.failed(fact+".memory_gib", err)
-		} else {
-			d.note(fact+".memory_gib", "the driver gives none")
-		}
-		return nil
-	}
+	d.sawEach("accelerators", f.Address, ".memory_gib", strings.ReplaceAll(file, f.Address, "{address}"))
 	gib := math.Round(float64(bytes)/(1<<30)*100) / 100
 	return &gib
 }
 
-// vendor names the vendor id, or notes that nobody knows it.
-func (d *detection) vendor(f function, fact string) *string {
-	name := vendorName(f.vendorID)
-	if name == "" {
-		d.note(fact+".vendor", "no name is known for PCI vendor "+f.vendorID)
+// nvidiaNodeSize is the "Size" of a GPU's NUMA node, in hexadecimal bytes without 0x; 0 where it has none.
+func (d *detection) nvidiaNodeSize(file string) int64 {
+	data, err := d.ReadFile(file, sysfsLimit)
+	if err != nil {
+		return 0
+	}
+	for key, value := range fields(string(data)) {
+		if key == "Size" {
+			if size, err := strconv.ParseInt(value, 16, 64); err == nil && size < 1<<50 {
+				return size
+			}
+		}
+	}
+	return 0
+}
+
+// driverVersion is what the driver's module says of itself. Drivers of the kernel's own tree say nothing, which is no
+// reason to wonder. One file serves all devices of a driver.
+func (d *detection) driverVersion(f function) *string {
+	if f.Driver == nil {
 		return nil
 	}
+	version, known := d.versions[*f.Driver]
+	file := "sys/bus/pci/drivers/" + *f.Driver + "/module/version"
+	if !known {
+		if text, err := d.text(file); err == nil && text != "" {
+			version = &text
+		}
+		if d.versions == nil {
+			d.versions = map[string]*string{}
+		}
+		d.versions[*f.Driver] = version
+	}
+	if version != nil {
+		d.sawEach("accelerators", f.Address, ".driver_version", file)
+	}
+	return version
+}
+
+// vendor names the vendor id, or notes that nobody knows it.
+func (d *detection) vendor(f function, list string) *string {
+	name := vendorName(f.vendorID)
+	if name == "" {
+		d.note(list+"["+f.Address+"].vendor", "no name is known for PCI vendor "+f.vendorID)
+		return nil
+	}
+	d.toldEach(list, f.Address, ".vendor", "prelet's own table")
 	return &name
 }

@@ -23,6 +23,8 @@ func (d *detection) readCPU() error {
 		d.failed("cpu.model", err)
 	} else {
 		d.cpuinfo = parseCPUInfo(string(head))
+		d.saw("cpu.vendor", "proc/cpuinfo")
+		d.saw("cpu.model", "proc/cpuinfo")
 	}
 	cpu := world.CPU{Vendor: d.cpuinfo.vendor, Model: d.cpuinfo.model}
 	if err == nil && cpu.Vendor == nil {
@@ -39,6 +41,9 @@ func (d *detection) readCPU() error {
 	count := len(online)
 	cpu.Logical = &count
 	cpu.Cores = d.cores(online)
+	cpu.Offline = d.offlineCPUs(online)
+	cpu.SMT = d.smt(cpu.Cores)
+	d.coreKinds(cpu.Cores)
 	d.facts.CPU = cpu
 	return nil
 }
@@ -49,6 +54,7 @@ func (d *detection) onlineCPUs() ([]int, error) {
 	if listErr == nil {
 		online, err := parseCPUList(listed)
 		if err == nil && len(online) > 0 {
+			d.saw("cpu.logical", cpuFolder+"/online")
 			return online, nil
 		}
 		listErr = fmt.Errorf("/%s/online holds %q", cpuFolder, listed)
@@ -64,6 +70,7 @@ func (d *detection) onlineCPUs() ([]int, error) {
 	}
 	if err == nil && len(online) > 0 {
 		slices.Sort(online)
+		d.saw("cpu.logical", cpuFolder+"/cpu*/online")
 		return online, nil
 	}
 	const wholeFile = 16 << 20
@@ -75,6 +82,7 @@ func (d *detection) onlineCPUs() ([]int, error) {
 	if len(online) == 0 {
 		return nil, errors.Join(listErr, errors.New("/proc/cpuinfo lists none"))
 	}
+	d.saw("cpu.logical", "proc/cpuinfo")
 	return online, nil
 }
 
@@ -88,6 +96,7 @@ func (d *detection) cores(online []int) []world.CPUCore {
 		isOnline[n] = true
 	}
 	cores := []world.CPUCore{}
+	d.saw("cpu.cores", cpuFolder+"/cpu*/topology/")
 	for _, n := range online {
 		if seen[n] {
 			continue
@@ -178,6 +187,7 @@ type cpuInfo struct {
 	vendor, model *string
 	flags         bool // flags were listed, as x86 does
 	hypervisor    bool // flag "hypervisor": a guest
+	platform      string
 	processors    []int
 }
 
@@ -201,6 +211,8 @@ func parseCPUInfo(s string) cpuInfo {
 			set(&info.vendor, armImplementer(value))
 		case "model name", "cpu":
 			set(&info.model, value)
+		case "platform": // of POWER
+			info.platform = value
 		case "flags":
 			if !info.flags {
 				info.flags = true

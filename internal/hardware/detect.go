@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -22,7 +24,12 @@ type Options struct {
 	Without []string
 	// Clock is what WaitFor waits by; nil is the real one.
 	Clock Clock
+	// Patience is how long one file may take before it, and all of its device, is given up; 0 is 5 seconds. A driver that
+	// loads holds the lock behind an interface's speed for a second or two; a device that fell off its bus never answers.
+	Patience time.Duration
 }
+
+const usualPatience = 5 * time.Second
 
 // open gives the tree, whether it is this machine's, and what to call at the end.
 func (o Options) open() (tree Tree, live bool, done func(), err error) {
@@ -40,18 +47,46 @@ func (o Options) open() (tree Tree, live bool, done func(), err error) {
 }
 
 // Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory cannot
-// be read, or the root cannot be opened. When ctx ends while a file of this machine hangs, what was read until then is
-// returned and the rest stands in Unknown; without CPUs and memory that is an error too.
+// be read, or the root cannot be opened. A file that hangs is given up after Options.Patience with its device, and all
+// else is read. When ctx ends before, what was read until then is returned and the rest stands in Unknown; without CPUs
+// and memory that is an error too.
 func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	tree, live, done, err := o.open()
 	if err != nil {
 		return world.Facts{}, err
 	}
+	patience := o.Patience
+	if patience <= 0 {
+		patience = usualPatience
+	}
+	last, count, hung := outcome{}, 0, []string{}
+	for {
+		watched := &watchedTree{Tree: tree, hung: hung}
+		attempt, abandon := context.WithCancel(ctx)
+		steps := o.read(attempt, watched, live)
+		var name string
+		last, count, name = follow(ctx, steps, watched, patience)
+		abandon()
+		if name == "" {
+			break
+		}
+		// What hangs cannot be interrupted, only left behind: its thread ends when the kernel lets it, and the tree that it
+		// reads stays open. What was read before is read again, for it takes milliseconds and this happens once a device.
+		hung = append(hung, name)
+		done = func() {}
+	}
+	if ctx.Err() == nil {
+		done()
+	}
+	return finish(ctx, last, count)
+}
+
+// read reads one section after the other and tells what is known after each.
+func (o Options) read(ctx context.Context, tree Tree, live bool) <-chan outcome {
 	steps := make(chan outcome, len(sections))
 	go func() {
-		defer done()
 		defer close(steps)
-		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty()}
+		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty(), evidence: map[string]string{}, guids: map[string]string{}}
 		for _, s := range sections {
 			if ctx.Err() != nil {
 				return
@@ -60,35 +95,49 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 			if ctx.Err() != nil {
 				return // it may have stopped in the middle; what is half read is not told
 			}
-			steps <- outcome{facts: d.facts, unknown: slices.Clone(d.unknown), err: err}
+			steps <- outcome{facts: d.facts, unknown: slices.Clone(d.unknown), evidence: maps.Clone(d.evidence), err: err}
 			if err != nil {
 				return
 			}
 		}
 	}()
+	return steps
+}
 
-	last, count := outcome{}, 0
+// follow takes the steps of one attempt, and names what hangs, if that stops it.
+func follow(ctx context.Context, steps <-chan outcome, tree *watchedTree, patience time.Duration) (last outcome, count int, hung string) {
 	take := func(step outcome) {
 		last = step
 		count++
 	}
+	const looks = 8 // in a row; by the clock alone, a machine that was paused would seem to hang
+	look := time.NewTicker(max(patience/looks, time.Millisecond))
+	defer look.Stop()
+	seen, stuck := int64(-1), 0
 	for count < len(sections) && last.err == nil {
 		select {
 		case step, open := <-steps:
 			if !open {
-				return finish(ctx, last, count)
+				return last, count, ""
 			}
 			take(step)
+		case <-look.C:
+			name := tree.inside.Load()
+			if asked := tree.asked.Load(); asked != seen || name == nil {
+				seen, stuck = asked, 0
+			} else if stuck++; stuck >= looks {
+				return last, count, deviceOf(*name)
+			}
 		case <-ctx.Done():
 			for len(steps) > 0 { // what was read before counts, whichever of the two is seen first
 				if step, open := <-steps; open {
 					take(step)
 				}
 			}
-			return finish(ctx, last, count)
+			return last, count, ""
 		}
 	}
-	return finish(ctx, last, count)
+	return last, count, ""
 }
 
 // sections are read in this order; the first two are what no boot can do without.
@@ -108,9 +157,10 @@ var sections = [...]struct {
 const neededSections = 2
 
 type outcome struct {
-	facts   world.Facts
-	unknown []world.UnknownFact
-	err     error
+	facts    world.Facts
+	unknown  []world.UnknownFact
+	evidence map[string]string
+	err      error
 }
 
 func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
@@ -129,7 +179,7 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 	slices.SortFunc(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Why, b.Why))
 	})
-	f.Unknown = last.unknown
+	f.Unknown, f.Evidence = last.unknown, last.evidence
 	return f, nil
 }
 
@@ -148,18 +198,21 @@ func Degraded(f world.Facts) []world.UnknownFact {
 // detection is one reading. A section only ever assigns whole fields of facts, for the ones before are already handed out.
 type detection struct {
 	Tree
-	ctx     context.Context
-	live    bool
-	without []string
-	facts   world.Facts
-	unknown []world.UnknownFact
-	cpuinfo cpuInfo
+	ctx      context.Context
+	live     bool
+	without  []string
+	facts    world.Facts
+	unknown  []world.UnknownFact
+	evidence map[string]string
+	cpuinfo  cpuInfo
+	versions map[string]*string // of drivers, by name
+	guids    map[string]string  // of RDMA devices, by name
 }
 
 // empty has no nil collection: a site may count and walk all of them.
 func empty() world.Facts {
 	return world.Facts{
-		CPU:          world.CPU{Cores: []world.CPUCore{}},
+		CPU:          world.CPU{Cores: []world.CPUCore{}, Offline: []int{}},
 		Memory:       world.Memory{HugePages: map[string]int{}},
 		NUMA:         []world.NUMANode{},
 		PCI:          []world.PCIDevice{},
@@ -167,7 +220,9 @@ func empty() world.Facts {
 		NICs:         []world.NIC{},
 		Interfaces:   map[string]world.Interface{},
 		OS:           world.OS{IDLike: []string{}},
+		GUIDs:        map[string]string{},
 		Unknown:      []world.UnknownFact{},
+		Evidence:     map[string]string{},
 	}
 }
 
@@ -187,6 +242,28 @@ func (d *detection) failed(fact string, err error) {
 		d.note(fact, reason(err))
 	} else {
 		d.broken(fact, reason(err))
+	}
+}
+
+// saw keeps where a fact was read: the name of a file in the tree.
+func (d *detection) saw(fact, file string) {
+	d.evidence[fact] = "/" + file
+}
+
+// sawEach is saw for a fact that each element of a list has: the same file for all of them, in whose name {address} and
+// {interface} stand for the device's, is kept once, and an element that differs by itself.
+func (d *detection) sawEach(list, address, field, file string) {
+	d.toldEach(list, address, field, "/"+file)
+}
+
+// toldEach is sawEach for what is no file, said in words.
+func (d *detection) toldEach(list, address, field, source string) {
+	all := list + "[]" + field
+	switch first, ok := d.evidence[all]; {
+	case !ok:
+		d.evidence[all] = source
+	case first != source:
+		d.evidence[list+"["+address+"]"+field] = source
 	}
 }
 

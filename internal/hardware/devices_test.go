@@ -225,7 +225,7 @@ func TestKFD(t *testing.T) {
 	if diff := cmp.Diff([]any{191.98, nil, 191.98}, got); diff != "" {
 		t.Error(diff)
 	}
-	if got := why(facts, "accelerators[0000:0b:00.0].memory_gib"); got != "there is no /"+pciFolder+"/0000:0b:00.0/mem_info_vram_total" {
+	if got := why(facts, "accelerators[0000:0b:00.0].memory_gib"); got != "the driver amdgpu tells none" {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -234,6 +234,9 @@ func TestKFD(t *testing.T) {
 func TestUeventAndAttributesAgree(t *testing.T) {
 	with := recorded(t)["dgx-h100"].(*memoryTree)
 	facts := detect(t, Options{Tree: with})
+	if facts.Evidence["pci[]"] == "" {
+		t.Errorf("evidence %q", facts.Evidence["pci[]"])
+	}
 	for _, device := range with.root.children["sys"].children["devices"].children {
 		for _, function := range device.children {
 			if function.children != nil {
@@ -241,7 +244,12 @@ func TestUeventAndAttributesAgree(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(facts, detect(t, Options{Tree: with})); diff != "" {
+	without := detect(t, Options{Tree: with})
+	if without.Evidence["pci[]"] != "/"+pciFolder+"/{address}/" {
+		t.Errorf("evidence %q", without.Evidence["pci[]"])
+	}
+	without.Evidence = facts.Evidence
+	if diff := cmp.Diff(facts, without); diff != "" {
 		t.Error(diff)
 	}
 	delete(with.root.children["sys"].children["devices"].children["pci0000:1b"].children["0000:1b:00.0"].children, "vendor")

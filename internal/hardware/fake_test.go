@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"strings"
@@ -85,4 +86,19 @@ func value[T any](p *T) any {
 		return nil
 	}
 	return *p
+}
+
+func text(p *string) string {
+	if p == nil {
+		return "-"
+	}
+	return *p
+}
+
+// number prints a number as it is written, and - for what is not known.
+func number[T int | int64 | float64](p *T) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprint(*p)
 }

@@ -34,6 +34,11 @@ func (d *detection) readInterfaces() error {
 	}
 	if list != nil {
 		d.facts.Interfaces = list
+		if d.live {
+			d.evidence["interfaces"] = "the kernel's rtnetlink"
+		} else {
+			d.saw("interfaces", "addresses.json")
+		}
 	}
 	return nil
 }

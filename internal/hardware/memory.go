@@ -38,14 +38,18 @@ func (d *detection) readMemory() error {
 	if !ok || total == 0 {
 		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
 	}
+	d.saw("memory.total_bytes", "proc/meminfo")
 	memory := world.Memory{TotalBytes: &total, HugePages: d.hugePages("sys/kernel/mm/hugepages", "memory.hugepages")}
 
 	nodes := []world.NUMANode{}
 	for _, id := range d.nodeIDs() {
 		nodes = append(nodes, d.node(id))
 	}
-	if memory.HugePages == nil {
-		memory.HugePages = hugePagesBelow(nodes, values)
+	switch {
+	case memory.HugePages == nil:
+		memory.HugePages = d.hugePagesBelow(nodes, values)
+	default:
+		d.saw("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
 	if len(nodes) == 0 {
 		nodes = append(nodes, world.NUMANode{ID: 0, CPUs: allCPUs(d.facts.CPU), MemoryBytes: &total, HugePages: memory.HugePages})
@@ -55,6 +59,9 @@ func (d *detection) readMemory() error {
 			cores[i].Node = &zero
 		}
 		d.facts.CPU.Cores = cores
+		d.saw("numa", "proc/meminfo")
+	} else {
+		d.saw("numa", nodesFolder+"/")
 	}
 	d.facts.Memory, d.facts.NUMA = memory, nodes
 	return nil
@@ -119,16 +126,18 @@ func (d *detection) hugePages(folder, fact string) map[string]int {
 }
 
 // hugePagesBelow adds up the nodes'. Where they have none either, /proc/meminfo knows the default size only.
-func hugePagesBelow(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
+func (d *detection) hugePagesBelow(nodes []world.NUMANode, meminfo map[string]int64) map[string]int {
 	sum := map[string]int{}
 	for _, node := range nodes {
 		for size, n := range node.HugePages {
 			sum[size] += n
 		}
 	}
+	d.saw("memory.hugepages", nodesFolder+"/node*/hugepages/")
 	size, pages := meminfo["Hugepagesize"], meminfo["HugePages_Total"]
 	if len(sum) == 0 && size >= 1024 && pages < 1<<31 {
 		sum[binaryQuantity(size/1024)] = int(pages)
+		d.saw("memory.hugepages", "proc/meminfo")
 	}
 	return sum
 }

@@ -13,22 +13,32 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+const netFolder = "sys/class/net"
+
 // nics makes network cards of a function: one for each of its interfaces, one without where it has none (bound to
 // vfio-pci, or without a driver).
 func (d *detection) nics(f function) []world.NIC {
 	interfaces, err := d.interfacesOf(f)
 	fact := "nics[" + f.Address + "]"
-	card := world.NIC{Device: &f.Device, Driver: f.Driver, NUMA: f.NUMA, Address: &f.Address, SRIOV: d.sriov(f, fact), Vendor: d.vendor(f, fact)}
+	card := world.NIC{Device: &f.Device, Driver: f.Driver, NUMA: f.NUMA, Address: &f.Address, SRIOV: d.sriov(f, "nics"), PCIe: d.pcie(f, "nics"), Vendor: d.vendor(f, "nics")}
 	if f.NUMA == nil {
 		d.note(fact+".numa", "the firmware gives no NUMA node")
 	}
+	ports := d.infiniBand(f, fact)
+	card.InfiniBand = ports
 	if entry, ok := names.Lookup(f.Device, f.subsystem); ok {
 		card.Model = &entry.Name
+		d.toldEach("nics", f.Address, ".model", entry.Source)
 	} else {
 		d.note(fact+".model", "the table does not name "+f.Device)
 	}
 	if len(interfaces) == 0 {
 		d.fabric(f, fact, &card, err)
+		for _, field := range []string{".link", ".speed_gbps"} {
+			if len(ports) > 0 {
+				d.sawEach("nics", f.Address, field, portFolder+"/{state,rate}")
+			}
+		}
 		return []world.NIC{card}
 	}
 	cards := make([]world.NIC, 0, len(interfaces))
@@ -38,10 +48,20 @@ func (d *detection) nics(f function) []world.NIC {
 			at = "nics[" + f.Address + " " + name + "]"
 		}
 		port.Interface = &name
+		d.sawEach("nics", f.Address, ".interface", netFolder+"/{interface}")
+		if len(interfaces) > 1 && len(ports) > 1 {
+			port.InfiniBand = d.portsOf(name, ports)
+		}
 		port.Link = d.link(name, at+".link")
-		switch {
+		d.sawEach("nics", f.Address, ".link", netFolder+"/{interface}/operstate")
+		d.sawEach("nics", f.Address, ".speed_gbps", netFolder+"/{interface}/speed")
+		switch rate := activeRate(port.InfiniBand); {
 		case port.Link != nil && *port.Link == "down":
 			d.note(at+".speed_gbps", "the link is down")
+		case rate != nil:
+			// IP over InfiniBand has no speed of its own before Linux 4.19, and says its link's afterwards.
+			port.SpeedGbps = rate
+			d.evidence["nics["+f.Address+"].speed_gbps"] = "/" + portFolder + "/rate"
 		default:
 			port.SpeedGbps = d.speed(name, at+".speed_gbps")
 		}
@@ -72,7 +92,7 @@ func (d *detection) interfacesOf(f function) ([]string, error) {
 	}
 	if len(list) > 1 {
 		list = slices.DeleteFunc(list, func(name string) bool {
-			port, err := d.text("sys/class/net/" + name + "/phys_port_name")
+			port, err := d.text(netFolder + "/" + name + "/phys_port_name")
 			return err == nil && isRepresentor(port)
 		})
 	}
@@ -83,14 +103,14 @@ func (d *detection) interfacesOf(f function) ([]string, error) {
 // does, which cannot be read while the interface is administratively down.
 // Source: Documentation/ABI/testing/sysfs-class-net and RFC 2863, which names the states.
 func (d *detection) link(name, fact string) *string {
-	state, err := d.text("sys/class/net/" + name + "/operstate")
+	state, err := d.text(netFolder + "/" + name + "/operstate")
 	if err != nil {
 		d.failed(fact, err)
 		return nil
 	}
 	up := state == "up"
 	if state == "unknown" {
-		carrier, err := d.text("sys/class/net/" + name + "/carrier")
+		carrier, err := d.text(netFolder + "/" + name + "/carrier")
 		if err != nil && !errors.Is(err, syscall.EINVAL) {
 			d.failed(fact, err)
 			return nil
@@ -109,7 +129,7 @@ const maxMbps = 10_000_000
 
 // speed is in Gbit/s. There are five ways in which drivers say that they do not know.
 func (d *detection) speed(name, fact string) *float64 {
-	text, err := d.text("sys/class/net/" + name + "/speed")
+	text, err := d.text(netFolder + "/" + name + "/speed")
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EOPNOTSUPP) {
 		d.note(fact, "the driver gives no speed")
 		return nil
@@ -129,35 +149,34 @@ func (d *detection) speed(name, fact string) *float64 {
 
 // fabric fills link and speed of a card without an interface, from its InfiniBand port where it has one.
 func (d *detection) fabric(f function, fact string, card *world.NIC, netErr error) {
-	devices, err := d.names(f.folder + "/infiniband")
-	if err == nil && len(devices) > 0 {
-		port := f.folder + "/infiniband/" + devices[0] + "/ports/1"
-		state, err := d.text(port + "/state")
-		if err != nil {
-			d.failed(fact+".link", err)
-			d.failed(fact+".speed_gbps", err)
-			return
+	if len(card.InfiniBand) > 0 {
+		port := card.InfiniBand[0]
+		for _, p := range card.InfiniBand {
+			if isActive(p) {
+				port = p
+				break
+			}
 		}
-		word := "down"
-		if strings.Contains(state, "ACTIVE") { // "4: ACTIVE"
-			word = "up"
+		if port.State == nil {
+			d.note(fact+".link", "its InfiniBand port tells no state")
+		} else {
+			word := "down"
+			if isActive(port) {
+				word = "up"
+			}
+			card.Link = &word
 		}
-		card.Link = &word
-		if word == "down" {
-			d.note(fact+".speed_gbps", "the link is down")
-			return
+		if card.Link != nil && *card.Link == "up" {
+			card.SpeedGbps = port.RateGbps
 		}
-		rate, err := d.text(port + "/rate") // "200 Gb/sec (4X HDR)"
-		number, unit, _ := strings.Cut(rate, " ")
-		gbps, parseErr := strconv.ParseFloat(number, 64)
-		switch {
-		case err != nil:
-			d.failed(fact+".speed_gbps", err)
-		case parseErr != nil || !strings.HasPrefix(unit, "Gb/sec") || !(gbps > 0 && gbps < maxMbps/1000):
-			d.note(fact+".speed_gbps", fmt.Sprintf("the driver gives no speed (%q)", rate))
-		default:
-			card.SpeedGbps = &gbps
+		if card.SpeedGbps == nil {
+			why := "the link is down"
+			if card.Link == nil || *card.Link == "up" {
+				why = "its InfiniBand port tells no rate"
+			}
+			d.note(fact+".speed_gbps", why)
 		}
+		d.note(fact+".interface", "it has InfiniBand ports and no network interface")
 		return
 	}
 	why := "no driver is bound"

@@ -2,10 +2,12 @@ package hardware
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -53,7 +55,7 @@ func (f function) isClass(prefixes ...string) bool {
 
 // readDevices reads the PCI bus, and makes accelerators and network cards of it.
 func (d *detection) readDevices() error {
-	names, err := d.ReadDir(pciFolder)
+	names, err := d.names(pciFolder)
 	if err != nil {
 		for _, fact := range []string{"pci", "accelerators", "nics"} {
 			d.failed(fact, err) // a machine without PCI has no folder; that is a reason, not a failure
@@ -87,7 +89,7 @@ func (d *detection) readDevices() error {
 			nodeless++
 		}
 		kind, isAccelerator := accelerator(f)
-		if isNIC := f.isClass("02"); (isAccelerator || isNIC) && !d.isVirtualFunctionHere(f) {
+		if isNIC := f.isClass("02"); (isAccelerator || isNIC) && f.PhysFn == nil {
 			if isAccelerator {
 				accelerators = append(accelerators, d.accelerator(f, kind, kfd))
 			}
@@ -100,6 +102,7 @@ func (d *detection) readDevices() error {
 		d.note("pci[].numa", fmt.Sprintf("the firmware gives no NUMA node for %d of %d devices", nodeless, len(pci)))
 	}
 	d.facts.PCI, d.facts.Accelerators, d.facts.NICs = pci, accelerators, nics
+	d.facts.GUIDs = d.guids
 	return nil
 }
 
@@ -108,7 +111,12 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	f := function{order: order, folder: pciFolder + "/" + address}
 	f.Address = address
 	fact := "pci[" + address + "]"
-	if !d.fromUevent(&f) && !d.fromAttributes(&f, fact) {
+	switch {
+	case d.fromUevent(&f):
+		d.sawEach("pci", address, "", pciFolder+"/{address}/uevent")
+	case d.fromAttributes(&f, fact):
+		d.sawEach("pci", address, "", pciFolder+"/{address}/")
+	default:
 		return function{}, false
 	}
 	f.Device = f.vendorID + ":" + f.deviceID
@@ -119,6 +127,16 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	}
 	if node, convErr := strconv.Atoi(text); err == nil && convErr == nil && node >= 0 {
 		f.NUMA = &node
+	}
+	d.sawEach("pci", address, ".numa", pciFolder+"/{address}/numa_node")
+	// A virtual function links to the card that it belongs to, which is listed itself. Inside a virtual machine the link is
+	// not there, and the function is a card like any other.
+	switch physical, err := linkBase(d, f.folder+"/physfn"); {
+	case err == nil:
+		f.PhysFn = &physical
+		d.saw("pci[].physfn", pciFolder+"/{address}/physfn")
+	case !absent(err):
+		d.failed(fact+".physfn", err)
 	}
 	return f, true
 }
@@ -234,15 +252,9 @@ func (d *detection) hexID(name string, digits int) (string, error) {
 	return value, nil
 }
 
-// isVirtualFunctionHere says that a function belongs to a card of this machine, which is listed itself. Inside a virtual
-// machine the link to the physical function is not there, and the function is a card like any other.
-func (d *detection) isVirtualFunctionHere(f function) bool {
-	_, err := d.ReadLink(f.folder + "/physfn")
-	return err == nil
-}
-
 // sriov reads how many virtual functions there are; both nil where the function has none to offer.
-func (d *detection) sriov(f function, fact string) world.SRIOV {
+func (d *detection) sriov(f function, list string) world.SRIOV {
+	fact := list + "[" + f.Address + "]"
 	total, err := d.text(f.folder + "/sriov_totalvfs")
 	if err != nil {
 		if !absent(err) {
@@ -260,5 +272,67 @@ func (d *detection) sriov(f function, fact string) world.SRIOV {
 	} else if n, err := strconv.Atoi(now); err == nil && n >= 0 {
 		vfs.NumVFs = &n
 	}
+	d.sawEach(list, f.Address, ".sriov", pciFolder+"/{address}/sriov_*")
 	return vfs
+}
+
+// pcie reads the link between a device and the board.
+// Source: Documentation/ABI/testing/sysfs-bus-pci, current_link_speed and its neighbours.
+func (d *detection) pcie(f function, list string) world.PCIe {
+	var link world.PCIe
+	fact := list + "[" + f.Address + "].pcie"
+	why := ""
+	for _, x := range []struct {
+		file  string
+		speed **float64
+		width **int
+	}{{"current_link_speed", &link.GTs, nil}, {"current_link_width", nil, &link.Width}, {"max_link_speed", &link.MaxGTs, nil}, {"max_link_width", nil, &link.MaxWidth}} {
+		text, err := d.text(f.folder + "/" + x.file)
+		switch {
+		case absent(err):
+			why = "the kernel shows no PCI Express link"
+			continue
+		case errors.Is(err, syscall.EINVAL): // a device that has no such capability
+			why = "the device tells no PCI Express link"
+			continue
+		case err != nil:
+			d.failed(fact, err)
+			return link
+		}
+		known := false
+		if x.speed != nil {
+			*x.speed, known = parseGTs(text)
+		} else {
+			*x.width, known = parseLanes(text)
+		}
+		if !known {
+			why = fmt.Sprintf("the kernel gives %s %q", x.file, text)
+		}
+	}
+	if why != "" {
+		d.note(fact, why)
+	}
+	if link != (world.PCIe{}) {
+		d.sawEach(list, f.Address, ".pcie", pciFolder+"/{address}/*_link_*")
+	}
+	return link
+}
+
+// parseGTs reads "16.0 GT/s PCIe", "8 GT/s" of older kernels, and refuses "Unknown" and what no generation has.
+func parseGTs(text string) (*float64, bool) {
+	number, unit, _ := strings.Cut(text, " ")
+	gts, err := strconv.ParseFloat(number, 64)
+	if err != nil || !strings.HasPrefix(unit, "GT/s") || !(gts > 0 && gts <= 1024) {
+		return nil, false
+	}
+	return &gts, true
+}
+
+// parseLanes reads a width; 0 and 255 are the kernel's "not known".
+func parseLanes(text string) (*int, bool) {
+	lanes, err := strconv.Atoi(text)
+	if err != nil || lanes <= 0 || lanes > 64 {
+		return nil, false
+	}
+	return &lanes, true
 }

@@ -22,10 +22,12 @@ func (d *detection) readProduct() error {
 		{"product_uuid", "product.uuid", &p.UUID},
 		{"product_sku", "product.sku", &p.SKU},
 	} {
-		text, err := d.text(dmiFolder + "/" + field.file)
+		file := dmiFolder + "/" + field.file
+		text, err := d.text(file)
 		if absent(err) && field.file == "product_name" {
 			// Machines without DMI, as most of Arm's, have a device tree; its strings end with NUL.
-			text, err = d.text("proc/device-tree/model")
+			file = "proc/device-tree/model"
+			text, err = d.text(file)
 			text = strings.TrimRight(text, "\x00")
 			if absent(err) {
 				d.note(field.fact, "there is neither /"+dmiFolder+"/product_name nor a device tree")
@@ -39,15 +41,17 @@ func (d *detection) readProduct() error {
 			d.note(field.fact, "the firmware leaves it at a placeholder")
 		default:
 			*field.into = &text
+			d.saw(field.fact, file)
 		}
 	}
 	d.facts.Product = p
 
-	kind, why := d.virtualization()
+	kind, from := d.virtualization()
 	if kind == "" {
-		d.note("virtualization", why)
+		d.note("virtualization", from)
 	} else {
 		d.facts.Virtualization = &kind
+		d.evidence["virtualization"] = from
 	}
 	return nil
 }
@@ -63,76 +67,86 @@ func isPlaceholder(text string) bool {
 	}, strings.ToLower(text))
 }
 
-// virtualization names the hypervisor as systemd-detect-virt --vm does. That program asks the processor (CPUID), which a
-// recorded tree cannot be asked; the clock sources that the kernel offers follow from the same answer.
+// virtualization names the hypervisor as systemd-detect-virt --vm does, and where that was read; without a name, it says
+// why. That program asks the processor (CPUID), which a recorded tree cannot be asked; the clock sources that the kernel
+// offers follow from the same answer.
 // Source: systemd's src/basic/virt.c, detect_vm and its table of DMI vendors.
-func (d *detection) virtualization() (kind, why string) {
-	dmi := d.dmiHypervisor()
+func (d *detection) virtualization() (kind, from string) {
+	const cpuinfo, capabilities = "/proc/cpuinfo", "/proc/xen/capabilities"
+	dmi, field := d.dmiHypervisor()
 	metal := d.cpuinfo.flags && !d.cpuinfo.hypervisor
 	switch dmi {
 	case "oracle", "xen", "amazon", "google", "parallels":
 		// The vendors' own machines without a hypervisor carry the same names.
 		if metal && dmi != "xen" {
-			return "none", ""
+			return "none", cpuinfo
 		}
 		name, _ := d.text(dmiFolder + "/product_name")
 		if dmi == "amazon" && strings.HasSuffix(name, ".metal") {
-			return "none", ""
+			return "none", "/" + dmiFolder + "/product_name"
 		}
-		return dmi, ""
+		return dmi, field
 	}
 	if hypervisor, err := d.text("sys/hypervisor/type"); err == nil && hypervisor == "xen" {
 		if rights, err := d.text("proc/xen/capabilities"); err == nil && strings.Contains(rights, "control_d") {
-			return "none", "" // the domain that owns the machine
+			return "none", capabilities // the domain that owns the machine
 		}
-		return "xen", ""
+		return "xen", "/sys/hypervisor/type"
 	}
 	if metal {
-		return "none", ""
+		return "none", cpuinfo
 	}
-	clocks, _ := d.text("sys/devices/system/clocksource/clocksource0/available_clocksource")
+	const clockFile = "sys/devices/system/clocksource/clocksource0/available_clocksource"
+	clocks, _ := d.text(clockFile)
 	switch {
 	case strings.Contains(clocks, "kvm-clock"):
-		return "kvm", ""
+		return "kvm", "/" + clockFile
 	case strings.Contains(clocks, "hyperv_clocksource"):
-		return "microsoft", ""
+		return "microsoft", "/" + clockFile
 	case dmi == "qemu" && d.cpuinfo.hypervisor && !d.isEmulatedCPU():
-		return "kvm", "" // QEMU names the board, KVM runs it
+		return "kvm", cpuinfo // QEMU names the board, KVM runs it
 	case dmi != "":
-		return dmi, ""
+		return dmi, field
 	}
 	return d.otherHypervisor()
 }
 
 // otherHypervisor looks where machines without DMI say it.
-func (d *detection) otherHypervisor() (kind, why string) {
-	if text, err := d.text("proc/device-tree/hypervisor/compatible"); err == nil {
-		switch {
-		case strings.Contains(text, "linux,kvm"):
-			return "kvm", ""
-		case strings.Contains(text, "xen"):
-			return "xen", ""
-		case strings.Contains(text, "vmware"):
-			return "vmware", ""
+func (d *detection) otherHypervisor() (kind, from string) {
+	const deviceTree = "proc/device-tree/"
+	if text, err := d.text(deviceTree + "hypervisor/compatible"); err == nil {
+		kind := "vm-other"
+		for _, known := range []struct{ mark, kind string }{{"linux,kvm", "kvm"}, {"xen", "xen"}, {"vmware", "vmware"}} {
+			if strings.Contains(text, known.mark) {
+				kind = known.kind
+				break
+			}
 		}
-		return "vm-other", ""
+		return kind, "/" + deviceTree + "hypervisor/compatible"
 	}
 	if data, err := d.ReadFile("proc/sysinfo", sysfsLimit); err == nil { // s390x
 		for key, value := range fields(string(data)) {
 			if key == "VM00 Control Program" {
 				if strings.HasPrefix(value, "z/VM") {
-					return "zvm", ""
+					return "zvm", "/proc/sysinfo"
 				}
-				return "kvm", ""
+				return "kvm", "/proc/sysinfo"
 			}
 		}
-		return "none", ""
+		return "none", "/proc/sysinfo"
 	}
-	if d.cpuinfo.hypervisor {
-		return "vm-other", ""
+	_, partitionErr := d.text(deviceTree + "ibm,partition-name")
+	_, managedErr := d.text(deviceTree + "hmc-managed?")
+	switch {
+	case d.cpuinfo.platform == "PowerNV": // POWER without a hypervisor below it; guests are "pSeries"
+		return "none", "/proc/cpuinfo"
+	case partitionErr == nil && managedErr == nil:
+		return "powervm", "/" + deviceTree + "ibm,partition-name"
+	case d.cpuinfo.hypervisor:
+		return "vm-other", "/proc/cpuinfo"
 	}
 	if _, err := d.text(dmiFolder + "/sys_vendor"); err == nil {
-		return "none", ""
+		return "none", "/" + dmiFolder + "/"
 	}
 	return "", "neither processor nor firmware says whether this is a virtual machine"
 }
@@ -142,7 +156,7 @@ func (d *detection) isEmulatedCPU() bool {
 }
 
 // dmiHypervisor looks in the fields and the order that systemd does.
-func (d *detection) dmiHypervisor() string {
+func (d *detection) dmiHypervisor() (kind, file string) {
 	for _, field := range []string{"product_name", "sys_vendor", "board_vendor", "bios_vendor", "product_version"} {
 		text, err := d.text(dmiFolder + "/" + field)
 		if err != nil {
@@ -155,9 +169,9 @@ func (d *detection) dmiHypervisor() string {
 			{"Apple Virtualization", "apple"}, {"Google Compute Engine", "google"},
 		} {
 			if strings.HasPrefix(text, v.prefix) {
-				return v.kind
+				return v.kind, "/" + dmiFolder + "/" + field
 			}
 		}
 	}
-	return ""
+	return "", ""
 }

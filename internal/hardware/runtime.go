@@ -47,6 +47,11 @@ func (d *detection) readRuntime() error {
 		}
 		return nil
 	}
+	if *d.facts.Runtime.Name == "containerd" {
+		d.saw("runtime", "etc/containerd/config.toml")
+	} else {
+		d.saw("runtime", "etc/crio/")
+	}
 	d.note("runtime.version", "no configuration file says the version")
 	if d.facts.Runtime.CgroupDriver == nil {
 		d.note("runtime.cgroup_driver", "the configuration of "+*d.facts.Runtime.Name+" names neither systemd nor cgroupfs")

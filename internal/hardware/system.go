@@ -13,12 +13,15 @@ func (d *detection) readSystem() error {
 		d.orEmpty("kernel.release", "proc/sys/kernel/osrelease", err)
 	} else {
 		d.facts.Kernel.Release = &release
+		d.saw("kernel.release", "proc/sys/kernel/osrelease")
 	}
 
 	const limit = 16 << 10
-	data, err := d.ReadFile("etc/os-release", limit)
+	file := "etc/os-release"
+	data, err := d.ReadFile(file, limit)
 	if absent(err) {
-		data, err = d.ReadFile("usr/lib/os-release", limit)
+		file = "usr/lib/os-release"
+		data, err = d.ReadFile(file, limit)
 	}
 	if err != nil {
 		for _, fact := range []string{"os.id", "os.id_like", "os.version_id", "os.name"} {
@@ -26,6 +29,7 @@ func (d *detection) readSystem() error {
 		}
 	} else {
 		d.facts.OS = operatingSystem(parseOSRelease(string(data)))
+		d.saw("os", file)
 		if d.facts.OS.VersionID == nil {
 			d.note("os.version_id", "os-release has no VERSION_ID") // a rolling release
 		}
@@ -39,6 +43,7 @@ func (d *detection) readSystem() error {
 		d.note("machine_id", "/etc/machine-id holds no 32 hexadecimal digits (an image before its first boot says \"uninitialized\")")
 	default:
 		d.facts.MachineID = &id
+		d.saw("machine_id", "etc/machine-id")
 	}
 	return nil
 }

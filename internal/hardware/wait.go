@@ -19,8 +19,9 @@ func (realClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 
 // Missing is what did not come up in time, in the order in which it was asked for.
 type Missing struct {
-	Links   []string // interfaces that are not there or have no link
-	Drivers []string // drivers that are not loaded or have no device
+	Links   []string      // interfaces that are not there or have no link
+	Drivers []string      // drivers that are not loaded or have no device
+	Waited  time.Duration // how long was waited for them; 0 of a recorded tree, which does not change
 }
 
 // None says that everything came up.
@@ -29,49 +30,86 @@ func (m Missing) None() bool { return len(m.Links)+len(m.Drivers) == 0 }
 // waitInterval is how often a link is looked at: the training of a fast link takes seconds.
 const waitInterval = 100 * time.Millisecond
 
-// WaitFor returns when all links are up and all drivers have a device, at the latest after timeout or when ctx ends; it
-// says what was still missing then. A recorded tree does not change, so it is looked at once. The error is of a root that
-// cannot be opened.
+// WaitFor returns when all links are up and all drivers have a device, at the latest after timeout, and in time for a
+// detection before ctx ends; it says what was still missing then. A file that hangs counts as missing and is left behind.
+// A recorded tree does not change, so it is looked at once. The error is of a root that cannot be opened.
 func WaitFor(ctx context.Context, o Options, links, drivers []string, timeout time.Duration) (Missing, error) {
 	tree, live, done, err := o.open()
 	if err != nil {
 		return Missing{}, err
 	}
-	defer done()
-	if !live {
-		timeout = 0
-	}
 	clock := o.Clock
 	if clock == nil {
 		clock = realClock{}
 	}
-	return poll(ctx, tree, clock, links, drivers, timeout), nil
+	switch deadline, ok := ctx.Deadline(); {
+	case !live:
+		timeout = 0
+	case ok:
+		timeout = min(timeout, beforeDetecting(deadline.Sub(clock.Now())))
+	}
+	m, hung := poll(ctx, tree, clock, links, drivers, timeout)
+	if !hung {
+		done()
+	}
+	return m, nil
 }
 
-func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) Missing {
+// timeToDetect is kept for looking at the machine after waiting: milliseconds on an idle machine, more on one that boots.
+const timeToDetect = 2 * time.Second
+
+// beforeDetecting is how much of the time that is left may be waited.
+func beforeDetecting(left time.Duration) time.Duration {
+	return max(0, left-min(timeToDetect, left/2))
+}
+
+// poll looks until nothing is missing or time is up. What hangs it leaves behind, and says so.
+func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) (m Missing, hung bool) {
 	d := &detection{ctx: ctx, Tree: tree}
-	var m Missing
-	for deadline := clock.Now().Add(timeout); ; {
-		// All are looked at each time: a link that came up and went down again is not up.
-		m.Links = slices.DeleteFunc(slices.Clone(links), d.isLinkUp)
-		m.Drivers = slices.DeleteFunc(slices.Clone(drivers), d.hasDevice)
-		left := deadline.Sub(clock.Now())
+	m = Missing{Links: links, Drivers: drivers}
+	start := clock.Now()
+	for {
+		looked := make(chan Missing, 1)
+		go func() {
+			// All are looked at each time: a link that came up and went down again is not up.
+			looked <- Missing{
+				Links:   slices.DeleteFunc(slices.Clone(links), d.isLinkUp),
+				Drivers: slices.DeleteFunc(slices.Clone(drivers), d.hasDevice),
+			}
+		}()
+		patience := time.NewTimer(max(timeout-clock.Now().Sub(start), lookPatience))
+		select {
+		case m = <-looked:
+			patience.Stop()
+		case <-ctx.Done():
+			patience.Stop()
+			return m, true
+		case <-patience.C:
+			m.Waited = clock.Now().Sub(start)
+			return m, true
+		}
+		m.Waited = clock.Now().Sub(start)
+		left := timeout - m.Waited
 		if m.None() || left <= 0 {
-			return m
+			return m, false
 		}
 		select {
 		case <-clock.After(min(waitInterval, left)):
 		case <-ctx.Done():
-			return m
+			return m, false
 		}
 	}
 }
+
+// lookPatience is how long one look may take when no time is left: it is a handful of files.
+const lookPatience = time.Second
 
 func (d *detection) isLinkUp(name string) bool {
 	if !isInterfaceName(name) {
 		return false
 	}
-	link := d.link(name, "")
+	silent := &detection{ctx: d.ctx, Tree: d.Tree} // a link that is not there yet is no news
+	link := silent.link(name, "")
 	return link != nil && *link == "up"
 }
 

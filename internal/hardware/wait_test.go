@@ -47,7 +47,7 @@ func TestWaitFor(t *testing.T) {
 
 	t.Run("nothing is missing", func(t *testing.T) {
 		clock := &steps{}
-		if m := poll(context.Background(), tree(t, files()), clock, []string{"ib1"}, []string{"virtio_net"}, timeout); !m.None() || len(clock.waited) != 0 {
+		if m, _ := poll(context.Background(), tree(t, files()), clock, []string{"ib1"}, []string{"virtio_net"}, timeout); !m.None() || len(clock.waited) != 0 {
 			t.Errorf("missing %+v after %v", m, clock.waited)
 		}
 	})
@@ -60,7 +60,7 @@ func TestWaitFor(t *testing.T) {
 				set(machine, "sys/bus/pci/drivers/nvidia/0000:1b:00.0", "link")
 			}
 		}}
-		m := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, []string{"nvidia"}, timeout)
+		m, _ := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, []string{"nvidia"}, timeout)
 		if !m.None() {
 			t.Errorf("missing %+v", m)
 		}
@@ -70,8 +70,8 @@ func TestWaitFor(t *testing.T) {
 	})
 	t.Run("it does not", func(t *testing.T) {
 		clock := &steps{}
-		m := poll(context.Background(), tree(t, files()), clock, []string{"ib0", "ib1", "ib2", "../ib1"}, []string{"nvidia", "virtio_net", "../x"}, timeout)
-		want := Missing{Links: []string{"ib0", "ib2", "../ib1"}, Drivers: []string{"nvidia", "../x"}}
+		m, _ := poll(context.Background(), tree(t, files()), clock, []string{"ib0", "ib1", "ib2", "../ib1"}, []string{"nvidia", "virtio_net", "../x"}, timeout)
+		want := Missing{Links: []string{"ib0", "ib2", "../ib1"}, Drivers: []string{"nvidia", "../x"}, Waited: timeout}
 		if diff := cmp.Diff(want, m); diff != "" {
 			t.Error(diff)
 		}
@@ -82,7 +82,7 @@ func TestWaitFor(t *testing.T) {
 	t.Run("one goes down while another is waited for", func(t *testing.T) {
 		machine := tree(t, files())
 		clock := &steps{then: func(int) { set(machine, "sys/class/net/ib1/operstate", "down") }}
-		m := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, nil, timeout)
+		m, _ := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, nil, timeout)
 		if diff := cmp.Diff([]string{"ib0", "ib1"}, m.Links); diff != "" {
 			t.Error(diff)
 		}
@@ -90,7 +90,7 @@ func TestWaitFor(t *testing.T) {
 	t.Run("the boot ends", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if m := poll(ctx, tree(t, files()), never{}, []string{"ib0"}, nil, time.Hour); len(m.Links) != 1 {
+		if m, _ := poll(ctx, tree(t, files()), never{}, []string{"ib0"}, nil, time.Hour); len(m.Links) != 1 {
 			t.Errorf("missing %+v", m)
 		}
 	})
@@ -107,6 +107,31 @@ func TestWaitFor(t *testing.T) {
 			t.Errorf("missing %+v, %v after %v", m, err, clock.waited)
 		}
 	})
+}
+
+// A wait must leave time to look at the machine afterwards: without it the boot has no facts at all.
+func TestWaitForLeavesTimeToDetect(t *testing.T) {
+	start := time.Now()
+	for _, tt := range []struct{ stage, want time.Duration }{{10 * time.Second, 8 * time.Second}, {time.Second, 500 * time.Millisecond}, {90 * time.Second, 30 * time.Second}} {
+		ctx, cancel := context.WithDeadline(context.Background(), start.Add(tt.stage))
+		m, err := WaitFor(ctx, Options{Clock: &steps{now: start}}, []string{"prelet-no-such"}, nil, 30*time.Second)
+		cancel()
+		if err != nil || m.Waited != tt.want {
+			t.Errorf("a stage of %s waits for %s, want %s (%v)", tt.stage, m.Waited, tt.want, err)
+		}
+	}
+}
+
+// A driver in trouble can hang who reads its link; that costs the wait and not the boot.
+func TestWaitForLeavesBehindWhatHangs(t *testing.T) {
+	let := make(chan struct{})
+	defer close(let)
+	ctx, cancel := context.WithCancel(context.Background())
+	machine := faulty{Tree: tree(t, map[string]string{"sys/class/net/ib0/operstate": "up"}), hangs: "sys/class/net/ib0/operstate", let: let, hung: cancel}
+	m, hung := poll(ctx, machine, realClock{}, []string{"ib0"}, []string{"nvidia"}, time.Hour)
+	if !hung || len(m.Links) != 1 || len(m.Drivers) != 1 {
+		t.Errorf("missing %+v, hung %v", m, hung)
+	}
 }
 
 // never is a clock whose waiting does not end.

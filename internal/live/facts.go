@@ -29,12 +29,21 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 		return world.Answer{Fail: world.Unusable, Detail: err.Error(), Hint: "`prelet detect` shows what can be read"}
 	}
 	for _, n := range missing.Links {
-		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "link " + n, Why: fmt.Sprintf("it did not come up in %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
+		f.Unknown = append(f.Unknown, l.notThere("link "+n, "it did not come up", "it is down", missing.Waited))
 	}
 	for _, n := range missing.Drivers {
-		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "driver " + n, Why: fmt.Sprintf("no device is bound to it after %s", time.Duration(r.WaitMillis)*time.Millisecond), Degraded: true})
+		f.Unknown = append(f.Unknown, l.notThere("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
 	}
 	return world.FactsOf.Answer(f)
+}
+
+// notThere says that what the site waits for did not come, or is not there in a recorded tree.
+func (l *Live) notThere(what, didNot, isNot string, waited time.Duration) world.UnknownFact {
+	why := fmt.Sprintf("%s in %s", didNot, waited.Round(100*time.Millisecond))
+	if l.o.Hardware != "" {
+		why = isNot + " in this recording"
+	}
+	return world.UnknownFact{Fact: what, Why: why, Degraded: true}
 }
 
 // Early is a detection that began before the site was read: it needs nothing of the site, unless that waits for links

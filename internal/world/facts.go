@@ -18,7 +18,12 @@ type Facts struct {
 	OS             OS                   `json:"os"`
 	Runtime        Runtime              `json:"runtime"`
 	MachineID      *string              `json:"machine_id"`
+	GUIDs          map[string]string    `json:"guids"`   // of RDMA devices, by name: "mlx5_0": "0002:c903:0000:1234"
 	Unknown        []UnknownFact        `json:"unknown"` // what could not be found out, and why
+	// Evidence is where each fact was read, by the fact's name, "cpu.model": "/proc/cpuinfo". A name that ends early
+	// ("os") speaks for all below it; "nics[].link" speaks for every card, with {address} and {interface} in the file's
+	// name, unless "nics[0000:1b:00.0].link" says otherwise for one.
+	Evidence map[string]string `json:"evidence"`
 }
 
 // CPU counts what is online. Cores are sorted by their first thread.
@@ -26,14 +31,17 @@ type CPU struct {
 	Vendor  *string   `json:"vendor"` // as /proc/cpuinfo: GenuineIntel, AuthenticAMD, …
 	Model   *string   `json:"model"`
 	Logical *int      `json:"logical"` // online threads
+	Offline []int     `json:"offline"` // threads that are there and switched off
+	SMT     *bool     `json:"smt"`     // whether a core runs several threads now
 	Cores   []CPUCore `json:"cores"`
 }
 
 // CPUCore is one physical core with its online threads.
 type CPUCore struct {
-	Node    *int  `json:"node"`    // NUMA node
-	Package *int  `json:"package"` // socket
-	CPUs    []int `json:"cpus"`
+	Node    *int    `json:"node"`    // NUMA node
+	Package *int    `json:"package"` // socket
+	Kind    *string `json:"kind"`    // performance | efficient | low-power; nil where all cores are alike
+	CPUs    []int   `json:"cpus"`
 }
 
 // Memory is the machine's. HugePages counts pages by size as Kubernetes writes it ("2Mi", "1Gi").
@@ -58,6 +66,15 @@ type PCIDevice struct {
 	Class     string  `json:"class"`     // four or six hex digits as sysfs has them, without 0x: 030200
 	Driver    *string `json:"driver"`
 	NUMA      *int    `json:"numa"`
+	PhysFn    *string `json:"physfn"` // of a virtual function: the address of the physical one, if that is on this machine
+}
+
+// PCIe is a device's link to the board. Max is what the device itself could do, in any slot.
+type PCIe struct {
+	GTs      *float64 `json:"gts"` // gigatransfers a second of each lane, now: 2.5, 5, 8, 16, 32, 64. Idle GPUs lower it
+	Width    *int     `json:"width"`
+	MaxGTs   *float64 `json:"max_gts"`
+	MaxWidth *int     `json:"max_width"`
 }
 
 // SRIOV is a function's virtual functions; both null where it has none to offer.
@@ -78,7 +95,9 @@ type Accelerator struct {
 	Driver    *string  `json:"driver"`
 	Address   *string  `json:"address"`
 	SRIOV     SRIOV    `json:"sriov"`
-	Evidence  *string  `json:"evidence"` // where name and kind were read
+	PCIe      PCIe     `json:"pcie"`
+	Version   *string  `json:"driver_version"` // as the driver itself tells it; those of the kernel's own tree have none
+	Evidence  *string  `json:"evidence"`       // where name and kind were read
 }
 
 // NIC is a network card on the PCI bus (or virtio beneath it).
@@ -93,6 +112,18 @@ type NIC struct {
 	NUMA      *int     `json:"numa"`
 	Address   *string  `json:"address"`
 	SRIOV     SRIOV    `json:"sriov"`
+	PCIe      PCIe     `json:"pcie"`
+	// InfiniBand lists the ports that speak RDMA, InfiniBand's own and those of RoCE and EFA, by device and number.
+	InfiniBand []InfiniBandPort `json:"infiniband"`
+}
+
+// InfiniBandPort is a port of an RDMA device.
+type InfiniBandPort struct {
+	Device    *string  `json:"device"` // mlx5_0
+	Port      *int     `json:"port"`
+	LinkLayer *string  `json:"link_layer"` // infiniband | ethernet | unspecified
+	State     *string  `json:"state"`      // active | init | armed | down | …, as the kernel names it, in lower case
+	RateGbps  *float64 `json:"rate_gbps"`
 }
 
 // Interface is one network interface with its addresses, without prefix lengths, in the kernel's order.

@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -255,8 +257,8 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 	return Answer{}, false
 }
 
-// Withhold leaves serial numbers, uuids, machine ids and MAC addresses out of the facts, and says so in the
-// answer: those places replay as unread.
+// Withhold leaves serial numbers, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
+// answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it.
 func (r *Recording) Withhold() error {
 	for i, e := range r.Entries {
 		if e.Kind != KindFacts || e.Answer.Fail != "" {
@@ -274,6 +276,9 @@ func (r *Recording) Withhold() error {
 			}
 		}
 		hide(v, "", "machine_id")
+		if guids, ok := v["guids"].(map[string]any); ok && len(guids) > 0 {
+			hide(v, "", "guids")
+		}
 		if p, ok := v["product"].(map[string]any); ok {
 			hide(p, "/product", "serial")
 			hide(p, "/product", "uuid")
@@ -281,7 +286,15 @@ func (r *Recording) Withhold() error {
 		if all, ok := v["interfaces"].(map[string]any); ok {
 			for name, x := range all {
 				if m, ok := x.(map[string]any); ok {
-					hide(m, "/interfaces/"+EscapePointer(name), "mac")
+					at := "/interfaces/" + EscapePointer(name)
+					list, _ := m["ipv6"].([]any)
+					for i, x := range list {
+						if text, ok := x.(string); ok && tellsMAC(text) {
+							list[i] = ""
+							out = append(out, at+"/ipv6/"+strconv.Itoa(i))
+						}
+					}
+					hide(m, at, "mac")
 				}
 			}
 		}
@@ -293,6 +306,19 @@ func (r *Recording) Withhold() error {
 		r.Entries[i].Answer.Value, r.Entries[i].Answer.Withheld = b, out
 	}
 	return nil
+}
+
+// tellsMAC says whether an IPv6 address ends in an interface identifier that is made of an identity of the hardware: a MAC
+// address with ff:fe in its middle, or the GUID of an InfiniBand port, which has its vendor's number in front and no such
+// mark. So the latter is known by the link-local prefix and the bit that says "unique in the world".
+// Source: RFC 4291, appendix A; RFC 4391, section 8.
+func tellsMAC(text string) bool {
+	ip, err := netip.ParseAddr(text)
+	if err != nil || !ip.Is6() {
+		return false
+	}
+	b := ip.As16()
+	return b[11] == 0xff && b[12] == 0xfe || ip.IsLinkLocalUnicast() && b[8]&2 != 0
 }
 
 // EscapePointer writes a key as a part of a JSON pointer (RFC 6901).

@@ -10,9 +10,12 @@ func facts() []schema.Fact {
 		{Path: "cpu.vendor", Doc: "As the kernel prints it: `GenuineIntel`, `AuthenticAMD`."},
 		{Path: "cpu.model", Doc: "As the kernel prints it: `Intel(R) Xeon(R) Platinum 8480+`. For a label: `slug(…)`."},
 		{Path: "cpu.logical", Doc: "How many threads are online."},
+		{Path: "cpu.offline", Doc: "Threads that are there and switched off, by the kernel's numbers."},
+		{Path: "cpu.smt", Doc: "Whether a core runs several threads now (Hyper-Threading)."},
 		{Path: "cpu.cores", Doc: "The physical cores, in the order of their first thread."},
 		{Path: "cpu.cores[].node", Doc: "The NUMA node."},
 		{Path: "cpu.cores[].package", Doc: "The socket."},
+		{Path: "cpu.cores[].kind", Doc: "`performance`, `efficient` or `low-power`; null where the kernel tells no kinds apart, as on servers."},
 		{Path: "cpu.cores[].cpus", Doc: "The core's online threads, by the kernel's numbers."},
 
 		{Path: "memory", Doc: "The machine's memory."},
@@ -38,6 +41,12 @@ func facts() []schema.Fact {
 		{Path: "accelerators[].sriov", Doc: "Its virtual functions."},
 		{Path: "accelerators[].sriov.total_vfs", Doc: "How many it offers; null where it has none to offer."},
 		{Path: "accelerators[].sriov.num_vfs", Doc: "How many are made."},
+		{Path: "accelerators[].pcie", Doc: "Its link to the board."},
+		{Path: "accelerators[].pcie.gts", Doc: "Gigatransfers a second of each lane now. An idle GPU lowers it: no label should rest on it."},
+		{Path: "accelerators[].pcie.width", Doc: "Lanes that are in use. Fewer than `max_width`: the slot is narrower, or the contact is bad."},
+		{Path: "accelerators[].pcie.max_gts", Doc: "What the device could do: 8 is PCIe 3, 16 is 4, 32 is 5."},
+		{Path: "accelerators[].pcie.max_width", Doc: "How many lanes the device has."},
+		{Path: "accelerators[].driver_version", Doc: "As the driver's module tells it: `550.54.15`. Drivers of the kernel's own tree have none."},
 		{Path: "accelerators[].evidence", Doc: "Where name and kind were read."},
 		{Path: "gpus", Doc: "The accelerators with `kind = \"gpu\"`. A machine without has an empty list: test `length(…gpus) > 0` before `gpus[0]`.", Like: "accelerators"},
 
@@ -54,6 +63,19 @@ func facts() []schema.Fact {
 		{Path: "nics[].sriov", Doc: "Its virtual functions."},
 		{Path: "nics[].sriov.total_vfs", Doc: "How many it offers; null where it has none to offer."},
 		{Path: "nics[].sriov.num_vfs", Doc: "How many are made."},
+		{Path: "nics[].pcie", Doc: "Its link to the board, as `accelerators[].pcie`."},
+		{Path: "nics[].pcie.gts", Doc: "Gigatransfers a second of each lane now."},
+		{Path: "nics[].pcie.width", Doc: "Lanes that are in use."},
+		{Path: "nics[].pcie.max_gts", Doc: "What the card could do."},
+		{Path: "nics[].pcie.max_width", Doc: "How many lanes the card has."},
+		{Path: "nics[].infiniband", Doc: "Its RDMA ports, by device and number: InfiniBand's, and those of RoCE and EFA."},
+		{Path: "nics[].infiniband[].device", Doc: "`mlx5_0`."},
+		{Path: "nics[].infiniband[].port", Doc: "The port's number, from 1."},
+		{Path: "nics[].infiniband[].link_layer", Doc: "`infiniband`, `ethernet` (RoCE) or `unspecified` (EFA)."},
+		{Path: "nics[].infiniband[].state", Doc: "`active`, `down`, `init`, `armed`."},
+		{Path: "nics[].infiniband[].rate_gbps", Doc: "What the port runs at."},
+
+		{Path: "guids", Doc: "GUIDs of RDMA devices, by their name, `mlx5_0`. Left out of recordings that are passed on."},
 
 		{Path: "interfaces", Doc: "Every network interface that has an address, by name. Bonds and bridges too."},
 		{Path: "interfaces{}.ipv4", Doc: "Addresses without prefix lengths, in the kernel's order."},
@@ -68,6 +90,7 @@ func facts() []schema.Fact {
 		{Path: "pci[].class", Doc: "Hexadecimal digits as the kernel prints them: `030200`."},
 		{Path: "pci[].driver", Doc: "The driver that is bound; null if none is."},
 		{Path: "pci[].numa", Doc: "The NUMA node that it hangs on."},
+		{Path: "pci[].physfn", Doc: "Of a virtual function: the address of the card that it belongs to. `nics` and `accelerators` list the card only; inside a virtual machine a virtual function is a card, and this is null."},
 
 		{Path: "product", Doc: "The machine as its firmware names it."},
 		{Path: "product.name", Doc: "`PowerEdge XE9680`."},
@@ -108,6 +131,8 @@ func facts() []schema.Fact {
 		{Path: "unknown[].fact", Doc: "Which one: `nics[0000:b1:00.1].speed_gbps`."},
 		{Path: "unknown[].why", Doc: "The reason, in a sentence."},
 		{Path: "unknown[].degraded", Doc: "Whether it should have been readable, so that the boot is degraded."},
+
+		{Path: "evidence", Doc: "Where each fact was read, by its name: `cpu.model` in `/proc/cpuinfo`. A name that ends early (`os`) is for all below it; `nics[].link` is for every card, with `{address}` and `{interface}` for its own, unless a name with an address says otherwise. `explain` shows it."},
 	}
 }
 

@@ -1,0 +1,81 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// evidence is the file that a fact was read from, or empty where facts do not say: those of old recordings, and what is a
+// count or a list of facts.
+func evidence(f *world.Facts, p path) string {
+	if len(p) == 0 {
+		return ""
+	}
+	if a := acceleratorAt(f, p); a != nil && a.Evidence != nil && len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2].name) {
+		return *a.Evidence
+	}
+	address, face := deviceOf(f, p)
+	lists := []string{p[0].name}
+	if address != "" && p[0].name != "pci" {
+		lists = append(lists, "pci") // what every function on the bus has: ids, driver, NUMA node
+	}
+	for _, list := range lists {
+		rest := p[1:]
+		if address != "" {
+			rest = p[2:]
+		}
+		for n := len(rest); n >= 0; n-- {
+			field := ""
+			for _, s := range rest[:n] {
+				if s.number {
+					field += "[]"
+				} else {
+					field += "." + s.name
+				}
+			}
+			names := []string{list + field}
+			if address != "" {
+				names = []string{list + "[" + address + " " + face + "]" + field, list + "[" + address + "]" + field, list + "[]" + field}
+			}
+			for _, name := range names {
+				if file := f.Evidence[name]; file != "" {
+					return strings.NewReplacer("{address}", address, "{interface}", face).Replace(file)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// acceleratorAt is the accelerator that a path leads into, if it does.
+func acceleratorAt(f *world.Facts, p path) *world.Accelerator {
+	if len(p) > 1 && p[0].name == "accelerators" && p[1].number && p[1].index >= 0 && p[1].index < len(f.Accelerators) {
+		return &f.Accelerators[p[1].index]
+	}
+	return nil
+}
+
+// deviceOf are the address of the device that a path leads into, and the name of its interface; empty where it has none.
+func deviceOf(f *world.Facts, p path) (address, face string) {
+	if len(p) < 2 || !p[1].number || p[1].index < 0 {
+		return "", ""
+	}
+	var at, name *string
+	switch n := p[1].index; {
+	case p[0].name == "accelerators" && n < len(f.Accelerators):
+		at = f.Accelerators[n].Address
+	case p[0].name == "nics" && n < len(f.NICs):
+		at, name = f.NICs[n].Address, f.NICs[n].Interface
+	case p[0].name == "pci" && n < len(f.PCI):
+		at = &f.PCI[n].Address
+	}
+	if at != nil {
+		address = *at
+	}
+	if name != nil {
+		face = *name
+	}
+	return address, face
+}

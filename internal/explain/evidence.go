@@ -17,6 +17,9 @@ func evidence(f *world.Facts, p path) string {
 		return *a.Evidence
 	}
 	address, face := deviceOf(f, p)
+	if address == "" && len(p) > 1 && p[1].number && slices.Contains([]string{"accelerators", "nics", "pci"}, p[0].name) {
+		return ""
+	}
 	lists := []string{p[0].name}
 	if address != "" && p[0].name != "pci" {
 		lists = append(lists, "pci") // what every function on the bus has: ids, driver, NUMA node

@@ -10,8 +10,8 @@ func TestEvidence(t *testing.T) {
 	p := func(s string) *string { return &s }
 	f := &world.Facts{
 		Accelerators: []world.Accelerator{{Address: p("0000:1b:00.0"), Evidence: p("/proc/driver/nvidia/gpus/0000:1b:00.0/information")}},
-		NICs: []world.NIC{{Address: p("0000:18:00.0"), Interface: p("ib0")}, {Address: p("0000:29:00.0"), Interface: p("ens3")}, {Address: p("0000:29:00.0"), Interface: p("ens4")}},
-		PCI:  []world.PCIDevice{{Address: "0000:1b:00.0"}, {Address: "0000:29:00.0"}},
+		NICs:         []world.NIC{{Address: p("0000:18:00.0"), Interface: p("ib0")}, {Address: p("0000:29:00.0"), Interface: p("ens3")}, {Address: p("0000:29:00.0"), Interface: p("ens4")}},
+		PCI:          []world.PCIDevice{{Address: "0000:1b:00.0"}, {Address: "0000:29:00.0"}},
 		Evidence: map[string]string{
 			"cpu.model": "/proc/cpuinfo", "cpu.cores": "/sys/cores", "cpu.cores[].kind": "/sys/kinds", "os": "/etc/os-release", "memory.hugepages": "/sys/pages",
 			"pci[]": "/sys/{address}/uevent", "pci[0000:29:00.0]": "/sys/{address}/", "accelerators[].pcie": "/sys/{address}/*_link_*",

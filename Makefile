@@ -95,9 +95,9 @@ size: build ## fail when the binary has outgrown its bound
 	@tools/size.sh bin/prelet
 
 .PHONY: e2e-boot
-e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once)
+e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
 	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
+	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
 .PHONY: e2e-kube
 e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)

@@ -1,0 +1,229 @@
+package boot
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const kubeVariable = "PRELET_KUBE_CACHE" // what ../kube/build.sh has made: Kubernetes, and the fake of a container runtime
+
+// control is a real control plane, started by ../kube/cmd/cluster.
+type control struct {
+	token, address string // TOKEN and 127.0.0.1:PORT
+	kubectl        []string
+	kubelet        string // the binary
+	helpers        string
+	pin            string
+}
+
+// newControl starts one for this test.
+func newControl(t *testing.T) *control {
+	t.Helper()
+	cache := os.Getenv(kubeVariable)
+	if cache == "" {
+		t.Skip("this runs Kubernetes: make e2e-kube builds it, then make e2e-boot finds it")
+	}
+	bin := filepath.Join(t.TempDir(), "cluster")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/cluster")
+	build.Dir = "../kube"
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, bin, "-cache", cache, "-nodes", "0")
+	cmd.Dir = "../kube"
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	cmd.Stderr = os.Stderr
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stop(); _ = cmd.Wait() })
+	c := &control{helpers: filepath.Join(cache, "helpers")}
+	up := regexp.MustCompile(`at https://(127\.0\.0\.1:\d+) after .*, token (\S+)`)
+	for lines := bufio.NewScanner(said); lines.Scan(); {
+		if m := up.FindStringSubmatch(lines.Text()); m != nil {
+			c.address, c.token = m[1], m[2]
+		}
+		if _, words, ok := strings.Cut(lines.Text(), "kubectl:"); ok {
+			c.kubectl = strings.Fields(words)
+			c.kubectl = c.kubectl[:len(c.kubectl)-2] // what it suggests to ask
+			break
+		}
+	}
+	if c.token == "" || len(c.kubectl) != 3 {
+		t.Fatalf("the control plane did not come up: %+v", c)
+	}
+	c.kubelet = filepath.Join(filepath.Dir(c.kubectl[0]), "kubelet")
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(c.kubectl[2]), "pki", "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+	c.pin = "sha256:" + hex.EncodeToString(sum[:])
+	return c
+}
+
+// node is what the real API server has of the machine.
+type realNode struct {
+	Metadata struct {
+		Labels map[string]string
+		UID    string
+	}
+	Spec struct {
+		Taints []struct{ Key, Value, Effect string }
+	}
+	Status struct {
+		Conditions []struct{ Type, Status string }
+	}
+}
+
+func (c *control) node(t *testing.T, name string) (n realNode, err error) {
+	t.Helper()
+	out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "get", "node", name, "-o", "json")...).CombinedOutput()
+	if err != nil {
+		return n, fmt.Errorf("%s", out)
+	}
+	return n, json.Unmarshal(out, &n)
+}
+
+const realSite = `
+cluster {
+  servers        = ["SERVER"]
+  ca_cert_hashes = ["PIN"]
+  token          = credential("bootstrap-token")
+  retry          = "1s"
+}
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "label" "node" { labels = { "example.com/pool" = "a" } }
+stage "taint" "node" { taints = ["example.com/fresh=yes:NoSchedule"] }
+stage "write" "kubelet" {
+  # kubeadm, which made the cluster in a folder of the test, names its CA there; and a container has no controllers of control groups.
+  kubelet_config {
+    patch = {
+      authentication         = { x509 = { clientCAFile = "/etc/kubernetes/pki/ca.crt" } }
+      cgroupDriver           = "systemd"
+      cgroupsPerQOS          = false
+      enforceNodeAllocatable = []
+    }
+  }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "2s"
+    timeout = "60s"
+  }
+}
+`
+
+// runtimeUnit is the fake runtime, and what a kubelet needs of a machine that a container does not have.
+const runtimeUnit = `[Unit]
+Before=kubelet.service prelet.service
+[Service]
+Type=exec
+ExecStartPre=/bin/sh -c 'mkdir -p /run/containerd /var/lib/containerd /run/kernel; [ -e /dev/kmsg ] || ln -s /dev/null /dev/kmsg; \
+for v in vm/overcommit_memory=1 vm/panic_on_oom=0 kernel/panic=10 kernel/panic_on_oops=1 kernel/keys/root_maxkeys=1000000 kernel/keys/root_maxbytes=25000000; do \
+f=/run/kernel/$$(echo $${v%%=*} | tr / .); echo $${v#*=} >$$f; mount --bind $$f /proc/sys/$${v%%=*}; done'
+ExecStart=/opt/fakecri /run/containerd/containerd.sock systemd /var/lib/containerd
+[Install]
+WantedBy=multi-user.target
+`
+
+// TestRealKubelet boots a real systemd with a real kubelet against a real cluster: first boot, an unchanged one, one after
+// the token is gone, and a change that the kubelet refuses, which is undone with nobody there.
+func TestRealKubelet(t *testing.T) {
+	c := newControl(t)
+	m := newMachine(t)
+	m.cluster.instead(c.address)
+	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", c.pin).Replace(realSite)
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
+	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)
+	m.put("/opt/fakecri", "")
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "fakecri.service").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	real := []string{"--bind-ro=" + c.kubelet + ":/usr/bin/kubelet", "--bind-ro=" + filepath.Join(c.helpers, "fakecri") + ":/opt/fakecri"}
+
+	m.boot(real...)
+	m.verdict("good")
+	m.well(1)
+	n, err := c.node(t, nodeName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tainted := false
+	for _, taint := range n.Spec.Taints {
+		tainted = tainted || taint.Key == "example.com/fresh" && taint.Value == "yes" && taint.Effect == "NoSchedule"
+	}
+	if n.Metadata.Labels["example.com/pool"] != "a" || !tainted {
+		t.Errorf("the Node: %+v", n)
+	}
+	if restarts := m.property("kubelet", "NRestarts"); restarts != "0" {
+		t.Errorf("the kubelet was restarted %s times", restarts)
+	}
+	if m.exists("/etc/kubernetes/bootstrap-kubelet.conf") {
+		t.Error("bootstrap-kubelet.conf is still there")
+	}
+
+	// Unchanged, and the token is gone.
+	m.off()
+	id, _, _ := strings.Cut(c.token, ".")
+	if out, err := exec.Command(c.kubectl[0], append(c.kubectl[1:], "-n", "kube-system", "delete", "secret", "bootstrap-token-"+id)...).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before := m.read("/var/lib/kubelet/config.yaml")
+	m.boot(real...)
+	m.well(1)
+	if m.read("/var/lib/kubelet/config.yaml") != before {
+		t.Error("an unchanged boot wrote config.yaml")
+	}
+	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
+
+	// A change on which this kubelet ends, and that nobody can know before: the file would be the kubelet's to read.
+	m.off()
+	m.edit("pki/ca.crt", "pki/other.crt")
+	m.boot(real...)
+	m.within(120*time.Second, "prelet-verify goes back", func() string {
+		if s := m.status(); s.State != "failed" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.running("prelet-verify.service")
+	if s := m.status(); s.Held == nil || s.Generation != 3 || s.Exit != 50 {
+		t.Errorf("status: %+v", s)
+	} else {
+		t.Logf("%s", s.Summary)
+	}
+	if m.read("/var/lib/kubelet/config.yaml") != before {
+		t.Error("the configuration before it is not back")
+	}
+	if again, err := c.node(t, nodeName); err != nil || again.Metadata.UID != n.Metadata.UID {
+		t.Errorf("the Node is another: %v", err)
+	}
+}

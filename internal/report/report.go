@@ -52,6 +52,8 @@ const (
 	MessageDegraded   = "5741b96c0379449b9d5cc0383356eed0" // it went on, but not as the site says
 	MessageUnknown    = "074cf6804a6f49c1841dcce0a36e85be" // no verdict could be reached
 	MessageStuck      = "ae8658680df348bf9bb3c804fea2a07f" // a person is needed
+	MessageEnded      = "edaca37029cd4724b63501f834de2a58" // how the run ended
+	MessageStep       = "e54e65c0e71a470296b618afc3d85f5e" // anything else that a stage or a step of apply says
 )
 
 // Options are what a Reporter writes to and with. Notify and Log may be nil.
@@ -225,7 +227,7 @@ func (r *Reporter) Finish(exit int, summary string) (Status, error) {
 	default:
 		r.status.State = OK
 	}
-	e := Event{Stage: "report", State: OK, Summary: r.status.State + ": " + r.status.Summary}
+	e := Event{Stage: "report", State: OK, Summary: r.status.State + ": " + r.status.Summary, Message: MessageEnded}
 	if exit != 0 {
 		e.State = Failed
 	}
@@ -286,9 +288,8 @@ func (r *Reporter) log(level slog.Level, line string, e Event) {
 	if r.o.Log == nil {
 		return
 	}
-	attrs := []any{"stage", e.Stage, "generation", r.status.Generation}
-	if e.Message != "" {
-		attrs = append(attrs, "message_id", e.Message)
+	if e.Message == "" {
+		e.Message = MessageStep
 	}
-	r.o.Log.Log(context.Background(), level, r.o.Redact(line), attrs...)
+	r.o.Log.Log(context.Background(), level, r.o.Redact(line), "stage", e.Stage, "generation", r.status.Generation, "message_id", e.Message)
 }

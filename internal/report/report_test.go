@@ -333,3 +333,16 @@ func FuzzStatus(f *testing.F) {
 		}
 	})
 }
+
+// The page for operators has each id under which an entry can be found.
+func TestMessageIDsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/how-to/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{MessageHeldBack, MessageCommitted, MessageGood, MessageRolledBack, MessageDegraded, MessageUnknown, MessageStuck, MessageEnded, MessageStep} {
+		if !strings.Contains(string(page), "`"+id+"`") {
+			t.Errorf("%s is not in docs/how-to/operators.md", id)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -149,5 +150,25 @@ func TestChangeByHand(t *testing.T) {
 	m.well(2)
 	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 3 {
 		t.Errorf("the boot after it: %q, %d starts", d, len(m.starts()))
+	}
+}
+
+// Journal entries can be found by what they are about, without reading their text.
+func TestJournalFields(t *testing.T) {
+	m := joined(t)
+	for _, match := range [][]string{{"PRELET_STAGE=commit", "PRELET_GENERATION=1"}, {"PRELET_STAGE=gate"}, {"PRELET_STAGE=report", "PRELET_GENERATION=1"}, {"PRELET_STAGE=fetch-ca.cluster"}, {"PRELET_STAGE=verify", "PRELET_GENERATION=1"}} {
+		out := m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
+		found := false
+		for line := range strings.Lines(out) {
+			var e map[string]any
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%q: %v", line, err)
+			}
+			id, _ := e["MESSAGE_ID"].(string)
+			found = found || len(id) == 32
+		}
+		if !found {
+			t.Errorf("no entry with a MESSAGE_ID for %q:\n%s", match, out)
+		}
 	}
 }

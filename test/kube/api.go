@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -95,7 +96,7 @@ func (c *Cluster) AskKubelet(ctx context.Context, n *Node, path string) ([]byte,
 	// The kubelet's serving certificate is its own; as for the API server, unless it is told otherwise.
 	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: n.Dial, DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://127.0.0.1:10250"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(n.IP, "10250")+path, nil)
 	if err != nil {
 		return nil, err
 	}

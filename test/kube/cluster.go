@@ -56,7 +56,8 @@ type Options struct {
 }
 
 const (
-	defaultKubelet     = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\n"
+	// clientCAFile: kubeadm would name the folder that it made the certificates in.
+	defaultKubelet     = "cgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\nauthentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\n"
 	defaultControllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
 	serviceSubnet      = "10.96.0.0/16"
 	// dummyAddress is where kubeadm is told that the API server is: it refuses a loopback.

@@ -1,31 +1,166 @@
 package kube
 
-import "testing"
+import (
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
 
-func TestBringUp(t *testing.T) {
-	c := start(t, Options{})
-	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
-	pin, err := c.Pin()
-	must(t, err)
-	must(t, n.Credential("bootstrap-token", c.Token))
-	must(t, n.Site(map[string]string{"site.hcl": `
-cluster {
-  servers        = ["https://10.0.0.11:6443"]
-  ca_cert_hashes = ["` + pin + `"]
-  token          = credential("bootstrap-token")
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// joining is one site on one machine.
+type joining struct {
+	name      string
+	site      func(t *testing.T, c *Cluster) map[string]string
+	node      NodeOptions
+	addresses []string
+	files     map[string]string // of the node, before prelet
+	want      string            // name of the Node; "" is the host's
 }
-stage "fetch-ca" "cluster" {}
-stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
-stage "detect-hw" "node" {}
-stage "reserve" "node" { policy = "gke" }
-stage "label" "x" { labels = { "example.com/a" = "b" } }
-stage "taint" "x" { taints = ["example.com/t=v:NoSchedule"] }
-stage "write" "kubelet" {}
-stage "restart" "kubelet" {}
-`}))
-	r := prelet(t, n, 0, "run")
-	t.Log(r)
-	node, err := c.Ready(t.Context(), "n1")
+
+// TestJoin goes the whole way, with nothing in place of anything: token from a credential, cluster-info signed by the real signer,
+// pins, the ConfigMap of kubeadm, plan, files, and the real kubelet started on exactly these.
+func TestJoin(t *testing.T) {
+	c := start(t, Options{})
+	machines := func(name string) string {
+		p, err := filepath.Abs(filepath.Join("../../bin/machines", name))
+		must(t, err)
+		return p
+	}
+	zone := func(site map[string]string) map[string]string {
+		site["zone.prelet.vars"] = "zone = \"az1-r07\"\n"
+		return site
+	}
+	must(t, c.SetConfigMap(t.Context(), "kube-system", "kubelet-config-1.11", legacyObjects))
+	if _, err := c.Kubectl(t.Context(), "-n", "kube-system", "create", "role", "prelet", "--verb=get", "--resource=configmaps", "--resource-name=kubelet-config-1.11"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Kubectl(t.Context(), "-n", "kube-system", "create", "rolebinding", "prelet", "--role=prelet", "--group=system:bootstrappers", "--group=system:nodes"); err != nil {
+		t.Fatal(err)
+	}
+	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 	must(t, err)
-	t.Log(node.Labels, node.Spec.Taints, node.Status.Allocatable)
+
+	for _, j := range []joining{
+		{name: "kubeadm", addresses: []string{"10.0.0.11:6443"},
+			site: func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "kubeadm")) }},
+		{name: "drop-in", addresses: []string{"10.0.0.11:6443"}, files: map[string]string{"/var/lib/kubelet/config.yaml": base["kubelet"]},
+			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "testdata/dropin") }},
+		{name: "gpu-training", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
+			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n"},
+			site:  func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "gpu-training")) }},
+		{name: "legacy-vm", addresses: []string{"10.178.4.10:6443"}, node: NodeOptions{Hardware: machines("legacy-mt27710"), Address: "192.0.2.5/24"}, want: "192.0.2.5",
+			files: map[string]string{
+				"/etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,
+				"/etc/kubernetes/port.conf":   `{"id": "6a9a1c2e", "fixed_ips": [{"subnet_id": "9d2b40f1"}]}`},
+			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "legacy-vm") }},
+	} {
+		for _, runtime := range []string{FakeRuntime, Containerd} {
+			t.Run(j.name+"/"+runtime, func(t *testing.T) {
+				if runtime == Containerd && !c.HasContainerd() {
+					t.Skip("build.sh found no apt to get containerd from")
+				}
+				o := j.node
+				o.Name = j.name + "-" + runtime
+				n := nodeWith(t, c, runtime, o, j.addresses...)
+				for p, text := range j.files {
+					must(t, n.Write(p, text, 0o644))
+				}
+				must(t, n.Credential("bootstrap-token", c.Token))
+				must(t, n.Site(j.site(t, c)))
+				joined(t, c, n, j)
+				if j.want != "" { // the next one would join under the same name
+					must(t, c.Client.CoreV1().Nodes().Delete(t.Context(), j.want, metav1.DeleteOptions{}))
+				}
+			})
+		}
+	}
+}
+
+// joined runs prelet, and looks at what became of it.
+func joined(t *testing.T, c *Cluster, n *Node, j joining) {
+	t.Helper()
+	p := planOf(t, n)
+	r := prelet(t, n, 0, "run")
+	if !strings.Contains(r.Out, "healthy") {
+		t.Errorf("%s", r)
+	}
+	name := n.Name
+	if j.want != "" {
+		name = j.want
+	}
+	node, err := c.Ready(t.Context(), name)
+	must(t, err)
+	asPlanned(t, p, node)
+	asWritten(t, c, n)
+	if _, err := n.Read("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
+		t.Error("the bootstrap kubeconfig is still there, and the node has joined")
+	}
+	if _, err := n.Read("/etc/kubernetes/kubelet.conf"); err != nil {
+		t.Error(err)
+	}
+	before, err := n.disk()
+	must(t, err)
+	prelet(t, n, 0, "run")
+	after, err := n.disk()
+	must(t, err)
+	if !maps.Equal(before, after) {
+		for path, was := range before {
+			if after[path] != was {
+				t.Errorf("a second run changed %s: %s, was %s", path, after[path], was)
+			}
+		}
+		for path := range after {
+			if _, ok := before[path]; !ok {
+				t.Errorf("a second run made %s", path)
+			}
+		}
+	}
+}
+
+// legacyObjects are those of the examples, less what no kubelet has taken for years: flags of the docker shim, of klog, and a feature
+// gate that is gone. The kubelet is to make no control groups: without the static policy it would bind them to all the processors
+// of the recorded machine, and this one has fewer.
+var legacyObjects = map[string]string{
+	"vm-kubelet-config": `address: 0.0.0.0
+apiVersion: kubelet.config.k8s.io/v1beta1
+authentication:
+  anonymous:
+    enabled: false
+  x509:
+    clientCAFile: /etc/kubernetes/pki/ca.crt
+authorization:
+  mode: Webhook
+cgroupDriver: cgroupfs
+cgroupsPerQOS: false
+enforceNodeAllocatable: []
+failCgroupV1: false
+clusterDNS:
+- 10.178.4.21
+clusterDomain: cluster.local
+evictionHard:
+  imagefs.available: 15%
+  memory.available: 100Mi
+  nodefs.available: 10%
+  nodefs.inodesFree: 5%
+kind: KubeletConfiguration
+kubeReserved:
+  cpu: 200m
+  memory: 512Mi
+maxPods: 110
+resolvConf: /etc/kubernetes/resolv.conf
+rotateCertificates: true
+staticPodPath: /etc/kubernetes/manifests
+systemReserved:
+  cpu: 200m
+  memory: 512Mi
+`,
+	"default-kubelet": `KUBELET_EXTRA_ARGS="--hostname-override 0.0.0.0 \
+  --node-ip 0.0.0.0 --allowed-unsafe-sysctls=kernel.shm*,kernel.msg*,kernel.sem,fs.mqueue.*,net.* \
+  --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf \
+  --config=/var/lib/kubelet/config.yaml \
+  --register-with-taints node.netease.com/phase=checking:NoSchedule \
+  --node-labels node.netease.com/phase=checking -v=4"
+`,
 }

@@ -53,8 +53,13 @@ func start(t *testing.T, o Options) *Cluster {
 	return c
 }
 
-// newNode is one, with the fake runtime; the cluster is reached at 127.0.0.1 under its own port and at the given addresses.
+// newNode is one with the fake runtime, whose kubelet is asked for; the cluster is reached at the given addresses.
 func newNode(t *testing.T, c *Cluster, o NodeOptions, addresses ...string) *Node {
+	t.Helper()
+	return nodeWith(t, c, FakeRuntime, o, addresses...)
+}
+
+func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses ...string) *Node {
 	t.Helper()
 	if o.Name == "" {
 		o.Name = "n1"
@@ -74,7 +79,11 @@ func newNode(t *testing.T, c *Cluster, o NodeOptions, addresses ...string) *Node
 		n.Stop()
 	})
 	must(t, n.Reach(c, addresses...))
-	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
+	if runtime == Containerd {
+		must(t, n.StartContainerd(t.Context()))
+	} else {
+		must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
+	}
 	must(t, n.WantKubelet(t.Context()))
 	return n
 }

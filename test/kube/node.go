@@ -36,6 +36,7 @@ type Node struct {
 	Programs
 	Name string
 	Dir  string // its own folder outside
+	IP   string // of its eth0
 
 	first   *process
 	cgroups []string
@@ -76,12 +77,18 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if o.Address == "" {
 		o.Address = "10.0.0.5/24"
 	}
+	n.IP, _, _ = strings.Cut(o.Address, "/")
 	c := nodeConfig{Disk: filepath.Join(dir, "disk"), CgroupOf: "prelet-" + filepath.Base(dir), Hostname: o.Name, MachineID: o.MachineID,
 		Address: o.Address, Loopback: o.Loopback, Hardware: o.Hardware, Files: map[string]string{"/usr/bin/prelet": p.Prelet, "/opt/helpers/fakecri": filepath.Join(p.Helpers, "fakecri")}}
 	if !o.NoKubelet {
 		c.Files["/usr/bin/kubelet"] = p.of("kubelet")
 		if o.Kubelet != "" {
 			c.Files["/usr/bin/kubelet"] = o.Kubelet
+		}
+	}
+	if p.HasContainerd() {
+		for _, name := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"} {
+			c.Files["/"+name] = filepath.Join(p.Cache, "containerd", name)
 		}
 	}
 	if o.Clone != nil {

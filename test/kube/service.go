@@ -111,6 +111,33 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	return n.answers(ctx)
 }
 
+// StartContainerd starts Debian's containerd, with a network for pods that is only declared: enough for a node to be ready.
+func (n *Node) StartContainerd(ctx context.Context) error {
+	if err := errors.Join(n.Write("/etc/containerd/config.toml", containerdConfig, 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
+		return err
+	}
+	if _, err := n.Background("/usr/bin/containerd"); err != nil {
+		return err
+	}
+	return n.answers(ctx)
+}
+
+const (
+	containerdConfig = `version = 2
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+    SystemdCgroup = false
+`
+	network = `{"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]}`
+)
+
+// HasContainerd says whether build.sh could fetch one.
+func (p Programs) HasContainerd() bool {
+	_, err := os.Stat(filepath.Join(p.Cache, "containerd", "usr/bin/containerd"))
+	return err == nil
+}
+
 // answers waits for the runtime's socket.
 func (n *Node) answers(ctx context.Context) error {
 	return within(ctx, 20*time.Second, "the runtime answers", func() string {

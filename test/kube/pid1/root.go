@@ -37,7 +37,7 @@ func makeRoot(c config) error {
 	if err := mount("tmpfs", disk, "tmpfs", 0, "mode=755"); err != nil {
 		return err
 	}
-	for _, d := range []string{"/upper", "/work", "/root", "/settings"} {
+	for _, d := range []string{"/upper", "/work", "/root", "/settings", "/hardware"} {
 		if err := os.Mkdir(disk+d, 0o755); err != nil {
 			return err
 		}
@@ -53,7 +53,11 @@ func makeRoot(c config) error {
 	if err := copyDisk(c.Copy, root); err != nil {
 		return err
 	}
-	for p, text := range map[string]string{"/etc/machine-id": c.MachineID + "\n", "/etc/hostname": c.Hostname + "\n", "/etc/hosts": "127.0.0.1 localhost\n"} {
+	address, _, _ := strings.Cut(c.Address, "/")
+	_ = os.Remove(root + "/etc/resolv.conf") // may be a link
+	for p, text := range map[string]string{"/etc/machine-id": c.MachineID + "\n", "/etc/hostname": c.Hostname + "\n", "/etc/resolv.conf": "nameserver 127.0.0.1\n",
+		// A kubelet looks its own host name up, and must not wait for a name server that cannot be reached.
+		"/etc/hosts": "127.0.0.1 localhost\n" + address + " " + c.Hostname + "\n"} {
 		if err := os.WriteFile(root+p, []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -70,7 +74,7 @@ func makeRoot(c config) error {
 	if err := groups.mount(root + "/sys/fs/cgroup"); err != nil {
 		return err
 	}
-	if err := hardware(c.Hardware, root); err != nil {
+	if err := hardware(c.Hardware, disk+"/hardware", root); err != nil {
 		return err
 	}
 	if err := settings(disk+"/settings", root); err != nil {
@@ -144,44 +148,6 @@ func bindFile(from, to string) error {
 	}
 	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("%s as %s: %w", from, to, err)
-	}
-	return nil
-}
-
-// hardware puts what a recorded machine says of itself over what this one says: every file of its /proc and each of the folders of
-// its /sys that name processors, memory and devices. The kubelet and prelet then see that machine, and its numbers.
-func hardware(tree, root string) error {
-	if tree == "" {
-		return nil
-	}
-	for _, name := range []string{"cpuinfo", "meminfo"} {
-		if err := unix.Mount(filepath.Join(tree, "proc", name), filepath.Join(root, "proc", name), "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("%s of the recorded machine: %w", name, err)
-		}
-	}
-	// No disk of this machine is one of that: its /sys/block would lead nowhere.
-	if err := mount("tmpfs", filepath.Join(root, "sys/block"), "tmpfs", 0, "mode=555"); err != nil {
-		return err
-	}
-	for _, name := range []string{"bus", "class", "devices", "kernel/mm"} {
-		from, to := filepath.Join(tree, "sys", name), filepath.Join(root, "sys", name)
-		if _, err := os.Stat(from); err != nil {
-			continue
-		}
-		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("/sys/%s of the recorded machine: %w", name, err)
-		}
-	}
-	for _, name := range []string{"etc/os-release", "etc/containerd/config.toml"} {
-		text, err := os.ReadFile(filepath.Join(tree, name))
-		if err != nil {
-			continue
-		}
-		at := filepath.Join(root, name)
-		_ = os.Remove(at) // often a link
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, text, 0o644)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -1,0 +1,236 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+)
+
+// plan is what `prelet plan -o json` says, as far as these tests look.
+type plan struct {
+	Complete bool
+	Hash     string `json:"plan_hash"`
+	Degraded []struct{ Code, Summary string }
+	Node     struct {
+		Labels map[string]struct {
+			Value       string
+			TakesEffect string `json:"takes_effect"`
+		}
+		Taints   []struct{ Key, Value, Effect string }
+		Config   map[string]any `json:"kubelet_config"`
+		Reserved *struct {
+			Allocatable map[string]string
+			MaxPods     int64 `json:"max_pods"`
+		}
+	}
+	Files []struct{ Path, Action, Purpose string }
+}
+
+func planOf(t *testing.T, n *Node) plan {
+	t.Helper()
+	var p plan
+	must(t, json.Unmarshal([]byte(prelet(t, n, 0, "plan", "-o", "json").Out), &p))
+	if !p.Complete {
+		t.Fatal("the plan is not complete")
+	}
+	return p
+}
+
+// siteOf is an example's site with a layer of this cluster on it, as a site would override its image's.
+func siteOf(t *testing.T, c *Cluster, example string, layer ...string) map[string]string {
+	t.Helper()
+	pin, err := c.Pin()
+	must(t, err)
+	files := map[string]string{}
+	folder := filepath.Join("../../examples", example)
+	entries, err := os.ReadDir(folder)
+	must(t, err)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".hcl") {
+			text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+			must(t, err)
+			files[e.Name()] = string(text)
+		}
+	}
+	files["90-cluster.hcl"] = `
+override {
+  cluster {
+    ca_cert_hashes = ["` + pin + `"]
+  }
+}
+override {
+  stage "restart" "kubelet" {
+    verify { settle = "1s" }
+  }
+}
+` + strings.Join(layer, "\n")
+	return files
+}
+
+// asPlanned compares a Node object with the plan that it joined by.
+func asPlanned(t *testing.T, p plan, node *corev1.Node) {
+	t.Helper()
+	for key, want := range p.Node.Labels {
+		if got, ok := node.Labels[key]; !ok || got != want.Value {
+			t.Errorf("label %s is %q, planned %q", key, got, want.Value)
+		}
+	}
+	var got, want []string
+	for _, taint := range node.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") { // the cluster's own
+			got = append(got, taint.ToString())
+		}
+	}
+	for _, x := range p.Node.Taints {
+		want = append(want, (&corev1.Taint{Key: x.Key, Value: x.Value, Effect: corev1.TaintEffect(x.Effect)}).ToString())
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("taints %q, planned %q", got, want)
+	}
+	if p.Node.Reserved == nil {
+		return
+	}
+	for name, text := range p.Node.Reserved.Allocatable {
+		have := node.Status.Allocatable[corev1.ResourceName(name)]
+		capacity := node.Status.Capacity[corev1.ResourceName(name)]
+		if planned := resource.MustParse(text); have.Cmp(planned) != 0 {
+			t.Errorf("allocatable %s is %s, planned %s (capacity %s)", name, have.String(), text, capacity.String())
+		}
+	}
+	if pods := node.Status.Allocatable[corev1.ResourcePods]; pods.Value() != p.Node.Reserved.MaxPods {
+		t.Errorf("pods %s, planned %d", pods.String(), p.Node.Reserved.MaxPods)
+	}
+}
+
+// asWritten compares the configuration that the kubelet says it runs with, with what stands in its files: field by field, those
+// that are written. A field that is written with its zero value is no setting: the kubelet takes its default instead.
+func asWritten(t *testing.T, c *Cluster, n *Node) {
+	t.Helper()
+	running, err := c.Configz(t.Context(), n)
+	must(t, err)
+	written := map[string]any{}
+	texts := []string{"/var/lib/kubelet/config.yaml"}
+	dropIns, err := filepath.Glob(n.Root() + "/etc/kubernetes/kubelet.conf.d/*.conf")
+	must(t, err)
+	for _, p := range dropIns {
+		texts = append(texts, strings.TrimPrefix(p, n.Root()))
+	}
+	for _, p := range texts {
+		text, err := n.Read(p)
+		must(t, err)
+		var doc map[string]any
+		must(t, yaml.Unmarshal([]byte(text), &doc))
+		merge(written, doc)
+	}
+	delete(written, "apiVersion")
+	delete(written, "kind")
+	fields := 0
+	var compare func(at string, want, got any)
+	compare = func(at string, want, got any) {
+		if zero(want) {
+			return
+		}
+		if m, ok := want.(map[string]any); ok {
+			g, _ := got.(map[string]any)
+			for _, k := range slices.Sorted(maps.Keys(m)) {
+				compare(at+"."+k, m[k], g[k])
+			}
+			return
+		}
+		fields++
+		if !same(want, got) {
+			t.Errorf("%s: the kubelet runs with %v, and %v is written", at[1:], got, want)
+		}
+	}
+	compare("", written, any(running))
+	if fields < 5 {
+		t.Errorf("only %d fields compared", fields)
+	}
+}
+
+// merge puts a drop-in over what is there: objects field by field, all else whole.
+func merge(base, over map[string]any) {
+	for k, v := range over {
+		b, ok := base[k].(map[string]any)
+		o, is := v.(map[string]any)
+		if ok && is {
+			merge(b, o)
+		} else {
+			base[k] = v
+		}
+	}
+}
+
+func zero(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == "" || v == "0s" || v == "0"
+	case float64:
+		return v == 0
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}
+
+func same(want, got any) bool {
+	if reflect.DeepEqual(want, got) {
+		return true
+	}
+	w, ok := want.(string)
+	g, is := got.(string)
+	if !ok || !is {
+		return fmt.Sprint(want) == fmt.Sprint(got)
+	}
+	if a, err := time.ParseDuration(w); err == nil {
+		b, err := time.ParseDuration(g)
+		return err == nil && a == b
+	}
+	a, err := resource.ParseQuantity(w)
+	b, other := resource.ParseQuantity(g)
+	return err == nil && other == nil && a.Cmp(b) == 0
+}
+
+// disk is what a run that has nothing to do must not write to: path → mode, inode, times.
+func (n *Node) disk() (map[string]string, error) {
+	out := map[string]string{}
+	for _, top := range []string{"/etc", "/var/lib/prelet"} {
+		err := filepath.WalkDir(n.Root()+top, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				if errors.Is(err, fs.ErrNotExist) {
+					return nil
+				}
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			out[strings.TrimPrefix(p, n.Root())] = fmt.Sprintf("%s %d %s", info.Mode(), info.Size(), info.ModTime())
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -50,10 +51,13 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 	if err != nil {
 		return err
 	}
-	known := purposes(s, cur.Gen)
+	var known map[string]string // read when the plan does not name a target
 	for _, e := range cur.Entries {
 		if e.Dropped || slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == e.Path }) {
 			continue
+		}
+		if known == nil {
+			known = purposes(s, cur.Gen)
 		}
 		switch purpose := known[e.Path]; {
 		case purpose == "state" && e.New.Kind == generation.Absent:
@@ -111,7 +115,7 @@ func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, o
 		return out, act, false, err
 	}
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
-	for _, name := range []string{"plan.json", "recording.json"} {
+	for _, name := range []string{"plan.json", "recording.json", live.TrustBlob} {
 		b, err := s.Blob(cur.Gen, name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 			continue

@@ -52,7 +52,7 @@ func PlanID(p *boot.Plan) string {
 
 // Proposal is the plan with its secrets put in, in the order of publishing: the kubelet's flags last.
 func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
-	out := generation.Proposal{PlanID: PlanID(o.Plan), Blobs: map[string][]byte{}}
+	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	act := activation(o)
 	files := targets(o.Plan)
 	for _, f := range files {
@@ -75,23 +75,32 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
 		return out, act, err
 	}
-	var rec bytes.Buffer
-	if err := o.Recording.Encode(&rec); err != nil {
-		return out, act, err
-	}
-	encoded, err := act.Encode()
-	if err != nil {
-		return out, act, err
-	}
 	if cur, err := o.Store.Current(); err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
-	plan, err := planBlob(o.Plan, o.Machine)
-	if err != nil {
-		return out, act, err
-	}
-	out.Blobs["recording.json"], out.Blobs["plan.json"], out.Blobs[activate.PlanBlob] = rec.Bytes(), plan, encoded
+	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
 	return out, act, nil
+}
+
+// blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged. The CA
+// that was verified stands once more by itself, because each boot of a node that has joined reads it.
+func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	rec := *o.Recording
+	rec.Compact = true
+	for name, r := range map[string]*world.Recording{"recording.json": &rec, live.TrustBlob: rec.Only(world.KindTrust)} {
+		var b bytes.Buffer
+		if err := r.Encode(&b); err != nil {
+			return nil, err
+		}
+		out[name] = b.Bytes()
+	}
+	var err error
+	if out[activate.PlanBlob], err = act.Encode(); err != nil {
+		return nil, err
+	}
+	out["plan.json"], err = planBlob(o.Plan, o.Machine)
+	return out, err
 }
 
 // targets are the planned files, and what the difference adds to them: the kubelet's state files as absent.

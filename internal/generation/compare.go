@@ -284,7 +284,11 @@ func (s *Store) checkProposal(p Proposal) error {
 			}
 		}
 	}
-	for name, b := range p.Blobs {
+	return checkBlobs(p.Blobs)
+}
+
+func checkBlobs(blobs map[string][]byte) error {
+	for name, b := range blobs {
 		if !isBlob(name) || reserved(name) || len(b) > MaxContent {
 			return &Error{Op: "plan", Path: name, Err: errors.New("a generation cannot keep a blob of this name or size"), Exit: ExitInternal}
 		}

@@ -89,11 +89,7 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.node().Joined {
 		return world.TrustAns{}, false
 	}
-	rec := l.Past()
-	if rec == nil {
-		return world.TrustAns{}, false
-	}
-	for _, e := range rec.Recording.Entries {
+	for _, e := range l.verified() {
 		if e.Kind != world.KindTrust || e.Answer.Fail != "" {
 			continue
 		}

@@ -43,6 +43,7 @@ type SiteFile struct {
 type Recording struct {
 	Header  Header
 	Entries []Entry
+	Compact bool // Encode breaks no lines: for programs
 }
 
 type document struct {
@@ -65,8 +66,22 @@ func (r *Recording) Encode(w io.Writer) error {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
+	if !r.Compact {
+		enc.SetIndent("", " ")
+	}
 	return enc.Encode(d)
+}
+
+// Only is a part of a recording, for who needs no more: its answers of one kind, without the site.
+func (r *Recording) Only(kind Kind) *Recording {
+	out := &Recording{Header: r.Header, Compact: r.Compact}
+	out.Header.Site = nil
+	for _, e := range r.Entries {
+		if e.Kind == kind {
+			out.Entries = append(out.Entries, e)
+		}
+	}
+	return out
 }
 
 // ErrNewer is a recording that a newer prelet wrote.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -85,6 +86,7 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 func (o Options) read(ctx context.Context, tree Tree, live bool) <-chan outcome {
 	steps := make(chan outcome, len(sections))
 	go func() {
+		stack.Grow()
 		defer close(steps)
 		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty(), evidence: map[string]string{}, guids: map[string]string{}}
 		for _, s := range sections {

@@ -1,0 +1,148 @@
+package failure
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var update = flag.Bool("update", false, "write testdata/want.txt")
+
+func told(lines []string) string {
+	c, ok := Recognise(lines)
+	if !ok {
+		return "nothing is recognised; the last error: " + LastError(lines)
+	}
+	end := "it waits"
+	if c.Final {
+		end = "it ends"
+	}
+	return fmt.Sprintf("%s, %s: %s\n    about %s", c.ID, end, c.Sentence, strings.Join(c.Items, " "))
+}
+
+// TestRealLogs reads what a real kubelet v1.36.3 printed for each bad input (its last lines; taken with test/kube).
+func TestRealLogs(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.log")
+	if err != nil || len(files) < 40 {
+		t.Fatalf("%d logs, %v", len(files), err)
+	}
+	var b strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%s\n  %s\n", strings.TrimSuffix(filepath.Base(f), ".log"), told(strings.Split(string(text), "\n")))
+	}
+	if *update {
+		if err := os.WriteFile("testdata/want.txt", []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/want.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.String(); got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Words of other versions and other runtimes, from their sources and from reports of them.
+func TestOtherWords(t *testing.T) {
+	for _, c := range []struct{ line, id, item string }{
+		{`F0101 00:00:00.000000    1 server.go:274] failed to run Kubelet: misconfiguration: kubelet cgroup driver: "systemd" is different from docker cgroup driver: "cgroupfs"`, "driver-docker", "config/cgroupDriver"},
+		{`Error: failed to parse kubelet flag: unknown flag: --allow-privileged`, "flag-unknown", "flag/allow-privileged"},
+		{`F0801 10:00:00.000000    1 server.go:156] unknown flag: --cni-bin-dir`, "flag-unknown", "flag/cni-bin-dir"},
+		{`{"ts":1700000000000.1,"caller":"app/server.go:290","msg":"command failed","err":"failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false. /proc/swaps contained: [x]"}`, "swap", "config/failSwapOn"},
+		{`E0101 00:00:00.000000 1 cpu_manager.go:1] "x" err="[cpumanager] unable to determine reserved CPU resources for static policy"`, "cpus-none", "config/cpuManagerPolicy"},
+		{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to validate kubelet configuration, error: duplicated taints with the same key and effect: {a b NoSchedule <nil>}, path: x"`, "taint-twice", "taint/a"},
+		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n2\" is forbidden: node \"n1\" is not allowed to modify node \"n2\"" node="n2"`, "other-node", "flag/hostname-override"},
+		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n1\" is forbidden: node \"n1\" is not allowed to set the following labels: a.k8s.io/x, b.k8s.io/y" node="n1"`, "register-labels", "label/a.k8s.io/x"},
+		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: i/o timeout" node="n1"`, "register", ""},
+		{`E0101 00:00:00.000000 1 pod_workers.go:1] "Error syncing pod" err="failed to create containerd task: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/podx\" instead: unknown"`, "driver-runc", "config/cgroupDriver"},
+		{`E0101 00:00:00.000000 1 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: CRI v1 runtime API is not implemented for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`, "runtime-api", "flag/container-runtime-endpoint"},
+		{`E0101 00:00:00.000000 1 certificate_manager.go:1] cannot create certificate signing request: certificatesigningrequests.certificates.k8s.io is forbidden: User "system:bootstrap:abcdef" cannot create resource`, "csr-forbidden", "cluster/token"},
+	} {
+		got, ok := Recognise([]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, "I0101 00:00:01.000000 1 x.go:1] later"})
+		if !ok || got.ID != c.id || c.item != "" && (len(got.Items) == 0 || got.Items[0] != c.item) {
+			t.Errorf("%s\n  %v %+v, want %s about %s", c.line, ok, got, c.id, c.item)
+		}
+	}
+}
+
+// What ends a kubelet counts before what only keeps it waiting, wherever it stands.
+func TestOrder(t *testing.T) {
+	wait := `E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`
+	end := `E0101 00:00:00.000000 1 run.go:1] "command failed" err="failed to parse kubelet flag: unknown flag: --a"`
+	for _, lines := range [][]string{{wait, end}, {end, wait}} {
+		if c, ok := Recognise(lines); !ok || c.ID != "flag-unknown" {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
+func TestLastError(t *testing.T) {
+	long := strings.Repeat("é", 500)
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{nil, ""},
+		{[]string{"I0101 00:00:00.000000 1 x.go:1] fine"}, ""},
+		{[]string{`E0101 00:00:00.000000 1 x.go:1] "Something new" err="of tomorrow \"quoted\""`, `E0101 00:00:00.000000 1 kubelet.go:1] "Skipping pod synchronization" err="x"`}, `"Something new" err="of tomorrow "quoted""`},
+		{[]string{`E0101 00:00:00.000000 1 run.go:1] "command failed" err="x y"`}, "x y"},
+		{[]string{"panic: runtime error: index out of range", "", "goroutine 1 [running]:"}, "panic: runtime error: index out of range"},
+		{[]string{"E0101 00:00:00.000000 1 x.go:1] " + long}, strings.Repeat("é", 198) + "…"},
+	} {
+		if got := LastError(c.lines); got != c.want {
+			t.Errorf("%q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
+
+// Each row has an id of its own, a sentence that goes on after "the kubelet: ", and groups that its expression has.
+func TestRows(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range rows() {
+		re, err := regexp.Compile(r.says)
+		if err != nil {
+			t.Errorf("%s: %v", r.id, err)
+			continue
+		}
+		if seen[r.id] {
+			t.Errorf("%s is there twice", r.id)
+		}
+		seen[r.id] = true
+		if strings.HasSuffix(r.sentence, ".") || r.sentence == "" {
+			t.Errorf("%s: %q", r.id, r.sentence)
+		}
+		for _, text := range append([]string{r.sentence}, r.items...) {
+			for _, g := range regexp.MustCompile(`\$(\d)`).FindAllStringSubmatch(text, -1) {
+				if int(g[1][0]-'0') > re.NumSubexp() {
+					t.Errorf("%s: %q has no group %s", r.id, r.says, g[1])
+				}
+			}
+		}
+	}
+}
+
+func FuzzRecognise(f *testing.F) {
+	f.Add("E0101 00:00:00.000000 1 x.go:1] \"x\" err=<\n\tunknown flag: --a\n >\npanic: x")
+	f.Add("\xff\n err=<\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lines := strings.Split(text, "\n")
+		c, ok := Recognise(lines)
+		if ok && (c.ID == "" || len(c.Words) > maxWords || len(c.Sentence) > maxWords || !utf8.ValidString(c.Sentence+c.Words)) {
+			t.Errorf("%+v", c)
+		}
+		if l := LastError(lines); len(l) > maxWords || !utf8.ValidString(l) {
+			t.Errorf("%q", l)
+		}
+	})
+}

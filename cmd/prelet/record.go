@@ -72,6 +72,7 @@ func writeRecording(path string, r *world.Recording) error {
 
 func (a *app) detect() *cobra.Command {
 	var w where
+	var topology bool
 	c := &cobra.Command{Use: "detect", GroupID: "node", Args: cobra.NoArgs, Short: "Show the hardware as sites see it",
 		Long: "Looks at this machine's hardware, or at a recorded one's. The names are those of stage.detect-hw.NAME in a site.",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -81,6 +82,9 @@ func (a *app) detect() *cobra.Command {
 			}
 			if err := w.check(); err != nil {
 				return err
+			}
+			if topology && asJSON {
+				return failure(origin.Usage, "--topology is a picture for people; -o json has the same facts, with the node of each device under numa")
 			}
 			l := live.New(live.Options{Hardware: w.hardware, Site: &site.Site{}})
 			defer l.Close()
@@ -101,10 +105,15 @@ func (a *app) detect() *cobra.Command {
 					return e.Encode(present.FactsDocument(ans.Value, f, degraded))
 				})
 			}
-			return a.print(func(o io.Writer) error { return present.FactsText(o, f, present.StyleOf(a.stdout, a.getenv)) })
+			show := present.FactsText
+			if topology {
+				show = present.TopologyText
+			}
+			return a.print(func(o io.Writer) error { return show(o, f, present.StyleOf(a.stdout, a.getenv)) })
 		}}
 	c.Flags().StringVar(&w.hardware, "hardware", "", "a recorded machine: a tree or a ghw snapshot at `PATH`")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
+	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c
 }
 

@@ -15,6 +15,9 @@ const cpuFolder = "sys/devices/system/cpu"
 // cpuinfoHead is enough for the first processor. The whole file of 224 is 350 KB, and the kernel makes it line by line.
 const cpuinfoHead = 16 << 10
 
+// wholeCPUInfo is more than the file of any machine.
+const wholeCPUInfo = 16 << 20
+
 // readCPU counts what is online: a CPU that is off has a folder and no threads to give.
 func (d *detection) readCPU() error {
 	head, err := d.ReadFile("proc/cpuinfo", cpuinfoHead)
@@ -73,8 +76,7 @@ func (d *detection) onlineCPUs() ([]int, error) {
 		d.saw("cpu.logical", cpuFolder+"/cpu*/online")
 		return online, nil
 	}
-	const wholeFile = 16 << 20
-	data, err := d.ReadFile("proc/cpuinfo", wholeFile)
+	data, err := d.ReadFile("proc/cpuinfo", wholeCPUInfo)
 	if err != nil {
 		return nil, errors.Join(listErr, err)
 	}
@@ -187,7 +189,6 @@ type cpuInfo struct {
 	vendor, model *string
 	flags         bool // flags were listed, as x86 does
 	hypervisor    bool // flag "hypervisor": a guest
-	platform      string
 	processors    []int
 }
 
@@ -211,8 +212,6 @@ func parseCPUInfo(s string) cpuInfo {
 			set(&info.vendor, armImplementer(value))
 		case "model name", "cpu":
 			set(&info.model, value)
-		case "platform": // of POWER
-			info.platform = value
 		case "flags":
 			if !info.flags {
 				info.flags = true

@@ -16,7 +16,7 @@ import (
 
 // A device that does not answer costs its own facts, after Options.Patience, and nobody else's.
 func TestADeviceThatHangsIsGivenUp(t *testing.T) {
-	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}
+	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef", "sys/class/dmi/id/product_name": "Test"}
 	for _, address := range []string{"0000:01:00.0", "0000:02:00.0", "0000:03:00.0"} {
 		pci(files, address, "10de:2330", "030200", "nvidia", nil)
 	}

@@ -30,6 +30,12 @@ func (d *detection) readProduct() error {
 			text, err = d.text(file)
 			text = strings.TrimRight(text, "\x00")
 			if absent(err) {
+				if _, err := d.ReadDir(dmiFolder); absent(err) { // small hypervisors give no tables, and nothing else will be there
+					for _, fact := range []string{"name", "vendor", "serial", "uuid", "sku"} {
+						d.note("product."+fact, "there is neither /"+dmiFolder+" nor a device tree")
+					}
+					break
+				}
 				d.note(field.fact, "there is neither /"+dmiFolder+"/product_name nor a device tree")
 				continue
 			}
@@ -138,7 +144,7 @@ func (d *detection) otherHypervisor() (kind, from string) {
 	_, partitionErr := d.text(deviceTree + "ibm,partition-name")
 	_, managedErr := d.text(deviceTree + "hmc-managed?")
 	switch {
-	case d.cpuinfo.platform == "PowerNV": // POWER without a hypervisor below it; guests are "pSeries"
+	case d.platform() == "PowerNV": // POWER without a hypervisor below it; guests are "pSeries"
 		return "none", "/proc/cpuinfo"
 	case partitionErr == nil && managedErr == nil:
 		return "powervm", "/" + deviceTree + "ibm,partition-name"
@@ -149,6 +155,20 @@ func (d *detection) otherHypervisor() (kind, from string) {
 		return "none", "/" + dmiFolder + "/"
 	}
 	return "", "neither processor nor firmware says whether this is a virtual machine"
+}
+
+// platform is POWER's line of that name, which stands behind all processors.
+func (d *detection) platform() string {
+	if d.cpuinfo.flags {
+		return ""
+	}
+	data, _ := d.ReadFile("proc/cpuinfo", wholeCPUInfo)
+	for key, value := range fields(string(data)) {
+		if key == "platform" {
+			return value
+		}
+	}
+	return ""
 }
 
 func (d *detection) isEmulatedCPU() bool {

@@ -40,120 +40,282 @@ func Count(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
+// or is a fact as text. What firmware and drivers say is shown, and does not act on the terminal.
 func or[T any](v *T, unknown string) string {
 	if v == nil {
 		return unknown
 	}
-	return fmt.Sprint(*v)
+	return printable(fmt.Sprint(*v))
 }
 
-// FactsText is the table that `detect` prints for people.
+// FactsText is what `detect` prints for people: the machine in a few lines, its devices by what they are, and what is not
+// known. What nobody knows is left out above and has its reason below.
 func FactsText(w io.Writer, f world.Facts, s Style) error {
 	var b strings.Builder
-	row := func(name, format string, args ...any) {
-		for n, l := range wrap(fmt.Sprintf(format, args...), s.Width-10) {
-			if n > 0 {
-				name = ""
-			}
-			fmt.Fprintf(&b, "%s  %s\n", s.bold(pad(name, 8)), l)
-		}
-	}
-	if f.Product.Vendor != nil || f.Product.Name != nil { // a machine without DMI has none, as "unknown" tells
-		row("product", "%s %s", or(f.Product.Vendor, "?"), or(f.Product.Name, "?"))
-	}
-	row("system", "%s, kernel %s, virtualization %s", or(f.OS.Name, "?"), or(f.Kernel.Release, "?"), or(f.Virtualization, "?"))
-	row("cpu", "%s: %s threads, %s", or(f.CPU.Model, "?"), or(f.CPU.Logical, "?"), Count(len(f.CPU.Cores), "core"))
-	mem := "?"
-	if f.Memory.TotalBytes != nil {
-		mem = fmt.Sprintf("%.1f GiB", float64(*f.Memory.TotalBytes)/(1<<30))
-	}
-	row("memory", "%s, %s%s", mem, Count(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
-	row("runtime", "%s at %s, cgroup driver %s", or(f.Runtime.Name, "none configured"), or(f.Runtime.Endpoint, "?"), or(f.Runtime.CgroupDriver, "?"))
+	head(&b, f, s)
+	devices(&b, "accelerators", acceleratorGroups(f), s)
+	devices(&b, "nics", nicGroups(f), s)
 	var rows [][]string
-	for _, a := range f.Accelerators {
-		rows = append(rows, []string{or(a.Address, "?"), a.Kind, or(a.Name, or(a.Device, "?")), or(a.Device, "?"), "node " + or(a.NUMA, "?"), or(a.Driver, "no driver"), size(a.MemoryGiB)})
-	}
-	list(&b, "accelerators", rows, s)
-	rows = nil
-	for _, n := range f.NICs {
-		speed := "no speed"
-		if n.SpeedGbps != nil {
-			speed = fmt.Sprintf("%gG", *n.SpeedGbps)
-		}
-		vfs := ""
-		if n.SRIOV.TotalVFs != nil {
-			vfs = fmt.Sprintf("%s of %d VFs", or(n.SRIOV.NumVFs, "?"), *n.SRIOV.TotalVFs)
-		}
-		rows = append(rows, []string{or(n.Address, "?"), or(n.Interface, "-"), or(n.Model, or(n.Vendor, "?")), or(n.Device, "?"), or(n.Link, "?"), speed, "node " + or(n.NUMA, "?"), or(n.Driver, "no driver"), vfs})
-	}
-	list(&b, "nics", rows, s)
-	rows = nil
 	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) {
 		i := f.Interfaces[name]
-		rows = append(rows, []string{name, strings.Join(append(slices.Clone(i.IPv4), i.IPv6...), " "), "mtu " + or(i.MTU, "?")})
+		mtu := ""
+		if i.MTU != nil {
+			mtu = fmt.Sprint("mtu ", *i.MTU)
+		}
+		rows = append(rows, []string{name, mtu, strings.Join(append(slices.Clone(i.IPv4), i.IPv6...), " ")})
 	}
-	list(&b, "interfaces", rows, s)
-	list(&b, "unknown", unknown(f.Unknown), s)
+	list(&b, s.bold("interfaces"), rows, s)
+	failed, unknown := reasons(f.Unknown)
+	reasonList(&b, s.red("could not be read"), failed, s)
+	reasonList(&b, s.bold("unknown"), unknown, s)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// several is how many facts of one kind that are unknown for one reason are told on one line.
-const several = 3
-
-// unknown lists the facts that are unknown, and why. The same of several devices is one row, with * for the device.
-func unknown(us []world.UnknownFact) [][]string {
-	general := func(u world.UnknownFact) [2]string {
-		before, rest, ok := strings.Cut(u.Fact, "[")
-		device, after, closed := strings.Cut(rest, "]")
-		if !ok || !closed || device == "" {
-			return [2]string{u.Fact, u.Why}
+// head is one line of the machine for each thing that it has once.
+func head(b *strings.Builder, f world.Facts, s Style) {
+	row := func(name string, parts ...string) {
+		parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" })
+		if len(parts) == 0 {
+			return
 		}
-		return [2]string{before + "[*]" + after, strings.ReplaceAll(u.Why, device, "*")}
-	}
-	count := map[[2]string]int{}
-	for _, u := range us {
-		count[general(u)]++
-	}
-	var rows [][]string
-	for _, u := range us {
-		g := general(u)
-		switch n := count[g]; {
-		case n >= several:
-			rows = append(rows, []string{fmt.Sprintf("%s, %d times", g[0], n), g[1]})
-			count[g] = -1
-		case n >= 0:
-			rows = append(rows, []string{u.Fact, u.Why})
+		for n, l := range wrap(strings.Join(parts, ", "), s.Width-9) {
+			if n > 0 {
+				name = ""
+			}
+			fmt.Fprintf(b, "%s  %s\n", s.bold(pad(name, 7)), l)
 		}
 	}
-	return rows
+	row("machine", productName(f.Product), virtualization(f.Virtualization))
+	kernel := ""
+	if f.Kernel.Release != nil {
+		kernel = "Linux " + *f.Kernel.Release
+	}
+	row("system", or(f.OS.Name, ""), kernel)
+	row("cpu", append([]string{or(f.CPU.Model, or(f.CPU.Vendor, ""))}, processors(f.CPU)...)...)
+	row("memory", memory(f.Memory.TotalBytes), Count(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
+	if f.Runtime.Name != nil {
+		driver := ""
+		if f.Runtime.CgroupDriver != nil {
+			driver = "cgroup driver " + *f.Runtime.CgroupDriver
+		}
+		row("runtime", *f.Runtime.Name, driver, or(f.Runtime.Endpoint, ""))
+	}
 }
 
-func size(g *float64) string {
-	if g == nil {
+func productName(p world.Product) string {
+	vendor, name := or(p.Vendor, ""), or(p.Name, "")
+	if strings.HasPrefix(name, vendor) { // some repeat themselves
+		return name
+	}
+	return strings.TrimSpace(vendor + " " + name)
+}
+
+func virtualization(v *string) string {
+	switch {
+	case v == nil:
+		return ""
+	case *v == "none":
+		return "bare metal"
+	}
+	return "virtual machine (" + *v + ")"
+}
+
+// processors counts sockets, cores and threads, and tells what is unusual of them.
+func processors(c world.CPU) []string {
+	sockets, kinds := map[int]bool{}, map[string]int{}
+	for _, core := range c.Cores {
+		if core.Package != nil {
+			sockets[*core.Package] = true
+		}
+		if core.Kind != nil {
+			kinds[*core.Kind]++
+		}
+	}
+	var parts []string
+	if len(sockets) > 0 {
+		parts = append(parts, Count(len(sockets), "socket"))
+	}
+	cores := Count(len(c.Cores), "core")
+	if len(kinds) > 1 {
+		var each []string
+		for _, kind := range []string{"performance", "efficient", "low-power"} {
+			if n := kinds[kind]; n > 0 {
+				each = append(each, fmt.Sprint(n, " ", kind))
+			}
+		}
+		cores += " (" + strings.Join(each, ", ") + ")"
+	}
+	parts = append(parts, cores)
+	if c.Logical != nil {
+		parts = append(parts, Count(*c.Logical, "thread"))
+	}
+	if len(c.Offline) > 0 {
+		parts = append(parts, fmt.Sprintf("%d more offline (%s)", len(c.Offline), ranges(c.Offline)))
+	}
+	return parts
+}
+
+func memory(bytes *int64) string {
+	if bytes == nil {
 		return ""
 	}
-	return fmt.Sprintf("%g GiB", *g)
+	return fmt.Sprintf("%.1f GiB", float64(*bytes)/(1<<30))
 }
 
 func hugePages(m map[string]int) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if m[k] > 0 {
-			out = append(out, fmt.Sprintf("%d×%s", m[k], k))
+			out = append(out, fmt.Sprintf("%d × %s", m[k], k))
 		}
 	}
 	if len(out) == 0 {
 		return ""
 	}
-	return ", huge pages " + strings.Join(out, " ")
+	return "huge pages " + strings.Join(out, " and ")
+}
+
+// ranges writes sorted numbers as the kernel does: 0-3,8.
+func ranges(list []int) string {
+	var parts []string
+	for i := 0; i < len(list); {
+		last := i
+		for last+1 < len(list) && list[last+1] == list[last]+1 {
+			last++
+		}
+		if last == i {
+			parts = append(parts, fmt.Sprint(list[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", list[i], list[last]))
+		}
+		i = last + 1
+	}
+	return strings.Join(parts, ",")
+}
+
+// several is how many facts of one kind that are unknown for one reason are told by a number.
+const several = 3
+
+// reasons are the facts that are not known, those of one reason together. The same of several devices is one fact, with *
+// for the device. Failed are those that should have been readable.
+func reasons(us []world.UnknownFact) (failed, unknown [][]string) {
+	type reason struct {
+		why      string
+		degraded bool
+	}
+	general := func(u world.UnknownFact) (string, reason) {
+		fact, why := "", u.Why
+		for rest := u.Fact; ; { // nics[0000:18:00.0].infiniband[mlx5_0/1].state
+			before, inside, ok := strings.Cut(rest, "[")
+			device, after, closed := strings.Cut(inside, "]")
+			if !ok || !closed || device == "" {
+				return fact + rest, reason{why, u.Degraded}
+			}
+			fact += before + "[*]"
+			why = strings.ReplaceAll(why, device, "*")
+			rest = after
+		}
+	}
+	type kind struct {
+		fact string
+		why  reason
+	}
+	count := map[kind]int{}
+	for _, u := range us {
+		fact, why := general(u)
+		count[kind{fact, why}]++
+	}
+	facts := map[reason][]string{}
+	var order []reason
+	for _, u := range us {
+		fact, why := general(u)
+		k := kind{fact, why}
+		switch n := count[k]; {
+		case n >= several:
+			fact = fmt.Sprintf("%s (%d times)", fact, n)
+			count[k] = -1
+		case n < 0:
+			continue
+		default:
+			fact, why = u.Fact, reason{u.Why, u.Degraded}
+		}
+		if facts[why] == nil {
+			order = append(order, why)
+		}
+		facts[why] = append(facts[why], fact)
+	}
+	for _, why := range order {
+		row := []string{printable(strings.Join(shortened(facts[why]), ", ")), printable(why.why)}
+		if why.degraded {
+			failed = append(failed, row)
+		} else {
+			unknown = append(unknown, row)
+		}
+	}
+	return failed, unknown
+}
+
+// shortened writes os.id, os.name as os.{id,name}.
+func shortened(facts []string) []string {
+	var out []string
+	for i := 0; i < len(facts); {
+		object, _, ok := strings.Cut(facts[i], ".")
+		end := i + 1
+		for ok && !strings.Contains(object, "[") && end < len(facts) && strings.HasPrefix(facts[end], object+".") {
+			end++
+		}
+		if end-i == 1 {
+			out = append(out, facts[i])
+		} else {
+			var fields []string
+			for _, fact := range facts[i:end] {
+				fields = append(fields, strings.TrimPrefix(fact, object+"."))
+			}
+			out = append(out, object+".{"+strings.Join(fields, ",")+"}")
+		}
+		i = end
+	}
+	return out
+}
+
+// besideReason is the widest that facts may be to have their reason beside them and not below.
+const besideReason = 38
+
+func reasonList(b *strings.Builder, title string, rows [][]string, s Style) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", title)
+	wide := 0
+	for _, r := range rows {
+		if w := columns(r[0]); w <= besideReason {
+			wide = max(wide, w)
+		}
+	}
+	for _, r := range rows {
+		indent, before := "      ", ""
+		if columns(r[0]) <= besideReason {
+			before = pad("  "+r[0], wide+4)
+			indent = strings.Repeat(" ", wide+4)
+		} else {
+			for _, l := range wrap(r[0], s.Width-2) {
+				fmt.Fprintf(b, "  %s\n", l)
+			}
+			before = indent
+		}
+		for _, l := range wrap(r[1], s.Width-columns(indent)) {
+			fmt.Fprintf(b, "%s%s\n", before, l)
+			before = indent
+		}
+	}
 }
 
 func list(b *strings.Builder, title string, rows [][]string, s Style) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%s\n", s.bold(title))
+	fmt.Fprintf(b, "\n%s\n", title)
 	for _, l := range table(rows, s.Width-2, nil) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}

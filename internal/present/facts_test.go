@@ -17,11 +17,11 @@ func TestFactsWithoutDMI(t *testing.T) {
 		}
 		return b.String()
 	}
-	if out := print(world.Facts{}); strings.Contains(out, "product") || !strings.HasPrefix(out, "system") {
+	if out := print(world.Facts{}); strings.Contains(out, "machine") || strings.Contains(out, "?") {
 		t.Errorf("nothing is known of the product:\n%s", out)
 	}
 	name := "PowerEdge"
-	if out := print(world.Facts{Product: world.Product{Name: &name}}); !strings.Contains(out, "? PowerEdge") {
+	if out := print(world.Facts{Product: world.Product{Name: &name}}); !strings.HasPrefix(out, "machine  PowerEdge\n") {
 		t.Errorf("its name is known:\n%s", out)
 	}
 }

@@ -91,11 +91,15 @@ func TestUnknownFactsOfManyDevicesAreOneRow(t *testing.T) {
 		us = append(us, world.UnknownFact{Fact: "pci[" + d + "].subsystem", Why: "there is no /sys/bus/pci/devices/" + d + "/subsystem_vendor"})
 	}
 	us = append(us, world.UnknownFact{Fact: "nics[a].speed_gbps", Why: "the link is down"}, world.UnknownFact{Fact: "nics[b].speed_gbps", Why: "the link is down"}, world.UnknownFact{Fact: "pci[].numa", Why: "none"})
-	got := strings.Join(table(unknown(us), 200, nil), "\n")
-	want := `pci[*].subsystem, 3 times  there is no /sys/bus/pci/devices/*/subsystem_vendor
-nics[a].speed_gbps         the link is down
-nics[b].speed_gbps         the link is down
-pci[].numa                 none`
+	us = append(us, world.UnknownFact{Fact: "os.id", Why: "gone"}, world.UnknownFact{Fact: "os.name", Why: "gone"}, world.UnknownFact{Fact: "machine_id", Why: "gone"},
+		world.UnknownFact{Fact: "pci[x].driver", Why: "EIO", Degraded: true})
+	failed, unknown := reasons(us)
+	got := strings.Join(table(append(failed, unknown...), 200, nil), "\n")
+	want := `pci[x].driver                           EIO
+pci[*].subsystem (3 times)              there is no /sys/bus/pci/devices/*/subsystem_vendor
+nics[a].speed_gbps, nics[b].speed_gbps  the link is down
+pci[].numa                              none
+os.{id,name}, machine_id                gone`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

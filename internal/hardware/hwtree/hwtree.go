@@ -5,6 +5,7 @@ package hwtree
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -53,6 +54,7 @@ type Device struct {
 	Net        []Port            `json:"net,omitempty"`
 	Virtio     string            `json:"virtio,omitempty"` // virtio0: the device between function and interface
 	InfiniBand []Fabric          `json:"infiniband,omitempty"`
+	Link       *Link             `json:"link,omitempty"`
 	Files      map[string]string `json:"files,omitempty"` // in the device's folder
 }
 
@@ -67,11 +69,21 @@ type Port struct {
 	Port    string `json:"port,omitempty"` // phys_port_name
 }
 
-// Fabric is an InfiniBand device.
+// Link is between a device and the board; what the device could do is the same where it is not told.
+type Link struct {
+	Speed    string `json:"speed"` // "32.0 GT/s PCIe"
+	Width    int    `json:"width"`
+	MaxSpeed string `json:"max_speed,omitempty"`
+	MaxWidth int    `json:"max_width,omitempty"`
+}
+
+// Fabric is an InfiniBand device of one port.
 type Fabric struct {
 	Name  string `json:"name"`
-	State string `json:"state"` // "4: ACTIVE"
-	Rate  string `json:"rate"`  // "400 Gb/sec (4X NDR)"
+	State string `json:"state"`           // "4: ACTIVE"
+	Rate  string `json:"rate"`            // "400 Gb/sec (4X NDR)"
+	Layer string `json:"layer,omitempty"` // absent: InfiniBand
+	GUID  string `json:"guid,omitempty"`
 }
 
 // Read reads a description; a field that is not known is an error.
@@ -299,6 +311,16 @@ func (b *builder) device(d Device) string {
 	for _, f := range d.InfiniBand {
 		write("infiniband/"+f.Name+"/ports/1/state", f.State)
 		write("infiniband/"+f.Name+"/ports/1/rate", f.Rate)
+		write("infiniband/"+f.Name+"/ports/1/link_layer", cmp.Or(f.Layer, "InfiniBand"))
+		if f.GUID != "" {
+			write("infiniband/"+f.Name+"/node_guid", f.GUID)
+		}
+	}
+	if l := d.Link; l != nil {
+		write("current_link_speed", l.Speed)
+		write("current_link_width", strconv.Itoa(l.Width))
+		write("max_link_speed", cmp.Or(l.MaxSpeed, l.Speed))
+		write("max_link_width", strconv.Itoa(cmp.Or(l.MaxWidth, l.Width)))
 	}
 	if d.TotalVFs != nil {
 		write("sriov_totalvfs", strconv.Itoa(*d.TotalVFs))

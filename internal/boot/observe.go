@@ -41,9 +41,11 @@ func (r *run) observe(ctx context.Context) {
 	}
 	for _, f := range r.node.Files {
 		c, d := r.observeOne(ctx, f)
-		if r.diags = append(r.diags, d...); len(d) == 0 {
+		if len(d) == 0 {
 			r.changes = append(r.changes, c)
+			d = loose(c)
 		}
+		r.diags = append(r.diags, d...)
 	}
 	r.changes = append(r.changes, r.identityFiles(ctx)...)
 	r.changes = append(r.changes, r.stateFiles(ctx)...)
@@ -89,6 +91,20 @@ func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnost
 		return Change{}, hcl.Diagnostics{origin.Error(origin.CannotWrite, at, "Cannot look at "+f.Path, "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	}
 	return r.diff(f, a), nil
+}
+
+// loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
+func loose(c Change) hcl.Diagnostics {
+	f, a := c.File, c.Old
+	if c.Action != "update" || len(f.Text.Secrets()) == 0 || !a.Exists || a.Dir || f.Mode == 0 || a.Mode&^f.Mode&0o077 == 0 {
+		return nil
+	}
+	at := hcl.Range{}
+	if len(f.Origins) > 0 {
+		at = f.Origins[0].Range
+	}
+	return hcl.Diagnostics{origin.Warning(origin.Drift, at, "Others could read "+f.Path,
+		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
 }
 
 // diff is pure: what is, against what shall be.

@@ -328,7 +328,7 @@ func TestRottenContent(t *testing.T) {
 
 // A full disk does not keep anybody from going back: space was set aside for that. It is full at every write, or at the last.
 func TestGoingBackOnAFullDisk(t *testing.T) {
-	for _, where := range []string{"", journalName} {
+	for _, where := range []string{"", journalName, heldName} {
 		t.Run("write of "+where, func(t *testing.T) { goBackOnAFullDisk(t, where) })
 	}
 }
@@ -350,10 +350,17 @@ func goBackOnAFullDisk(t *testing.T, where string) {
 		return nil
 	}
 	s = b.open()
-	if _, err := apply(s, plan("p3", file("/etc/kubernetes/a", "3"))); !errors.Is(err, unix.ENOSPC) || !full {
+	if _, err := apply(s, plan("p3", file("/etc/kubernetes/a", "3"))); where != heldName && !errors.Is(err, unix.ENOSPC) || !full {
 		t.Fatal("a commit used what is set aside for going back:", err)
 	}
-	if _, err := s.Rollback(2, 1, "ill", false); err != nil {
+	if err := s.Pin(1, "by hand"); err != nil { // as going back by hand does first
+		t.Fatal(err)
+	}
+	cur, err := s.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rollback(cur.Gen, 1, "ill", false); err != nil {
 		t.Fatal(err)
 	}
 	if b.read("/etc/kubernetes/a") != "1" {

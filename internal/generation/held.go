@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const heldName = "held.json"
@@ -43,9 +45,14 @@ func (s *Store) held() (*held, error) {
 	return h, err
 }
 
+// putHeld may use what is set aside for going back: a plan is held, or a generation pinned, because somebody goes back.
 func (s *Store) putHeld(h *held) error {
 	h.Version = formatVersion
-	return s.disk.put(s.dir, heldName, nil, encode(h))
+	err := s.disk.put(s.dir, heldName, nil, encode(h))
+	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+		err = s.disk.put(s.dir, heldName, nil, encode(h))
+	}
+	return err
 }
 
 // Hold keeps a plan from being applied again until Release. Held already for the same reason: nothing is written.

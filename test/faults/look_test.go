@@ -112,7 +112,7 @@ var temporary = regexp.MustCompile(`/\.prelet-[0-9]+-[0-9]+\.tmp$`)
 // litter is what a commit makes to take away again.
 func (t tree) litter() (out []string) {
 	for p := range t {
-		if temporary.MatchString(p) || ours(p) && strings.HasSuffix(p, ".tmp") || p == stateDir+"/staging.json" {
+		if temporary.MatchString(p) || ours(p) && (strings.HasSuffix(p, ".tmp") || strings.HasSuffix(p, ".staged")) {
 			out = append(out, p)
 		}
 	}

@@ -19,7 +19,7 @@ type mutant struct {
 	file     string // below the root of the repository
 	old, new string // old stands there once
 	scenario string
-	by       string // what must catch it
+	by       []string // each of these must catch it
 }
 
 const (
@@ -28,52 +28,152 @@ const (
 	byBtrfs = "sweep on btrfs" // which has no one journal for all, and so does lose a rename whose folder was not fsynced
 )
 
+const (
+	inDisk     = "internal/generation/disk.go"
+	inTxn      = "internal/generation/txn.go"
+	inPublish  = "internal/generation/publish.go"
+	inRecovery = "internal/generation/recover.go"
+	inRound    = "internal/generation/round.go"
+	inVerdict  = "internal/generation/verdict.go"
+)
+
 var mutants = []mutant{
-	{"no fsync of files", "internal/generation/disk.go",
-		"	err := f.d.fsync(f.fd)\n", "	var err error\n", "update", bySweep},
-	{"no fsync of files, seen in the trace", "internal/generation/disk.go",
-		"	err := f.d.fsync(f.fd)\n", "	var err error\n", "update", byOrder},
-	{"no fsync of folders", "internal/generation/disk.go",
-		"	return wrap(ExitCannotWrite, opFsync, f.path, d.fsync(f.fd))\n", "	return nil\n", "update", byOrder},
-	{"no fsync of folders, seen on disk", "internal/generation/disk.go",
-		"	return wrap(ExitCannotWrite, opFsync, f.path, d.fsync(f.fd))\n", "	return nil\n", "update", byBtrfs},
-	{"no journal", "internal/generation/txn.go",
-		"		err = t.s.putJournal(j, &visible)\n", "		_ = visible\n", "update", bySweep},
-	{"COMMIT before staging", "internal/generation/txn.go",
-		"	if err := t.write(c, p, make); err != nil {\n",
-		"	t.sha = sum(encode(m))\n	_ = s.putJournal(&Journal{Version: formatVersion, Phase: PhasePublish, Gen: n, Manifest: t.sha, CommitTime: s.o.Now()}, nil)\n	if err := t.write(c, p, make); err != nil {\n", "update", bySweep},
-	{"staging not made durable before COMMIT", "internal/generation/txn.go",
-		"	return r.sync(s.disk)\n}\n\n// makeFolders", "	return nil\n}\n\n// makeFolders", "fresh node", byOrder},
-	{"published in the wrong order", "internal/generation/publish.go",
-		"	defer r.close()\n	for i, e := range m.Entries {\n", "	defer r.close()\n	for i, e := range slices.Backward(m.Entries) {\n", "update", byOrder},
-	{"VERIFY before the targets are durable", "internal/generation/publish.go",
-		"	if err := s.removeFolders(&r, m.Leaving); err != nil {\n		return err\n	}\n	return r.sync(s.disk)\n", "	return s.removeFolders(&r, m.Leaving)\n", "update", byOrder},
-	{"VERIFY before the targets are durable, seen on disk", "internal/generation/publish.go",
-		"	if err := s.removeFolders(&r, m.Leaving); err != nil {\n		return err\n	}\n	return r.sync(s.disk)\n", "	return s.removeFolders(&r, m.Leaving)\n", "update", byBtrfs},
-	{"a target is written in place", "internal/generation/publish.go",
-		"		return s.disk.rename(dir, tempOf(m.Gen, i), base)\n",
-		"		fd, err := unix.Openat(dir.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, e.New.Mode)\n		if err != nil {\n			return err\n		}\n		b, err := s.Content(e.New.SHA256)\n		if err == nil {\n			_, err = unix.Write(fd, b)\n		}\n		_ = unix.Fsync(fd)\n		_ = unix.Close(fd)\n		_ = s.disk.unlink(dir, tempOf(m.Gen, i))\n		return err\n", "update", bySweep},
-	{"the gate is not shut", "internal/activate/apply.go",
-		"	if err := m.keepOut(steady, plan.Unit, fmt.Sprintf(\"generation %d is being put in place\", gen)); err != nil {\n", "	if err := error(nil); err != nil {\n", "update", bySweep},
-	{"the gate is not shut for going back", "internal/activate/judge.go",
-		"	if err := m.keepOut(steady, left.Unit, fmt.Sprintf(\"going back from generation %d: %s\", b.from, b.why)); err != nil {\n", "	if err := error(nil); err != nil {\n", "rollback", bySweep},
-	{"recovery goes back instead of forward", "internal/generation/recover.go",
-		"	if j.Phase == PhaseVerify {\n		if st", "	if j.Phase == PhasePublish && st != nil {\n		if err := s.undoStaging(st); err != nil {\n			return nil, err\n		}\n		return nil, s.endJournal()\n	}\n	if j.Phase == PhaseVerify {\n		if st", "update", bySweep},
-	{"recovery forgets what was staged", "internal/generation/recover.go",
-		"	if st != nil && (j == nil || j.Gen != st.Gen) {\n", "	if st != nil && j != nil && j.Gen != st.Gen {\n", "update", bySweep},
-	{"temporaries are not listed", "internal/generation/txn.go",
-		"			t.staging.Temps = append(t.staging.Temps, path.Join(path.Dir(e.Path), tempOf(n, i)))\n", "			_ = path.Join\n", "update", bySweep},
-	{"new folders are not listed", "internal/generation/txn.go",
-		"		t.staging.Folders = append(t.staging.Folders, f.path)\n", "		_ = f\n", "fresh node", bySweep},
-	{"the list of temporaries is not durable", "internal/generation/txn.go",
-		"	if err := s.disk.put(s.dir, stagingName, encode(t.staging), nil); err != nil {\n		return err\n	}\n	if err := s.makeFolders",
-		"	if f, err := s.disk.create(s.dir, stagingName); err == nil {\n		_ = f.write(encode(t.staging))\n		_ = f.close()\n	}\n	if err := s.makeFolders", "fresh node", byOrder},
-	{"going back is not recorded first", "internal/generation/verdict.go",
-		"	return t, t.commit(j)\n", "	return t, nil\n", "rollback", bySweep},
-	{"mode and owner are forgotten", "internal/generation/disk.go",
-		"	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })\n", "	return nil\n", "update", bySweep},
-	{"extended attributes are forgotten", "internal/generation/disk.go",
-		"	for _, name := range sortedKeys(s.Xattrs) {\n", "	for _, name := range []string{} {\n", "fresh node", bySweep},
+	{
+		name: "no fsync of files", file: inDisk, scenario: "update", by: []string{bySweep, byOrder},
+		old: "	err := f.d.fsync(f.fd)\n",
+		new: "	var err error\n",
+	},
+	{
+		name: "no fsync of folders", file: inDisk, scenario: "update", by: []string{byBtrfs, byOrder},
+		old: "	return wrap(ExitCannotWrite, opFsync, f.path, d.fsync(f.fd))\n",
+		new: "	return nil\n",
+	},
+	{
+		name: "no journal", file: inTxn, scenario: "update", by: []string{bySweep},
+		old: "		err = t.s.putJournal(j, &visible)\n",
+		new: "		_ = visible\n",
+	},
+	{
+		name: "COMMIT before staging", file: inTxn, scenario: "update", by: []string{bySweep, byOrder},
+		old: "	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, ",
+		new: `
+	if err := s.putJournal(&Journal{Version: formatVersion, Phase: PhasePublish, Gen: t.m.Gen, Manifest: t.sha, CommitTime: s.o.Now()}, nil); err != nil {
+		return err
+	}
+	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, `,
+	},
+	{
+		name: "temporaries not durable at COMMIT", file: inTxn, scenario: "fresh node", by: []string{byOrder},
+		old: "	return r.sync(s.disk)\n}\n\n// makeFolders",
+		new: "	return nil\n}\n\n// makeFolders",
+	},
+	{
+		name: "the staged generation not durable", file: inTxn, scenario: "fresh node", by: []string{byOrder, bySweep},
+		old: "	return s.disk.put(s.gens, itoa(t.m.Gen)+stagedSuffix, nil, append([][]byte{head}, parts...)...)\n",
+		new: `
+	f, err := s.disk.create(s.gens, itoa(t.m.Gen)+stagedSuffix)
+	for _, b := range append([][]byte{head}, parts...) {
+		if err == nil {
+			err = f.write(b)
+		}
+	}
+	_ = f.close()
+	return err
+`,
+	},
+	{
+		name: "published in the wrong order", file: inPublish, scenario: "update", by: []string{byOrder},
+		old: "	defer r.close()\n	for i, e := range m.Entries {\n",
+		new: "	defer r.close()\n	for i, e := range slices.Backward(m.Entries) {\n",
+	},
+	{
+		name: "VERIFY before the targets are durable", file: inPublish, scenario: "update", by: []string{byBtrfs, byOrder},
+		old: "	if err := r.sync(s.disk); err != nil {\n		return err\n	}\n	if err := s.disk.sync(s.gens)",
+		new: "	if err := s.disk.sync(s.gens)",
+	},
+	{
+		name: "VERIFY before the generation has its name for good", file: inPublish, scenario: "update", by: []string{byOrder},
+		old: "	if err := s.disk.sync(s.gens); err != nil {",
+		new: "	if err := error(nil); err != nil {",
+	},
+	{
+		name: "a target is written in place", file: inPublish, scenario: "update", by: []string{bySweep, byOrder},
+		old: "		return s.disk.rename(dir, tempOf(m.Gen, i), base)\n",
+		new: `
+		fd, err := unix.Openat(dir.fd, base, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, e.New.Mode)
+		if err != nil {
+			return err
+		}
+		b, err := s.Content(e.New.SHA256)
+		if err == nil {
+			_, err = unix.Write(fd, b)
+		}
+		_ = unix.Fsync(fd)
+		_ = unix.Close(fd)
+		_ = s.disk.unlink(dir, tempOf(m.Gen, i))
+		return err
+`,
+	},
+	{
+		name: "the gate is not shut", file: "internal/activate/apply.go", scenario: "update", by: []string{bySweep, byOrder},
+		old: "	if err := m.keepOut(steady, plan.Unit, fmt.Sprintf(\"generation %d is being put in place\", gen)); err != nil {\n",
+		new: "	if err := error(nil); err != nil {\n",
+	},
+	{
+		name: "the gate is not shut for going back", file: "internal/activate/judge.go", scenario: "rollback", by: []string{bySweep, byOrder},
+		old: "	if err := m.keepOut(steady, left.Unit, fmt.Sprintf(\"going back from generation %d: %s\", b.from, b.why)); err != nil {\n",
+		new: "	if err := error(nil); err != nil {\n",
+	},
+	{
+		name: "recovery goes back instead of forward", file: inRecovery, scenario: "update", by: []string{bySweep},
+		old: "	if j == nil || j.Phase == PhaseVerify {\n",
+		new: `
+	if j != nil && j.Phase == PhasePublish {
+		if m, err := s.manifest(j.Gen, j.Manifest); err == nil {
+			if err := s.undoStaging(m); err != nil {
+				return nil, err
+			}
+		}
+		return nil, s.endJournal()
+	}
+	if j == nil || j.Phase == PhaseVerify {
+`,
+	},
+	{
+		name: "recovery forgets what was staged", file: inRecovery, scenario: "update", by: []string{bySweep},
+		old: "		if j != nil && j.Gen == n {\n",
+		new: "		if j == nil || j.Gen == n {\n",
+	},
+	{
+		name: "recovery forgets to publish", file: inRecovery, scenario: "update", by: []string{bySweep},
+		old: "	if err := s.publish(m, nil); err != nil {\n		return nil, afterCommit(err)\n	}\n",
+		new: "	_ = m\n",
+	},
+	{
+		name: "temporaries are not listed", file: inRound, scenario: "update", by: []string{bySweep},
+		old: "	for _, t := range m.temps() {\n",
+		new: "	for _, t := range m.temps()[:0] {\n",
+	},
+	{
+		name: "new folders are not listed", file: inTxn, scenario: "fresh node", by: []string{bySweep},
+		old: "		m.Making = append(m.Making, f.path)\n",
+		new: "		_ = f\n",
+	},
+	{
+		name: "going back is not recorded first", file: inVerdict, scenario: "rollback", by: []string{bySweep},
+		old: "	return t, t.commit(j)\n",
+		new: "	return t, nil\n",
+	},
+	{
+		name: "mode is forgotten", file: inDisk, scenario: "update", by: []string{bySweep},
+		old: "	return f.d.do(opChmod, f.path, func() error { return unix.Fchmod(f.fd, s.Mode) })\n",
+		new: "	return nil\n",
+	},
+	{
+		name: "extended attributes are forgotten", file: inDisk, scenario: "fresh node", by: []string{bySweep},
+		old: "	for _, name := range sortedKeys(s.Xattrs) {\n",
+		new: "	for _, name := range []string{} {\n",
+	},
 }
 
 // TestMutants: what finds none of the mistakes proves nothing.
@@ -82,41 +182,49 @@ func TestMutants(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			sc, err := scenario.Named(m.scenario)
-			must(t, err)
-			f := filesystems[0]
-			if m.by == byBtrfs {
-				f = filesystems[2]
-				f.needed(t)
-			}
-			s := prepare(t, good, f, sc)
-			d := newDisk(t, s.filesystem, s.dir)
-			s.writer = m.build(t)
-			s.lay(t, d, s.base, true)
-			calls, e, err := traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
-			must(t, err)
-			must(t, d.unmount())
-			found := ""
-			switch m.by {
-			case byOrder:
-				if b := s.order(d).check(calls, len(sc.Earlier) > 0); b != nil {
-					found = b[0]
+			writer := m.build(t)
+			for _, by := range m.by {
+				found := m.seen(t, good, writer, by)
+				if found == "" {
+					t.Errorf("the %s does not notice", by)
 				}
-			case bySweep, byBtrfs:
-				if e.exit != 0 {
-					found = "it fails by itself: " + e.output
-				} else {
-					s.calls = calls
-					found = s.hunt(t, d)
-				}
+				t.Logf("caught by the %s: %.160s", by, found)
 			}
-			if found == "" {
-				t.Fatalf("the %s does not notice", m.by)
+			if !t.Failed() {
+				summary.add(func(s *tally) { s.mutants++ })
 			}
-			summary.add(func(s *tally) { s.mutants++ })
-			t.Logf("caught by the %s: %.200s", m.by, found)
 		})
 	}
+}
+
+// seen says what one of the checks finds wrong with a mutant.
+func (m mutant) seen(t *testing.T, good, writer, by string) string {
+	t.Helper()
+	sc, err := scenario.Named(m.scenario)
+	must(t, err)
+	f := filesystems[0]
+	if by == byBtrfs {
+		f = filesystems[2]
+		f.needed(t)
+	}
+	s := prepare(t, good, f, sc)
+	d := newDisk(t, s.filesystem, s.dir)
+	s.writer = writer
+	s.lay(t, d, s.base, true)
+	calls, e, err := traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
+	must(t, err)
+	must(t, d.unmount())
+	if by == byOrder {
+		if b := s.order(d).check(calls, len(sc.Earlier) > 0); b != nil {
+			return b[0]
+		}
+		return ""
+	}
+	if e.exit != 0 {
+		return "it fails by itself: " + e.output
+	}
+	s.calls = calls
+	return s.hunt(t, d)
 }
 
 // build builds the writer with the mistake.

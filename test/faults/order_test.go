@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,25 +13,36 @@ import (
 // ext4 has one journal for all of it, so that any fsync takes the renames of every folder along.
 //
 //	R1  a file is fsynced between its last change and its rename
-//	R2  nothing in the target tree changes while the list of temporaries, or the journal, is not durable
-//	R3  a phase is recorded (journal.json renamed or removed) when all that came before is durable, files and folders
-//	R4  at the end everything is durable
+//	R2  nothing in the target tree changes while the staged generation, which lists it, or the journal, is not durable
+//	R3  COMMIT is recorded when all bytes, and the names in prelet's own folder, are durable; what follows it when the
+//	    names of the targets are as well; and the journal ends when everything is
+//	R4  at the end everything is durable, but for what was removed
 //	R5  a target is opened for writing by nobody: it is renamed over
 //	R6  the gate is shut before the first target changes, and opened after the last is durable
 //	R7  targets are renamed in the order in which they were proposed
 type order struct {
 	root, run string
 	proposed  []string
-	files     map[string]bool            // changed and not fsynced
-	folders   map[string]map[string]bool // by folder: names that changed since its fsync
-	open      bool                       // the gate
-	last      int                        // place in proposed of the last target that was renamed
+	files     map[string]bool              // changed and not fsynced
+	folders   map[string]map[string]change // by folder: names that changed since its fsync
+	committed bool
+	open      bool // the gate
+	last      int  // place in proposed of the last target that was renamed
 	broken    broken
 }
 
+// change is what became of a name.
+type change string
+
+const (
+	made    change = "made"
+	removed change = "removed"
+	dressed change = "of another mode or owner"
+)
+
 // check reads a whole trace. open says whether the gate was open before.
 func (o order) check(calls []call, open bool) broken {
-	o.files, o.folders, o.open, o.last = map[string]bool{}, map[string]map[string]bool{}, open, -1
+	o.files, o.folders, o.open, o.last = map[string]bool{}, map[string]map[string]change{}, open, -1
 	for _, c := range calls {
 		if c.failed {
 			continue
@@ -43,7 +52,7 @@ func (o order) check(calls []call, open bool) broken {
 			o.step(c)
 		}
 	}
-	if d := o.pending(nil); d != nil {
+	if d := o.pending(func(_ string, c change) bool { return c == removed }); d != nil {
 		o.broken.add("R4: at the end not durable: %v", d)
 	}
 	return o.broken
@@ -69,7 +78,7 @@ func (o *order) step(c call) {
 	o.before(c, p)
 	dir := path.Dir(p)
 	if o.folders[dir] == nil {
-		o.folders[dir] = map[string]bool{}
+		o.folders[dir] = map[string]change{}
 	}
 	switch c.name {
 	case "openat", "openat2":
@@ -81,17 +90,17 @@ func (o *order) step(c call) {
 			o.broken.add("R1: %s is renamed to %s and was not fsynced since it changed", o.rel(all[0]), o.rel(p))
 		}
 		delete(o.files, all[0])
-		o.folders[dir][path.Base(all[0])] = true
+		o.folders[dir][path.Base(all[0])] = removed
 	case "unlinkat":
 		delete(o.files, p)
 		delete(o.folders, p)
-	case "mkdirat":
-		o.folders[p] = map[string]bool{".": true}
+		o.folders[dir][path.Base(p)] = removed
+		return
 	case "fchmodat", "fchownat":
-		o.folders[p] = map[string]bool{".": true}
+		o.folders[p] = map[string]change{".": dressed}
 		return
 	}
-	o.folders[dir][path.Base(p)] = true
+	o.folders[dir][path.Base(p)] = made
 }
 
 // before looks at a change of a name while it has not happened yet.
@@ -102,9 +111,10 @@ func (o *order) before(c call, p string) {
 	journal := rel == stateDir+"/journal.json"
 	switch {
 	case journal && (c.name == "renameat" || c.name == "renameat2"):
-		if d := o.pending([]string{stateDir}); d != nil {
+		if d := o.pending(o.phase()); d != nil {
 			o.broken.add("R3: the journal is written while this is not durable: %v", d)
 		}
+		o.committed = true
 	case journal && c.name == "unlinkat":
 		if d := o.pending(nil); d != nil {
 			o.broken.add("R3: the journal ends while this is not durable: %v", d)
@@ -112,10 +122,10 @@ func (o *order) before(c call, p string) {
 	case inState || above:
 		return
 	default:
-		for _, n := range []string{"staging.json", "journal.json"} {
-			if o.folders[o.root+stateDir][n] {
-				o.broken.add("R2: %s %s, and %s is not durable", c.name, rel, n)
-			}
+		for _, d := range o.pending(func(p string, c change) bool {
+			return c == removed || !strings.HasSuffix(p, ".staged") && p != stateDir+"/journal.json"
+		}) {
+			o.broken.add("R2: %s %s, and %s is not durable", c.name, rel, d)
 		}
 		if c.creates() && !temporary.MatchString(p) {
 			o.broken.add("R5: %s is opened for writing", rel)
@@ -155,30 +165,35 @@ func (o *order) gate(c call) {
 		o.open = false
 	case "renameat", "renameat2":
 		o.open = true
-		if d := o.pending(nil); d != nil {
+		if d := o.pending(o.phase()); d != nil {
 			o.broken.add("R6: the gate is opened while this is not durable: %v", d)
 		}
 	}
 }
 
-// spared need not be durable: a lock is worth nothing after a power cut, and the ballast is made again.
-var spared = []string{"lock", "ballast"}
+// phase says what need not be durable yet: before COMMIT the names of temporaries and new folders, which are made again from
+// the generation; after it the end of that one's old name.
+func (o *order) phase() func(p string, c change) bool {
+	if !o.committed {
+		return func(p string, c change) bool { return c != "" && (!ours(p) || path.Dir(p) == stateDir) }
+	}
+	return func(p string, c change) bool { return path.Dir(p) == stateDir || ours(p) && c == removed }
+}
 
-// pending lists what is not durable, but for some folders.
-func (o *order) pending(but []string) (out []string) {
-	for p := range o.files {
-		if !slices.Contains(spared, path.Base(p)) && !(but != nil && path.Dir(o.rel(p)) == stateDir) {
-			out = append(out, o.rel(p))
+// pending lists what is not durable, without what is spared. The lock always is: it is worth nothing after a power cut, and the
+// space that it holds is set aside again.
+func (o *order) pending(spared func(p string, c change) bool) (out []string) {
+	add := func(p string, c change) {
+		if p = o.rel(p); p != stateDir+"/lock" && (spared == nil || !spared(p, c)) {
+			out = append(out, strings.TrimSpace(p+" "+string(c)))
 		}
 	}
+	for p := range o.files {
+		add(p, "")
+	}
 	for d, names := range o.folders {
-		if slices.Contains(but, o.rel(d)) {
-			continue
-		}
-		for _, n := range slices.Sorted(maps.Keys(names)) {
-			if !slices.Contains(spared, n) {
-				out = append(out, fmt.Sprintf("%s of %s/", n, o.rel(d)))
-			}
+		for n, c := range names {
+			add(path.Join(d, n), c)
 		}
 	}
 	slices.Sort(out)

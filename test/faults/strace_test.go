@@ -111,7 +111,7 @@ func readTrace(file string) ([]call, error) {
 		}
 		m := line.FindStringSubmatch(text)
 		if m == nil {
-			if strings.Contains(text, "+++ ") || strings.Contains(text, "--- ") {
+			if strings.Contains(text, "+++ ") || strings.Contains(text, "--- ") || strings.Contains(text, "<detached ...>") {
 				continue
 			}
 			return nil, fmt.Errorf("%s: not understood: %s", file, text)

@@ -1,0 +1,143 @@
+package faults
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// callOf traces a run of version v and finds one of its calls.
+func (b *box) callOf(t *testing.T, v string, is func(call) bool) call {
+	t.Helper()
+	calls, e, err := traced(b.trace, b.runs(v)...)
+	must(t, err)
+	if e.exit != 0 {
+		t.Fatalf("exit %d: %s", e.exit, e.output)
+	}
+	for _, c := range calls {
+		if !c.failed && is(c) {
+			return c
+		}
+	}
+	t.Fatal("no such call")
+	return call{}
+}
+
+// restore brings the root back to an earlier look by putting generation 1 in place of everything: a new root.
+func (b *box) restore(t *testing.T, start tree) {
+	t.Helper()
+	must(t, exec.Command("sh", "-c", "rm -rf "+b.root+"/*").Run())
+	b.put("/etc/site.d/a.conf", "as before prelet\n", 0o644)
+	b.put("/etc/site.d/foreign.conf", "none of ours\n", 0o640)
+	b.expect(0, b.runs("1"))
+	for p := range start {
+		delete(start, p)
+	}
+	for p, n := range b.look() {
+		start[p] = n
+	}
+}
+
+// held runs version 2 and stops it for a while as it enters a call; edit happens meanwhile.
+func (b *box) held(t *testing.T, at call, edit func()) ended {
+	t.Helper()
+	trace := filepath.Join(b.dir, "held")
+	done := make(chan ended, 1)
+	args := append([]string{"-f", "-qq", "-o", trace, "-e", "trace=" + at.name, "-e", fmt.Sprintf("inject=%s:delay_enter=1500000:when=%d", at.name, at.nth)}, b.runs("2")...)
+	go func() {
+		e, err := execute("strace", args...)
+		if err != nil {
+			e.exit, e.output = -1, err.Error()
+		}
+		done <- e
+	}()
+	time.Sleep(700 * time.Millisecond)
+	edit()
+	select {
+	case e := <-done:
+		return e
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
+		return ended{}
+	}
+}
+
+// TestForeignEdit: somebody changes a target while prelet is at work.
+func TestForeignEdit(t *testing.T) {
+	row(t, "41 before COMMIT", func(t *testing.T) {
+		b := onTmpfs(t, "size=4m", "")
+		b.expect(0, b.runs("1"))
+		start := b.look()
+		at := b.callOf(t, "2", func(c call) bool { return c.name == "fsync" })
+		b.restore(t, start)
+		e := b.held(t, at, func() { b.put("/etc/site.d/a.conf", "edited\n", 0o644) })
+		if e.exit != 40 || !strings.Contains(e.output, "/etc/site.d/a.conf") || b.read("/etc/site.d/a.conf") != "edited\n" {
+			t.Errorf("exit %d, %q: %s", e.exit, b.read("/etc/site.d/a.conf"), e.output)
+		}
+		if l := b.look().litter(); l != nil {
+			t.Errorf("left behind: %v", l)
+		}
+		b.heals()
+	})
+	row(t, "41 after COMMIT", func(t *testing.T) {
+		b := onTmpfs(t, "size=4m", "")
+		b.expect(0, b.runs("1"))
+		start := b.look()
+		at := b.callOf(t, "2", func(c call) bool {
+			return c.name == "fsync" && strings.HasSuffix(c.at(0), "/journal.json.tmp")
+		})
+		b.restore(t, start)
+		e := b.held(t, at, func() { b.put("/etc/site.d/a.conf", "edited\n", 0o644) })
+		if e.exit != 41 || !strings.Contains(e.output, "/etc/site.d/a.conf") {
+			t.Errorf("exit %d: %s", e.exit, e.output)
+		}
+		start["/etc/site.d/a.conf"] = b.look()["/etc/site.d/a.conf"]
+		for p, n := range b.look() {
+			if was, there := start[p]; !ours(p) && !n.mode.IsDir() && !temporary.MatchString(p) && (!there || was != n) {
+				t.Errorf("%s was touched", p)
+			}
+		}
+		b.expect(41, b.line("recover"), "/etc/site.d/a.conf", "needs a person")
+		b.put("/etc/site.d/a.conf", "a = 1\n", 0o644) // as the message says
+		b.expect(0, b.line("recover"))
+		b.is("2")
+	})
+}
+
+// TestLimits: the process may not do what it needs.
+func TestLimits(t *testing.T) {
+	row(t, "40 a file that may not grow: a short write, then no more", func(t *testing.T) {
+		big := `file "big" {` + "\n path = \"/etc/site.d/big.conf\"\n content = \"" + strings.Repeat("x", 150_000) + "\"\n}\n"
+		b := onTmpfs(t, "size=16m", "")
+		b.expect(0, b.runs("1"))
+		b.site(big)
+		b.before = []string{"prlimit", "--fsize=100000"}
+		b.refused("file too large", "raise the limit on file size")
+		b.before = nil
+		b.heals()
+	})
+	row(t, "40 too few descriptors", func(t *testing.T) {
+		b := onTmpfs(t, "size=4m", "")
+		b.expect(0, b.runs("1"))
+		ends := map[int]int{}
+		for n := 3; n <= 40; n++ {
+			start := b.look()
+			b.before = []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", n, n)}
+			e := b.do(b.runs("2"))
+			b.before = nil
+			ends[e.exit]++
+			if e.exit == 0 {
+				break
+			}
+			b.only(start) // with too few to clean up as well, the list of what is to be cleaned up stays for the next run
+		}
+		t.Log("exit codes of runs with 3 descriptors and more:", ends)
+		if ends[40] == 0 || ends[41]+ends[42] != 0 {
+			t.Error(ends)
+		}
+		b.heals()
+	})
+}

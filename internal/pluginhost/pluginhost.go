@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -176,10 +177,20 @@ func (h *Host) failed(name string, t Trace, err error) world.Answer {
 	return world.Answer{Fail: fail, Detail: h.o.Redact(text), Hint: h.o.Redact(t.hint(name))}
 }
 
-// lastWords are the last lines of what a detector printed: a library's complaints come before the reason.
+// lastWords are the last lines of what a detector printed: a library's complaints come before the reason. Of a Go program that
+// panicked it is the panic, without the stacks behind it.
 func lastWords(stderr string) string {
 	const most = 600
 	lines := strings.Split(strings.TrimSpace(stderr), "\n")
+	for i := range slices.Backward(lines) {
+		l := lines[i]
+		if strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
+			if end := slices.IndexFunc(lines[i:], func(l string) bool { return strings.HasPrefix(l, "goroutine ") || l == "" }); end > 0 {
+				lines = lines[:i+end]
+			}
+			break
+		}
+	}
 	var out []string
 	length := 0
 	for i := len(lines) - 1; i >= 0 && len(out) < 5; i-- {

@@ -9,6 +9,7 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"syscall"
 
@@ -54,6 +55,13 @@ func (r *Report) note(what string, err error) {
 // Process confines the whole calling process. It must be called before the first detector starts, once.
 func Process(p Policy) (r Report) {
 	syscall.Umask(0o077)
+	// What prelet itself was started with, by whoever, is not for a detector.
+	r.note("closing of inherited files", unix.CloseRange(Binary+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
+	for name, out := range map[string]bool{"limits": p.Without.Limits, "Landlock": p.Without.Landlock, "seccomp": p.Without.Seccomp} {
+		if out {
+			r.note(name, errors.New("left out"))
+		}
+	}
 	if !p.Without.Limits {
 		r.limits(p)
 	}

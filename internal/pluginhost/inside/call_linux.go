@@ -53,6 +53,9 @@ func (r *run) ask(ctx context.Context, socket string) error {
 	return nil
 }
 
+// errConnection is a connection that could not be made, or broke.
+var errConnection = errors.New("its socket does not answer")
+
 // callError is gRPC's error in the words of who mends it.
 func callError(ctx context.Context, err error, most int) error {
 	s := status.Convert(err)
@@ -65,7 +68,7 @@ func callError(ctx context.Context, err error, most int) error {
 	case s.Code() == codes.Unimplemented:
 		return fmt.Errorf("it does not know the call: %s", text)
 	case s.Code() == codes.Unavailable:
-		return fmt.Errorf("its socket does not answer: %s", text)
+		return fmt.Errorf("%w: %s", errConnection, text)
 	case s.Code() == codes.Unknown:
 		return errors.New(text) // what the detector's own function returned
 	}

@@ -20,14 +20,16 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/plugins/contract"
 	protocol "github.com/prelet/prelet/plugins/wire"
 )
 
-// early is how much sooner than prelet this process gives up, so that it can still say why.
-const early = 30 * time.Millisecond
+// early is how much sooner than prelet this process gives up, so that it can still say why, on a busy machine too.
+func early(all time.Duration) time.Duration { return min(200*time.Millisecond, all/8) }
 
 // Run reads the request, does what it asks and writes the reply. The process must have nothing else to do: it is confined
 // for good. Without is for tests (confine.Policy).
@@ -38,7 +40,8 @@ func Run(in io.Reader, out io.Writer, without confine.Lines) error {
 	if err := d.Decode(&req); err != nil {
 		return fmt.Errorf("no request came: %w", err) // the hash was wrong, or prelet is gone
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(req.Millis)*time.Millisecond-early)
+	all := time.Duration(req.Millis) * time.Millisecond
+	ctx, cancel := context.WithTimeout(context.Background(), all-early(all))
 	defer cancel()
 	r := &run{req: req, began: began, reply: wire.Reply{Micros: map[wire.Step]int64{}}}
 	r.policy = confine.Policy{Socket: req.Socket, Memory: req.Memory, Own: req.Own, Devices: req.Allow.Devices, Read: req.Allow.Read,
@@ -83,10 +86,12 @@ func (r *run) do(ctx context.Context) {
 	}
 	r.lap(wire.Handshake)
 	if err := r.ask(ctx, address); err != nil {
-		select {
-		case <-p.ended: // whatever the call says, that is why
-			err = fmt.Errorf("it ended while it was asked (%s)", p.how)
-		case <-time.After(2 * time.Millisecond):
+		if errors.Is(err, errConnection) {
+			select {
+			case <-p.ended: // whatever the call says, that is why
+				err = fmt.Errorf("it ended while it was asked (%s)", p.how)
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 		r.fail(ctx, wire.Call, err)
 		return
@@ -120,8 +125,7 @@ func start(policy confine.Policy, name string) (*process, confine.Report, error)
 		err    error
 	}
 	done := make(chan started)
-	go func() {
-		runtime.LockOSThread()
+	go onOwnThread(func() {
 		report := confine.Thread(policy)
 		proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", confine.Binary), []string{name}, &os.ProcAttr{
 			Dir: "/", Env: environment(policy.Socket),
@@ -130,8 +134,7 @@ func start(policy confine.Policy, name string) (*process, confine.Report, error)
 			Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
 		})
 		done <- started{proc, report, err}
-		select {}
-	}()
+	})
 	s := <-done
 	if s.err != nil {
 		return nil, s.report, startError(s.err)
@@ -145,6 +148,18 @@ func start(policy confine.Policy, name string) (*process, confine.Report, error)
 		}
 	}()
 	return p, s.report, nil
+}
+
+// onOwnThread runs f on a thread that is no other goroutine's and not the process's first, and keeps it for ever. The kernel
+// asks the first one whether a signal to the process is let in: it must not be in the detector's own domain.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		go onOwnThread(f)
+	} else {
+		f()
+	}
+	select {}
 }
 
 // environment is all that a detector finds in its environment.

@@ -69,7 +69,7 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/pluginhost/inside/...", "internal/deptest/..."},
+			Except:    []string{"internal/pluginhost/inside/...", "internal/pluginhost/hostile/...", "internal/deptest/..."},
 			Forbidden: []string{module + "plugins/proto/...", module + "plugins/wire/...", module + "plugins/sdk/...", module + "plugins/detectors/...", module + "plugins/cmd/..."},
 			Direct:    true,
 			Reason:    "of what vendors use, prelet shares plugins/contract: plain Go. The wire is for prelet-detect, and a detector is a process",
@@ -94,6 +94,11 @@ func rules() []Rule {
 			Rooms:     []string{"cmd/prelet"},
 			Forbidden: []string{"k8s.io/kubelet/...", "k8s.io/component-base/...", "github.com/prometheus/..."},
 			Reason:    "the kubelet's types bring Prometheus, and a struct writes zeros that override the base: KubeletConfiguration is a document here",
+		},
+		{
+			Rooms:     []string{"cmd/..."},
+			Forbidden: []string{module + "internal/pluginhost/hostile/..."},
+			Reason:    "what exists for tests does not ship",
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -48,7 +47,7 @@ func (c *checker) devices(list []Device) {
 	for i, d := range list {
 		at := element("devices", i)
 		if d.Address != "" {
-			if !pciAddress.MatchString(d.Address) {
+			if !isPCIAddress(d.Address) {
 				c.add(at+".address", fmt.Sprintf("%q is no PCI address", d.Address), "For instance 0000:17:00.0; empty for a device that has none.")
 			}
 			if seen[d.Address] {
@@ -99,15 +98,17 @@ func (c *checker) small(at string, n *int) {
 	}
 }
 
-// fields are the names that evidence may speak of, beside attributes.NAME.
-var fields = []string{"name", "kind", "vendor", "model", "driver", "memory_bytes", "numa", "interface", "speed_gbps", "link", "sriov_total_vfs", "sriov_num_vfs"}
+// fields returns the names that evidence may speak of, beside attributes.NAME.
+func fields() []string {
+	return []string{"name", "kind", "vendor", "model", "driver", "memory_bytes", "numa", "interface", "speed_gbps", "link", "sriov_total_vfs", "sriov_num_vfs"}
+}
 
 func (c *checker) evidence(at string, d Device) {
-	c.count(at, len(d.Evidence), MaxEntries+len(fields))
+	c.count(at, len(d.Evidence), MaxEntries+len(fields()))
 	for _, k := range slices.Sorted(maps.Keys(d.Evidence)) {
 		name, isAttribute := strings.CutPrefix(k, "attributes.")
 		_, there := d.Attributes[name]
-		if isAttribute && !there || !isAttribute && !slices.Contains(fields, k) {
+		if isAttribute && !there || !isAttribute && !slices.Contains(fields(), k) {
 			c.add(key(at, k), "evidence of nothing", "It names a field of the device, or attributes.NAME with an attribute that is there.")
 		}
 		c.text(key(at, k), d.Evidence[k])
@@ -118,7 +119,7 @@ func (c *checker) evidence(at string, d Device) {
 func (c *checker) free(at string, m map[string]string) {
 	c.count(at, len(m), MaxEntries)
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if !freeKey.MatchString(k) || len(k) > MaxName {
+		if !isFree(k) {
 			c.add(key(at, k), "no name of an attribute", "Letters, digits and . _ / -, at most %d.", MaxName)
 		}
 		c.text(key(at, k), m[k])
@@ -173,10 +174,3 @@ func (c *checker) labels(domains []string, labels []Label) {
 		c.text(at+".evidence", l.Evidence)
 	}
 }
-
-var (
-	freeKey   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
-	labelName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
-)
-
-func isLabel(s string) bool { return len(s) <= MaxName && labelName.MatchString(s) }

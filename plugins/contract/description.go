@@ -2,7 +2,6 @@ package contract
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -55,6 +54,9 @@ func (c *checker) attributes(path string, list []Attribute, depth int, config bo
 		for scalar.Element != nil && (scalar.Kind == List || scalar.Kind == Map) {
 			scalar = *scalar.Element
 		}
+		if scalar.Kind == "" { // told already
+			continue
+		}
 		if len(a.OneOf) > 0 && scalar.Kind != String {
 			c.add(p+".one_of", "only strings can be one of some", "")
 		}
@@ -105,7 +107,7 @@ func (c *checker) match(m Match) {
 		c.add("match", "nothing to match", "Without pci_ids, paths or always it would never be started.")
 	}
 	for i, id := range m.PCIIDs {
-		if !pciID.MatchString(id) {
+		if !isPCIID(id) {
 			c.add(element("match.pci_ids", i), fmt.Sprintf("%q is no PCI id", id), "VENDOR:DEVICE or VENDOR:DEVICE:CLASS in lower-case hexadecimal digits, DEVICE may be *, CLASS has two or four: 10de:*:03.")
 		}
 	}
@@ -130,7 +132,7 @@ func (c *checker) needs(path string, n Needs) {
 	}
 	c.count(path+".groups", len(n.Groups), MaxAsks)
 	for i, g := range n.Groups {
-		if !group.MatchString(g) {
+		if !isGroup(g) {
 			c.add(element(path+".groups", i), fmt.Sprintf("%q is no name of a group", g), "")
 		}
 	}
@@ -170,21 +172,6 @@ func (c *checker) count(at string, n, most int) {
 		c.add(at, "too many", "%d; at most %d.", n, most)
 	}
 }
-
-var (
-	detectorName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
-	attributeName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
-	version       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+_~-]*$`)
-	pciID         = regexp.MustCompile(`^[0-9a-f]{4}:([0-9a-f]{4}|\*)(:[0-9a-f]{2}([0-9a-f]{2})?)?$`)
-	pciAddress    = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
-	domainName    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
-	group         = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-)
-
-func isName(s string) bool      { return len(s) <= MaxName && detectorName.MatchString(s) }
-func isAttribute(s string) bool { return len(s) <= MaxName && attributeName.MatchString(s) }
-func isVersion(s string) bool   { return len(s) <= MaxName && version.MatchString(s) }
-func isDomain(s string) bool    { return len(s) <= 253 && domainName.MatchString(s) }
 
 // within tells whether a domain is another one or below it.
 func within(domain, above string) bool {

@@ -116,6 +116,9 @@ func JoinPath(steps ...Step) string {
 }
 
 func attribute(path, name string) string {
+	if strings.ContainsAny(name, ".[]\"") || name == "" { // of who does not read the description
+		return key(path, name)
+	}
 	if path == "" {
 		return name
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 )
 
-func TestMachines(t *testing.T) {
-	detectortest.Machines(t, mellanox.Detector{Version: "1.0.0"}, "testdata")
-}
+func detector() mellanox.Detector { return mellanox.Detector{Version: "1.0.0"} }
+
+func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
+func TestMachines(t *testing.T) { detectortest.Machines(t, detector(), "testdata") }
+func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }

@@ -1,0 +1,213 @@
+//go:build linux
+
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/plugins/conformance"
+	"github.com/prelet/prelet/plugins/sdk"
+	"github.com/prelet/prelet/plugins/wire"
+)
+
+// The test's own program is the detector: which one, its argument says.
+func TestMain(m *testing.M) {
+	conformance.Shim()
+	if len(os.Args) == 2 && strings.HasPrefix(os.Args[1], "detector=") {
+		be(strings.TrimPrefix(os.Args[1], "detector="))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// be becomes a detector that does one thing wrong.
+func be(mode string) {
+	byHand := os.Getenv(wire.CookieKey) == ""
+	switch {
+	case mode == "early":
+		fmt.Fprintln(os.Stderr, "vendor library not found: libfoo.so.1")
+		os.Exit(3)
+	case mode == "chatty start":
+		fmt.Println("Welcome to the detector!")
+	case mode == "foreign address" && !byHand:
+		fmt.Println("1|1|unix|/run/dbus/system_bus_socket|grpc")
+		time.Sleep(time.Minute)
+	case mode == "tcp" && !byHand:
+		fmt.Println("1|1|tcp|127.0.0.1:6443|grpc")
+		time.Sleep(time.Minute)
+	case mode == "waits by hand" && byHand:
+		time.Sleep(time.Minute)
+	case byHand: // a program for people, which ends
+		return
+	}
+	sdk.Serve(detector(mode))
+}
+
+type detector string
+
+var (
+	ports = sdk.Attr[int]{Name: "ports", Doc: "How many.", Default: new(1)}
+	seen  = sdk.Fact[string]{Name: "seen", Doc: "What was seen."}
+)
+
+// Describe implements sdk.Detector.
+func (d detector) Describe() sdk.Description {
+	out := sdk.Description{Name: "toy", Version: "1.0.0", Config: []sdk.Declaration{ports}, Facts: []sdk.Declaration{seen}, Domains: []string{"toy.example"},
+		Match: sdk.Match{PCIIDs: []string{"1234:*:12"}}}
+	switch d {
+	case "unstable":
+		out.Doc = fmt.Sprint(time.Now().UnixNano())
+	case "unstable between processes":
+		out.Doc = fmt.Sprint(os.Getpid())
+	case "declared":
+		out.Needs.Read = []string{"/etc/hostname", "/etc/host*"}
+		out.Wants.Execute = []string{"/bin/true", "/usr/bin/true"}
+	case "wants as needs":
+		out.Wants.Read = []string{"/etc/hostname"}
+	}
+	return out
+}
+
+// Detect implements sdk.Detector.
+func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
+	for _, x := range r.Devices {
+		driver, err := r.Root.Text("/sys/bus/pci/devices/" + x.Address + "/class")
+		if err != nil {
+			a.Warn("%v", err)
+		}
+		a.Add(sdk.Device{Address: x.Address, Attributes: map[string]string{"class": driver}})
+	}
+	switch d {
+	case "random":
+		a.Tell(seen.Is(fmt.Sprint(rand.Int()), ""))
+	case "random between processes":
+		a.Tell(seen.Is(fmt.Sprint(os.Getpid()), ""))
+	case "writer":
+		_ = os.WriteFile("/tmp/detector-conformance-must-not-exist", nil, 0o600) // it fails, and goes on
+		_ = os.Mkdir("/tmp/detector-conformance-must-not-exist", 0o700)
+	case "network":
+		if c, err := net.DialTimeout("tcp", "127.0.0.1:1", time.Second); err == nil {
+			c.Close()
+		}
+		_, _ = net.Interfaces() // netlink
+	case "undeclared", "declared":
+		_, err := os.ReadFile("/etc/hostname")
+		run := exec.Command("/bin/true").Run()
+		if d == "declared" {
+			return errors.Join(err)
+		}
+		a.Warn("%v, %v", err, run)
+	case "wants as needs":
+		_, err := os.ReadFile("/etc/hostname")
+		return err
+	case "odd":
+		for _, x := range r.Devices {
+			if c, _ := r.Root.Text("/sys/bus/pci/devices/" + x.Address + "/class"); !strings.HasPrefix(c, "0x") {
+				os.Exit(1)
+			}
+		}
+	case "without devices":
+		if len(r.Devices) == 0 {
+			return errors.New("no device")
+		}
+	case "noisy":
+		fmt.Fprintln(os.Stderr, strings.Repeat("debug ", 1000))
+	case "orphan":
+		c := exec.Command("/proc/self/exe", "detector=sleeps")
+		c.Stderr = os.Stderr
+		return c.Start()
+	case "too much":
+		a.Warn("%s", "")
+		for i := range 2000 {
+			a.Add(sdk.Device{Attributes: map[string]string{"n": fmt.Sprint(i)}})
+		}
+	}
+	return nil
+}
+
+func check(t *testing.T, mode string) conformance.Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := conformance.Run(ctx, program, conformance.Options{Args: []string{"detector=" + mode}, Timeout: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestGood(t *testing.T) {
+	for _, mode := range []string{"good", "declared"} {
+		r := check(t, mode)
+		for _, c := range r.Checks {
+			watched := slices.Contains([]string{"no-writes", "no-network", "declared"}, c.ID)
+			if c.State != conformance.Passed && !(c.State == conformance.Skipped && watched) {
+				t.Errorf("%s: %+v", mode, c)
+			}
+		}
+	}
+}
+
+func TestBad(t *testing.T) {
+	tests := []struct {
+		mode, id string
+		state    conformance.State
+		found    string
+	}{
+		{"early", "handshake", conformance.Failed, "libfoo.so.1"},
+		{"chatty start", "handshake", conformance.Failed, "Welcome"},
+		{"foreign address", "handshake", conformance.Failed, "/run/dbus"},
+		{"tcp", "handshake", conformance.Failed, "tcp"},
+		{"waits by hand", "by-hand", conformance.Failed, "waits"},
+		{"unstable", "stable-description", conformance.Failed, "second time"},
+		{"unstable between processes", "stable-description", conformance.Failed, "another process"},
+		{"random", "deterministic", conformance.Failed, "second time"},
+		{"random between processes", "deterministic", conformance.Failed, "another process"},
+		{"writer", "no-writes", conformance.Failed, "/tmp/detector-conformance-must-not-exist"},
+		{"network", "no-network", conformance.Failed, "IPv4"},
+		{"undeclared", "declared", conformance.Failed, "/bin/true"},
+		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
+		{"odd", "odd", conformance.Failed, "ended"},
+		{"without devices", "detect", conformance.Failed, "no device"},
+		{"noisy", "quiet", conformance.Note, "debug"},
+		{"orphan", "shutdown", conformance.Failed, "still there"},
+		{"too much", "detect", conformance.Failed, "too many"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.mode, func(t *testing.T) {
+			t.Parallel()
+			r := check(t, tt.mode)
+			var out bytes.Buffer
+			r.Print(&out)
+			i := slices.IndexFunc(r.Checks, func(c conformance.Check) bool { return c.ID == tt.id })
+			if i < 0 {
+				t.Fatalf("no check %s:\n%s", tt.id, out.String())
+			}
+			c := r.Checks[i]
+			if c.State == conformance.Skipped && strings.Contains(c.Found, "no watch") {
+				t.Skip(c.Found)
+			}
+			if c.State != tt.state || !strings.Contains(c.Found, tt.found) || c.Mend == "" {
+				t.Errorf("want %s with %q and what to mend:\n%s", tt.state, tt.found, out.String())
+			}
+		})
+	}
+	if _, err := os.Stat("/tmp/detector-conformance-must-not-exist"); err == nil {
+		t.Error("a write was let through")
+	}
+}

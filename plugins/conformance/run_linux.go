@@ -1,0 +1,503 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/prelet/prelet/plugins/contract"
+	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/sdk"
+	"github.com/prelet/prelet/plugins/wire"
+)
+
+// What is checked, in order.
+var titles = [...][2]string{
+	{"handshake", "It starts, and prints one line"},
+	{"by-hand", "Started by hand it ends"},
+	{"description", "Its description is usable"},
+	{"stable-description", "Its description is always the same"},
+	{"interpreter", "What it needs to run is declared"},
+	{"config", "A complete configuration is accepted"},
+	{"config-refused", "A wrong configuration is refused, politely"},
+	{"detect", "It answers on a machine without its device, and with it"},
+	{"deterministic", "The same machine gives the same answer"},
+	{"odd", "It survives files that hold what they should not"},
+	{"wants", "It answers without what it only wants"},
+	{"stuck", "One that waits for ever keeps the others from nothing"},
+	{"later-version", "Methods of a later version are refused, and nothing else"},
+	{"quiet", "It says little"},
+	{"shutdown", "It ends when it is told to"},
+	{"no-writes", "It writes nothing"},
+	{"no-network", "It uses no network"},
+	{"declared", "It asks for nothing that it does not declare"},
+}
+
+func title(id string) string {
+	for _, t := range titles {
+		if t[0] == id {
+			return t[1]
+		}
+	}
+	panic("conformance: no title for " + id)
+}
+
+func (k *kit) pass(id string) { k.check(id, title(id), Passed, "", "") }
+
+func (k *kit) fail(id string, found error, mend string) {
+	k.check(id, title(id), Failed, found.Error(), mend)
+}
+
+// run does all checks. What could not be reached is skipped, so that a report always has the same lines.
+func (k *kit) run() {
+	defer func() {
+		for _, t := range titles {
+			if !slices.ContainsFunc(k.report.Checks, func(c Check) bool { return c.ID == t[0] }) {
+				k.check(t[0], t[1], Skipped, "an earlier check failed", "")
+			}
+		}
+		slices.SortStableFunc(k.report.Checks, func(a, b Check) int { return place(a.ID) - place(b.ID) })
+	}()
+	k.wants = true
+	p, client, ok := k.handshake()
+	if !ok {
+		return
+	}
+	usable := k.describe(client)
+	p.kill()
+	if !usable {
+		return
+	}
+	p, client, err := k.another()
+	if err != nil {
+		k.fail("detect", err, "It started once, and not again.")
+		return
+	}
+	defer p.kill()
+	k.byHand()
+	k.interpreter()
+	plain, odd, stuck, err := k.machines(k.report.Description)
+	if err != nil {
+		k.fail("detect", err, "This is of the machine that checks, not of the detector.")
+		return
+	}
+	config := k.config(client)
+	if config != nil {
+		k.refused(client, config, plain[0])
+		if !k.detects(client, config, plain) {
+			return
+		}
+		k.odd(p, client, config, odd)
+		k.withoutWants(config, plain)
+		k.stuck(config, stuck, plain[0])
+	}
+	k.laterVersion(p, client)
+	k.quiet(p)
+	how, err := p.shutdown(k.ctx)
+	switch {
+	case err != nil:
+		k.fail("shutdown", err, "End the program on SIGTERM, or implement plugin.GRPCController. prelet kills it anyway, but who runs it by hand cannot.")
+	case p.alive():
+		k.fail("shutdown", fmt.Errorf("after %s the detector ended, and something that it started is still there", how), "End what was started before the detector ends.")
+	default:
+		k.pass("shutdown")
+	}
+	p.kill()
+	k.watched()
+}
+
+func place(id string) int {
+	return slices.IndexFunc(titles[:], func(t [2]string) bool { return t[0] == id })
+}
+
+// another starts one more process and connects to it.
+func (k *kit) another() (*process, wire.Client, error) {
+	p, err := k.start(true)
+	if err != nil {
+		return nil, wire.Client{}, err
+	}
+	address, err := p.address()
+	if err == nil {
+		var c wire.Client
+		if c, err = p.dial(address); err == nil {
+			return p, c, nil
+		}
+	}
+	p.kill()
+	return nil, wire.Client{}, err
+}
+
+func (k *kit) handshake() (*process, wire.Client, bool) {
+	p, client, err := k.another()
+	if err != nil {
+		k.fail("handshake", err, "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc and a newline on standard output, and flush it; say on standard error why you cannot.")
+		return nil, wire.Client{}, false
+	}
+	if p.took > 500*time.Millisecond {
+		k.check("handshake", title("handshake"), Note, fmt.Sprintf("it took %v", p.took.Round(time.Millisecond)), "A boot waits for it: do at start only what the handshake needs.")
+	} else {
+		k.pass("handshake")
+	}
+	return p, client, true
+}
+
+// byHand starts it without the cookie.
+func (k *kit) byHand() {
+	p, err := k.start(false)
+	if err != nil {
+		k.fail("by-hand", err, "")
+		return
+	}
+	defer p.kill()
+	if !p.ended(2 * time.Second) {
+		k.fail("by-hand", errors.New("without "+wire.CookieKey+" in its environment it waits for something"), "Check "+wire.CookieKey+"="+wire.CookieValue+" first; without it, print a help and end.")
+		return
+	}
+	k.pass("by-hand")
+}
+
+func (k *kit) describe(client wire.Client) bool {
+	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
+	defer cancel()
+	d, err := client.Describe(ctx)
+	k.report.Description = d
+	if err != nil {
+		k.fail("description", err, "Describe looks at nothing, answers at once, and holds to the rules in detector.proto.")
+		return false
+	}
+	k.pass("description")
+	again, err := client.Describe(ctx)
+	if err == nil && text(again) != text(d) {
+		err = errors.New("the second time it is another one:\n" + text(again) + "\ninstead of\n" + text(d))
+	}
+	if err == nil {
+		var p *process
+		var other wire.Client
+		if p, other, err = k.another(); err == nil {
+			defer p.kill()
+			if again, err = other.Describe(ctx); err == nil && text(again) != text(d) {
+				err = errors.New("another process gives another one:\n" + text(again) + "\ninstead of\n" + text(d))
+			}
+		}
+	}
+	if err != nil {
+		k.fail("stable-description", err, "It stands in a lock file: no time, no host name, no order of a map, nothing that was read from the machine.")
+		return false
+	}
+	k.pass("stable-description")
+	return true
+}
+
+// interpreter looks at a script's first line: its interpreter is a program that the site must grant.
+func (k *kit) interpreter() {
+	var missing []string
+	words := interpreter(k.program)
+	if len(words) > 0 && !matches(k.report.Description.Needs.Execute, words[0]) {
+		missing = append(missing, words[0]+", of the first line, is not in needs.execute")
+	}
+	if len(words) > 1 && strings.HasSuffix(words[0], "/env") {
+		missing = append(missing, "the first line searches "+words[1]+" in PATH: name it by its path")
+	}
+	k.judge("interpreter", title("interpreter"), Failed, missing, "Describe needs.execute with the interpreter's path; the site grants it.")
+}
+
+// config finds a complete configuration that the detector accepts.
+func (k *kit) config(client wire.Client) map[string]any {
+	complete, problems := contract.Config(k.report.Description.Config, k.options.Config)
+	if len(problems) > 0 {
+		k.fail("config", problems, "Give the check a configuration that fits the description: --config '{…}'.")
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
+	defer cancel()
+	found, err := client.Validate(ctx, complete)
+	if err == nil && len(found) > 0 {
+		err = found
+	}
+	if err != nil {
+		k.fail("config", err, "What fits the description is accepted, unless it breaks a rule that the description cannot say. Give the check a right one: --config '{…}'.")
+		return nil
+	}
+	k.pass("config")
+	return complete
+}
+
+// refused sends what prelet would have refused itself: a lock may be older than the program.
+func (k *kit) refused(client wire.Client, config map[string]any, m machine) {
+	var findings []string
+	try := func(what, path string, change func(map[string]any)) {
+		c := contract.Clone(config).(map[string]any)
+		change(c)
+		ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
+		defer cancel()
+		r, err := client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: wire.StructToProto(c), Root: m.dir})
+		switch {
+		case status.Code(err) == codes.InvalidArgument:
+		case err != nil:
+			findings = append(findings, what+": "+short(err.Error()))
+		case len(r.GetProblems()) == 0:
+			findings = append(findings, what+": it was taken")
+		case !slices.ContainsFunc(r.GetProblems(), func(p *detectorv1.Problem) bool { return strings.HasPrefix(p.GetPath(), path) }):
+			findings = append(findings, what+": refused, but no problem has the path "+path)
+		}
+	}
+	try("an attribute that is not described", "conformance_unknown", func(c map[string]any) { c["conformance_unknown"] = true })
+	for _, a := range k.report.Description.Config {
+		var wrong any = []any{map[string]any{"x": 1.0}}
+		if a.Type.Kind == contract.List {
+			wrong = "x"
+		}
+		try(a.Name+" of another type", a.Name, func(c map[string]any) { c[a.Name] = wrong })
+	}
+	if len(findings) > 0 {
+		if _, err := client.Describe(k.ctx); err != nil {
+			findings = append(findings, "and then it answers no more: "+short(err.Error()))
+		}
+	}
+	k.judge("config-refused", title("config-refused"), Failed, findings, "Answer with problems, each with the path of the attribute, or with the status INVALID_ARGUMENT.")
+}
+
+func (k *kit) detect(client wire.Client, config map[string]any, m machine) (contract.Answer, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(k.ctx, k.options.Timeout)
+	defer cancel()
+	began := time.Now()
+	a, err := client.Detect(ctx, k.report.Description, wire.Request{Config: config, Devices: m.devices, Root: m.dir})
+	if err == nil && len(a.Problems) > 0 {
+		err = contract.Problems(a.Problems)
+	}
+	return a, time.Since(began), err
+}
+
+func (k *kit) detects(client wire.Client, config map[string]any, machines []machine) bool {
+	var findings, slow, differ []string
+	said := make([]string, len(machines))
+	for i, m := range machines {
+		a, took, err := k.detect(client, config, m)
+		if err != nil {
+			findings = append(findings, m.name+": "+err.Error())
+			continue
+		}
+		if took > time.Second {
+			slow = append(slow, fmt.Sprintf("%s: it took %v", m.name, took.Round(time.Millisecond)))
+		}
+		said[i] = text(a)
+		if again, _, err := k.detect(client, config, m); err != nil || text(again) != said[i] {
+			differ = append(differ, different(m.name+", the second time", said[i], text(again), err))
+		}
+	}
+	if len(findings) > 0 {
+		k.judge("detect", title("detect"), Failed, findings, "A machine without the device is an empty answer; a device of which nothing can be read is one with little. Read below the root of the request. Keep to the description.")
+		return false
+	}
+	k.judge("detect", title("detect"), Note, slow, "A boot waits for it.")
+	p, other, err := k.another()
+	if err != nil {
+		differ = append(differ, err.Error())
+	} else {
+		defer p.kill()
+		for i := len(machines) - 1; i >= 0; i-- {
+			if again, _, err := k.detect(other, config, machines[i]); err != nil || text(again) != said[i] {
+				differ = append(differ, different(machines[i].name+", in another process", said[i], text(again), err))
+			}
+		}
+	}
+	k.judge("deterministic", title("deterministic"), Failed, differ, "Sort what comes out of maps and folders; leave out counters, times and temperatures: the plan of a node is compared byte for byte.")
+	return true
+}
+
+func different(where, a, b string, err error) string {
+	if err != nil {
+		return where + ": " + err.Error()
+	}
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	at := func(s string) string { return short(s[min(len(s), max(0, n-20)):]) }
+	return fmt.Sprintf("%s: …%s… and then …%s…", where, at(a), at(b))
+}
+
+// odd may end in an answer or in an error, but not in the end of the process, and not in an answer that breaks the rules.
+func (k *kit) odd(p *process, client wire.Client, config map[string]any, m machine) {
+	_, _, err := k.detect(client, config, m)
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+	default:
+		var broken contract.Problems
+		if !errors.As(err, &broken) {
+			err = nil
+		}
+	}
+	if err == nil && p.ended(0) {
+		err = errors.New("the process ended")
+	}
+	if err != nil {
+		k.fail("odd", err, "sysfs holds empty files, \"Unknown!\" and bytes that are no text; drivers and firmware write them. Take what cannot be read for unknown.")
+		return
+	}
+	k.pass("odd")
+}
+
+// withoutWants asks a process to which only its needs are granted.
+func (k *kit) withoutWants(config map[string]any, machines []machine) {
+	if k.report.Description.Wants.Empty() {
+		k.check("wants", title("wants"), Passed, "", "")
+		return
+	}
+	k.wants = false
+	defer func() { k.wants = true }()
+	before := k.tried // what is refused now is declared
+	defer func() { k.tried = before }()
+	p, client, err := k.another()
+	if err != nil {
+		k.fail("wants", err, "What it cannot start without belongs into needs.")
+		return
+	}
+	defer p.kill()
+	var findings []string
+	for _, m := range machines {
+		if _, _, err := k.detect(client, config, m); err != nil {
+			findings = append(findings, m.name+": "+err.Error())
+		}
+	}
+	k.judge("wants", title("wants"), Failed, findings, "Answer with less, and a warning. What it cannot answer without belongs into needs.")
+}
+
+// stuck asks about a machine whose files never end to be read, and then about another one.
+func (k *kit) stuck(config map[string]any, m, next machine) {
+	p, client, err := k.another()
+	if err != nil {
+		k.fail("stuck", err, "")
+		return
+	}
+	defer p.kill()
+	ctx, cancel := context.WithTimeout(k.ctx, 300*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	_, err = client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: wire.StructToProto(config), Devices: wire.DevicesToProto(m.devices), Root: m.dir})
+	if status.Code(err) == codes.Unavailable {
+		k.fail("stuck", fmt.Errorf("the process ended: %w", err), "A file that cannot be read is no reason to die.")
+		return
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		k.fail("stuck", fmt.Errorf("a deadline of 300 ms ended after %v", took.Round(time.Millisecond)), "")
+		return
+	}
+	if _, _, err := k.detect(client, config, next); err != nil {
+		k.fail("stuck", fmt.Errorf("after a call that ran out of time, the next one: %w", err), "Answer calls in threads of their own, and keep the deadline of each.")
+		return
+	}
+	k.pass("stuck")
+}
+
+func (k *kit) laterVersion(p *process, client wire.Client) {
+	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
+	defer cancel()
+	err := p.unknownMethod(ctx)
+	if status.Code(err) != codes.Unimplemented {
+		k.fail("later-version", fmt.Errorf("want the status UNIMPLEMENTED, got %v", err), "Leave methods that you do not know to the gRPC library.")
+		return
+	}
+	if _, err := client.Describe(ctx); err != nil {
+		k.fail("later-version", err, "")
+		return
+	}
+	k.pass("later-version")
+}
+
+func (k *kit) quiet(p *process) {
+	var findings []string
+	if said, n := p.stdout.text(); n > int64(len(p.line))+1 {
+		rest, _ := strings.CutPrefix(said, p.line)
+		findings = append(findings, "on standard output, after the handshake: "+short(rest))
+	}
+	if said, n := p.stderr.text(); n > 2048 {
+		findings = append(findings, fmt.Sprintf("%d bytes on standard error: %s", n, short(said)))
+	}
+	k.judge("quiet", title("quiet"), Note, findings, "prelet keeps the first 16 KiB of standard error, and shows them when the detector fails: what stands there should say why.")
+}
+
+// watched tells what the watch saw over all processes.
+func (k *kit) watched() {
+	ids := []string{"no-writes", "no-network", "declared"}
+	if k.watch != "" {
+		for _, id := range ids {
+			k.check(id, title(id), Skipped, "the kernel gives no watch: "+k.watch, "")
+		}
+		return
+	}
+	t := k.tried
+	k.judge("no-writes", title("no-writes"), Failed, t[wrote], "The sandbox refuses it, and a detector that looks has nothing to write. Devices to open belong into needs.devices or wants.devices.")
+	k.judge("no-network", title("no-network"), Failed, t[network], "The sandbox refuses it. Interfaces and links are in /sys/class/net, without a socket.")
+	var undeclared []string
+	for _, s := range t[executed] {
+		undeclared = append(undeclared, "runs "+s)
+	}
+	for _, s := range t[connected] {
+		undeclared = append(undeclared, "connects to "+s)
+	}
+	for _, s := range t[called] {
+		undeclared = append(undeclared, "calls "+s+", which is refused to all detectors")
+	}
+	state := Failed
+	if len(undeclared) == 0 {
+		state = Note // refused and survived: then it was not needed
+	}
+	for _, s := range t[read] {
+		undeclared = append(undeclared, "reads "+s)
+	}
+	k.judge("declared", title("declared"), state, undeclared, "Describe it in needs (cannot work without) or wants (tells more with it): the site grants it. It was refused here, as on a node.")
+}
+
+// grants is what the detector may do in the process that starts next; nil before the description is known.
+func (k *kit) grants() *contract.Needs {
+	if k.report.Description.Name == "" {
+		return nil
+	}
+	n := k.report.Description.Needs
+	if k.wants {
+		w := k.report.Description.Wants
+		n = contract.Needs{Devices: slices.Concat(n.Devices, w.Devices), Read: slices.Concat(n.Read, w.Read), Execute: slices.Concat(n.Execute, w.Execute),
+			Sockets: slices.Concat(n.Sockets, w.Sockets), Groups: slices.Concat(n.Groups, w.Groups)}
+	}
+	return &n
+}
+
+// readable is what must be read to run at all: the program, its interpreter, the given roots.
+func (k *kit) readable() []string {
+	out := slices.Clone(k.options.Roots)
+	out = append(out, k.program.Name())
+	return append(out, interpreter(k.program)...)
+}
+
+func scan(dir string) []contract.PCIDevice {
+	r, err := sdk.NewRoot(dir)
+	if err != nil {
+		return nil
+	}
+	return r.PCIDevices()
+}
+
+// text is for comparing, and deterministic.
+func text(v any) string {
+	if m, ok := v.(proto.Message); ok {
+		b, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m) // a message that came over the wire
+		return string(b)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return "?" + err.Error()
+	}
+	return b.String()
+}

@@ -14,12 +14,12 @@ import (
 // folder (/sys/class/drm) lists a board's management controller and misses GPUs that compute only.
 func accelerator(f function) (kind string, ok bool) {
 	switch {
-	case f.vendorID == "15b3" && slices.Contains(blueField, f.deviceID):
+	case f.vendorID == "15b3" && isBlueField(f.deviceID):
 		// A card of two ports has two functions, and is one accelerator.
 		return "dpu", f.order.function == 0
 	case f.vendorID == "1da3" && f.isClass("12", "0b40", "0880"):
 		return "npu", true
-	case f.vendorID == "1d0f" && slices.Contains(neuron, f.deviceID):
+	case f.vendorID == "1d0f" && isNeuron(f.deviceID):
 		return "npu", true
 	case f.isClass("0300", "0302", "0380"):
 		return "gpu", !isDisplayOnly(f)
@@ -29,31 +29,42 @@ func accelerator(f function) (kind string, ok bool) {
 	return "", false
 }
 
-// blueField are the network functions of NVIDIA's BlueField 1 to 4.
-var blueField = []string{"a2d2", "a2d6", "a2dc", "a2df"}
+// isBlueField knows the network functions of NVIDIA's BlueField 1 to 4. Source: pci.ids 2026.10.24.
+func isBlueField(device string) bool {
+	return slices.Contains([]string{"a2d2", "a2d6", "a2d9", "a2dc", "a2df"}, device)
+}
 
-// neuron are AWS's Inferentia and Trainium; their class is not always that of an accelerator.
-var neuron = []string{"7064", "7164", "7264", "7364", "7564", "7565"}
+// isNeuron knows AWS's Inferentia and Trainium, whose class is not always that of an accelerator. Source: pci.ids
+// 2026.10.24.
+func isNeuron(device string) bool {
+	return slices.Contains([]string{"7064", "7164", "7264", "7364", "7564", "7565"}, device)
+}
+
+// isIntelFPGA knows programmable acceleration cards and their virtual functions. Source: Linux' drivers/fpga/dfl-pci.c.
+func isIntelFPGA(device string) bool {
+	return slices.Contains([]string{"bcbd", "bcc0", "09c4", "0b30", "0b2b", "bcce", "bcbf", "bcc1", "09c5", "0b2c", "bccf"}, device)
+}
 
 // computeKind is the kind of a processing accelerator (1200) or a co-processor (0b40).
 func computeKind(f function) (string, bool) {
 	switch f.vendorID {
 	case "10de", "1002":
 		return "gpu", true
-	case "10ee", "1172":
+	case "10ee", "1172", "1b59": // Xilinx, Altera, Achronix
 		return "fpga", true
 	case "8086":
 		switch {
-		case slices.Contains([]string{"09c4", "09c5", "0b2b", "0b2c", "bcc0", "bcc1", "bcce"}, f.deviceID):
-			return "fpga", true // programmable acceleration cards
+		case isIntelFPGA(f.deviceID):
+			return "fpga", true
 		case f.isClass("0b40") && !strings.HasPrefix(f.deviceID, "225"):
-			return "", false // QuickAssist, which compresses and encrypts; 225x is Xeon Phi
+			return "", false // QuickAssist, which compresses and encrypts; 2250 to 225e are Xeon Phi (pci.ids)
 		}
 	}
 	return "npu", true
 }
 
 // isDisplayOnly are the screens of management controllers and of virtual machines: class VGA, and nothing to compute on.
+// Source: pci.ids 2026.10.24, but for 1234, which nobody owns: it is QEMU's own (docs/specs/standard-vga.rst).
 func isDisplayOnly(f function) bool {
 	switch f.vendorID {
 	case "1a03", // ASPEED, most boards' controller

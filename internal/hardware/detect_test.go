@@ -181,7 +181,7 @@ func TestOneOddDeviceDoesNotLoseTheOthers(t *testing.T) {
 }
 
 func TestUnreadableIsDegradedAndAbsentIsNot(t *testing.T) {
-	machine := faulty{Tree: tree(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}), errs: map[string]error{
+	machine := faulty{Tree: tree(t, map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef", "sys/class/dmi/id/product_name": "Test"}), errs: map[string]error{
 		"sys/class/dmi/id/product_serial": syscall.EACCES,
 	}}
 	facts := detect(t, Options{Tree: machine})

@@ -135,10 +135,11 @@ func TestAccelerators(t *testing.T) {
 		{"8086:0bd5", "038000", "gpu", "intel", "Intel Data Center GPU Max 1550", "Data Center GPU Max 1550"},
 		{"1da3:1020", "120000", "npu", "habana", "Gaudi2 AI Training Accelerator", "Gaudi2 AI Training Accelerator"},
 		{"1d0f:7364", "088000", "npu", "amazon", "AWS Trainium2", "Trainium2"},
-		{"10ee:5000", "120000", "fpga", "xilinx", "", ""},
-		{"8086:0b2b", "120000", "fpga", "intel", "", ""},
+		{"10ee:5000", "120000", "fpga", "xilinx", "Alveo U200 XDMA Platform", "Alveo U200 XDMA Platform"},
+		{"8086:0b2b", "120000", "fpga", "intel", "PAC with Intel Stratix 10 SX FPGA [FPGA PAC D5005]", "PAC with Intel Stratix 10 SX FPGA [FPGA PAC D5005]"},
+		{"8086:bccf", "120000", "fpga", "intel", "", ""},
 		{"15b3:a2d6", "020000", "dpu", "mellanox", "MT42822 BlueField-2 integrated ConnectX-6 Dx network controller", "MT42822 BlueField-2 integrated ConnectX-6 Dx network controller"},
-		{"8086:225c", "0b4000", "npu", "intel", "", ""},
+		{"8086:225c", "0b4000", "npu", "intel", "Intel Xeon Phi coprocessor SE10/7120 series", "Xeon Phi coprocessor SE10/7120 series"},
 		{"10de:22a3", "068000", "", "", "", ""}, // NVSwitch
 		{"1a03:2000", "030000", "", "", "", ""}, // management controllers
 		{"102b:0536", "030000", "", "", "", ""}, //
@@ -192,7 +193,7 @@ func TestNVIDIADriverNamesFirst(t *testing.T) {
 	}
 	files[file] = "Model: \t\t Unknown\n" // fell off the bus
 	a = detect(t, Options{Tree: tree(t, files)}).Accelerators[0]
-	if *a.Name != "NVIDIA A16" || *a.Evidence != "the table of NVIDIA's driver: 10de:25b6 of subsystem 10de:14a9" {
+	if *a.Name != "NVIDIA A16" || *a.Evidence != "the table of NVIDIA's driver 595.45.04: 10de:25b6 of subsystem 10de:14a9" {
 		t.Errorf("got %s by %s", *a.Name, *a.Evidence)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-//go:generate go run ./gen -out table.tsv source/nvidia.tsv source/devices.tsv
+//go:generate go run ./gen
 
 // table has lines "vendor:device[ subvendor:subdevice]\tsource\tname", sorted by bytes. It is searched where it lies in
 // the program: making a map of it would cost every start.
@@ -76,10 +76,19 @@ func lineOf(key string, i int) (Entry, bool) {
 	return Entry{Name: name, Source: sourceName(source)}, true
 }
 
+// Versions of the sources, which are dated so that one can tell why a new device has no name.
+const (
+	nvidiaVersion = "595.45.04"
+	pciidsVersion = "2026.10.24"
+)
+
 // sourceName says a source's letter in words.
 func sourceName(letter string) string {
-	if letter == "n" {
-		return "the table of NVIDIA's driver"
+	switch letter {
+	case "n":
+		return "the table of NVIDIA's driver " + nvidiaVersion
+	case "p":
+		return "pci.ids " + pciidsVersion
 	}
 	return "prelet's own table"
 }

@@ -1,9 +1,13 @@
 package names
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 func TestLookup(t *testing.T) {
@@ -18,6 +22,8 @@ func TestLookup(t *testing.T) {
 		{"10de:2330", "1af4:1100", "NVIDIA H100 80GB HBM3"}, // subsystems only, and all agree
 		{"10de:20b0", "10de:1450", "NVIDIA A100-PG509-200"},
 		{"10de:20b0", "", "NVIDIA A100-SXM4-40GB"},
+		{"10de:20b2", "10de:1463", "NVIDIA A100-SXM4-80GB"},
+		{"10de:2342", "10de:16eb", "NVIDIA GH200 120GB"},
 		{"10de:15f8", "10de:118f", "Tesla P100-PCIE-16GB"},
 		{"1002:74a1", "1002:74a1", "AMD Instinct MI300X"},
 		{"15b3:1015", "", "MT27710 Family [ConnectX-4 Lx]"},
@@ -54,5 +60,76 @@ func TestLookupFindsEveryLine(t *testing.T) {
 func BenchmarkLookup(b *testing.B) {
 	for b.Loop() {
 		Lookup("10de:25b6", "10de:157e")
+	}
+}
+
+// TestSourcesAreDated holds that what is said of a name's source is what lies beside the table.
+func TestSourcesAreDated(t *testing.T) {
+	for file, version := range map[string]string{"source/pci.ids": "Version: " + pciidsVersion, "source/README.md": "pci.ids " + pciidsVersion} {
+		data, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(data), version) {
+			t.Errorf("%s does not say %q (%v)", file, version, err)
+		}
+	}
+	if data, err := os.ReadFile("source/README.md"); err != nil || !strings.Contains(string(data), nvidiaVersion) {
+		t.Errorf("source/README.md does not say %s (%v)", nvidiaVersion, err)
+	}
+	for device, want := range map[string]string{"10de:20b0": "the table of NVIDIA's driver", "8086:158b": "pci.ids", "1414:00ba": "prelet's own"} {
+		if e, _ := Lookup(device, ""); !strings.Contains(e.Source, want) {
+			t.Errorf("%s is named by %q, want %s", device, e.Source, want)
+		}
+	}
+}
+
+// TestNamesMakeLabels holds that every name makes a label's value that is not empty, and that no two products of one
+// vendor's accelerators become one by being cut.
+func TestNamesMakeLabels(t *testing.T) {
+	for line := range strings.Lines(table) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		name := parts[2]
+		label := value.Slug(name)
+		if label == "" || len(label) > 63 || !utf8.ValidString(name) || strings.TrimSpace(name) != name {
+			t.Errorf("%s: %q makes the label %q", parts[0], name, label)
+		}
+		if strings.HasPrefix(parts[0], "10de:") && len(name) > 63 {
+			t.Errorf("%s: %q is longer than a label", parts[0], name)
+		}
+	}
+}
+
+// TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
+func TestLabelsOfGPUs(t *testing.T) {
+	for device, want := range map[string]string{ // with no subsystem; where products share an id, that decides: TestLookup
+		"10de:1eb8": "tesla-t4", "10de:1db1": "tesla-v100-sxm2-16gb", "10de:1db4": "tesla-v100-pcie-16gb", "10de:1db5": "tesla-v100-sxm2-32gb",
+		"10de:1db6": "tesla-v100-pcie-32gb", "10de:1db8": "tesla-v100-sxm3-32gb", "10de:1df6": "tesla-v100s-pcie-32gb", "10de:15f8": "tesla-p100-pcie-16gb",
+		"10de:15f9": "tesla-p100-sxm2-16gb", "10de:1b38": "tesla-p40", "10de:1bb3": "tesla-p4", "10de:20b0": "nvidia-a100-sxm4-40gb",
+		"10de:20b5": "nvidia-a100-80gb-pcie", "10de:20f1": "nvidia-a100-pcie-40gb", "10de:20b7": "nvidia-a30", "10de:2235": "nvidia-a40", "10de:2236": "nvidia-a10",
+		"10de:2237": "nvidia-a10g", "10de:27b8": "nvidia-l4", "10de:26b5": "nvidia-l40", "10de:26b9": "nvidia-l40s", "10de:2330": "nvidia-h100-80gb-hbm3",
+		"10de:2331": "nvidia-h100-pcie", "10de:2335": "nvidia-h200", "10de:2901": "nvidia-b200", "10de:2941": "nvidia-gb200",
+	} {
+		if e, ok := Lookup(device, ""); !ok || value.Slug(e.Name) != want {
+			t.Errorf("%s is %q, whose label is %q; want %q", device, e.Name, value.Slug(e.Name), want)
+		}
+	}
+}
+
+// TestOurOwnNames holds that what we write otherwise than pci.ids has its words, so that nothing stands here from memory.
+func TestOurOwnNames(t *testing.T) {
+	for device, words := range map[string]string{
+		"10de:1db1": "Tesla V100 SXM2 16GB", "10de:1db4": "Tesla V100 PCIe 16GB", "10de:1db5": "Tesla V100 SXM2 32GB", "10de:1db6": "Tesla V100 PCIe 32GB",
+		"10de:1db8": "Tesla V100 SXM3 32GB", "10de:1df6": "Tesla V100S PCIe 32GB", "10de:15f8": "Tesla P100 PCIe 16GB", "10de:15f9": "Tesla P100 SXM2 16GB",
+		"10de:1b38": "Tesla P40", "10de:1bb3": "Tesla P4",
+	} {
+		database, err := os.ReadFile("source/pci.ids")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := "\t" + device[5:] + "  "
+		_, rest, ok := strings.Cut(string(database), "\n10de  ")
+		_, rest, found := strings.Cut(rest, line)
+		text, _, _ := strings.Cut(rest, "\n")
+		if e, named := Lookup(device, ""); !ok || !found || !named || !strings.HasSuffix(text, "["+words+"]") || value.Slug(e.Name) != value.Slug(words) {
+			t.Errorf("%s: %q here, %q in pci.ids", device, e.Name, text)
+		}
 	}
 }

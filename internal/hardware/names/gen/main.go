@@ -1,75 +1,45 @@
-// Command gen makes the embedded table of device names from the sources that are kept beside it.
+// Command gen makes the embedded table of device names from the sources that are kept beside it. With -pciids it first
+// takes the lines that the rules choose out of a whole pci.ids, so that the sources name one day's database and no more of
+// it is kept than is used.
 package main
 
 import (
 	"flag"
-	"fmt"
 	"log"
 	"os"
-	"slices"
-	"strings"
 )
 
 func main() {
 	out := flag.String("out", "table.tsv", "file to write")
+	source := flag.String("source", "source", "folder of the sources")
+	database := flag.String("pciids", "", "a whole pci.ids, to renew source/pci.ids from")
 	flag.Parse()
-	if flag.NArg() != 2 {
-		log.Fatal("usage: gen -out TABLE NVIDIA.tsv DEVICES.tsv")
+	read := func(name string) string {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			log.Fatal(err)
+		}
+		return string(data)
 	}
-	nvidia, err := os.ReadFile(flag.Arg(0))
+	write := func(name, text string) {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			log.Fatal(err)
+		}
+	}
+	rules, err := parseRules(read(*source + "/rules.tsv"))
 	if err != nil {
 		log.Fatal(err)
 	}
-	devices, err := os.ReadFile(flag.Arg(1))
+	if *database != "" {
+		extract, err := extract(read(*database), rules)
+		if err != nil {
+			log.Fatal(err)
+		}
+		write(*source+"/pci.ids", extract)
+	}
+	table, err := generate(read(*source+"/nvidia.tsv"), read(*source+"/devices.tsv"), read(*source+"/pci.ids"), rules)
 	if err != nil {
 		log.Fatal(err)
 	}
-	table, err := generate(string(nvidia), string(devices))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile(*out, []byte(table), 0o644); err != nil {
-		log.Fatal(err)
-	}
-}
-
-// generate joins NVIDIA's rows (device, subvendor, subdevice, name) and ours (vendor:device, name) to sorted lines
-// "vendor:device[ subvendor:subdevice]\tsource\tname". A key may stand once.
-func generate(nvidia, devices string) (string, error) {
-	byKey := map[string]string{}
-	add := func(key, source, name string) error {
-		if _, twice := byKey[key]; twice {
-			return fmt.Errorf("%s stands twice", key)
-		}
-		byKey[key] = source + "\t" + name
-		return nil
-	}
-	for line := range strings.Lines(nvidia) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(f) != 4 || len(f[0]) != 4 || f[3] == "" || (f[1] == "") != (f[2] == "") {
-			return "", fmt.Errorf("NVIDIA's table: %q", line)
-		}
-		key := "10de:" + f[0]
-		if f[1] != "" {
-			key += " " + f[1] + ":" + f[2]
-		}
-		if err := add(key, "n", f[3]); err != nil {
-			return "", err
-		}
-	}
-	for line := range strings.Lines(devices) {
-		device, name, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		if !ok || len(device) != len("10de:2330") || name == "" {
-			return "", fmt.Errorf("our table: %q", line)
-		}
-		if err := add(device, "o", name); err != nil {
-			return "", err
-		}
-	}
-	lines := make([]string, 0, len(byKey))
-	for key, rest := range byKey {
-		lines = append(lines, strings.ToLower(key)+"\t"+rest+"\n")
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, ""), nil
+	write(*out, table)
 }

@@ -11,4 +11,4 @@ func detector() mellanox.Detector { return mellanox.Detector{Version: "1.0.0"} }
 
 func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
 func TestMachines(t *testing.T) { detectortest.Machines(t, detector(), "testdata") }
-func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }
+func TestConforms(t *testing.T) { detectortest.Conform(t, nil, detectortest.Roots(t, "testdata")...) }

@@ -31,7 +31,7 @@ func Main(m *testing.M, d sdk.Detector) {
 }
 
 // Conform runs all checks of package conformance on the detector that Main was given, as `prelet detectors check` does on
-// its program. Roots are machines with devices; Machines' descriptions become such by Root. The watch over files and
+// its program. Roots are machines with devices, of Root or Roots. The watch over files and
 // sockets is where the kernel has it.
 func Conform(t *testing.T, config map[string]any, roots ...sdk.Root) conformance.Report {
 	t.Helper()

@@ -20,6 +20,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,8 +46,12 @@ func Root(t testing.TB, description string) sdk.Root {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := tree.Write(dir); err != nil {
+	dir, err := os.MkdirTemp("", "machine-") // not t.TempDir, which only its owner may enter: Conform's detector is nobody
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), tree.Write(dir)); err != nil {
 		t.Fatal(err)
 	}
 	root, err := sdk.NewRoot(dir)
@@ -92,6 +97,29 @@ func Describe(t testing.TB, d sdk.Detector) contract.Description {
 		t.Fatalf("the description differs the second time:\n%s\nthen:\n%s", a, b)
 	}
 	return first
+}
+
+// Roots writes the machines of a folder's NAME.machine files, for Conform.
+func Roots(t testing.TB, folder string) []sdk.Root {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.machine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []sdk.Root
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		description, _, _ := strings.Cut(string(b), answerLine)
+		_, tree, err := takeConfig(description)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		out = append(out, Root(t, tree))
+	}
+	return out
 }
 
 // Machines runs a detector on every NAME.machine file of a folder, each as a subtest.

@@ -34,13 +34,14 @@ type machine struct {
 	creds  string
 
 	*units
-	sick   func() error    // what /healthz says
-	status *bytes.Buffer   // STATUS= lines
-	extend []time.Duration // EXTEND_TIMEOUT_USEC
-	slept  func()          // once, at the next sleep
-	args   []string        // of the kubelet's command line
-	jitter float64
-	log    bytes.Buffer // journal entries, one JSON document a line
+	sick       func() error    // what /healthz says
+	status     *bytes.Buffer   // STATUS= lines
+	extend     []time.Duration // EXTEND_TIMEOUT_USEC
+	slept      func()          // once, at the next sleep
+	args       []string        // of the kubelet's command line
+	jitter     float64
+	kubeletLog []string
+	log        bytes.Buffer // journal entries, one JSON document a line
 }
 
 // units is systemd with virtual time.
@@ -240,6 +241,9 @@ func (m *machine) Files(ctx context.Context, want map[string]string) error {
 	return m.probe().Files(ctx, want)
 }
 func (m *machine) Node(context.Context, string) error { return nil }
+func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
+	return m.kubeletLog, nil
+}
 
 func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 	if f := m.slept; f != nil {

@@ -252,6 +252,7 @@ type runResult struct {
 	Verdict       string               `json:"verdict,omitempty"`
 	Why           string               `json:"why,omitempty"`
 	Checks        []activate.Check     `json:"checks,omitempty"`
+	Cause         *activate.Cause      `json:"cause,omitempty"`     // of the verdict, by the kubelet's own word
 	Held          string               `json:"held,omitempty"`      // why the site's plan is not applied
 	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
 	Exit          int                  `json:"exit"`
@@ -271,7 +272,7 @@ func (a *app) endNode(n *node, res apply.Result, status report.Status, asJSON bo
 func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON bool) error {
 	out := res.Outcome
 	var diags hcl.Diagnostics
-	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks,
+	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause,
 		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Exit, Summary: res.Summary, Degraded: append([]boot.Degraded{}, degraded...)}
 	if p := res.Plan; p != nil {
 		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)

@@ -43,6 +43,7 @@ type verdict struct {
 	Why           string           `json:"why,omitempty"`
 	HeldBack      string           `json:"held_back,omitempty"`
 	Checks        []activate.Check `json:"checks"`
+	Cause         *activate.Cause  `json:"cause,omitempty"` // of the verdict, by the kubelet's own word
 	Exit          int              `json:"exit"`
 }
 
@@ -151,7 +152,7 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 		code = activate.ExitUnhealthy // the unit has nothing to add to a failure that prelet.service shows
 	}
 	if asJSON {
-		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), code}
+		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code}
 		if res.Err != nil && v.Why == "" {
 			v.Why = res.Err.Error()
 		}

@@ -138,7 +138,7 @@ func (m *Machine) settled() (Outcome, error) {
 
 // act does what the verdict asks for. The lock is held, and the journal is still the one that was judged.
 func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f finding) (Outcome, error) {
-	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Generation: j.Gen}
+	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Cause: f.cause, Generation: j.Gen}
 	switch f.verdict {
 	case Good:
 		if err := m.good(j.Gen, plan, f.checks); err != nil {
@@ -169,7 +169,7 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 	if err != nil {
 		return out, afterCommit("going back", err)
 	}
-	return m.goBack(ctx, back{from: j.Gen, to: to, why: f.why, mayWait: may, hold: true})
+	return m.goBack(ctx, back{from: j.Gen, to: to, why: f.why, cause: f.cause, mayWait: may, hold: true})
 }
 
 // good writes down that a generation, which is in place, is good.
@@ -215,8 +215,9 @@ func (m *Machine) retirable(gen int, paths []string) (out []string, err error) {
 type back struct {
 	from, to int // generations; 0 is as before prelet
 	why      string
-	mayWait  bool // a start may be waited for
-	hold     bool // the plan that is left, if it was at fault
+	cause    *Cause // of why, by the kubelet's word
+	mayWait  bool   // a start may be waited for
+	hold     bool   // the plan that is left, if it was at fault
 }
 
 // goBack puts an earlier generation in place and brings the unit up on it. The plan that is left is held when the kubelet is
@@ -238,7 +239,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 		m.note("rollback", "failed", "%v", err)
 		return Outcome{}, fmt.Errorf("going back from generation %d to %d: %w", b.from, b.to, err)
 	}
-	out := Outcome{Verdict: Bad, Why: b.why, Generation: gen, From: b.from, InPlace: Pending, Held: holdNow, Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: b.why, Cause: b.cause, Generation: gen, From: b.from, InPlace: Pending, Held: holdNow, Exit: ExitUnhealthy}
 	plan, err := m.planOf(gen)
 	if err != nil {
 		return out, afterCommit("going back", err)

@@ -79,6 +79,7 @@ type Outcome struct {
 	Verdict    Verdict
 	Why        string  // of the verdict: what failed, or what could not be told
 	Checks     []Check // the last ones that were made
+	Cause      *Cause  // of a bad verdict, by the kubelet's own word; nil: it does not say
 	Generation int     // in place now
 	From       int     // the generation that was left by going back, or 0
 	InPlace    Verdict // after going back: that of Generation, while Verdict is that of From

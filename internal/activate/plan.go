@@ -28,6 +28,10 @@ type Plan struct {
 	Files      map[string]string // path → sha256 of the content, 64 hexadecimal digits
 	Node       string            // name of the Node object
 
+	// Sources says where an item of the plan comes from, as a message tells it ("site.hcl:12:5, label.gpu"), by the names that
+	// package failure gives to items.
+	Sources map[string]string
+
 	// Retire are files that go as soon as the generation is good, like the kubeconfig with the bootstrap token. Files must not
 	// name them: they may be gone already when a later boot looks.
 	Retire []string
@@ -72,6 +76,7 @@ type planDocument struct {
 	Files         map[string]string `json:"files,omitempty"`
 	Node          string            `json:"node,omitempty"`
 	Retire        []string          `json:"retire,omitempty"`
+	Sources       map[string]string `json:"sources,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -83,7 +88,7 @@ func (p Plan) Encode() ([]byte, error) {
 		}
 	}
 	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
-		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire})
+		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources})
 }
 
 // DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
@@ -105,6 +110,6 @@ func DecodePlan(text []byte) (Plan, error) {
 	return Plan{
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
-		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire,
+		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire, Sources: d.Sources,
 	}, nil
 }

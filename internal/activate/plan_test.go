@@ -10,7 +10,8 @@ import (
 func TestPlanComesBack(t *testing.T) {
 	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Bound: 3 * time.Minute, Rollback: true, UnitFiles: true,
 		Healthz: "http://127.0.0.1:10248/healthz", Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--v=2"},
-		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"}}
+		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"},
+		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"}}
 	text, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)

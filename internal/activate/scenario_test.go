@@ -32,6 +32,9 @@ type node struct {
 	killAt    int  // dies at this many events from now
 	apiserver bool // answers
 	foreign   func(pid uint32) error
+	sources   map[string]string
+	log       []string // of the kubelet
+	logged    time.Time
 	onCommit  func() // once, right after COMMIT
 
 	timeout  time.Duration
@@ -134,6 +137,11 @@ func (n *node) Node(context.Context, string) error {
 	return nil
 }
 
+func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
+	n.logged = since
+	return n.log, nil
+}
+
 // lockedStore notes who holds the lock, so that the fake systemd can object.
 type lockedStore struct {
 	*generation.Store
@@ -199,7 +207,7 @@ func (n *node) maybeKilled(run func()) (at string) {
 
 func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
-	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
+	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
 		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
 		Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
 }

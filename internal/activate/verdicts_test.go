@@ -156,6 +156,37 @@ func TestVerdicts(t *testing.T) {
 				t.Error("nobody will judge it any more")
 			}
 		}},
+		{"the kubelet says why it ends: back at the first death, with the line of the site", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			at := n.clk.now
+			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --network-plugin"`}
+			n.sources = map[string]string{"flag/network-plugin": "site.hcl:7:3, write.kubelet"}
+			out, err := n.runSite(t.Context(), "two dies=1s")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			if !strings.Contains(out.Why, "the kubelet: it does not know the flag --network-plugin") || !strings.Contains(out.Why, "(flag/network-plugin, site.hcl:7:3, write.kubelet)") {
+				t.Errorf("why: %s", out.Why)
+			}
+			if out.Cause == nil || out.Cause.ID != "flag-unknown" || out.Cause.At != "site.hcl:7:3, write.kubelet" {
+				t.Errorf("cause: %+v", out.Cause)
+			}
+			if took := n.clk.now - at; took > 13*time.Second { // settling on the old one included
+				t.Errorf("it took %s", took)
+			}
+			if n.logged.Before(n.clk.Now().Add(-20*time.Second)) || n.logged.After(n.clk.Now()) {
+				t.Errorf("it was asked for the log since %s, and now is %s", n.logged, n.clk.Now())
+			}
+		}},
+		{"the kubelet dies of what may pass: the loop decides, and its last words are told", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.log = []string{`E0101 00:00:00.000000 1 server.go:1] "Something new" err="that nobody knows"`}
+			out, err := n.runSite(t.Context(), "two dies=2s")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(out.Why, `the kubelet: its last error is: "Something new" err="that nobody knows"`) {
+				t.Errorf("why: %s", out.Why)
+			}
+		}},
 		{"somebody restarts the kubelet during the watch: it settles anew, and that is no death", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			at := n.clk.now
@@ -381,7 +412,7 @@ func TestVerdicts(t *testing.T) {
 func expect(t *testing.T, who string, got, want Outcome) {
 	t.Helper()
 	why := got.Why
-	got.Why, got.Checks = "", nil
+	got.Why, got.Checks, got.Cause = "", nil, nil
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s:\n got %+v (%s)\nwant %+v", who, got, why, want)
 	}

@@ -21,6 +21,8 @@ type Probe interface {
 	Files(ctx context.Context, sha256 map[string]string) error
 	// Node: the Node object exists.
 	Node(ctx context.Context, name string) error
+	// Log is what the unit's processes have written since then, oldest line first.
+	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
 }
 
 // Check is one thing that was looked at.
@@ -44,6 +46,7 @@ type finding struct {
 	verdict Verdict
 	why     string
 	checks  []Check
+	cause   *Cause
 }
 
 // watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
@@ -54,6 +57,14 @@ func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Durati
 	m.extend(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{m: m, plan: p, since: since, result: result, full: full}
 	f, err := w.run(ctx, deadline)
+	if err == nil && f.verdict == Bad {
+		if w.cause == nil {
+			w.cause = m.cause(ctx, p, since)
+		}
+		if f.cause = w.cause; f.cause != nil {
+			f.why += "; the kubelet: " + f.cause.String()
+		}
+	}
 	switch {
 	case err != nil:
 		m.note("verify", "failed", "%v", err)
@@ -81,6 +92,9 @@ type watcher struct {
 	steady   time.Duration // since when the same process has answered well; 0: it does not
 	asked    time.Duration // when askAll ran last
 	answers  []Check       // and what it was told
+
+	cause *Cause        // what its log said when it was seen dead
+	read  time.Duration // when the log was read last
 
 	checks []Check
 	why    string // the last thing that was not so
@@ -131,6 +145,9 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	if deaths := max(w.falls, u.Restarts-w.restarts); deaths >= crashLoop {
 		return Bad, w.wrong("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
 	}
+	if w.ends(ctx, u, now) {
+		return Bad, w.wrong("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
+	}
 	switch {
 	case stopped(u) && w.result == jobDependency:
 		return Bad, w.wrong("unit", "it was not started, because a unit that it requires failed")
@@ -165,6 +182,18 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	}
 	w.right("steady")
 	return w.askAll(ctx, u, now)
+}
+
+// ends says whether a kubelet that was seen dead says itself that it always ends so: then nobody waits for the loop. A unit that
+// failed without a process (the gate was shut) says nothing.
+func (w *watcher) ends(ctx context.Context, u Unit, now time.Duration) bool {
+	dead := u.Started >= w.since && u.Result != "resources" && (waitsToRestart(u) || givenUp(u))
+	if !dead || w.read != 0 && now-w.read < askEvery {
+		return false
+	}
+	w.read = now
+	w.cause = w.m.cause(ctx, w.plan, w.since)
+	return w.cause != nil && w.cause.final
 }
 
 // countFalls counts the deaths of the main process that were seen between two looks. Those that were too quick to be seen are

@@ -95,6 +95,7 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 		}
 		out[name] = b.Bytes()
 	}
+	act.Sources = sources(o.Plan)
 	var err error
 	if out[activate.PlanBlob], err = act.Encode(); err != nil {
 		return nil, err

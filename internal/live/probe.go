@@ -20,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/systemd"
 )
 
 // Probe answers what can be seen of a running kubelet. It implements activate.Probe: an error says what is wrong, and
@@ -156,4 +157,12 @@ func (p Probe) sum(path string) (string, error) {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// Log is what the unit's processes have written to the journal since then.
+func (p Probe) Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
+	if p.Root != "" {
+		return nil, nil // another machine's
+	}
+	return systemd.Log(ctx, unit, since)
 }

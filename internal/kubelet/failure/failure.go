@@ -22,6 +22,9 @@ type Cause struct {
 	Words string // the kubelet's own, bounded
 }
 
+// secrets are a bootstrap token's secret half with its id, a bearer token, and a JSON Web Token.
+const secrets = `\b[a-z0-9]{6}\.[a-z0-9]{16}\b|\bBearer\s+\S+|\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`
+
 const (
 	maxWords = 400     // of what is quoted, in bytes
 	maxLine  = 8 << 10 // of a line that is looked at
@@ -125,8 +128,9 @@ func wordsOf(e string) string {
 	return strings.Join(strings.Fields(e), " ")
 }
 
-// bounded cuts a text between runes.
+// bounded leaves out what looks like a secret, and cuts a text between runes. A kubelet logs no token, but this is told further.
 func bounded(s string) string {
+	s = regexp.MustCompile(secrets).ReplaceAllString(s, "(secret)")
 	if len(s) <= maxWords {
 		return s
 	}

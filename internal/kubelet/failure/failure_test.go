@@ -97,6 +97,7 @@ func TestLastError(t *testing.T) {
 		{[]string{"I0101 00:00:00.000000 1 x.go:1] fine"}, ""},
 		{[]string{`E0101 00:00:00.000000 1 x.go:1] "Something new" err="of tomorrow \"quoted\""`, `E0101 00:00:00.000000 1 kubelet.go:1] "Skipping pod synchronization" err="x"`}, `"Something new" err="of tomorrow "quoted""`},
 		{[]string{`E0101 00:00:00.000000 1 run.go:1] "command failed" err="x y"`}, "x y"},
+		{[]string{`E0101 00:00:00.000000 1 x.go:1] "x" err="token abcdef.0123456789abcdef, Authorization: Bearer eyJhbGciOi.abc.def"`}, `"x" err="token (secret), Authorization: (secret)`},
 		{[]string{"panic: runtime error: index out of range", "", "goroutine 1 [running]:"}, "panic: runtime error: index out of range"},
 		{[]string{"E0101 00:00:00.000000 1 x.go:1] " + long}, strings.Repeat("é", 198) + "…"},
 	} {

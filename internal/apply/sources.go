@@ -1,0 +1,71 @@
+package apply
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// sources says of each item of the plan where it was written, by the names that package failure gives to items: a kubelet that
+// refuses a label is told with the line of the site that set it, days later and without the site at hand.
+func sources(p *boot.Plan) map[string]string {
+	out := map[string]string{}
+	put := func(item string, from []origin.Origin) {
+		if at := whence(from); at != "" && out[item] == "" {
+			out[item] = at
+		}
+	}
+	for _, l := range p.Node.Labels {
+		put("label/"+l.Key, l.Origins)
+		put("label-value/"+l.Value, l.Origins)
+	}
+	for _, t := range p.Node.Taints {
+		put("taint/"+t.Key, t.Origins)
+	}
+	for _, f := range p.Node.Flags {
+		put("flag/"+f.Name, f.Origins)
+	}
+	for _, s := range p.Node.Settings {
+		field := "config"
+		for i, name := range s.Path { // an error about a field may be told of what is around it, or of a leaf
+			field += map[bool]string{true: "/", false: "."}[i == 0] + name
+			put(field, s.Origins)
+		}
+		if text, ok := s.Value.(string); ok {
+			put("config-value/"+text, s.Origins)
+		}
+	}
+	for _, f := range p.Node.Files {
+		put("file/"+f.Path, f.Origins)
+	}
+	if p.Site != nil && p.Site.Cluster != nil {
+		put("cluster/token", []origin.Origin{{Ref: "cluster", Range: tokenRange(p)}})
+	}
+	return out
+}
+
+func tokenRange(p *boot.Plan) hcl.Range {
+	if a := p.Site.Cluster.Attributes["token"]; a != nil {
+		return a.SrcRange
+	}
+	return p.Site.Cluster.SrcRange
+}
+
+// whence is the place that a message names: the first one in the site, or else in words.
+func whence(from []origin.Origin) string {
+	for _, o := range from {
+		if o.Range.Filename != "" {
+			return strings.TrimSuffix(fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ")
+		}
+	}
+	for _, o := range from {
+		if o.Kind == origin.Base {
+			return strings.TrimSpace("of the base " + o.Ref)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,43 @@
+package systemd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What journalctl is asked for, and what becomes of its answer. That the real one gives it is seen in test/boot.
+func TestLog(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	script := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "journalctl"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := time.Unix(1_800_000_000, 123_456_789)
+	script(`printf '%s\n' "$@"`)
+	got, err := Log(t.Context(), "kubelet.service", at)
+	if want := "--quiet --no-pager --output=cat --lines=4000 --since=@1800000000.123456 _SYSTEMD_UNIT=kubelet.service"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("%q, %v, want %s", got, err, want)
+	}
+	script(":")
+	if got, err := Log(t.Context(), "x", at); len(got) != 0 || err != nil {
+		t.Errorf("an empty log: %q, %v", got, err)
+	}
+	script("echo No journal files were found. >&2; exit 1")
+	if _, err := Log(t.Context(), "x", at); err == nil || !strings.Contains(err.Error(), "No journal files") {
+		t.Errorf("no journal: %v", err)
+	}
+	script("i=0; while [ $i -lt 40000 ]; do echo \"line $i aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"; i=$((i+1)); done")
+	if got, err := Log(t.Context(), "x", at); err != nil || !strings.HasPrefix(got[len(got)-1], "line 39999 ") || len(strings.Join(got, "\n")) > logBytes {
+		t.Errorf("a flood: %d lines, %v", len(got), err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Log(t.Context(), "x", at); err == nil {
+		t.Error("without journalctl: no error")
+	}
+}

@@ -52,6 +52,7 @@ type Options struct {
 	Controllers   string   // of the controller-manager; "" are those that a join needs
 	Token         string   // "" for one that is made up
 	TTL           string   // of that token; "" is 24h0m0s
+	Audit         bool     // log each request (Requests)
 	NoControllers bool     // no controller-manager: nothing is signed and approved
 }
 
@@ -239,6 +240,12 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 		"--proxy-client-cert-file", pki + "front-proxy-client.crt", "--proxy-client-key-file", pki + "front-proxy-client.key",
 		"--enable-bootstrap-token-auth", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 	}, append(append([]string{}, c.options.APIServer...), flags...)...)
+	if c.options.Audit {
+		if err := os.WriteFile(c.path("audit.yaml"), []byte(auditPolicy), 0o600); err != nil {
+			return err
+		}
+		args = append(args, "--audit-policy-file", c.path("audit.yaml"), "--audit-log-path", c.path("audit.log"))
+	}
 	p, err := begin(c.Dir, 0, nil, c.of("kube-apiserver"), args...)
 	if err != nil {
 		return err
@@ -259,6 +266,13 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 		}
 		return ""
 	})
+}
+
+// PauseControllers stops the controller-manager in its tracks, so that nothing is signed or approved; the returned function lets
+// it go on.
+func (c *Cluster) PauseControllers() (resume func()) {
+	_ = syscall.Kill(c.manager.pid, syscall.SIGSTOP)
+	return func() { _ = syscall.Kill(c.manager.pid, syscall.SIGCONT) }
 }
 
 // StopAPIServer ends it as a crash would; etcd keeps what there is.

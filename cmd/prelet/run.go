@@ -238,6 +238,11 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 		}
 		res.Outcome.Generation, res.Changed = gen, changed
 		res.Summary = apply.Sentence(res.Outcome, changed)
+		if changed {
+			if err := apply.Collect(store); err != nil {
+				a.complain(err.Error())
+			}
+		}
 	}
 	return a.endRun(n, res, p.Degraded, asJSON)
 }

@@ -244,7 +244,16 @@ func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 	if err = t.Publish(); err != nil {
 		return gen, true, err
 	}
-	return gen, true, o.Store.Collect(keep)
+	return gen, true, nil
+}
+
+// Collect removes generations that are not kept, after a run that ended well. The error says why they stay: the next run
+// tries again, and nothing else is wrong.
+func Collect(s *generation.Store) error {
+	if err := s.Collect(keep); err != nil {
+		return fmt.Errorf("old generations stay: %w", err)
+	}
+	return nil
 }
 
 // keep is how many generations stay, beside the last good one.

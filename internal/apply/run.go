@@ -413,8 +413,8 @@ func (r *Run) Verify(ctx context.Context) Result {
 // collect removes old generations once nothing is in flight.
 func (r *Run) collect(res Result) Result {
 	if res.Err == nil && (res.Outcome.Verdict == activate.Good || res.Outcome.From != 0) {
-		if err := r.Store.Collect(keep); err != nil {
-			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: "old generations stay: " + err.Error()})
+		if err := Collect(r.Store); err != nil {
+			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: err.Error()})
 		}
 	}
 	return res

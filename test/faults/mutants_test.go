@@ -209,7 +209,7 @@ func (m mutant) seen(t *testing.T, good, writer, by string) string {
 	}
 	s := prepare(t, good, f, sc)
 	d := newDisk(t, s.filesystem, s.dir)
-	s.writer = writer
+	s.program(writer)
 	s.lay(t, d, s.base, true)
 	calls, e, err := traced(filepath.Join(s.dir, "trace"), s.command("step", d, s.run(""))...)
 	must(t, err)

@@ -116,7 +116,8 @@ func (o *order) before(c call, p string) {
 		}
 		o.committed = true
 	case journal && c.name == "unlinkat":
-		if d := o.pending(nil); d != nil {
+		// The old name of a generation that has its new one for good may come back: recovery takes it away.
+		if d := o.pending(func(p string, c change) bool { return c == removed && strings.HasSuffix(p, ".staged") }); d != nil {
 			o.broken.add("R3: the journal ends while this is not durable: %v", d)
 		}
 	case inState || above:

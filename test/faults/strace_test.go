@@ -20,13 +20,14 @@ const swept = "openat,openat2,write,pwrite64,fsync,fdatasync,renameat,renameat2,
 
 // call is one system call of a trace.
 type call struct {
-	thread string
-	name   string
-	args   string
-	failed bool
-	errno  string
-	index  int // among the calls of its thread, from 1
-	nth    int // among those of its thread and name, from 1: strace's when= counts these
+	thread   string
+	name     string
+	args     string
+	failed   bool
+	errno    string
+	injected bool
+	index    int // among the calls of its thread, from 1
+	nth      int // among those of its thread and name, from 1: strace's when= counts these
 }
 
 // ended is how a traced program ended.
@@ -63,13 +64,35 @@ func killedAt(at call, command ...string) (ended, error) {
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)}, command...)...)
 }
 
-// failingAt runs a command and lets its k-th call of a set fail, and writes down what it did.
-func failingAt(trace, set, errno, when string, command ...string) (ended, error) {
-	args := []string{"-f", "-qq", "-y", "-s", "0", "-o", trace, "-e", "trace=" + swept, "-e", "inject=" + set + ":error=" + errno}
-	if when != "" {
-		args[len(args)-1] += ":when=" + when
+// killedTraced is killedAt for a program of several threads, whose counts are not the same each time: it reads where the kill
+// came.
+func killedTraced(file string, at call, command ...string) ([]call, ended, error) {
+	if at.nth == 0 {
+		return traced(file, command...)
 	}
-	return execute("strace", append(args, command...)...)
+	e, err := execute("strace", append([]string{"-f", "-qq", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept,
+		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", at.name, at.nth)}, command...)...)
+	if err != nil {
+		return nil, e, err
+	}
+	calls, err := readTrace(file)
+	return calls, e, err
+}
+
+// failingAt runs a command, lets one of its calls fail, and reads what it did. hit is the call that failed, nil when none did.
+func failingAt(file string, at call, errno string, command ...string) (calls []call, hit *call, e ended, err error) {
+	e, err = execute("strace", append([]string{"-f", "-qq", "-y", "-s", "0", "-o", file, "-e", "trace=" + swept,
+		"-e", fmt.Sprintf("inject=%s:error=%s:when=%d", at.name, errno, at.nth)}, command...)...)
+	if err != nil {
+		return nil, nil, e, err
+	}
+	calls, err = readTrace(file)
+	for i := range calls {
+		if calls[i].injected {
+			hit = &calls[i]
+		}
+	}
+	return calls, hit, e, err
 }
 
 // traced runs a command and reads what it did, in order.
@@ -119,7 +142,7 @@ func readTrace(file string) ([]call, error) {
 		name := m[1] + m[2]
 		count[m[1]]++
 		count[name]++
-		out = append(out, call{thread: m[1], name: m[2], args: m[3], failed: m[4] == "-1", errno: m[5], index: count[m[1]], nth: count[name]})
+		out = append(out, call{thread: m[1], name: m[2], args: m[3], failed: m[4] == "-1" || m[4] == "?", errno: m[5], injected: strings.HasSuffix(text, "(INJECTED)"), index: count[m[1]], nth: count[name]})
 	}
 	return out, s.Err()
 }

@@ -19,7 +19,9 @@ import (
 type stage struct {
 	filesystem
 	scenario.Scenario
-	writer string // the program
+	line   func(verb string, d *disk, run string) []string // the writer, or the real binary
+	loose  bool                                            // it runs on several threads: a kill may miss
+	missed int
 	dir    string
 	base   string // image of before the step
 	before tree
@@ -32,10 +34,22 @@ type stage struct {
 // prepare makes the disk of before the step, does the step once to see where it leads, and reads its trace.
 func prepare(t *testing.T, writer string, f filesystem, sc scenario.Scenario) *stage {
 	t.Helper()
-	s := &stage{filesystem: f, Scenario: sc, writer: writer, dir: scratch(t)}
+	s := &stage{filesystem: f, Scenario: sc, dir: scratch(t)}
+	s.program(writer)
+	s.build(t)
+	return s
+}
+
+// program makes a build of the writer do the steps.
+func (s *stage) program(writer string) {
+	s.line = func(verb string, d *disk, run string) []string { return []string{writer, verb, s.Name, d.root(), run} }
+}
+
+func (s *stage) build(t *testing.T) {
+	t.Helper()
 	s.base = filepath.Join(s.dir, "base.img")
-	d := newDisk(t, f, s.dir)
-	f.format(t, d.image)
+	d := newDisk(t, s.filesystem, s.dir)
+	d.format(t, d.image)
 	must(t, d.mount())
 	must(t, errors.Join(os.MkdirAll(d.root(), 0o755), os.MkdirAll(s.run(""), 0o755), os.MkdirAll(s.run(".before"), 0o755)))
 	s.do(t, d, "prepare", s.run(".before"))
@@ -57,14 +71,11 @@ func prepare(t *testing.T, writer string, f filesystem, sc scenario.Scenario) *s
 	}
 	must(t, d.unmount())
 	s.findCommit(t, d)
-	return s
 }
 
 func (s *stage) run(suffix string) string { return filepath.Join(s.dir, "run"+suffix) }
 
-func (s *stage) command(verb string, d *disk, run string) []string {
-	return []string{s.writer, verb, s.Name, d.root(), run}
-}
+func (s *stage) command(verb string, d *disk, run string) []string { return s.line(verb, d, run) }
 
 func (s *stage) do(t *testing.T, d *disk, verb, run string) {
 	t.Helper()
@@ -96,17 +107,42 @@ func (s *stage) findCommit(t *testing.T, d *disk) {
 		if thread == "" {
 			thread = c.thread
 		}
-		if c.thread != thread {
+		if c.thread != thread && !s.loose {
 			t.Fatalf("the writer writes on two threads: %+v", c)
 		}
-		if s.commit == 0 && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json") {
-			s.commit = c.index
+	}
+	s.commit, s.sure = decision(s.calls)
+	if !s.loose {
+		s.calls = slices.DeleteFunc(s.calls, func(c call) bool { return c.thread != thread })
+	}
+}
+
+// decision finds the call that makes the journal visible and the one that makes it durable; 0 when there is none.
+func decision(calls []call) (commit, sure int) {
+	for _, c := range calls {
+		if c.failed {
+			continue
 		}
-		if s.commit != 0 && s.sure == 0 && c.name == "fsync" && strings.HasSuffix(c.at(0), stateDir) {
-			s.sure = c.index
+		if commit == 0 && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json") {
+			commit = c.index
+		}
+		if commit != 0 && sure == 0 && c.name == "fsync" && strings.HasSuffix(c.at(0), stateDir) {
+			sure = c.index
 		}
 	}
-	s.calls = slices.DeleteFunc(s.calls, func(c call) bool { return c.thread != thread })
+	return commit, sure
+}
+
+// place is where in the traced run a killed one was: before COMMIT, after it, or where it was durable.
+func (s *stage) place(calls []call) int {
+	commit, sure := decision(calls)
+	switch {
+	case sure != 0:
+		return s.sure + 1
+	case commit != 0:
+		return s.commit + 1
+	}
+	return s.commit
 }
 
 // points are the calls at which to kill: each one that changes something, and one after the last. With every, also those
@@ -140,6 +176,7 @@ type outcome struct {
 	done    bool   // it ended by itself
 	crashed string // image of after the cut, before recovery
 	key     string // of what is on that disk
+	place   int    // where in the traced run it was killed
 	broken  broken
 }
 
@@ -155,11 +192,21 @@ func (c call) String() string {
 func (s *stage) kill(t *testing.T, d *disk, at call, cut bool) outcome {
 	t.Helper()
 	s.lay(t, d, s.base, true)
-	e, err := killedAt(at, s.command("step", d, s.run(""))...)
-	must(t, err)
 	k := at.index
-	o := outcome{done: !e.killed, crashed: d.image + ".crashed"}
-	if o.done && (e.exit != 0 || at.nth != 0) {
+	var e ended
+	var err error
+	if s.loose {
+		var calls []call
+		calls, e, err = killedTraced(filepath.Join(s.dir, "killed"), at, s.command("step", d, s.run(""))...)
+		k = s.place(calls)
+	} else {
+		e, err = killedAt(at, s.command("step", d, s.run(""))...)
+	}
+	must(t, err)
+	o := outcome{done: !e.killed, crashed: d.image + ".crashed", place: k}
+	if o.done && at.nth != 0 && s.loose {
+		s.missed++
+	} else if o.done && (e.exit != 0 || at.nth != 0) {
 		o.broken.add("it was not killed: exit %d: %s", e.exit, e.output)
 	}
 	s.alive(t, d, k, &o.broken)
@@ -348,6 +395,7 @@ func (s *stage) sweep(t *testing.T, at []call, stride int) {
 		if !seen[o.key] && !o.done {
 			seen[o.key] = true
 			if stride > 0 {
+				k.index = o.place
 				s.twice(t, d, k, o.crashed, stride, len(seen))
 			}
 		}

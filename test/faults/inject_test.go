@@ -1,0 +1,155 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// errnos are what may go wrong with a call.
+var errnos = map[string][]string{
+	"openat":    {"ENOSPC", "EMFILE", "EROFS"},
+	"write":     {"ENOSPC", "EDQUOT", "EIO", "EINTR"},
+	"fsync":     {"EIO", "ENOSPC", "EDQUOT"},
+	"renameat":  {"EXDEV", "EBUSY", "EIO", "EINTR"},
+	"linkat":    {"ENOSPC", "EPERM"},
+	"mkdirat":   {"ENOSPC", "EROFS"},
+	"unlinkat":  {"EIO", "EPERM"},
+	"fchmod":    {"EPERM", "EINTR"},
+	"fchmodat":  {"EROFS"},
+	"fchown":    {"EPERM"},
+	"fchownat":  {"EPERM"},
+	"ftruncate": {"ENOSPC"},
+	"fallocate": {"ENOSPC"},
+	"fsetxattr": {"EDQUOT"},
+	"renameat2": {"EIO"},
+	"pwrite64":  {"ENOSPC"},
+	"fdatasync": {"EIO"},
+}
+
+// says is what a message has to tell of an errno: its name, and the next step.
+var says = map[string][2]string{
+	"ENOSPC": {"no space left on device", "free space"}, "EDQUOT": {"disk quota exceeded", "quota"}, "EIO": {"input/output error", "dmesg"},
+	"EROFS": {"read-only file system", "remount"}, "EMFILE": {"too many open files", "raise the limit"}, "EPERM": {"operation not permitted", "lsattr"},
+	"EXDEV": {"invalid cross-device link", "unmount"}, "EBUSY": {"device or resource busy", "unmount"},
+}
+
+// TestEveryCallFails lets each call of a run that changes something fail, with each errno that fits: rows 29, 30, 31, 40, 44
+// in the middle of things. Before COMMIT it is 40 and nothing is touched; after it 42, and the next run finishes.
+func TestEveryCallFails(t *testing.T) {
+	const more = `
+  directory "new" { path = "/etc/new.d" }
+  file "inside" {
+    path    = "/etc/new.d/inside.conf"
+    content = var.v
+    owner   = "7:8"
+  }
+`
+	model := onTmpfs(t, "size=16m", more)
+	row(t, "29 30 31 40 44 every call fails", func(t *testing.T) {
+		model.t = t
+		model.site("")
+		model.expect(0, model.runs("1"))
+		model.site(more)
+		kept := scratch(t)
+		copyTree(t, model.root, kept)
+		calls, e, err := traced(model.trace, model.runs("2")...)
+		must(t, err)
+		if e.exit != 0 {
+			t.Fatal(e.output)
+		}
+		tried, missed := 0, 0
+		exits := map[string]int{}
+		for _, c := range calls {
+			if c.failed || !c.changes() || !c.below(model.root) {
+				continue
+			}
+			for _, errno := range errnos[c.name] {
+				must(t, empty(model.root))
+				copyTree(t, kept, model.root)
+				tried++
+				if where := model.fails(c, errno); where != "" {
+					exits[where]++
+				} else {
+					missed++
+				}
+			}
+		}
+		t.Logf("%d tried, %d missed: %v", tried, missed, exits)
+		if missed*10 > tried {
+			t.Errorf("%d of %d faults did not come", missed, tried)
+		}
+	})
+}
+
+// fails lets one call fail and judges what comes of it: before or after COMMIT, and the exit status. "" when it did not come.
+func (b *box) fails(c call, errno string) string {
+	b.t.Helper()
+	start := b.look()
+	calls, hit, e, err := failingAt(b.trace, c, errno, b.runs("2")...)
+	must(b.t, err)
+	if hit == nil {
+		return ""
+	}
+	complain := func(format string, args ...any) {
+		b.t.Errorf("%s of %s %s: exit %d: %s\n%s", errno, hit.name, hit.paths(), e.exit, fmt.Sprintf(format, args...), e.output)
+	}
+	at := slices.IndexFunc(calls, func(x call) bool { return x.injected })
+	committed := slices.ContainsFunc(calls[:at], func(x call) bool {
+		return !x.failed && strings.HasPrefix(x.name, "rename") && strings.HasSuffix(x.paths()[1], stateDir+"/journal.json")
+	})
+	path := hit.paths()[len(hit.paths())-1]
+	if hit.name == "fsync" {
+		for _, x := range calls[at+1:] {
+			if x.name == "fsync" && x.at(0) == path && strings.HasSuffix(path, ".tmp") {
+				complain("%s is fsynced again", path)
+			}
+		}
+	}
+	benign := errno == "EINTR" || // done again
+		strings.HasSuffix(path, "/lock") || // of space set aside
+		hit.name == "linkat" && errno == "EPERM" || // a file system without links
+		!hit.changes() // another call than the one that was meant: what is only looked at may be looked at in vain
+	switch {
+	case e.exit == 0 && (benign || committed && hit.name == "unlinkat"):
+		b.is("2")
+		return "passed over"
+	case committed && e.exit == 42:
+	case !committed && e.exit == 40:
+		b.unchanged(start)
+	default:
+		complain("committed: %v", committed)
+	}
+	said := strings.Join(strings.Fields(e.output), " ")
+	if want := says[errno]; !strings.Contains(said, want[0]) || !strings.Contains(said, want[1]) {
+		complain("it does not say %q", want)
+	}
+	if !strings.Contains(said, filepath.Base(b.root)) && !strings.Contains(said, "/etc") && !strings.Contains(said, " /:") && !strings.Contains(said, "/var/lib") {
+		complain("it names no object")
+	}
+	b.expect(0, b.runs("2"))
+	b.is("2")
+	return fmt.Sprintf("exit %d", e.exit)
+}
+
+func copyTree(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v %s", err, out)
+	}
+}
+
+// empty empties a folder.
+func empty(dir string) error {
+	all, err := os.ReadDir(dir)
+	for _, x := range all {
+		if err == nil {
+			err = os.RemoveAll(filepath.Join(dir, x.Name()))
+		}
+	}
+	return err
+}

@@ -2,6 +2,8 @@ package hardware
 
 import (
 	"archive/tar"
+	"bufio"
+	"compress/bzip2"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -32,10 +34,14 @@ type entry struct {
 
 func folder() *entry { return &entry{children: map[string]*entry{}} }
 
-// readArchive reads a gzipped tar. A name that is absolute or climbs is refused. A link that leads out of the archive, as
+// readArchive reads a gzipped tar, or one that bzip2 has compressed. A name that is absolute or climbs is refused. A link that leads out of the archive, as
 // /etc/mtab of a real machine may, is kept and never followed: what it stands for is not in the archive.
 func readArchive(r io.Reader) (*memoryTree, error) {
-	unzipped, err := gzip.NewReader(r)
+	buffered := bufio.NewReader(r)
+	if magic, _ := buffered.Peek(len("BZh")); string(magic) == "BZh" {
+		return readTar(bzip2.NewReader(buffered))
+	}
+	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
 		return nil, err
 	}

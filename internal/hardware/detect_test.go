@@ -27,12 +27,14 @@ func why(facts world.Facts, fact string) string {
 }
 
 func TestSameBytesWhateverTheOrderOfFolders(t *testing.T) {
-	trees := recorded(t)
-	for _, name := range []string{"dgx-h100", "linux-amd64-61797caf7c0b6bca1725ad7975ed4773"} {
-		opened := trees[name]
-		first := encode(t, detect(t, Options{Tree: opened}))
-		for seed := range uint64(100) {
-			again := encode(t, detect(t, Options{Tree: shuffled{opened, rand.New(rand.NewPCG(seed, 1))}}))
+	for name, machine := range recorded(t) {
+		seeds := uint64(5)
+		if name == "dgx-h100" || name == "linux-amd64-61797caf7c0b6bca1725ad7975ed4773" {
+			seeds = 100
+		}
+		first := encode(t, detect(t, Options{Tree: machine}))
+		for seed := range seeds {
+			again := encode(t, detect(t, Options{Tree: shuffled{machine, rand.New(rand.NewPCG(seed, 1))}}))
 			if !bytes.Equal(first, again) {
 				t.Fatalf("%s, seed %d: %s", name, seed, cmp.Diff(string(first), string(again)))
 			}

@@ -1,7 +1,6 @@
 package hardware
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -198,42 +197,9 @@ func TestNVIDIADriverNamesFirst(t *testing.T) {
 	}
 }
 
-// TestKFD reads the compute topology of a real MI308X, which is cut into four partitions of 48 GiB.
-func TestKFD(t *testing.T) {
-	files := map[string]string{}
-	recorded := machines + "/kfd/mi308"
-	nodes, err := os.ReadDir(recorded + "/nodes")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range nodes {
-		for _, name := range []string{"/properties", "/mem_banks/0/properties"} {
-			data, err := os.ReadFile(recorded + "/nodes/" + node.Name() + name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files[kfdNodes+"/"+node.Name()+name] = string(data)
-		}
-	}
-	pci(files, "0000:0a:00.0", "1002:74a2", "120000", "amdgpu", nil)
-	pci(files, "0000:0b:00.0", "1002:74a2", "120000", "amdgpu", nil) // not in the topology
-	pci(files, "0000:0c:00.0", "1002:74a1", "120000", "amdgpu", map[string]string{"mem_info_vram_total": "206141652992\n"})
-	facts := detect(t, Options{Tree: tree(t, files)})
-	var got []any
-	for _, a := range facts.Accelerators {
-		got = append(got, value(a.MemoryGiB))
-	}
-	if diff := cmp.Diff([]any{191.98, nil, 191.98}, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := why(facts, "accelerators[0000:0b:00.0].memory_gib"); got != "the driver amdgpu tells none" {
-		t.Errorf("reason %q", got)
-	}
-}
-
 // One file of the kernel says what six others do; a recording may have either.
 func TestUeventAndAttributesAgree(t *testing.T) {
-	with := recorded(t)["dgx-h100"].(*memoryTree)
+	with := described(t, machines+"/spec/dgx-h100.json").(*memoryTree)
 	facts := detect(t, Options{Tree: with})
 	if facts.Evidence["pci[]"] == "" {
 		t.Errorf("evidence %q", facts.Evidence["pci[]"])

@@ -9,17 +9,20 @@ import (
 const kfdNodes = "sys/class/kfd/kfd/topology/nodes"
 
 // lazyKFD reads the memory of AMD's GPUs from the topology of the kernel's compute driver, once and only when asked:
-// bytes by PCI address, function 0. A GPU cut into partitions is several nodes of one address; their memory adds up.
+// bytes by PCI address, function 0. A GPU cut into partitions is several nodes, each a function of one address; their memory
+// adds up.
 // Source: Linux include/uapi/linux/kfd_sysfs.h; location_id is bus, device and function as in the configuration space.
 func (d *detection) lazyKFD() func() map[pciAddress]int64 {
 	return sync.OnceValue(func() map[pciAddress]int64 {
-		memory := map[pciAddress]int64{}
+		memory, seen := map[pciAddress]int64{}, map[pciAddress]bool{}
 		nodes, _ := d.names(kfdNodes)
 		for _, node := range nodes {
 			at, ok := d.kfdAddress(kfdNodes + "/" + node)
-			if !ok {
+			if !ok || seen[at] {
 				continue
 			}
+			seen[at] = true
+			at.function = 0
 			banks, _ := d.names(kfdNodes + "/" + node + "/mem_banks")
 			for _, bank := range banks {
 				p := d.properties(kfdNodes + "/" + node + "/mem_banks/" + bank + "/properties")
@@ -40,7 +43,7 @@ func (d *detection) kfdAddress(folder string) (pciAddress, bool) {
 		return pciAddress{}, false
 	}
 	location := p["location_id"]
-	return pciAddress{domain: p["domain"], bus: location >> 8 & 0xff, device: location >> 3 & 0x1f}, true
+	return pciAddress{domain: p["domain"], bus: location >> 8 & 0xff, device: location >> 3 & 0x1f, function: location & 7}, true
 }
 
 // properties reads lines "key value".

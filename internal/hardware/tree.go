@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -28,8 +29,8 @@ type Opened interface {
 	io.Closer
 }
 
-// ReadTree opens a recorded machine: a folder, or a .tar.gz or .tgz as ghw-snapshot writes it. An archive is read into
-// memory, within bounds, and nothing of it is written anywhere.
+// ReadTree opens a recorded machine: a folder, a .tar.gz or .tgz as ghw-snapshot writes it, or a .tar.bz2 as
+// hwloc-gather-topology does. An archive is read into memory, within bounds, and nothing of it is written anywhere.
 func ReadTree(name string) (Opened, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -42,8 +43,8 @@ func ReadTree(name string) (Opened, error) {
 		}
 		return tree, nil
 	}
-	if !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tgz") {
-		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .tar.gz or .tgz; give the root of a recorded tree, or what ghw-snapshot wrote", name)
+	if !slices.ContainsFunc([]string{".tar.gz", ".tgz", ".tar.bz2"}, func(end string) bool { return strings.HasSuffix(name, end) }) {
+		return nil, fmt.Errorf("open recorded hardware %s: it is neither a folder nor a .tar.gz, .tgz or .tar.bz2; give the root of a recorded tree, or what ghw-snapshot or hwloc-gather-topology wrote", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {

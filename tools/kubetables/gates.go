@@ -8,8 +8,8 @@ import (
 )
 
 // gatePackages declare the feature gates that end up in the kubelet's one set.
-func gatePackages() []string {
-	return []string{
+func (s *source) gatePackages() []string {
+	list := []string{
 		"k8s.io/kubernetes/pkg/features",
 		"k8s.io/apiserver/pkg/features",
 		"k8s.io/apiextensions-apiserver/pkg/features",
@@ -19,13 +19,17 @@ func gatePackages() []string {
 		"k8s.io/component-base/metrics/features",
 		"k8s.io/component-base/zpages/features",
 	}
+	if s.minor() >= 33 { // pkg/features imports it since
+		list = append(list, "k8s.io/controller-manager/pkg/features")
+	}
+	return list
 }
 
 // gates reads the maps from Feature to FeatureSpec, or to VersionedSpecs, of which the last one counts that is not newer
 // than the release.
 func (s *source) gates() (map[string]string, error) {
 	out := map[string]string{"AllAlpha": "alpha -", "AllBeta": "beta -"} // of featuregate itself
-	for _, path := range gatePackages() {
+	for _, path := range s.gatePackages() {
 		p, err := s.load(path)
 		if err != nil {
 			return nil, err

@@ -30,7 +30,7 @@ func (t *table) set(kind, name string, release int, state string) {
 
 const header = `# What the kubelet of each minor version of Kubernetes knows. Made by "make kubetables"; do not edit.
 # Facts read on %s from the source of k8s.io/{kubernetes,kubelet,component-base,apiserver,client-go,
-# apiextensions-apiserver} and k8s.io/klog, Copyright The Kubernetes Authors, Apache License 2.0, in the versions
+# apiextensions-apiserver,controller-manager} and k8s.io/klog, Copyright The Kubernetes Authors, Apache License 2.0, in the versions
 # %s.
 #
 # A line is KIND TAB NAME TAB MINOR=STATE;MINOR=STATE…: from that minor version of 1.x on, until the next one. "-" is gone.

@@ -1,38 +1,48 @@
 package kubelet
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
 // DefaultMaxPods is the maxPods of a kubelet whose configuration has none (KubeletConfiguration v1beta1, v1.36.3).
 const DefaultMaxPods = 110
 
-// KnownField says whether KubeletConfiguration v1beta1 has a field, written as clusterDNS or logging.format; also a key
-// of one whose keys are free, as evictionHard.memory.available.
-func KnownField(name string) bool {
-	fields := configFields()
-	if t := fields[name]; t != typeUnknown {
+// KnownField says whether a kubelet has a field of KubeletConfiguration v1beta1, written as clusterDNS or logging.format;
+// also a key of one whose keys are free, as evictionHard.memory.available. Without a version it is the newest that is
+// known.
+func KnownField(name, version string) bool {
+	minor := minorOf(version)
+	if _, ok := known.FieldAt(name, minor); ok {
 		return !strings.Contains(name, "[]")
 	}
 	field, key, ok := strings.Cut(name, ".")
 	if !ok || key == "" {
 		return false
 	}
-	switch t := fields[field]; {
-	case strings.HasPrefix(field, "eviction"):
-		return t == typeStrings && slices.Contains(signals(), key)
-	default:
-		return t == typeStrings || t == typeBools
+	f, _ := known.FieldAt(field, minor)
+	if strings.HasPrefix(field, "eviction") {
+		return f.Type == known.Strings && slices.Contains(EvictionSignals(), key)
 	}
+	return f.Type == known.Strings || f.Type == known.Bools
+}
+
+func minorOf(version string) int {
+	if m, ok := known.Minor(version); ok && version != "" {
+		return m
+	}
+	_, newest := known.Range()
+	return newest
 }
 
 // FieldDefault is what a kubelet on Linux takes for a field that its configuration does not have, as far as it is known
-// here. Of an evictionHard that is there the kubelet fills nothing in, so a key of it counts only where all of it is missing.
-func FieldDefault(name string) (value any, known bool) {
-	if name == "maxPods" {
-		return int64(DefaultMaxPods), true
-	}
+// here: as Kubernetes' source has it for the version, without one for the newest that is known. Of an evictionHard that
+// is there the kubelet fills nothing in, so a key of it counts only where all of it is missing.
+func FieldDefault(name, version string) (value any, told bool) {
 	defaults := DefaultEvictionHard()
 	if name == "evictionHard" {
 		all := map[string]any{}
@@ -41,6 +51,24 @@ func FieldDefault(name string) (value any, known bool) {
 		}
 		return all, true
 	}
-	v, known := defaults[strings.TrimPrefix(name, "evictionHard.")]
-	return v, known && strings.HasPrefix(name, "evictionHard.")
+	if signal, ok := strings.CutPrefix(name, "evictionHard."); ok {
+		v, ok := defaults[signal]
+		return v, ok
+	}
+	f, ok := known.FieldAt(name, minorOf(version))
+	if !ok || f.Default == "" {
+		return nil, false
+	}
+	switch f.Type {
+	case known.Bool:
+		return f.Default == "true", true
+	case known.Int32, known.Int64, known.Uint32:
+		n, err := strconv.ParseInt(f.Default, 10, 64)
+		return n, err == nil
+	case known.Number:
+		return json.Number(f.Default), true
+	case known.String, known.Duration:
+		return f.Default, true
+	}
+	return nil, false
 }

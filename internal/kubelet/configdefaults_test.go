@@ -12,7 +12,7 @@ func TestKnownField(t *testing.T) {
 		"": false, "maxpods": false, "maxPods.x": false, "evictionHard.memory": false, "evictionHard.": false, "authentication.x": false,
 		"reservedMemory[].limits": false, "clusterDNS.0": false,
 	} {
-		if got := KnownField(name); got != want {
+		if got := KnownField(name, ""); got != want {
 			t.Errorf("%q: %t", name, got)
 		}
 	}
@@ -21,17 +21,17 @@ func TestKnownField(t *testing.T) {
 // What is told of a missing evictionHard is what the kubelet works with then.
 func TestFieldDefault(t *testing.T) {
 	empty := NewConfig()
-	all, ok := FieldDefault("evictionHard")
+	all, ok := FieldDefault("evictionHard", "")
 	if !ok {
 		t.Fatal("evictionHard has no default")
 	}
 	for signal, want := range EffectiveEvictionHard(empty) {
-		if one, ok := FieldDefault("evictionHard." + signal); !ok || one != want || all.(map[string]any)[signal] != want {
+		if one, ok := FieldDefault("evictionHard."+signal, ""); !ok || one != want || all.(map[string]any)[signal] != want {
 			t.Errorf("%s: %v, %v; not %s", signal, one, all, want)
 		}
 	}
 	for name, want := range map[string]any{"maxPods": int64(110), "memory.available": nil, "clusterDNS": nil, "evictionHard.pid.available": nil} {
-		got, ok := FieldDefault(name)
+		got, ok := FieldDefault(name, "")
 		if ok != (want != nil) || want != nil && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, %t", name, got, ok)
 		}

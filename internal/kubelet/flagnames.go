@@ -18,6 +18,8 @@ func isBoolFlag(name string) bool {
 		"rotate-server-certificates", "runonce", "seccomp-default", "serialize-image-pulls", "windows-service",
 		// cadvisor's
 		"docker-only", "docker-tls", "enable-load-reader", "log-cadvisor-usage", "storage-driver-secure",
+		// of logging
+		"experimental-logging-sanitization", "log-json-split-stream", "log-text-split-stream",
 		// klog's and glog's, gone in 1.26
 		"add-dir-header", "alsologtostderr", "logtostderr", "one-output", "skip-headers", "skip-log-headers",
 		// gone with time

@@ -2,9 +2,9 @@ package kubelet
 
 import "strings"
 
-// nearest returns the known word that a misspelt one most likely means, or "" when none is near: the same but for
+// Nearest returns the known word that a misspelt one most likely means, or "" when none is near: the same but for
 // case, or at most one change for every four letters. Of equally near ones the first in the list.
-func nearest(word string, known []string) string {
+func Nearest(word string, known []string) string {
 	best, bestDistance := "", len(word)/4+1
 	for _, k := range known {
 		if strings.EqualFold(word, k) {

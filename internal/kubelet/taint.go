@@ -72,7 +72,7 @@ func (t Taint) Check() error {
 		return nil
 	}
 	hint := ""
-	if near := nearest(t.Effect, Effects()); near != "" {
+	if near := Nearest(t.Effect, Effects()); near != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return fmt.Errorf("the effect %q is none of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)

@@ -99,6 +99,9 @@ type KubeletAns struct {
 	JoinedWhy string  `json:"joined_why"` // what spoke for or against it
 	// Identity is whose kubelet.conf is there, joined or not; nil: there is none.
 	Identity *IdentityAns `json:"identity,omitempty"`
+	// What it would find when it starts; 0 and nil are unknown.
+	Cgroup int   `json:"cgroup,omitempty"` // the hierarchy's version, 1 or 2
+	Swap   *bool `json:"swap,omitempty"`   // some is on
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.
@@ -109,6 +112,28 @@ type IdentityAns struct {
 	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing says that it is another machine's
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
 	Files   []string `json:"files,omitempty"`   // that hold it, and that remember what ran under it
+}
+
+// AcceptsReq asks what the kubelet's binary takes.
+type AcceptsReq struct{}
+
+// AcceptsAns is what its --help lists. A flag that is deprecated stands in Deprecated only; a gate is NAME=true or
+// NAME=false, its default, in the list of its stage.
+type AcceptsAns struct {
+	Flags      []string `json:"flags"`
+	Deprecated []string `json:"deprecated"`
+	Alpha      []string `json:"alpha"`
+	Beta       []string `json:"beta"`
+}
+
+// ExistsReq asks whether there is something at a path. Path is absolute.
+type ExistsReq struct {
+	Path string `json:"path"`
+}
+
+// ExistsAns says whether there is.
+type ExistsAns struct {
+	Exists bool `json:"exists"`
 }
 
 // OriginalReq asks what a target held before prelet ever wrote it.

@@ -24,6 +24,8 @@ const (
 	KindLock       Kind = "lock"       // what is known of a detector without running it
 	KindDetector   Kind = "detector"   // one vendor detector
 	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
+	KindAccepts    Kind = "accepts"    // the flags and feature gates that the kubelet's binary takes
+	KindExists     Kind = "exists"     // is there something at a path that the kubelet will look at?
 	KindOriginal   Kind = "original"   // what a target held before prelet
 	KindTarget     Kind = "target"     // what a target holds now
 	KindManaged    Kind = "managed"    // what the generation in place holds
@@ -89,6 +91,8 @@ var (
 	LockOf     = Topic[LockReq, LockAns]{KindLock}
 	DetectorOf = Topic[DetectorReq, DetectorAns]{KindDetector}
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
+	Accepts    = Topic[AcceptsReq, AcceptsAns]{KindAccepts}
+	Exists     = Topic[ExistsReq, ExistsAns]{KindExists}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}

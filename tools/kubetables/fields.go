@@ -230,6 +230,10 @@ func (p *pkg) words(name string) []string {
 // foreign is a field of a type of another package.
 func (st *structure) foreign(f *ast.File, t *ast.SelectorExpr, path string) (*object, error) {
 	kinds := map[string]string{"Duration": "duration", "QuantityValue": "quantity", "Quantity": "quantity", "ResourceList": "quantities"}
+	if last(t.X) == "time" { // nanoseconds
+		st.list[path] = &field{kind: "int64"}
+		return nil, nil
+	}
 	if k := kinds[t.Sel.Name]; k != "" {
 		st.list[path] = &field{kind: k}
 		return nil, nil

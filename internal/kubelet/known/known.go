@@ -117,7 +117,7 @@ func (h History) at(minor int) string {
 
 // Since is the version that a thing came with; 0 where it is older than what is known.
 func (h History) Since() int {
-	if oldest, _ := Range(); h.minors[0] > oldest {
+	if oldest, _ := Range(); len(h.minors) > 0 && h.minors[0] > oldest {
 		return h.minors[0]
 	}
 	return 0
@@ -126,7 +126,10 @@ func (h History) Since() int {
 // Gone is the first version without the thing, if there is one: it went, and did not come back.
 func (h History) Gone() (minor int, gone bool) {
 	last := len(h.minors) - 1
-	return h.minors[last], h.states[last] == ""
+	if last < 0 || h.states[last] != "" {
+		return 0, false
+	}
+	return h.minors[last], true
 }
 
 // When says in words when a thing is there: "since 1.31", "until 1.23", "from 1.21 to 1.23", "always".

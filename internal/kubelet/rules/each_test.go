@@ -1,0 +1,317 @@
+package rules
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func yes() *bool { b := true; return &b }
+
+func exists(paths ...string) func(string) (bool, bool) {
+	return func(p string) (bool, bool) { return slices.Contains(paths, p), true }
+}
+
+// single is a machine of four CPUs and 8 GiB.
+func single() *Machine {
+	return &Machine{CPUs: []int{0, 1, 2, 3}, MemoryBytes: 8 << 30, NUMA: []int{0}, Addresses: []netip.Addr{netip.MustParseAddr("198.51.100.7")}, Cgroup: 2}
+}
+
+func with(f func(*Machine)) *Machine {
+	m := single()
+	f(m)
+	return m
+}
+
+// one is an input that one rule minds, and the version before or after, or another machine, that it is right for.
+type one struct {
+	rule    string
+	version string
+	config  string
+	flags   []Flag
+	machine *Machine
+	accepts *Accepts
+	place   string // a pointer, or --flag
+	says    string
+	not     func(*Subject) // makes it right
+}
+
+func version(v string) func(*Subject)    { return func(s *Subject) { s.Version = v } }
+func machine(m *Machine) func(*Subject)  { return func(s *Subject) { s.Machine = m } }
+func flags(f ...Flag) func(*Subject)     { return func(s *Subject) { s.Flags = f } }
+func accepting(names ...string) *Accepts { return &Accepts{Flags: set(names)} }
+func accept(names ...string) func(*Subject) {
+	return func(s *Subject) { s.Accepts = accepting(names...) }
+}
+func set(names []string) map[string]bool {
+	m := map[string]bool{}
+	for _, n := range names {
+		m[n] = false
+	}
+	return m
+}
+
+func cases() []one {
+	return []one{
+		{rule: "flag-unknown", version: "1.36.3", flags: []Flag{{"network-plugin", "cni"}}, place: "--network-plugin", says: "unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.36.3)", not: version("1.23.17")},
+		{rule: "flag-unknown", version: "1.27.0", flags: []Flag{{"container-runtime", "remote"}}, place: "--container-runtime", says: "went with 1.27", not: version("1.26.9")},
+		{rule: "flag-unknown", version: "1.35.0", flags: []Flag{{"pod-infra-container-image", "pause"}}, place: "--pod-infra-container-image", says: "went with 1.35", not: version("1.34.1")},
+		{rule: "flag-unknown", version: "1.27.0", flags: []Flag{{"config-dir", "/x"}}, place: "--config-dir", says: "came with 1.28", not: version("1.30.0")},
+		{rule: "flag-unknown", version: "1.36.3", flags: []Flag{{"node-label", "a=b"}}, place: "--node-label", says: "unknown flag: --node-label", not: accept("node-label")},
+		{rule: "flag-unknown", version: "1.99.0", flags: []Flag{{"brand-new", "1"}}, place: "--brand-new", says: "has the flag --brand-new", not: accept("brand-new")},
+		{rule: "flag-unknown", version: "1.36.3", flags: []Flag{{"node-ip", "198.51.100.7"}}, accepts: accepting("address"), place: "--node-ip", says: "unknown flag: --node-ip", not: accept("node-ip")},
+		{rule: "flag-deprecated", version: "1.36.3", flags: []Flag{{"max-pods", "20"}}, place: "--max-pods", says: "--max-pods is deprecated", not: flags(Flag{"node-ip", "198.51.100.7"})},
+		{rule: "flag-deprecated", version: "1.36.3", flags: []Flag{{"provider-id", "x"}}, accepts: &Accepts{Flags: map[string]bool{"provider-id": true}}, place: "--provider-id", says: "deprecated", not: accept("provider-id")},
+		{rule: "flag-deprecated", version: "1.23.1", flags: []Flag{{"network-plugin", "cni"}}, place: "--network-plugin", says: "is deprecated since 1.21, and went with 1.24", not: version("1.20.1")},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"max-pods", "many"}}, place: "--max-pods", says: `invalid argument "many" for "--max-pods" flag: strconv.ParseInt: parsing "many": invalid syntax`, not: flags(Flag{"max-pods", "20"})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"eviction-hard", "memory.available=1Gi"}}, place: "--eviction-hard", says: "malformed pair", not: flags(Flag{"eviction-hard", "memory.available<1Gi"})},
+		{rule: "flag-overrides-config", version: "1.36.3", config: "maxPods: 110", flags: []Flag{{"max-pods", "20"}}, place: "--max-pods", says: "the flag wins without a word", not: flags(Flag{"max-pods", "110"})},
+		{rule: "flag-config-dir", version: "1.28.2", flags: []Flag{{"config-dir", "/x"}}, place: "--config-dir", says: "KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet", not: version("1.30.0")},
+		{rule: "flag-node-labels", version: "1.36.3", flags: []Flag{{"node-labels", "node-role.kubernetes.io/x="}}, place: "--node-labels", says: "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels", not: flags(Flag{"node-labels", "example.com/x=y"})},
+		{rule: "flag-node-labels", version: "1.36.3", flags: []Flag{{"node-labels", "a=b c"}}, place: "--node-labels", says: "invalid node labels", not: flags(Flag{"node-labels", "a=b"})},
+		{rule: "flag-taints", version: "1.36.3", flags: []Flag{{"register-with-taints", "a=b:NoSchedul"}}, place: "--register-with-taints", says: "NoSchedul", not: flags(Flag{"register-with-taints", "a=b:NoSchedule"})},
+		{rule: "flag-node-ip", version: "1.36.3", flags: []Flag{{"node-ip", "eth0"}}, place: "--node-ip", says: "no IP address", not: flags(Flag{"node-ip", "198.51.100.7,2001:db8::1"})},
+		{rule: "flag-hostname", version: "1.36.3", flags: []Flag{{"hostname-override", "a_b"}}, place: "--hostname-override", says: "no name of a Node", not: flags(Flag{"hostname-override", "A.example"})},
+		{rule: unknownField, version: "1.36.3", config: "maxPod: 5", place: "/maxPod", says: "unknown field"},
+		{rule: otherVersion, version: "1.30.1", config: "failCgroupV1: false", place: "/failCgroupV1", says: "failCgroupV1 is a field since 1.31, and the kubelet is 1.30.1", not: version("1.31.0")},
+		{rule: otherVersion, version: "1.36.3", config: "logging: {sanitization: true}", place: "/logging/sanitization", says: "until 1.23", not: version("1.23.0")},
+		{rule: wrongType, version: "1.36.3", config: "maxPods: abc", place: "/maxPods", says: "json: cannot unmarshal"},
+		{rule: badDuration, version: "1.36.3", config: "syncFrequency: ten", place: "/syncFrequency", says: "invalid duration"},
+		{rule: badQuantity, version: "1.36.3", config: "systemReserved: {cpu: 1x}", place: "/systemReserved/cpu", says: "failed to parse quantity"},
+		{rule: "config-out-of-range", version: "1.36.3", config: "containerLogMaxFiles: 1", place: "/containerLogMaxFiles", says: "must be greater than 1"},
+		{rule: "config-out-of-range", version: "1.36.3", flags: []Flag{{"max-pods", "-1"}}, place: "--max-pods", says: "maxPods (--max-pods) -1 must not be a negative number", not: flags(Flag{"max-pods", "1"})},
+		{rule: "config-unknown-word", version: "1.36.3", config: "memorySwap: {swapBehavior: UnlimitedSwap}", place: "/memorySwap/swapBehavior", says: `memorySwap.swapBehavior "UnlimitedSwap" must be one of`, not: func(s *Subject) {
+			s.Version = "1.28.0"
+		}},
+		{rule: "config-unknown-word", version: "1.36.3", config: "authorization: {mode: webhook}", place: "/authorization/mode", says: "unknown authorization mode webhook"},
+		{rule: "config-unknown-word", version: "1.36.3", config: "logging: {format: xml}", place: "/logging/format", says: "Unsupported log format"},
+		{rule: "config-cgroup-driver-word", version: "1.36.3", config: "cgroupDriver: sytemd", place: "/cgroupDriver", says: "unknown"},
+		{rule: "config-image-gc-order", version: "1.36.3", config: "imageGCLowThresholdPercent: 90", place: "/imageGCLowThresholdPercent", says: "90 must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) 85"},
+		{rule: "config-image-gc-order", version: "1.36.3", config: "imageGCHighThresholdPercent: 70", place: "/imageGCHighThresholdPercent", says: "80 must be less than"},
+		{rule: "config-parallel-pulls", version: "1.36.3", config: "{serializeImagePulls: true, maxParallelImagePulls: 3}", place: "/maxParallelImagePulls", says: "cannot be larger than 1", not: version("1.26.0")},
+		{rule: "config-memory-throttling", version: "1.36.3", config: "memoryThrottlingFactor: 1.5", place: "/memoryThrottlingFactor", says: "less than or equal to 1.0", not: version("1.21.0")},
+		{rule: "config-ids-per-pod", version: "1.36.3", config: "userNamespaces: {idsPerPod: 65537}", place: "/userNamespaces/idsPerPod", says: "must be a multiple of 65536"},
+		{rule: "config-enforcement", version: "1.31.0", config: "{enforceNodeAllocatable: [system-reserved-compressible], systemReservedCgroup: /s}", place: "/enforceNodeAllocatable/0", says: "option", not: version("1.32.0")},
+		{rule: "config-enforcement", version: "1.36.3", config: "cgroupsPerQOS: false", place: "/cgroupsPerQOS", says: `when "pods" contained`},
+		{rule: "config-unknown-resource", version: "1.36.3", config: "kubeReserved: {gpu: '1'}", place: "/kubeReserved/gpu", says: "cannot reserve"},
+		{rule: "config-bad-cpu-list", version: "1.36.3", flags: []Flag{{"reserved-cpus", "0-"}}, place: "--reserved-cpus", says: "unable to parse reservedSystemCPUs (--reserved-cpus) 0-", not: flags(Flag{"reserved-cpus", "0-1"})},
+		{rule: "config-reserved-cpus-and-cgroup", version: "1.36.3", config: "{reservedSystemCPUs: '0', kubeReservedCgroup: /k}", place: "/reservedSystemCPUs", says: "can't use"},
+		{rule: "config-cpu-reserved-twice", version: "1.36.3", config: "{reservedSystemCPUs: '0', kubeReserved: {cpu: '1'}}", place: "/kubeReserved/cpu", says: "without a word"},
+		{rule: "config-static-without-reserved", version: "1.36.3", flags: []Flag{{"cpu-manager-policy", "static"}}, place: "--cpu-manager-policy", says: "unable to determine reserved CPU", not: flags(Flag{"cpu-manager-policy", "static"}, Flag{"reserved-cpus", "0"})},
+		{rule: "config-reserved-memory-sum", version: "1.36.3", config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 1Gi}, evictionHard: {memory.available: 25%}, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]}", machine: single(), place: "/reservedMemory", says: `not equal to the value "3Gi"`, not: machine(nil)},
+		{rule: "config-reserved-memory", version: "1.36.3", config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 924Mi}, reservedMemory: [{numaNode: 0, limits: {memory: 512Mi}}, {numaNode: 0, limits: {memory: 512Mi}}]}", place: "/reservedMemory/1/limits/memory", says: "duplicate value"},
+		{rule: "config-reserved-memory", version: "1.36.3", config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 924Mi}, reservedMemory: [{numaNode: 0, limits: {memory: 1Gi, cpu: '1'}}]}", place: "/reservedMemory/0/limits/cpu", says: "not supported"},
+		{rule: "config-reserved-memory-unused", version: "1.36.3", config: "reservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]", place: "/reservedMemory", says: "no effect"},
+		{rule: "config-unknown-signal", version: "1.36.3", config: "evictionMinimumReclaim: {nosuch: 5%}", place: "/evictionMinimumReclaim/nosuch", says: "unsupported eviction signal nosuch"},
+		{rule: "config-bad-threshold", version: "1.36.3", flags: []Flag{{"eviction-hard", "memory.available<200%"}}, place: "--eviction-hard", says: "must be <= 100%: 200%", not: flags(Flag{"eviction-hard", "memory.available<20%"})},
+		{rule: "config-bad-threshold", version: "1.36.3", config: "evictionMinimumReclaim: {memory.available: '-1Gi'}", place: "/evictionMinimumReclaim/memory.available", says: "negative eviction minimum reclaim"},
+		{rule: "config-soft-without-grace", version: "1.36.3", config: "evictionSoft: {memory.available: 5%}", place: "/evictionSoft/memory.available", says: "grace period must be specified"},
+		{rule: "config-grace-without-soft", version: "1.36.3", config: "evictionSoftGracePeriod: {memory.available: 1m}", place: "/evictionSoftGracePeriod/memory.available", says: "no soft threshold"},
+		{rule: "config-shutdown-grace", version: "1.36.3", config: "{shutdownGracePeriod: 10s, shutdownGracePeriodCriticalPods: 20s}", place: "/shutdownGracePeriodCriticalPods", says: "must be <= shutdownGracePeriod"},
+		{rule: "config-shutdown-grace", version: "1.36.3", config: "shutdownGracePeriod: 100ms", place: "/shutdownGracePeriod", says: ">= 1 sec"},
+		{rule: "config-image-age", version: "1.36.3", config: "imageMaximumGCAge: 1m", place: "/imageMaximumGCAge", says: "must be greater than imageMinimumGCAge 2m0s"},
+		{rule: "config-sync-frequency", version: "1.36.3", config: "syncFrequency: -1s", place: "/syncFrequency", says: "invalid sync frequency"},
+		{rule: "config-log-interval", version: "1.36.3", config: "containerLogMonitorInterval: 1s", place: "/containerLogMonitorInterval", says: "3s", not: version("1.29.0")},
+		{rule: "config-cfs-period", version: "1.33.0", config: "cpuCFSQuotaPeriod: 10ms", place: "/cpuCFSQuotaPeriod", says: "requires feature gate CustomCPUCFSQuotaPeriod", not: flags(Flag{"feature-gates", "CustomCPUCFSQuotaPeriod=true"})},
+		{rule: "config-crash-loop", version: "1.36.3", config: "crashLoopBackOff: {maxContainerRestartPeriod: 10m}", place: "/crashLoopBackOff/maxContainerRestartPeriod", says: "between 1s and 300s"},
+		{rule: "config-crash-loop", version: "1.33.0", config: "crashLoopBackOff: {maxContainerRestartPeriod: 1m}", place: "/crashLoopBackOff/maxContainerRestartPeriod", says: "KubeletCrashLoopBackOffMax not enabled", not: version("1.36.0")},
+		{rule: "config-cpu-option", version: "1.36.3", config: "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {full-pcpus: 'true'}}", place: "/cpuManagerPolicyOptions/full-pcpus", says: "unknown CPU Manager Policy option"},
+		{rule: "config-cpu-option", version: "1.32.0", config: "{cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {strict-cpu-reservation: 'true'}}", place: "/cpuManagerPolicyOptions/strict-cpu-reservation", says: "Alpha-level Options not enabled", not: version("1.33.0")},
+		{rule: "config-cpu-option", version: "1.36.3", config: "{featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicy: static, reservedSystemCPUs: '0', cpuManagerPolicyOptions: {full-pcpus-only: 'true', distribute-cpus-across-cores: 'true'}}", place: "/cpuManagerPolicyOptions/full-pcpus-only", says: "can not be used at the same time"},
+		{rule: "config-topology-option", version: "1.36.3", config: "{cpuManagerPolicy: static, reservedSystemCPUs: '0', topologyManagerPolicy: restricted, topologyManagerPolicyOptions: {max-allowable-numa-nodes: '4'}}", place: "/topologyManagerPolicyOptions/max-allowable-numa-nodes", says: "should not be less than 8"},
+		{rule: "config-cpu-option-unused", version: "1.36.3", config: "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}", place: "/cpuManagerPolicyOptions", says: "no effect"},
+		{rule: "config-topology-unused", version: "1.36.3", config: "topologyManagerPolicy: restricted", place: "/topologyManagerPolicy", says: "aligns only devices"},
+		{rule: "config-topology-align-by-socket", version: "1.36.3", config: "{featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicy: static, reservedSystemCPUs: '0', topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", place: "/cpuManagerPolicyOptions/align-by-socket", says: "is incompatible with CPUManager"},
+		{rule: "config-pods-per-core", version: "1.36.3", config: "podsPerCore: 10", machine: single(), place: "/podsPerCore", says: "maxPods 110 is not reached", not: machine(with(func(m *Machine) { m.CPUs = make([]int, 64) }))},
+		{rule: "gate-unknown", version: "1.36.3", config: "featureGates: {NoSuchGate: true}", place: "/featureGates/NoSuchGate", says: "unrecognized feature gate: NoSuchGate", not: func(s *Subject) {
+			s.Accepts = &Accepts{Gates: map[string]known.Gate{"NoSuchGate": {Stage: "alpha"}}}
+		}},
+		{rule: "gate-unknown", version: "1.36.3", config: "featureGates: {DynamicKubeletConfig: false}", place: "/featureGates/DynamicKubeletConfig", says: "it is there until 1.25", not: version("1.25.0")},
+		{rule: "gate-unknown", version: "1.36.3", flags: []Flag{{"feature-gates", "NoSuchGate=true"}}, place: "--feature-gates", says: "NoSuchGate", not: flags(Flag{"feature-gates", "AllAlpha=false"})},
+		{rule: "gate-locked", version: "1.36.3", config: "featureGates: {NodeSwap: false}", place: "/featureGates/NodeSwap", says: "cannot set feature gate NodeSwap to false, feature is locked to true", not: version("1.33.0")},
+		{rule: "gate-needed", version: "1.28.0", config: "memorySwap: {swapBehavior: LimitedSwap}", place: "/memorySwap", says: "cannot be set when NodeSwap feature flag is disabled", not: version("1.30.0")},
+		{rule: "gate-needed", version: "1.33.0", config: "enableSystemLogQuery: true", place: "/enableSystemLogQuery", says: "NodeLogQuery", not: flags(Flag{"feature-gates", "NodeLogQuery=true"})},
+		{rule: "gate-needed-silently", version: "1.36.3", config: "qosReserved: {memory: 50%}", place: "/qosReserved", says: "no effect", not: flags(Flag{"feature-gates", "AllAlpha=true"})},
+		{rule: "config-bad-taint", version: "1.36.3", config: "registerWithTaints: [{key: a, effect: NoSchedule, timeAdded: '2026-01-01T00:00:00Z'}]", place: "/registerWithTaints/0/timeAdded", says: "TimeAdded is not nil", not: version("1.22.0")},
+		{rule: "config-bad-address", version: "1.36.3", config: "clusterDNS: [dns.example]", place: "/clusterDNS/0", says: "no IP address"},
+		{rule: "config-cgroup-root", version: "1.36.3", config: "systemCgroups: /system", place: "/systemCgroups", says: "cgroupRoot (--cgroup-root) was not specified"},
+		{rule: "config-run-once", version: "1.36.3", config: "runOnce: true", place: "/runOnce", says: "Runonce mode", not: version("1.31.0")},
+		{rule: "config-preloaded-images", version: "1.36.3", config: "preloadedImagesVerificationAllowlist: [a]", place: "/preloadedImagesVerificationAllowlist", says: "can't set"},
+		{rule: "config-log-query", version: "1.36.3", config: "{featureGates: {NodeLogQuery: true}, enableSystemLogQuery: true, enableSystemLogHandler: false}", place: "/enableSystemLogQuery", says: "enableSystemLogHandler is required"},
+		{rule: "config-log-size", version: "1.36.3", config: "containerLogMaxSize: ten", place: "/containerLogMaxSize", says: "failed to parse container log max size"},
+		{rule: "config-log-dir", version: "1.36.3", config: "podLogsDir: /var/log//pods", place: "/podLogsDir", says: "must be normalized", not: version("1.29.0")},
+		{rule: "config-logging", version: "1.36.3", config: "logging: {format: json, options: {json: {splitStream: true}}}", place: "/logging/options/json/splitStream", says: "LoggingAlphaOptions is disabled", not: flags(Flag{"feature-gates", "LoggingAlphaOptions=true"})},
+		{rule: "config-tracing", version: "1.36.3", config: "tracing: {endpoint: 'http://x:4317'}", place: "/tracing/endpoint", says: "unsupported scheme: http"},
+		{rule: "config-unsafe-sysctl", version: "1.36.3", config: "allowedUnsafeSysctls: [vm.swappiness]", place: "/allowedUnsafeSysctls/0", says: "are not known to be namespaced"},
+		{rule: "config-no-endpoint", version: "1.36.3", flags: []Flag{{"container-runtime-endpoint", ""}}, place: "--container-runtime-endpoint", says: "was not specified or empty", not: version("1.26.0")},
+		{rule: "machine-cpu-offline", version: "1.36.3", config: "reservedSystemCPUs: '3-4'", machine: single(), place: "/reservedSystemCPUs", says: "reserved-cpus: 3-4 is not a subset of online-cpus: 0-3", not: machine(nil)},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "{kubeReserved: {memory: 6Gi}, systemReserved: {memory: 2Gi}}", machine: single(), place: "/kubeReserved", says: "the node takes no pod", not: machine(with(func(m *Machine) { m.MemoryBytes = 16 << 30 }))},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {cpu: '4'}", machine: single(), place: "/systemReserved", says: "4 are reserved of the 4 CPUs"},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "reservedSystemCPUs: '0-3'", machine: single(), place: "/reservedSystemCPUs", says: "all 4 CPUs"},
+		{rule: "machine-numa-node", version: "1.36.3", config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 924Mi}, reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]}", machine: single(), place: "/reservedMemory/0/numaNode", says: "NUMA node 1 that does not exist", not: machine(with(func(m *Machine) { m.NUMA = []int{0, 1} }))},
+		{rule: "machine-many-numa-nodes", version: "1.36.3", config: "{cpuManagerPolicy: static, reservedSystemCPUs: '0', topologyManagerPolicy: restricted}", machine: with(func(m *Machine) { m.NUMA = make([]int, 9) }), place: "/topologyManagerPolicy", says: "more than 8 NUMA Nodes", not: machine(single())},
+		{rule: "machine-cgroup-driver", version: "1.36.3", config: "cgroupDriver: cgroupfs", machine: with(func(m *Machine) { m.Runtime, m.RuntimeVersion, m.CgroupDriver = "containerd", "1.7.2", "systemd" }), place: "/cgroupDriver", says: "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs",
+			not: machine(with(func(m *Machine) { m.Runtime, m.RuntimeVersion, m.CgroupDriver = "containerd", "2.0.1", "systemd" }))},
+		{rule: "machine-cgroup-v1", version: "1.35.0", config: "maxPods: 10", machine: with(func(m *Machine) { m.Cgroup = 1 }), place: "/failCgroupV1", says: "not run on a host using cgroup v1", not: version("1.34.0")},
+		{rule: "machine-swap-cgroup-v1", version: "1.34.0", config: "memorySwap: {swapBehavior: LimitedSwap}", machine: with(func(m *Machine) { m.Cgroup = 1 }), place: "/memorySwap/swapBehavior", says: "only supported with cgroupv2", not: machine(single())},
+		{rule: "machine-swap", version: "1.36.3", config: "maxPods: 10", machine: with(func(m *Machine) { m.Swap = yes() }), place: "/failSwapOn", says: "running with swap on is not supported", not: machine(single())},
+		{rule: "machine-node-ip", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"node-ip", "203.0.113.9"}}, machine: single(), place: "--node-ip", says: "of no interface", not: flags(Flag{"node-ip", "198.51.100.7"})},
+		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{enforceNodeAllocatable: [pods, system-reserved], systemReservedCgroup: /system.slice, cgroupDriver: systemd}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/enforceNodeAllocatable/1", says: "/sys/fs/cgroup/system.slice",
+			not: machine(with(func(m *Machine) { m.Exists = exists("/sys/fs/cgroup/system.slice") }))},
+		{rule: "machine-file-missing", version: "1.36.3", config: "authentication: {x509: {clientCAFile: /etc/ca}}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/authentication/x509/clientCAFile", says: "unable to load client CA file /etc/ca", not: machine(with(func(m *Machine) { m.Exists = exists("/etc/ca") }))},
+		{rule: "machine-path-missing", version: "1.36.3", config: "resolvConf: /run/nothing", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/resolvConf", says: "/run/nothing is not there", not: machine(single())},
+	}
+}
+
+func (c one) subject(t testing.TB) Subject {
+	s := Subject{Flags: c.flags, Version: c.version, Machine: c.machine, Accepts: c.accepts}
+	if c.config != "" || c.machine != nil {
+		s.Config = config(t, c.config)
+	}
+	return s
+}
+
+// TestEach triggers every rule, and shows an input beside it that the rule does not mind.
+func TestEach(t *testing.T) {
+	triggered := map[string]bool{}
+	for _, c := range cases() {
+		s := c.subject(t)
+		at := slices.IndexFunc(Check(s), func(f Finding) bool { return f.Rule == c.rule })
+		if at < 0 {
+			t.Errorf("%s is not found in %+v; what is: %+v", c.rule, c, Check(s))
+			continue
+		}
+		triggered[c.rule] = true
+		f := Check(s)[at]
+		place := f.Pointer
+		if f.Flag != "" {
+			place = "--" + f.Flag
+		}
+		if place != c.place || !strings.Contains(f.Message, c.says) {
+			t.Errorf("%s: %+v, want %s with %q", c.rule, f, c.place, c.says)
+		}
+		if c.not == nil {
+			continue
+		}
+		c.not(&s)
+		if i := slices.IndexFunc(Check(s), func(f Finding) bool { return f.Rule == c.rule }); i >= 0 {
+			t.Errorf("%s is found where it should not be: %+v", c.rule, Check(s)[i])
+		}
+	}
+	for _, r := range All() {
+		if !triggered[r.ID] {
+			t.Errorf("%s has no case", r.ID)
+		}
+	}
+}
+
+// TestRulesAreWhole holds each entry to what the others have.
+func TestRulesAreWhole(t *testing.T) {
+	does := map[string]Does{}
+	oldest, newest := known.Range()
+	for _, r := range All() {
+		if r.ID == "" || r.Source == "" || r.check == nil || r.Severity == "" {
+			t.Errorf("%+v", r)
+		}
+		if d, twice := does[r.ID]; twice && d != r.Does {
+			t.Errorf("%s does two things", r.ID)
+		}
+		does[r.ID] = r.Does
+		if r.Since != 0 && (r.Since <= oldest || r.Since > newest) || r.Until != 0 && r.Until <= r.Since {
+			t.Errorf("%s: from %d to %d", r.ID, r.Since, r.Until)
+		}
+	}
+}
+
+// The base of a kubeadm cluster, and what reserve makes of a machine, pass for every version that has its fields.
+func TestKubeadmPasses(t *testing.T) {
+	const kubeadm = `authentication: {anonymous: {enabled: false}, webhook: {cacheTTL: 0s, enabled: true}, x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}
+authorization: {mode: Webhook, webhook: {cacheAuthorizedTTL: 0s, cacheUnauthorizedTTL: 0s}}
+cgroupDriver: systemd
+clusterDNS: [10.96.0.10]
+clusterDomain: cluster.local
+cpuManagerReconcilePeriod: 0s
+evictionPressureTransitionPeriod: 0s
+fileCheckFrequency: 0s
+healthzBindAddress: 127.0.0.1
+healthzPort: 10248
+httpCheckFrequency: 0s
+imageMinimumGCAge: 0s
+logging: {flushFrequency: 0, options: {json: {infoBufferSize: "0"}}, verbosity: 0}
+memorySwap: {}
+nodeStatusReportFrequency: 0s
+nodeStatusUpdateFrequency: 0s
+rotateCertificates: true
+runtimeRequestTimeout: 0s
+shutdownGracePeriod: 0s
+shutdownGracePeriodCriticalPods: 0s
+staticPodPath: /etc/kubernetes/manifests
+streamingConnectionIdleTimeout: 0s
+syncFrequency: 0s
+volumeStatsAggPeriod: 0s
+`
+	for _, v := range []string{"1.24.17", "1.28.15", "1.33.0", "1.36.3"} {
+		m := single()
+		m.Exists = func(string) (bool, bool) { return true, true }
+		for _, f := range Check(Subject{Config: config(t, kubeadm), Version: v, Machine: m, Flags: []Flag{{"node-ip", "198.51.100.7"}, {"bootstrap-kubeconfig", "/x"}}}) {
+			t.Errorf("%s: %+v", v, f)
+		}
+	}
+}
+
+func TestMachineOf(t *testing.T) {
+	p := func(s string) *string { return &s }
+	total := int64(5)
+	f := &world.Facts{CPU: world.CPU{Cores: []world.CPUCore{{CPUs: []int{1, 3}}, {CPUs: []int{0}}}}, Memory: world.Memory{TotalBytes: &total}, NUMA: []world.NUMANode{{ID: 2}},
+		Interfaces: map[string]world.Interface{"eth0": {IPv4: []string{"198.51.100.7"}, IPv6: []string{"2001:db8::1"}}}, Runtime: world.Runtime{Name: p("containerd"), CgroupDriver: p("systemd")}}
+	m := MachineOf(f, world.KubeletAns{Cgroup: 2, Swap: yes()})
+	if !slices.Equal(m.CPUs, []int{0, 1, 3}) || m.MemoryBytes != 5 || !slices.Equal(m.NUMA, []int{2}) || len(m.Addresses) != 2 || m.Runtime != "containerd" || m.CgroupDriver != "systemd" || m.RuntimeVersion != "" || m.Cgroup != 2 || !*m.Swap {
+		t.Errorf("%+v", m)
+	}
+	if m := MachineOf(nil, world.KubeletAns{}); m.CPUs != nil || m.Cgroup != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
+func TestCgroupPath(t *testing.T) {
+	for _, c := range [][3]string{
+		{"/system.slice", "systemd", "/system.slice"}, {"/kube-reserved.slice", "systemd", "/kube.slice/kube-reserved.slice"},
+		{"/a/b.slice", "systemd", "/b.slice"}, {"/a/b", "cgroupfs", "/a/b"}, {"runtime", "", "/runtime"},
+	} {
+		if got := cgroupPath(c[0], c[1]); got != c[2] {
+			t.Errorf("%s with %s: %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// FuzzCheck: whatever a configuration and flags hold, they are judged without a panic, and twice the same.
+func FuzzCheck(f *testing.F) {
+	for _, c := range cases() {
+		name, value := "", ""
+		if len(c.flags) > 0 {
+			name, value = c.flags[0].Name, c.flags[0].Value
+		}
+		f.Add(c.config, name, value, c.version)
+	}
+	f.Fuzz(func(t *testing.T, text, name, value, version string) {
+		c, err := parse(text)
+		if err != nil {
+			return
+		}
+		s := Subject{Config: c, Flags: []Flag{{name, value}}, Version: version, Machine: single()}
+		if a, b := Check(s), Check(s); !slices.Equal(a, b) {
+			t.Errorf("%+v, then %+v", a, b)
+		}
+	})
+}
+
+func BenchmarkCheck(b *testing.B) {
+	s := Subject{Config: config(b, "{kubeReserved: {cpu: '1', memory: 1Gi}, evictionHard: {memory.available: 5%}, maxPods: 64}"), Version: "1.36.3", Machine: single(), Flags: []Flag{{"node-ip", "198.51.100.7"}}}
+	for b.Loop() {
+		Check(s)
+	}
+}

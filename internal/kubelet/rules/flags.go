@@ -1,0 +1,181 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+const optionsSource = "cmd/kubelet/app/options"
+
+// flagRules mind the command line.
+func flagRules() []Rule {
+	each := func(f func(*look, Flag)) func(*look) {
+		return func(l *look) {
+			for i, fl := range l.Flags {
+				if !slices.ContainsFunc(l.Flags[i+1:], func(o Flag) bool { return o.Name == fl.Name }) {
+					f(l, fl)
+				}
+			}
+		}
+	}
+	return []Rule{
+		{ID: "flag-unknown", Does: Exits, Severity: Error, Alone: true, Source: optionsSource, check: each((*look).unknownFlag)},
+		{ID: "flag-deprecated", Does: Later, Severity: Warning, Alone: true, Source: optionsSource, check: each((*look).deprecatedFlag)},
+		{ID: "flag-bad-value", Does: Exits, Severity: Error, Alone: true, Source: "github.com/spf13/pflag", check: func(l *look) {
+			for _, b := range l.bad {
+				l.flag(b.name, "", "invalid argument %q for \"--%s\" flag: %s", b.value, b.name, b.why)
+			}
+		}},
+		{ID: "flag-overrides-config", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence", check: each((*look).overridden)},
+		{ID: "flag-config-dir", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
+			if f.Name == "config-dir" && f.Value != "" {
+				l.flag(f.Name, "set Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
+					"flag config-dir specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet (it is needed in 1.28 and 1.29)")
+			}
+		})},
+		{ID: "flag-node-labels", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {
+			if f.Name != "node-labels" {
+				return
+			}
+			labels, err := kubelet.ParseLabels(f.Value)
+			if err != nil {
+				l.flag(f.Name, "", "invalid node labels: %s", err)
+			}
+			for _, label := range labels {
+				if err := kubelet.CheckNodeLabel(label.Key, label.Value, l.Version); err != nil {
+					l.flag(f.Name, "", "%s", err)
+				}
+			}
+		})},
+		{ID: "flag-taints", Does: Exits, Severity: Error, Alone: true, Source: "pkg/util/taints", check: each(func(l *look, f Flag) {
+			if f.Name == "register-with-taints" {
+				if _, err := kubelet.ParseTaints(f.Value); err != nil {
+					l.flag(f.Name, "", "invalid argument %q for \"--register-with-taints\" flag: %s", f.Value, err)
+				}
+			}
+		})},
+		{ID: "flag-node-ip", Does: Swallows, Severity: Warning, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
+			if f.Name != "node-ip" {
+				return
+			}
+			for _, s := range strings.Split(f.Value, ",") {
+				if _, err := netip.ParseAddr(strings.TrimSpace(s)); err != nil && s != "" {
+					l.flag(f.Name, "", "%q is no IP address: the kubelet ignores it without a word, and the Node gets another", s)
+				}
+			}
+		})},
+		{ID: "flag-hostname", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
+			if f.Name == "hostname-override" && f.Value != "" {
+				if why := content.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
+					l.flag(f.Name, "", "%q is no name of a Node, so the kubelet runs and never has one: %s", f.Value, strings.Join(why, "; "))
+				}
+			}
+		})},
+	}
+}
+
+// unknownFlag minds a flag that this kubelet does not have: one that went, one that is still to come, or none at all.
+// What the binary says is the truth; where it was not asked the tables are, as far as they reach.
+func (l *look) unknownFlag(f Flag) {
+	_, listed := known.FlagAt(f.Name, l.minor)
+	if l.Accepts != nil {
+		// The help does not list what is hidden.
+		if k, ok := known.FlagAt(f.Name, l.minor); ok && k.Hidden {
+			return
+		}
+		_, listed = l.Accepts.Flags[f.Name]
+	}
+	if listed || f.Name == "h" {
+		return
+	}
+	oldest, newest := known.Range()
+	h, ever := known.FlagHistory(f.Name)
+	gone, isGone := h.Gone()
+	finding := Finding{Flag: f.Name, Message: "failed to parse kubelet flag: unknown flag: --" + f.Name}
+	switch {
+	case ever && isGone && l.minor >= gone:
+		finding.Message += fmt.Sprintf(" (it went with 1.%d, the kubelet is %s)", gone, l.version())
+		finding.Hint = "take it out" + l.instead(f.Name, gone-1)
+	case ever && h.Since() > l.minor:
+		finding.Message += fmt.Sprintf(" (it came with 1.%d, the kubelet is %s)", h.Since(), l.version())
+		finding.Hint = "take it out, or use a newer kubelet"
+	case l.Accepts == nil && (l.minor > newest || l.minor < oldest || l.Version == ""):
+		finding.Severity = Warning // one that is not known here may have it
+		finding.Message = fmt.Sprintf("no kubelet from 1.%d to 1.%d has the flag --%s", oldest, newest, f.Name)
+		finding.Hint = l.meantFlag(f.Name)
+	default:
+		finding.Hint = l.meantFlag(f.Name)
+	}
+	l.add(finding)
+}
+
+func (l *look) meantFlag(name string) string {
+	if near := kubelet.Nearest(name, known.Flags(l.minor)); near != "" {
+		return "did you mean --" + near + "?"
+	}
+	if _, ok := known.FieldAt(name, l.minor); ok {
+		return name + " is a field of the configuration: write it in patch"
+	}
+	return "take it out, or check it against kubelet --help"
+}
+
+// instead says what takes a flag's place.
+func (l *look) instead(name string, minor int) string {
+	f, _ := known.FlagAt(name, minor)
+	if f.Field != "" {
+		if _, ok := known.FieldAt(f.Field, l.minor); ok {
+			return ", and write " + f.Field + " in the configuration"
+		}
+	}
+	if f.Says != "" {
+		return ". Kubernetes said: " + strings.TrimSuffix(f.Says, ".")
+	}
+	return ""
+}
+
+func (l *look) deprecatedFlag(f Flag) {
+	k, ok := known.FlagAt(f.Name, l.minor)
+	deprecated := ok && k.Deprecated
+	if l.Accepts != nil {
+		deprecated = l.Accepts.Flags[f.Name]
+	}
+	if !deprecated {
+		return
+	}
+	message := "--" + f.Name + " is deprecated"
+	if since, ok := known.FlagDeprecated(f.Name); ok && since > 0 && since <= l.minor {
+		message += fmt.Sprintf(" since 1.%d", since)
+	}
+	h, _ := known.FlagHistory(f.Name)
+	if gone, isGone := h.Gone(); isGone && gone > l.minor {
+		message += fmt.Sprintf(", and went with 1.%d", gone)
+	} else if k.Says != "" {
+		message += ": " + strings.TrimSuffix(k.Says, ".")
+	}
+	hint := "take it out"
+	if k.Field != "" {
+		hint = "write " + k.Field + " in the configuration"
+	}
+	l.flag(f.Name, hint, "%s", message)
+}
+
+// overridden minds a field that both a flag and the configuration set: the flag wins.
+func (l *look) overridden(f Flag) {
+	k, ok := known.FlagAt(f.Name, l.minor)
+	if !ok || k.Field == "" || f.Name == "feature-gates" {
+		return
+	}
+	says, set := l.setting(k.Field)
+	if !set || reflect.DeepEqual(says, l.inner(strings.Split(k.Field, ".")...)) {
+		return
+	}
+	l.flag(f.Name, "take the flag out, or "+k.Field, "the configuration has %s too, and the flag wins without a word", k.Field)
+}

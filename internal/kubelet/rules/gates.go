@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+const featureGate = "k8s.io/component-base/featuregate/feature_gate.go"
+
+// gateRules mind feature gates as they are set.
+func gateRules() []Rule {
+	each := func(f func(l *look, name string, on bool)) func(*look) {
+		return func(l *look) {
+			set, _ := l.doc["featureGates"].(map[string]any)
+			for _, name := range sorted(set) {
+				if on, ok := set[name].(bool); ok {
+					f(l, name, on)
+				}
+			}
+		}
+	}
+	return []Rule{
+		{ID: "gate-unknown", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, _ bool) {
+			if _, ok := l.gateOf(name); ok {
+				return
+			}
+			path := []string{"featureGates", name}
+			h, ever := known.GateHistory(name)
+			if !ever && !l.exact && l.Accepts == nil { // a newer one than all that are known here may have it
+				l.addGate(path, Warning, choose1(name, known.Gates(l.minor)), "unrecognized feature gate: %s (these are those of 1.%d)", name, l.minor)
+				return
+			}
+			hint, when := choose1(name, known.Gates(l.minor)), ""
+			if ever {
+				when = fmt.Sprintf(" (it is there %s, the kubelet is %s)", h.When(), l.version())
+				hint = "take it out"
+				if gone, isGone := h.Gone(); isGone && l.minor >= gone {
+					hint = fmt.Sprintf("take it out: it went with 1.%d", gone)
+				}
+			}
+			l.addGate(path, Error, hint, "unrecognized feature gate: %s%s", name, when)
+		})},
+		{ID: "gate-locked", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, on bool) {
+			if g, ok := l.gateOf(name); ok && g.Locked && on != g.On {
+				l.addGate([]string{"featureGates", name}, Error, "take it out", "cannot set feature gate %s to %t, feature is locked to %t", name, on, g.On)
+			}
+		})},
+	}
+}
+
+// addGate places a gate that a flag sets at the flag.
+func (l *look) addGate(path []string, s Severity, hint, format string, args ...any) {
+	before := l.rule.Severity
+	l.rule.Severity = s
+	l.at(path, hint, format, args...)
+	l.rule.Severity = before
+}
+
+// choose1 is choose for a list that is too long to be shown.
+func choose1(word string, all []string) string {
+	if s := choose(word, all); strings.HasPrefix(s, "did you mean") {
+		return s
+	}
+	return "take it out"
+}
+
+// gatedRules mind what only works with a feature gate, and what the kubelet then refuses.
+func gatedRules() []Rule {
+	type need struct {
+		field string
+		set   func(l *look) bool
+		gate  string
+		since int
+		says  string
+	}
+	isSet := func(path ...string) func(*look) bool {
+		return func(l *look) bool { return l.inner(path...) != nil }
+	}
+	needs := []need{
+		{"memorySwap", func(l *look) bool { s, _ := l.inner("memorySwap", "swapBehavior").(string); return s != "" }, "NodeSwap", 22, "invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled"},
+		{"serverTLSBootstrap", func(l *look) bool { return l.boolean("serverTLSBootstrap", false) }, "RotateKubeletServerCertificate", 0, "invalid configuration: serverTLSBootstrap true requires feature gate RotateKubeletServerCertificate"},
+		{"shutdownGracePeriod", func(l *look) bool { d, _ := l.duration("shutdownGracePeriod"); return d > 0 }, "GracefulNodeShutdown", 21, "invalid configuration: specifying shutdownGracePeriod or shutdownGracePeriodCriticalPods requires feature gate GracefulNodeShutdown"},
+		{"shutdownGracePeriodByPodPriority", func(l *look) bool { return len(l.list("shutdownGracePeriodByPodPriority")) > 0 }, "GracefulNodeShutdownBasedOnPodPriority", 23, "invalid configuration: Specifying shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority"},
+		{"imageMaximumGCAge", func(l *look) bool { d, _ := l.duration("imageMaximumGCAge"); return d != 0 }, "ImageMaximumGCAge", 29, "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"},
+		{"imagePullCredentialsVerificationPolicy", func(l *look) bool { return l.text("imagePullCredentialsVerificationPolicy") != "" }, "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
+		{"memoryReservationPolicy", func(l *look) bool { return l.text("memoryReservationPolicy") == "TieredReservation" }, "MemoryQoS", 36, "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled"},
+		{"enableSystemLogQuery", func(l *look) bool { return l.boolean("enableSystemLogQuery", false) }, "NodeLogQuery", 27, "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery"},
+		{"topologyManagerPolicyOptions", isSet("topologyManagerPolicyOptions"), "TopologyManagerPolicyOptions", 26, "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled"},
+	}
+	return []Rule{{ID: "gate-needed", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		for _, n := range needs {
+			if _, there := l.gateOf(n.gate); l.minor >= n.since && there && n.set(l) && !l.gate(n.gate) {
+				l.field(n.field, fmt.Sprintf("set featureGates: {%s: true}, or take it out", n.gate), "%s", n.says)
+			}
+		}
+	}}, {ID: "gate-needed-silently", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
+		if len(l.stringMap("qosReserved")) > 0 && !l.gate("QOSReserved") {
+			l.field("qosReserved", "set featureGates: {QOSReserved: true}, or take it out", "without the feature gate QOSReserved this has no effect")
+		}
+	}}}
+}
+
+// parseGates reads A=true,B=false as the flag does.
+func parseGates(text string) (map[string]any, error) {
+	m := map[string]any{}
+	for _, part := range strings.Split(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if !ok {
+			return nil, fmt.Errorf("missing bool value for %s", part)
+		}
+		on, err := strconv.ParseBool(strings.TrimSpace(value))
+		if err != nil {
+			return nil, fmt.Errorf("invalid value of %s: %s, err: %w", name, value, err)
+		}
+		m[strings.TrimSpace(name)] = on
+	}
+	return m, nil
+}

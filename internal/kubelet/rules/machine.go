@@ -1,0 +1,252 @@
+package rules
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// Machine is what is known of the machine that the kubelet is for. What is zero is unknown.
+type Machine struct {
+	CPUs           []int // that are online
+	MemoryBytes    int64
+	NUMA           []int // the nodes' numbers
+	Addresses      []netip.Addr
+	Runtime        string // containerd, cri-o
+	RuntimeVersion string // 1.7.2
+	CgroupDriver   string // the runtime's
+	Cgroup         int    // 1 or 2
+	Swap           *bool
+	// Exists says whether a path is there, for those that the configuration names. nil: nobody can tell.
+	Exists func(path string) (there, told bool)
+}
+
+// MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
+func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
+	m := &Machine{Cgroup: k.Cgroup, Swap: k.Swap}
+	if f == nil {
+		return m
+	}
+	for _, c := range f.CPU.Cores {
+		m.CPUs = append(m.CPUs, c.CPUs...)
+	}
+	slices.Sort(m.CPUs)
+	if f.Memory.TotalBytes != nil {
+		m.MemoryBytes = *f.Memory.TotalBytes
+	}
+	for _, n := range f.NUMA {
+		m.NUMA = append(m.NUMA, n.ID)
+	}
+	for _, i := range f.Interfaces {
+		for _, s := range slices.Concat(i.IPv4, i.IPv6) {
+			if a, err := netip.ParseAddr(s); err == nil {
+				m.Addresses = append(m.Addresses, a)
+			}
+		}
+	}
+	for to, from := range map[*string]*string{&m.Runtime: f.Runtime.Name, &m.RuntimeVersion: f.Runtime.Version, &m.CgroupDriver: f.Runtime.CgroupDriver} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	return m
+}
+
+// machineRules need a machine.
+func machineRules() []Rule {
+	with := func(f func(*look, *Machine)) func(*look) {
+		return func(l *look) {
+			if l.Machine != nil && l.doc != nil {
+				f(l, l.Machine)
+			}
+		}
+	}
+	return []Rule{
+		{ID: "machine-cpu-offline", Since: 22, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, getReservedCPUs", check: with(func(l *look, m *Machine) {
+			reserved, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs"))
+			if err != nil || len(m.CPUs) == 0 {
+				return
+			}
+			if slices.ContainsFunc(reserved, func(c int) bool { return !slices.Contains(m.CPUs, c) }) {
+				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, kubelet.NewCPUSet(m.CPUs...))
+			}
+		})},
+		{ID: "machine-reserved-above-capacity", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with((*look).capacity)},
+		{ID: "machine-numa-node", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go", check: with(func(l *look, m *Machine) {
+			if l.text("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
+				return
+			}
+			for i, v := range l.list("reservedMemory") {
+				entry, _ := v.(map[string]any)
+				n, err := strconv.Atoi(fmt.Sprint(entry["numaNode"]))
+				if err == nil && !slices.Contains(m.NUMA, n) {
+					l.at([]string{"reservedMemory", strconv.Itoa(i), "numaNode"}, "", "the reserved memory configuration references a NUMA node %d that does not exist on this machine", n)
+				}
+			}
+		})},
+		{ID: "machine-many-numa-nodes", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/topologymanager/topology_manager.go", check: with(func(l *look, m *Machine) {
+			limit := 8
+			if n, err := strconv.Atoi(l.stringMap("topologyManagerPolicyOptions")["max-allowable-numa-nodes"]); err == nil {
+				limit = n
+			}
+			if p := l.text("topologyManagerPolicy"); p != "" && p != "none" && len(m.NUMA) > limit {
+				l.field("topologyManagerPolicy", "topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, since 1.31", "unsupported on machines with more than %d NUMA Nodes", limit)
+			}
+		})},
+		{ID: "machine-cgroup-driver", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: with((*look).driver)},
+		{ID: "machine-cgroup-v1", Since: 31, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
+			preset, _ := known.FieldAt("failCgroupV1", l.minor)
+			if m.Cgroup == 1 && l.boolean("failCgroupV1", preset.Default == "true") {
+				l.field("failCgroupV1", "boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false puts it off", "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release")
+			}
+		})},
+		{ID: "machine-swap-cgroup-v1", Since: 30, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run", check: with(func(l *look, m *Machine) {
+			if word, _ := l.inner("memorySwap", "swapBehavior").(string); m.Cgroup == 1 && word == "LimitedSwap" && l.gate("NodeSwap") {
+				l.at([]string{"memorySwap", "swapBehavior"}, "boot with cgroup v2, or take it out", "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
+			}
+		})},
+		{ID: "machine-swap", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/container_manager_linux.go, NewContainerManager", check: with(func(l *look, m *Machine) {
+			if m.Swap != nil && *m.Swap && l.boolean("failSwapOn", true) {
+				l.field("failSwapOn", "swapoff -a and take swap out of fstab; or failSwapOn: false, with memorySwap.swapBehavior", "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
+			}
+		})},
+		{ID: "machine-node-ip", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress", check: with(func(l *look, m *Machine) {
+			for _, f := range l.Flags {
+				if f.Name != "node-ip" || len(m.Addresses) == 0 {
+					continue
+				}
+				for _, s := range strings.Split(f.Value, ",") {
+					if a, err := netip.ParseAddr(s); err == nil && !a.IsUnspecified() && !slices.Contains(m.Addresses, a) {
+						l.flag(f.Name, "", "%s is of no interface of this machine: the kubelet runs, and the Node gets no address", a)
+					}
+				}
+			}
+		})},
+		{ID: "machine-cgroup-missing", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, enforceNodeAllocatableCgroups", check: with((*look).cgroups)},
+		{ID: "machine-file-missing", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
+			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "unable to load client CA file %s: it is not there")
+			l.missing(Error, "", []string{"tlsCertFile"}, "unable to load the serving certificate %s: it is not there")
+			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "unable to load the serving key %s: it is not there")
+		})},
+		{ID: "machine-path-missing", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
+			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
+			l.missing(Warning, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
+		})},
+	}
+}
+
+func (l *look) missing(s Severity, hint string, where []string, says string) {
+	p, _ := l.inner(where...).(string)
+	if p == "" || !path.IsAbs(p) || l.Machine.Exists == nil {
+		return
+	}
+	if there, told := l.Machine.Exists(p); told && !there {
+		before := l.rule.Severity
+		l.rule.Severity = s
+		l.at(where, hint, says, p)
+		l.rule.Severity = before
+	}
+}
+
+// capacity compares what is kept from pods with what there is. The kubelet starts, and its node takes no pod.
+func (l *look) capacity(m *Machine) {
+	hint := "reserve less: nothing would be left for pods"
+	if cpu, _ := l.reservedSum("cpu"); len(m.CPUs) > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= int64(len(m.CPUs))*1000 {
+		l.field(l.larger("cpu"), hint, "cpu: %s are reserved of the %d CPUs here: the kubelet runs, and the node takes no pod", cpu.String(), len(m.CPUs))
+	}
+	if set, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && len(set) >= len(m.CPUs) {
+		l.field("reservedSystemCPUs", hint, "all %d CPUs are reserved: the kubelet runs, and the node takes no pod", len(m.CPUs))
+	}
+	memory, named := l.reservedSum("memory")
+	hard, ok := l.hardMemory()
+	if !named || !ok || m.MemoryBytes == 0 {
+		return
+	}
+	memory.Add(hard)
+	if memory.Value() >= m.MemoryBytes {
+		l.field(l.larger("memory"), hint, "memory: %s are reserved (evictionHard included) of the %d MiB here: the kubelet runs, and the node takes no pod", memory.String(), m.MemoryBytes>>20)
+	}
+}
+
+// larger is the field that reserves more of a resource.
+func (l *look) larger(name string) string {
+	kube, system := l.amount("kubeReserved", name), l.amount("systemReserved", name)
+	if system > kube {
+		return "systemReserved"
+	}
+	return "kubeReserved"
+}
+
+// driver compares the kubelet's cgroup driver with the runtime's. From 1.31 on the kubelet asks the runtime, as far as
+// that answers: containerd does since 2.0, CRI-O since 1.28.
+func (l *look) driver(m *Machine) {
+	own := l.text("cgroupDriver")
+	if own == "" {
+		own = "cgroupfs"
+	}
+	if m.CgroupDriver == "" || own == m.CgroupDriver {
+		return
+	}
+	if l.gate("KubeletCgroupDriverFromCRI") && (m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)) {
+		return
+	}
+	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start", m.CgroupDriver, own)
+}
+
+func newer(version string, major, minor int) bool {
+	var a, b int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d", &a, &b); n != 2 {
+		return false
+	}
+	return a > major || a == major && b >= minor
+}
+
+// cgroups looks for those that are to be enforced. They stand where the driver puts them: cgroupfs at their path,
+// systemd as a slice, a-b.slice inside a.slice.
+func (l *look) cgroups(m *Machine) {
+	if m.Exists == nil || m.Cgroup != 2 {
+		return
+	}
+	for i, v := range l.list("enforceNodeAllocatable") {
+		word, _ := v.(string)
+		owner := strings.TrimSuffix(strings.TrimSuffix(word, "-compressible"), "-reserved")
+		if owner != "system" && owner != "kube" {
+			continue
+		}
+		name := l.text(owner + "ReservedCgroup")
+		if name == "" {
+			continue
+		}
+		driver := l.text("cgroupDriver")
+		if m.CgroupDriver != "" {
+			driver = m.CgroupDriver
+		}
+		at := "/sys/fs/cgroup" + cgroupPath(name, driver)
+		if there, told := m.Exists(at); told && !there {
+			l.at([]string{"enforceNodeAllocatable", strconv.Itoa(i)}, "let a unit make it before the kubelet starts, or take the word out",
+				"Failed to enforce %s Reserved Cgroup Limits on %q: the cgroup does not exist (%s)", strings.ToUpper(owner[:1])+owner[1:], name, at)
+		}
+	}
+}
+
+// cgroupPath is where a cgroup stands below /sys/fs/cgroup.
+func cgroupPath(name, driver string) string {
+	if driver != "systemd" {
+		return path.Join("/", name)
+	}
+	base := strings.TrimSuffix(path.Base(name), ".slice")
+	out, prefix := "", ""
+	for _, part := range strings.Split(base, "-") {
+		prefix += part
+		out += "/" + prefix + ".slice"
+		prefix += "-"
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package rules
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+const (
+	cpuOptions      = "pkg/kubelet/cm/cpumanager/policy_options.go"
+	topologyOptions = "pkg/kubelet/cm/topologymanager/policy_options.go"
+)
+
+// levels are by version the options of a policy and how ripe each is: from the minor in the key on.
+type levels map[string][]level
+
+type level struct {
+	since int
+	stage string // alpha, beta, "" for stable
+}
+
+func (ls levels) at(option string, minor int) (stage string, known bool) {
+	for _, l := range ls[option] {
+		if minor >= l.since {
+			stage, known = l.stage, true
+		}
+	}
+	return stage, known
+}
+
+func cpuManagerOptions() levels {
+	return levels{
+		"full-pcpus-only":                  {{22, "alpha"}, {23, "beta"}, {33, ""}},
+		"distribute-cpus-across-numa":      {{23, "alpha"}, {33, "beta"}},
+		"align-by-socket":                  {{25, "alpha"}},
+		"distribute-cpus-across-cores":     {{31, "alpha"}},
+		"strict-cpu-reservation":           {{32, "alpha"}, {33, "beta"}, {35, ""}},
+		"prefer-align-cpus-by-uncorecache": {{32, "alpha"}, {34, "beta"}, {36, ""}},
+	}
+}
+
+func topologyManagerOptions() levels {
+	return levels{
+		"prefer-closest-numa-nodes": {{26, "alpha"}, {28, "beta"}, {32, ""}},
+		"max-allowable-numa-nodes":  {{31, "beta"}, {35, ""}},
+	}
+}
+
+// managerRules mind the CPU, memory and topology managers together.
+func managerRules() []Rule {
+	return []Rule{
+		{ID: "config-cpu-option", Since: 23, Does: Exits, Severity: Error, Source: cpuOptions, check: func(l *look) {
+			if l.text("cpuManagerPolicy") != "static" {
+				return
+			}
+			l.options("cpuManagerPolicyOptions", "CPU Manager Policy", "CPUManagerPolicy", cpuManagerOptions())
+			l.exclusive()
+		}},
+		{ID: "config-topology-option", Since: 26, Does: Exits, Severity: Error, Source: topologyOptions, check: func(l *look) {
+			if p := l.text("topologyManagerPolicy"); p == "" || p == "none" {
+				return
+			}
+			l.options("topologyManagerPolicyOptions", "Topology Manager Policy", "TopologyManagerPolicy", topologyManagerOptions())
+			path := []string{"topologyManagerPolicyOptions", "max-allowable-numa-nodes"}
+			if v, ok := l.stringMap(path[0])[path[1]]; ok {
+				if n, err := strconv.Atoi(v); err != nil {
+					l.at(path, "write a number", "unable to convert policy option to integer %q: %s", path[1], err)
+				} else if n < 8 {
+					l.at(path, "", "the minimum value of %q should not be less than 8", path[1])
+				}
+			}
+		}},
+		{ID: "config-cpu-option-unused", Since: 22, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go, NewManager", check: func(l *look) {
+			if p := l.text("cpuManagerPolicy"); len(l.stringMap("cpuManagerPolicyOptions")) > 0 && (p == "" || p == "none") {
+				l.field("cpuManagerPolicyOptions", "set cpuManagerPolicy: static, or take them out", "without cpuManagerPolicy: static these have no effect")
+			}
+		}},
+		{ID: "config-topology-unused", Does: Swallows, Severity: Note, Source: "pkg/kubelet/cm/topologymanager", check: func(l *look) {
+			cpu, memory := l.text("cpuManagerPolicy"), l.text("memoryManagerPolicy")
+			if p := l.text("topologyManagerPolicy"); slices.Contains([]string{"best-effort", "restricted", "single-numa-node"}, p) && cpu != "static" && memory != "Static" {
+				l.field("topologyManagerPolicy", "cpuManagerPolicy: static lets it align CPUs, memoryManagerPolicy: Static memory", "%s aligns only devices, because neither the CPU manager nor the memory manager gives it hints", p)
+			}
+		}},
+		{ID: "config-topology-align-by-socket", Since: 25, Does: Exits, Severity: Error, Source: cpuOptions + ", ValidateStaticPolicyOptions", check: func(l *look) {
+			if l.text("cpuManagerPolicy") == "static" && l.text("topologyManagerPolicy") == "single-numa-node" && l.stringMap("cpuManagerPolicyOptions")["align-by-socket"] == "true" {
+				l.at([]string{"cpuManagerPolicyOptions", "align-by-socket"}, "use another topologyManagerPolicy, or take it out", "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option")
+			}
+		}},
+		{ID: "config-pods-per-core", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go, setNodeStatusMachineInfo", check: func(l *look) {
+			per, ok := l.number("podsPerCore")
+			if !ok || per <= 0 || l.Machine == nil || len(l.Machine.CPUs) == 0 {
+				return
+			}
+			pods, set := l.number("maxPods")
+			if !set {
+				pods = kubelet.DefaultMaxPods
+			}
+			if most := per * int64(len(l.Machine.CPUs)); most < pods {
+				l.field("podsPerCore", "raise it, or lower maxPods", "%d pods for each of the %d CPUs are %d: maxPods %d is not reached, and the kubelet does not say so", per, len(l.Machine.CPUs), most, pods)
+			}
+		}},
+	}
+}
+
+// options minds names, ripeness and values of a policy's options.
+func (l *look) options(field, what, gate string, known levels) {
+	m := l.stringMap(field)
+	for _, name := range sorted(m) {
+		path := []string{field, name}
+		stage, ok := known.at(name, l.minor)
+		switch {
+		case !ok:
+			l.at(path, choose(name, sorted(known)), "unknown %s option: %q", what, name)
+			continue
+		case stage == "alpha" && !l.gate(gate+"AlphaOptions"):
+			l.at(path, "set the feature gate "+gate+"AlphaOptions", "%s Alpha-level Options not enabled, but option %q provided", what, name)
+		case stage == "beta" && !l.gate(gate+"BetaOptions"):
+			l.at(path, "set the feature gate "+gate+"BetaOptions", "%s Beta-level Options not enabled, but option %q provided", what, name)
+		}
+		if name == "max-allowable-numa-nodes" {
+			continue
+		}
+		if _, err := strconv.ParseBool(m[name]); err != nil {
+			l.at(path, `write "true" or "false"`, "bad value for option %q: %s", name, err)
+		}
+	}
+}
+
+// exclusive minds options of the static policy that exclude each other.
+func (l *look) exclusive() {
+	m := l.stringMap("cpuManagerPolicyOptions")
+	on := func(name string) bool { b, _ := strconv.ParseBool(m[name]); return b }
+	for _, pair := range [][2]string{
+		{"full-pcpus-only", "distribute-cpus-across-cores"},
+		{"distribute-cpus-across-numa", "distribute-cpus-across-cores"},
+		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"},
+		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"},
+	} {
+		if on(pair[0]) && on(pair[1]) {
+			l.at([]string{"cpuManagerPolicyOptions", pair[0]}, "keep one of the two", "static policy options %s and %s can not be used at the same time", pair[0], pair[1])
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package rules
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// otherRules mind taints, addresses, logs and what stands alone.
+func otherRules() []Rule {
+	return []Rule{
+		{ID: "config-bad-taint", Since: 23, Does: Exits, Severity: Error, Alone: true, Source: validation + "; pkg/util/taints", check: (*look).taints},
+		{ID: "config-bad-address", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go", check: func(l *look) {
+			for i, v := range l.list("clusterDNS") {
+				if s, ok := v.(string); ok {
+					if _, err := netip.ParseAddr(s); err != nil {
+						l.at([]string{"clusterDNS", strconv.Itoa(i)}, "write the address of the cluster's DNS service", "%q is no IP address: the kubelet runs, and pods cannot resolve names", s)
+					}
+				}
+			}
+		}},
+		{ID: "config-cgroup-root", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			if l.text("systemCgroups") != "" && l.text("cgroupRoot") == "" {
+				l.field("systemCgroups", "set cgroupRoot: / too", "invalid configuration: systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
+			}
+		}},
+		{ID: "config-run-once", Since: 32, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			if l.boolean("runOnce", false) {
+				l.field("runOnce", "take it out", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
+			}
+		}},
+		{ID: "config-preloaded-images", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			if len(l.list("preloadedImagesVerificationAllowlist")) > 0 && l.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages" {
+				l.field("preloadedImagesVerificationAllowlist", "set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
+					"invalid configuration: can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"")
+			}
+		}},
+		{ID: "config-log-query", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			if l.boolean("enableSystemLogQuery", false) && !l.boolean("enableSystemLogHandler", true) {
+				l.field("enableSystemLogQuery", "set enableSystemLogHandler: true", "invalid configuration: enableSystemLogHandler is required for enableSystemLogQuery")
+			}
+		}},
+		{ID: "config-log-size", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/logs/container_log_manager.go", check: func(l *look) {
+			if s := l.text("containerLogMaxSize"); s != "" {
+				if err := logSize(s); err != "" {
+					l.field("containerLogMaxSize", quantityHint, "failed to parse container log max size %q: %s", s, err)
+				}
+			}
+		}},
+		{ID: "config-log-dir", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			switch p := l.text("podLogsDir"); {
+			case p == "":
+			case !strings.HasPrefix(p, "/"):
+				l.field("podLogsDir", "", "invalid configuration: pod logs path %q must be absolute path", p)
+			case path.Clean(p) != p:
+				l.field("podLogsDir", "write "+path.Clean(p), "invalid configuration: pod logs path %q must be normalized", p)
+			case strings.ContainsFunc(p, func(r rune) bool { return r > 127 }):
+				l.field("podLogsDir", "", "invalid configuration: pod logs path %q mut contains ASCII characters only", p)
+			}
+		}},
+		{ID: "config-logging", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
+		{ID: "config-tracing", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
+		{ID: "config-unsafe-sysctl", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
+		{ID: "config-no-endpoint", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			// Empty in the file is as if it were missing; only the flag can make it empty.
+			if slices.Contains(l.Flags, Flag{"container-runtime-endpoint", ""}) {
+				l.flag("container-runtime-endpoint", "take it out, or name the runtime's socket", "invalid configuration: the containerRuntimeEndpoint was not specified or empty")
+			}
+		}},
+	}
+}
+
+func (l *look) taints() {
+	var seen []kubelet.Taint
+	for i, v := range l.list("registerWithTaints") {
+		object, ok := v.(map[string]any)
+		if !ok {
+			continue
+		}
+		var t kubelet.Taint
+		t.Key, _ = object["key"].(string)
+		t.Value, _ = object["value"].(string)
+		t.Effect, _ = object["effect"].(string)
+		path := []string{"registerWithTaints", strconv.Itoa(i)}
+		if err := t.Check(); err != nil {
+			l.at(path, err.Error(), "invalid taint: {%s %s %s <nil>}", t.Key, t.Value, t.Effect)
+		}
+		if object["timeAdded"] != nil && l.minor >= 24 {
+			l.at(append(path, "timeAdded"), "take it out", "invalid configuration: taint.TimeAdded is not nil")
+		}
+		if slices.ContainsFunc(seen, func(o kubelet.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }) {
+			l.at(path, "keep one of them", "duplicated taints with the same key and effect: %s; the Node is refused", t)
+		}
+		seen = append(seen, t)
+	}
+}
+
+func (l *look) logging() {
+	if d, ok := l.duration("logging", "flushFrequency"); ok && d <= 0 {
+		l.at([]string{"logging", "flushFrequency"}, "", "logging.flushFrequency: Invalid value: Must be greater than zero")
+	}
+	if n, ok := l.number("logging", "verbosity"); ok && n > math.MaxInt32 {
+		l.at([]string{"logging", "verbosity"}, "", "logging.verbosity: Invalid value: Must be <= %d", math.MaxInt32)
+	}
+	modules, _ := l.inner("logging", "vmodule").([]any)
+	format, _ := l.inner("logging", "format").(string)
+	if len(modules) > 0 && format == "json" {
+		l.at([]string{"logging", "vmodule"}, "", "logging.vmodule: Forbidden: Only supported for text log format")
+	}
+	options, _ := l.inner("logging", "options").(map[string]any)
+	for _, form := range sorted(options) {
+		members, _ := options[form].(map[string]any)
+		for _, name := range sorted(members) {
+			if v := members[name]; v == nil || v == false || v == "0" || v == json.Number("0") {
+				continue
+			}
+			gate := "LoggingAlphaOptions"
+			if _, there := l.gateOf(gate); there && !l.gate(gate) {
+				l.at([]string{"logging", "options", form, name}, "set featureGates: {"+gate+": true}, or take it out", "logging.options.%s.%s: Forbidden: Feature %s is disabled", form, name, gate)
+			}
+		}
+	}
+}
+
+func (l *look) tracing() {
+	if n, ok := l.number("tracing", "samplingRatePerMillion"); ok && (n < 0 || n > 1000000) {
+		l.at([]string{"tracing", "samplingRatePerMillion"}, "", "tracing.samplingRatePerMillion: Invalid value: %d: sampling rate must be between 0 and one million", n)
+	}
+	endpoint, _ := l.inner("tracing", "endpoint").(string)
+	if scheme, _, ok := strings.Cut(endpoint, ":"); ok && strings.Contains(endpoint, "//") && !slices.Contains([]string{"dns", "unix", "unix-abstract"}, scheme) {
+		l.at([]string{"tracing", "endpoint"}, "write HOST:PORT without a scheme", "tracing.endpoint: Invalid value: %q: unsupported scheme: %s.  Options are none, dns, unix, or unix-abstract", endpoint, scheme)
+	}
+}
+
+// sysctls are the kernel's that belong to a namespace; the others cannot be given to a pod.
+func (l *look) sysctls() {
+	for i, v := range l.list("allowedUnsafeSysctls") {
+		s, ok := v.(string)
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(strings.ReplaceAll(s, "/", "."), "*")
+		namespaced := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue.", "net."}, func(p string) bool { return strings.HasPrefix(name, p) })
+		if !namespaced && name != "kernel.sem" {
+			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.* are", "the sysctls %q are not known to be namespaced", name)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package rules
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+// badFlag is a flag whose value does not parse.
+type badFlag struct{ name, value, why string }
+
+// overlay puts what flags say over the document, as the kubelet does: a flag wins without a word. Only of feature gates
+// both count.
+func (l *look) overlay() {
+	l.byFlag = map[string]string{}
+	for _, f := range l.Flags {
+		k, ok := known.FlagAt(f.Name, l.minor)
+		if !ok || k.Field == "" || f.Name == "register-with-taints" {
+			continue
+		}
+		field, ok := known.FieldAt(k.Field, l.minor)
+		if !ok {
+			continue
+		}
+		if f.Name == "log-flush-frequency" { // nanoseconds in the configuration up to 1.27
+			field.Type = known.Duration
+		}
+		v, err := flagValue(f.Name, f.Value, field.Type)
+		if err != nil {
+			l.bad = append(l.bad, badFlag{f.Name, f.Value, err.Error()})
+			continue
+		}
+		if l.doc == nil {
+			l.doc = map[string]any{}
+		}
+		path := strings.Split(k.Field, ".")
+		at := l.doc
+		for _, name := range path[:len(path)-1] {
+			next, ok := at[name].(map[string]any)
+			if !ok {
+				next = map[string]any{}
+				at[name] = next
+			}
+			at = next
+		}
+		last := path[len(path)-1]
+		if gates, ok := at[last].(map[string]any); ok && f.Name == "feature-gates" {
+			for name, on := range v.(map[string]any) {
+				gates[name] = on
+			}
+			l.byFlag[path[0]] = f.Name
+			continue
+		}
+		at[last] = v
+		l.byFlag[path[0]] = f.Name
+	}
+}
+
+// flagValue reads a flag's value as the field that it sets would hold it.
+func flagValue(name, value string, t known.Type) (any, error) {
+	switch t {
+	case known.Bool:
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return nil, fmt.Errorf("strconv.ParseBool: parsing %q: invalid syntax", value)
+		}
+		return b, nil
+	case known.Int32, known.Int64, known.Uint32:
+		bits := 32
+		if t == known.Int64 {
+			bits = 64
+		}
+		if _, err := strconv.ParseInt(value, 0, bits); err != nil {
+			return nil, fmt.Errorf("%w", err)
+		}
+		n, _ := strconv.ParseInt(value, 0, bits)
+		return json.Number(strconv.FormatInt(n, 10)), nil
+	case known.Duration, known.DurationOrInt:
+		if _, err := time.ParseDuration(value); err != nil {
+			return nil, err
+		}
+		return value, nil
+	case known.Quantity:
+		if _, err := resource.ParseQuantity(value); err != nil {
+			return nil, err
+		}
+		return value, nil
+	case known.StringList:
+		list := []any{}
+		for _, s := range strings.Split(value, ",") {
+			if s != "" {
+				list = append(list, s)
+			}
+		}
+		return list, nil
+	case known.Bools:
+		return parseGates(value)
+	case known.Strings:
+		sep := "="
+		if name == "eviction-hard" || name == "eviction-soft" {
+			sep = "<"
+		}
+		m := map[string]any{}
+		for _, part := range strings.Split(value, ",") {
+			if part = strings.TrimSpace(part); part == "" {
+				continue
+			}
+			k, v, ok := strings.Cut(part, sep)
+			if !ok {
+				return nil, fmt.Errorf("malformed pair, expect string%sstring", sep)
+			}
+			m[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		}
+		return m, nil
+	case known.ObjectList:
+		if name == "reserved-memory" {
+			return reservedMemoryFlag(value)
+		}
+		return []any{}, nil
+	}
+	return value, nil
+}
+
+// reservedMemoryFlag reads 0:memory=1Gi,hugepages-2Mi=1Gi;1:memory=2Gi.
+func reservedMemoryFlag(value string) (any, error) {
+	var list []any
+	for _, part := range strings.Split(value, ";") {
+		node, limits, ok := strings.Cut(part, ":")
+		if _, err := strconv.Atoi(node); !ok || err != nil {
+			return nil, fmt.Errorf("the reserved memory has incorrect format, expected numaNodeID:type=quantity[,type=quantity...], got %s", part)
+		}
+		m := map[string]any{}
+		for _, l := range strings.Split(limits, ",") {
+			name, q, ok := strings.Cut(l, "=")
+			if !ok {
+				return nil, fmt.Errorf("the reserved limit has incorrect value, expected type=quantity, got %s", l)
+			}
+			m[name] = q
+		}
+		list = append(list, map[string]any{"numaNode": json.Number(node), "limits": m})
+	}
+	return list, nil
+}
+
+// logSize says what is wrong with containerLogMaxSize.
+func logSize(s string) string {
+	q, err := resource.ParseQuantity(s)
+	switch {
+	case err != nil:
+		return err.Error()
+	case q.Sign() < 0:
+		return "invalid max log size"
+	}
+	return ""
+}
+
+// setting is what the configuration itself says about the field of a flag.
+func (l *look) setting(field string) (any, bool) {
+	if l.Config == nil {
+		return nil, false
+	}
+	v, ok := l.Config.Get(kubelet.Pointer(strings.Split(field, ".")...))
+	return v, ok && v != nil
+}

@@ -1,0 +1,237 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// enforcementRules mind enforceNodeAllocatable and what goes with it.
+func enforcementRules() []Rule {
+	return []Rule{{ID: "config-enforcement", Does: Exits, Severity: Error, Source: validation, check: (*look).enforcement}}
+}
+
+func (l *look) enforcement() {
+	allowed := []string{"pods", "system-reserved", "kube-reserved", "none"}
+	if l.minor >= 32 {
+		allowed = []string{"pods", "system-reserved", "system-reserved-compressible", "kube-reserved", "kube-reserved-compressible", "none"}
+	}
+	list := l.list("enforceNodeAllocatable")
+	seen := map[string]bool{}
+	for i, v := range list {
+		word, ok := v.(string)
+		path := []string{"enforceNodeAllocatable", strconv.Itoa(i)}
+		if !ok {
+			continue
+		}
+		owner := strings.TrimSuffix(strings.TrimSuffix(word, "-compressible"), "-reserved")
+		switch {
+		case seen[word]:
+			if l.minor >= 31 {
+				l.at(path, "name it once", "invalid configuration: duplicated enforcements %q in enforceNodeAllocatable (--enforce-node-allocatable)", word)
+			}
+			continue
+		case !slices.Contains(allowed, word):
+			l.at(path, choose(word, allowed), "invalid configuration: option %q specified for enforceNodeAllocatable (--enforce-node-allocatable)", word)
+			continue
+		case word == "none":
+			if len(list) > 1 {
+				l.at(path, "keep none alone, or take it out", "invalid configuration: enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional enforcements when \"none\" is specified")
+			}
+			continue
+		case owner == "system" || owner == "kube":
+			if other := owner + "-reserved"; word != other && seen[other] || word == other && seen[other+"-compressible"] {
+				l.at(path, "keep one of the two", "invalid configuration: both %q and %q cannot be specified together in enforceNodeAllocatable (--enforce-node-allocatable)", other, other+"-compressible")
+			}
+			if field := owner + "ReservedCgroup"; l.text(field) == "" {
+				l.at(path, "name the cgroup in "+field+", it must exist when the kubelet starts; or take the word out",
+					"invalid configuration: %s (--%s-reserved-cgroup) must be specified when %q or %q included in enforceNodeAllocatable (--enforce-node-allocatable)",
+					field, owner, owner+"-reserved", owner+"-reserved-compressible")
+			}
+		}
+		seen[word] = true
+		if !l.boolean("cgroupsPerQOS", true) {
+			l.field("cgroupsPerQOS", "set cgroupsPerQOS: true, or enforceNodeAllocatable: []",
+				"invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in enforceNodeAllocatable (--enforce-node-allocatable)", word)
+		}
+	}
+	// Where the list is missing, its default holds: pods.
+	if l.doc != nil && l.doc["enforceNodeAllocatable"] == nil && !l.boolean("cgroupsPerQOS", true) {
+		l.field("cgroupsPerQOS", "set enforceNodeAllocatable: [] too",
+			"invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in enforceNodeAllocatable (--enforce-node-allocatable)", "pods")
+	}
+}
+
+// reservedRules mind what is kept from pods.
+func reservedRules() []Rule {
+	parse := "cmd/kubelet/app/server.go, parseResourceList"
+	each := func(f func(l *look, field, flag, name, value string)) func(*look) {
+		return func(l *look) {
+			for _, r := range [][2]string{{"kubeReserved", "--kube-reserved"}, {"systemReserved", "--system-reserved"}} {
+				m := l.stringMap(r[0])
+				for _, name := range sorted(m) {
+					f(l, r[0], r[1], name, m[name])
+				}
+			}
+		}
+	}
+	names := []string{"cpu", "memory", "ephemeral-storage", "pid"}
+	return []Rule{
+		{ID: "config-unknown-resource", Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, _ string) {
+			if !slices.Contains(names, name) {
+				l.at([]string{field, name}, choose(name, names), "%s value failed to parse: cannot reserve %q resource", flag, name)
+			}
+		})},
+		{ID: badQuantity, Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, value string) {
+			if !slices.Contains(names, name) {
+				return
+			}
+			if q, err := resource.ParseQuantity(value); err != nil {
+				l.at([]string{field, name}, quantityHint, "%s value failed to parse: failed to parse quantity %q for %q resource: %s", flag, value, name, err)
+			} else if q.Sign() < 0 {
+				l.at([]string{field, name}, "reserve 0 or more", "%s value failed to parse: resource quantity for %q cannot be negative: %s", flag, name, value)
+			}
+		})},
+		{ID: "config-bad-cpu-list", Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			if list := l.text("reservedSystemCPUs"); list != "" {
+				if _, err := kubelet.ParseCPUList(list); err != nil {
+					l.field("reservedSystemCPUs", "write CPU numbers and ranges, like 0-3,8", "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) %s, error: %s", list, err)
+				}
+			}
+		}},
+		{ID: "config-reserved-cpus-and-cgroup", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			if l.text("reservedSystemCPUs") != "" && (l.text("systemReservedCgroup") != "" || l.text("kubeReservedCgroup") != "") {
+				l.field("reservedSystemCPUs", "take the cgroups out, or reserve cpu by quantity",
+					"invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")
+			}
+		}},
+		{ID: "config-cpu-reserved-twice", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
+			for _, field := range []string{"kubeReserved", "systemReserved"} {
+				if _, both := l.stringMap(field)["cpu"]; both && l.text("reservedSystemCPUs") != "" {
+					l.at([]string{field, "cpu"}, "take cpu out, or reservedSystemCPUs", "reservedSystemCPUs is set too, and the kubelet drops this cpu without a word")
+				}
+			}
+		}},
+		{ID: "config-static-without-reserved", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go", check: func(l *look) {
+			if l.text("cpuManagerPolicy") != "static" || l.text("reservedSystemCPUs") != "" {
+				return
+			}
+			total, named := l.reservedSum("cpu")
+			hint := "reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs"
+			switch {
+			case !named:
+				l.field("cpuManagerPolicy", hint, "[cpumanager] unable to determine reserved CPU resources for static policy")
+			case total.IsZero():
+				l.field("cpuManagerPolicy", hint, "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero")
+			}
+		}},
+		{ID: "config-reserved-memory-sum", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory", check: (*look).staticMemory},
+		{ID: "config-reserved-memory", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_reserved_memory.go", check: (*look).reservedMemory},
+		{ID: "config-reserved-memory-unused", Since: 21, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, NewManager", check: func(l *look) {
+			if p := l.text("memoryManagerPolicy"); len(l.list("reservedMemory")) > 0 && (p == "" || p == "None") {
+				l.field("reservedMemory", "set memoryManagerPolicy: Static, or take it out", "without memoryManagerPolicy: Static this has no effect")
+			}
+		}},
+	}
+}
+
+// reservedSum is kubeReserved and systemReserved of one resource; what does not parse was reported before.
+func (l *look) reservedSum(name string) (total resource.Quantity, named bool) {
+	for _, field := range []string{"kubeReserved", "systemReserved"} {
+		if text, ok := l.stringMap(field)[name]; ok {
+			named = true
+			if q, err := resource.ParseQuantity(text); err == nil {
+				total.Add(q)
+			}
+		}
+	}
+	return total, named
+}
+
+// hardMemory is the memory of evictionHard, in bytes where it is a percentage of a machine that is at hand.
+func (l *look) hardMemory() (q resource.Quantity, ok bool) {
+	threshold := kubelet.EvictionHardOf(l.doc)["memory.available"]
+	percent, isPercent := strings.CutSuffix(threshold, "%")
+	switch {
+	case threshold == "" || threshold == "0%" || threshold == "100%":
+		return q, true
+	case !isPercent:
+		q, err := resource.ParseQuantity(threshold)
+		return q, err == nil
+	case l.Machine == nil || l.Machine.MemoryBytes == 0:
+		return q, false
+	}
+	p, err := strconv.ParseFloat(percent, 32)
+	return *resource.NewQuantity(int64(float64(l.Machine.MemoryBytes)*float64(float32(p)/100)), resource.BinarySI), err == nil
+}
+
+// staticMemory compares reservedMemory with what the memory manager computes: kubeReserved + systemReserved +
+// evictionHard. A threshold in percent depends on the machine: without one nothing can be said.
+func (l *look) staticMemory() {
+	if l.text("memoryManagerPolicy") != "Static" {
+		return
+	}
+	want, _ := l.reservedSum("memory")
+	hard, ok := l.hardMemory()
+	if !ok {
+		return
+	}
+	want.Add(hard)
+	var got resource.Quantity
+	for _, v := range l.list("reservedMemory") {
+		node, _ := v.(map[string]any)
+		limits, _ := node["limits"].(map[string]any)
+		if limits["memory"] == nil {
+			continue
+		}
+		q, err := resource.ParseQuantity(fmt.Sprint(limits["memory"]))
+		if err != nil {
+			return
+		}
+		got.Add(q)
+	}
+	if got.Cmp(want) != 0 {
+		l.field("reservedMemory", fmt.Sprintf("let the memory of all NUMA nodes add up to kubeReserved + systemReserved + evictionHard = %s", want.String()),
+			"the total amount %q of type \"memory\" is not equal to the value %q determined by Node Allocatable feature", got.String(), want.String())
+	}
+}
+
+func (l *look) reservedMemory() {
+	type limit struct{ node, name string }
+	seen := map[limit]bool{}
+	for i, v := range l.list("reservedMemory") {
+		entry, _ := v.(map[string]any)
+		limits, _ := entry["limits"].(map[string]any)
+		node := fmt.Sprint(entry["numaNode"])
+		if entry["numaNode"] == nil {
+			node = "0"
+		}
+		for _, name := range sorted(limits) {
+			path := []string{"reservedMemory", strconv.Itoa(i), "limits", name}
+			if name != "memory" && !strings.HasPrefix(name, "hugepages-") {
+				l.at(path, "reserve memory or hugepages-SIZE", "invalid configuration: the limit type %q for NUMA node %s is not supported", name, node)
+			}
+			if q, err := resource.ParseQuantity(fmt.Sprint(limits[name])); err == nil && q.IsZero() {
+				l.at(path, "take it out", "invalid configuration: reserved memory may not be zero for NUMA node %s and resource %q", node, name)
+			}
+			if seen[limit{node, name}] {
+				l.at(path, "keep one of them", "invalid configuration: the reserved memory has a duplicate value for NUMA node %s and resource %q", node, name)
+			}
+			seen[limit{node, name}] = true
+		}
+	}
+}
+
+// amount is one resource that a field reserves, in thousandths.
+func (l *look) amount(field, name string) int64 {
+	q, err := resource.ParseQuantity(l.stringMap(field)[name])
+	if err != nil {
+		return 0
+	}
+	return q.MilliValue()
+}

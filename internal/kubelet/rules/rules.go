@@ -1,0 +1,190 @@
+// Package rules is what a kubelet refuses, and what it swallows without a word, of flags and a configuration: one entry
+// a rule, with the versions that have it and where Kubernetes says so. It is pure, so that a site is judged on a laptop
+// by the same rules as on the node. Each rule that can be run was run against a real kubelet (test/kube).
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/known"
+)
+
+// Severity says what is made of a finding.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+	Note    Severity = "note"
+)
+
+// Does says what the kubelet makes of it.
+type Does string
+
+// What a kubelet does.
+const (
+	Exits    Does = "exits"    // it does not start, or its Node is refused
+	Swallows Does = "swallows" // it runs, and does not do what the text says, without a word that one would see
+	Later    Does = "later"    // it does what the text says, and a later version will not
+)
+
+// Rule is one thing that a kubelet minds, or should.
+type Rule struct {
+	ID           string
+	Since, Until int      // minor versions: the first that has the rule, and the first that has it no more; 0: all
+	Does         Does     // what the kubelet does
+	Severity     Severity // what is made of it
+	Alone        bool     // it judges each field for itself, so that a part of a configuration can be judged
+	Source       string   // where Kubernetes says so; paths are those of k8s.io/kubernetes
+	check        func(*look)
+}
+
+// Finding is one violation. Message has the kubelet's own words where it has any, so that the same refusal is recognised
+// in its journal.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Pointer  string   `json:"pointer,omitempty"` // RFC 6901, the field of the configuration
+	Flag     string   `json:"flag,omitempty"`    // or the flag, without dashes
+	Does     Does     `json:"does"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
+	Hint     string   `json:"hint,omitempty"` // what to do
+}
+
+// Subject is a kubelet that is about to start.
+type Subject struct {
+	Config  *kubelet.Config // merged, drop-ins included; nil: unknown
+	Part    bool            // Config is only a part: what goes with its fields may stand elsewhere
+	Flags   []Flag          // in their order; of several with one name the last counts
+	Version string          // v1.36.3; "" where it is unknown, then the newest that is known here is taken
+	Accepts *Accepts        // what the binary itself says; nil: not asked, then the tables tell
+	Machine *Machine        // nil: none at hand
+}
+
+// Flag is one flag of the command line, its name without dashes.
+type Flag struct{ Name, Value string }
+
+// Accepts is what the --help of a binary lists.
+type Accepts struct {
+	Flags map[string]bool       // deprecated or not
+	Gates map[string]known.Gate // alpha and beta ones
+}
+
+// Check judges a subject. No findings do not mean that it starts. They are sorted by place, then rule.
+func Check(s Subject) []Finding {
+	l := newLook(s)
+	for _, r := range All() {
+		if l.tooOld(r) || s.Part && !r.Alone {
+			continue
+		}
+		l.rule = r
+		r.check(l)
+	}
+	slices.SortStableFunc(l.found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Flag, b.Flag), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(l.found)
+}
+
+// All lists the rules.
+func All() []Rule {
+	return slices.Concat(flagRules(), fieldRules(), valueRules(), timeRules(), enforcementRules(), reservedRules(), evictionRules(),
+		managerRules(), gateRules(), gatedRules(), otherRules(), machineRules())
+}
+
+// look is a judgement in progress.
+type look struct {
+	Subject
+	doc    map[string]any    // the configuration with what flags say over it
+	byFlag map[string]string // of its top-level fields those that a flag sets
+	bad    []badFlag
+	minor  int
+	exact  bool // the version is known, and so is what it knows
+	rule   Rule
+	found  []Finding
+}
+
+func newLook(s Subject) *look {
+	_, newest := known.Range()
+	l := &look{Subject: s, minor: newest}
+	if m, ok := known.Minor(s.Version); ok && s.Version != "" {
+		l.minor, l.exact = m, m <= newest
+	}
+	if s.Config != nil {
+		l.doc = s.Config.Object()
+	}
+	l.overlay()
+	return l
+}
+
+func (l *look) tooOld(r Rule) bool {
+	return l.minor < r.Since || r.Until > 0 && l.minor >= r.Until
+}
+
+func (l *look) add(f Finding) {
+	f.Rule, f.Does = l.rule.ID, l.rule.Does
+	f.Severity = cmp.Or(f.Severity, l.rule.Severity)
+	l.found = append(l.found, f)
+}
+
+// at adds a finding about a field. One that a flag sets is the flag's.
+func (l *look) at(path []string, hint, format string, args ...any) {
+	f := Finding{Message: fmt.Sprintf(format, args...), Hint: hint}
+	if name := l.byFlag[path[0]]; name != "" {
+		f.Flag = name
+	} else {
+		f.Pointer = kubelet.Pointer(path...)
+	}
+	l.add(f)
+}
+
+// field is at for a path of one name.
+func (l *look) field(name, hint, format string, args ...any) {
+	l.at([]string{name}, hint, format, args...)
+}
+
+func (l *look) flag(name, hint, format string, args ...any) {
+	l.add(Finding{Flag: name, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// version is the kubelet's, for messages.
+func (l *look) version() string {
+	if l.Version == "" {
+		return fmt.Sprintf("1.%d", l.minor)
+	}
+	return strings.TrimPrefix(l.Version, "v")
+}
+
+// gate says whether a feature gate is on: as it is set, or by AllAlpha and AllBeta, or by default.
+func (l *look) gate(name string) bool {
+	set, _ := l.doc["featureGates"].(map[string]any)
+	if on, ok := set[name].(bool); ok {
+		return on
+	}
+	g, ok := l.gateOf(name)
+	if all, said := set[map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[g.Stage]].(bool); said && !g.Locked {
+		return all
+	}
+	return ok && g.On
+}
+
+func (l *look) gateOf(name string) (known.Gate, bool) {
+	if l.Accepts != nil {
+		if g, ok := l.Accepts.Gates[name]; ok {
+			return g, true
+		}
+	}
+	return known.GateAt(name, l.minor)
+}
+
+func choose(word string, allowed []string) string {
+	if near := kubelet.Nearest(word, allowed); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "write one of " + strings.Join(allowed, ", ")
+}

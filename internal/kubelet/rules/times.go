@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"time"
+)
+
+// timeRules mind durations and how they go with each other.
+func timeRules() []Rule {
+	return []Rule{
+		{ID: "config-shutdown-grace", Since: 21, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			whole, _ := l.duration("shutdownGracePeriod")
+			critical, hasCritical := l.duration("shutdownGracePeriodCriticalPods")
+			if hasCritical && critical > whole {
+				l.field("shutdownGracePeriodCriticalPods", "critical pods end within shutdownGracePeriod, which holds both", "invalid configuration: shutdownGracePeriodCriticalPods %s must be <= shutdownGracePeriod %s", critical, whole)
+			}
+			for name, d := range map[string]time.Duration{"shutdownGracePeriod": whole, "shutdownGracePeriodCriticalPods": critical} {
+				if d < 0 || d > 0 && d < time.Second {
+					l.field(name, "", "invalid configuration: %s %s must be either zero or otherwise >= 1 sec", name, d)
+				}
+			}
+			if len(l.list("shutdownGracePeriodByPodPriority")) > 0 && (whole > 0 || critical > 0) && l.gate("GracefulNodeShutdownBasedOnPodPriority") {
+				l.field("shutdownGracePeriodByPodPriority", "keep one of the two", "invalid configuration: Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time")
+			}
+		}},
+		{ID: "config-image-age", Since: 29, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			oldest, has := l.duration("imageMaximumGCAge")
+			least, set := l.duration("imageMinimumGCAge")
+			if !set {
+				least = 2 * time.Minute
+			}
+			switch {
+			case has && oldest < 0:
+				l.field("imageMaximumGCAge", "", "invalid configuration: imageMaximumGCAge %s must not be negative", oldest)
+			case oldest > 0 && oldest <= least:
+				l.field("imageMaximumGCAge", "", "invalid configuration: imageMaximumGCAge %s must be greater than imageMinimumGCAge %s", oldest, least)
+			}
+			if least < 0 && l.minor >= 36 {
+				l.field("imageMinimumGCAge", "", "invalid configuration: imageMinimumGCAge %s must not be negative", least)
+			}
+		}},
+		{ID: "config-sync-frequency", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, NewMainKubelet", check: func(l *look) {
+			if d, ok := l.duration("syncFrequency"); ok && d < 0 {
+				l.field("syncFrequency", "", "invalid sync frequency %d", d)
+			}
+		}},
+		{ID: "config-log-interval", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			if d, ok := l.duration("containerLogMonitorInterval"); ok && d != 0 && d < 3*time.Second {
+				l.field("containerLogMonitorInterval", "", "invalid configuration: containerLogMonitorInterval must be a positive time duration greater than or equal to 3s")
+			}
+		}},
+		{ID: "config-cfs-period", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			d, ok := l.duration("cpuCFSQuotaPeriod")
+			switch {
+			case !ok || d == 100*time.Millisecond || d == 0:
+			case !l.gate("CustomCPUCFSQuotaPeriod"):
+				l.field("cpuCFSQuotaPeriod", "set the feature gate CustomCPUCFSQuotaPeriod, or take it out", "invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %s requires feature gate CustomCPUCFSQuotaPeriod", d)
+			case d < time.Millisecond || d > time.Second:
+				l.field("cpuCFSQuotaPeriod", "", "invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %s must be between 1ms and 1sec, inclusive", d)
+			}
+		}},
+		{ID: "config-crash-loop", Since: 32, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			d, ok := l.duration("crashLoopBackOff", "maxContainerRestartPeriod")
+			path := []string{"crashLoopBackOff", "maxContainerRestartPeriod"}
+			switch {
+			case !ok:
+			case !l.gate("KubeletCrashLoopBackOffMax"):
+				l.at(path, "set the feature gate, or take it out", "invalid configuration: FeatureGate KubeletCrashLoopBackOffMax not enabled, CrashLoopBackOff.MaxContainerRestartPeriod must not be set")
+			case d < time.Second || d > 300*time.Second:
+				l.at(path, "", "invalid configuration: CrashLoopBackOff.MaxContainerRestartPeriod (got: %v seconds) must be set between 1s and 300s", d.Seconds())
+			}
+		}},
+	}
+}

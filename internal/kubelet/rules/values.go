@@ -1,0 +1,211 @@
+package rules
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const validation = "pkg/kubelet/apis/config/validation/validation.go"
+
+// text, number and the like are values of a field whose type is right. Others are reported as wrong types, and no rule
+// minds them.
+func (l *look) text(name string) string {
+	s, _ := l.doc[name].(string)
+	return s
+}
+
+// inner is a value below the root, nil where there is none.
+func (l *look) inner(path ...string) any {
+	var at any = l.doc
+	for _, name := range path {
+		m, _ := at.(map[string]any)
+		at = m[name]
+	}
+	return at
+}
+
+func (l *look) stringMap(name string) map[string]string {
+	object, _ := l.doc[name].(map[string]any)
+	m := map[string]string{}
+	for key, v := range object {
+		if s, ok := v.(string); ok {
+			m[key] = s
+		}
+	}
+	return m
+}
+
+func (l *look) list(name string) []any {
+	list, _ := l.doc[name].([]any)
+	return list
+}
+
+func (l *look) number(path ...string) (int64, bool) {
+	n, ok := l.inner(path...).(json.Number)
+	if !ok {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(string(n), 10, 64)
+	return i, err == nil
+}
+
+func (l *look) boolean(name string, preset bool) bool {
+	if b, ok := l.doc[name].(bool); ok {
+		return b
+	}
+	return preset
+}
+
+func (l *look) duration(path ...string) (time.Duration, bool) {
+	s, ok := l.inner(path...).(string)
+	if !ok {
+		return 0, false
+	}
+	d, err := time.ParseDuration(s)
+	return d, err == nil
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// span is a number's range.
+type span struct {
+	path, flag string
+	low, high  int64
+	zero       bool // 0 has a meaning of its own
+	says       string
+}
+
+const most = 1 << 62
+
+func valueRules() []Rule {
+	negative := "must not be a negative number"
+	ranges := func(spans ...span) func(*look) {
+		return func(l *look) {
+			for _, r := range spans {
+				if n, ok := l.number(r.path); ok && (n < r.low || n > r.high) && !(r.zero && n == 0) {
+					l.field(r.path, "", "invalid configuration: %s%s %d %s", r.path, r.flag, n, r.says)
+				}
+			}
+		}
+	}
+	return []Rule{
+		{ID: "config-out-of-range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: ranges(
+			span{"maxPods", " (--max-pods)", 0, most, false, negative},
+			span{"podsPerCore", " (--pods-per-core)", 0, most, false, negative},
+			span{"maxOpenFiles", " (--max-open-files)", 0, most, false, negative},
+			span{"eventBurst", " (--event-burst)", 0, most, false, negative},
+			span{"eventRecordQPS", " (--event-qps)", 0, most, false, negative},
+			span{"kubeAPIBurst", " (--kube-api-burst)", 0, most, false, negative},
+			span{"kubeAPIQPS", " (--kube-api-qps)", 0, most, false, negative},
+			span{"registryBurst", " (--registry-burst)", 0, most, false, negative},
+			span{"registryPullQPS", " (--registry-qps)", 0, most, false, negative},
+			span{"nodeStatusMaxImages", " (--node-status-max-images)", -1, most, false, "must be -1 or greater"},
+			span{"imageGCHighThresholdPercent", " (--image-gc-high-threshold)", 0, 100, false, "must be between 0 and 100, inclusive"},
+			span{"imageGCLowThresholdPercent", " (--image-gc-low-threshold)", 0, 100, false, "must be between 0 and 100, inclusive"},
+			span{"oomScoreAdj", " (--oom-score-adj)", -1000, 1000, false, "must be between -1000 and 1000, inclusive"},
+			span{"port", " (--port)", 1, 65535, true, "must be between 1 and 65535, inclusive"},
+			span{"readOnlyPort", " (--read-only-port)", 1, 65535, true, "must be between 0 and 65535, inclusive"},
+			span{"healthzPort", " (--healthz-port)", 1, 65535, true, "must be between 1 and 65535, inclusive"},
+			span{"iptablesDropBit", " (--iptables-drop-bit)", 0, 31, false, "must be between 0 and 31, inclusive"},
+			span{"iptablesMasqueradeBit", " (--iptables-masquerade-bit)", 0, 31, false, "must be between 0 and 31, inclusive"},
+			span{"maxParallelImagePulls", "", 1, most, false, "must be a positive number"},
+			span{"nodeLeaseDurationSeconds", "", 1, most, true, "must be greater than 0"},
+			span{"containerLogMaxWorkers", "", 1, most, true, "must be greater than or equal to 1"},
+			span{"containerLogMaxFiles", " (--container-log-max-files)", 2, most, true, "must be greater than 1"},
+		)},
+		{ID: "config-unknown-word", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).words},
+		{ID: "config-cgroup-driver-word", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: func(l *look) {
+			if driver := l.text("cgroupDriver"); driver != "" && driver != "systemd" && driver != "cgroupfs" {
+				l.field("cgroupDriver", choose(driver, []string{"systemd", "cgroupfs"}),
+					"cgroupDriver %q is unknown: a runtime that reports its driver wins without a word, with another the kubelet exits", driver)
+			}
+		}},
+		{ID: "config-image-gc-order", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			high, low := int64(85), int64(80)
+			if n, ok := l.number("imageGCHighThresholdPercent"); ok {
+				high = n
+			}
+			n, set := l.number("imageGCLowThresholdPercent")
+			if set {
+				low = n
+			}
+			if low < high {
+				return
+			}
+			name := "imageGCHighThresholdPercent"
+			if set {
+				name = "imageGCLowThresholdPercent"
+			}
+			l.field(name, "the low one is 80 where it is not set, the high one 85",
+				"invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) %d must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) %d", low, high)
+		}},
+		{ID: "config-parallel-pulls", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			// Serial is the default as long as nothing is said about parallel ones.
+			if n, ok := l.number("maxParallelImagePulls"); ok && n > 1 && l.boolean("serializeImagePulls", false) {
+				l.field("maxParallelImagePulls", "set serializeImagePulls: false", "invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false")
+			}
+		}},
+		{ID: "config-memory-throttling", Since: 22, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+			if n, ok := l.doc["memoryThrottlingFactor"].(json.Number); ok {
+				if f, err := n.Float64(); err == nil && (f <= 0 || f > 1) {
+					l.field("memoryThrottlingFactor", "", "invalid configuration: memoryThrottlingFactor %s must be greater than 0 and less than or equal to 1.0", n)
+				}
+			}
+		}},
+		{ID: "config-ids-per-pod", Since: 33, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: func(l *look) {
+			n, ok := l.number("userNamespaces", "idsPerPod")
+			path := []string{"userNamespaces", "idsPerPod"}
+			switch {
+			case !ok:
+			case n < 65536:
+				l.at(path, "", "invalid configuration: userNamespaces.idsPerPod must not be less than 65536")
+			case n%65536 != 0:
+				l.at(path, "", "invalid configuration: userNamespaces.idsPerPod must be a multiple of 65536")
+			case n > 1<<32-1:
+				l.at(path, "", "invalid configuration: userNamespaces.idsPerPod must not be more than 4294967295")
+			}
+		}},
+	}
+}
+
+// words minds fields that take one of few words. An empty one stands for the default. What the type of a field says is
+// in the tables; the others are validated by hand in Kubernetes, so they are here.
+func (l *look) words() {
+	for _, w := range []struct {
+		field, says string
+		allowed     []string
+	}{
+		{"cpuManagerPolicy", "unknown policy: %q", []string{"none", "static"}},
+		{"memoryManagerPolicy", "unknown policy: %q", []string{"None", "Static"}},
+		{"topologyManagerPolicy", "invalid configuration: topologyManagerPolicy (--topology-manager-policy) %q must be one of", []string{"none", "best-effort", "restricted", "single-numa-node"}},
+		{"topologyManagerScope", "invalid configuration: topologyManagerScope (--topology-manager-scope) %q must be one of", []string{"container", "pod"}},
+		{"hairpinMode", "invalid configuration: option %q specified for hairpinMode (--hairpin-mode)", []string{"hairpin-veth", "promiscuous-bridge", "none"}},
+		{"configMapAndSecretChangeDetectionStrategy", "unknown configmap and secret manager mode: %s", []string{"Get", "Cache", "Watch"}},
+		{"imagePullCredentialsVerificationPolicy", "invalid configuration: option %q specified for imagePullCredentialsVerificationPolicy",
+			[]string{"NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"}},
+		{"memoryReservationPolicy", "invalid configuration: option %q specified for memoryReservationPolicy", []string{"None", "TieredReservation"}},
+		{"tlsMinVersion", "unknown tls version %q", []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}},
+	} {
+		if word := l.text(w.field); word != "" && !slices.Contains(w.allowed, word) {
+			l.field(w.field, choose(word, w.allowed), w.says, word)
+		}
+	}
+	if mode, ok := l.inner("authorization", "mode").(string); ok && mode != "" && mode != "AlwaysAllow" && mode != "Webhook" {
+		l.at([]string{"authorization", "mode"}, choose(mode, []string{"AlwaysAllow", "Webhook"}), "unknown authorization mode %s", mode)
+	}
+	if format, ok := l.inner("logging", "format").(string); ok && format != "" && format != "text" && format != "json" {
+		l.at([]string{"logging", "format"}, choose(format, []string{"text", "json"}), "logging.format: Invalid value: %q: Unsupported log format", format)
+	}
+	if word, ok := l.inner("memorySwap", "swapBehavior").(string); ok && word != "" {
+		allowed := []string{"LimitedSwap", "NoSwap"}
+		if l.minor < 30 {
+			allowed = []string{"LimitedSwap", "UnlimitedSwap"}
+		}
+		if !slices.Contains(allowed, word) {
+			l.at([]string{"memorySwap", "swapBehavior"}, choose(word, allowed), "invalid configuration: memorySwap.swapBehavior %q must be one of: \"\", %q or %q", word, allowed[0], allowed[1])
+		}
+	}
+}

@@ -49,6 +49,7 @@ func (d Document) index() string {
 	fmt.Fprintf(&b, "| [Functions](functions.md) | %d functions |\n", len(d.language.Functions))
 	b.WriteString("| [Facts](facts.md) | what is known about a machine |\n")
 	b.WriteString("| [Exit statuses](exit-codes.md) | what each means, who mends it, whether it is tried again |\n")
+	b.WriteString("| [Rules of the kubelet](kubelet-rules.md) | what it refuses, and what it swallows without a word, by version |\n")
 	b.WriteString("| [Codes of messages](../codes/README.md) | a page for each: why, and what to do |\n\n")
 	b.WriteString("## Stage types\n\n| type | phase | |\n|---|---|---|\n")
 	for _, s := range d.language.Stages {

@@ -185,7 +185,7 @@ func (p *planner) options(b *boot.Plan) apply.Options {
 	return o
 }
 
-// remember keeps the kubelet's version, so that no later boot starts the binary to ask for it.
+// remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it.
 func (p *planner) remember(res apply.Result, began time.Time) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
@@ -194,7 +194,7 @@ func (p *planner) remember(res apply.Result, began time.Time) {
 	if !ok {
 		return
 	}
-	c.Version = *res.Plan.Kubelet.Version
+	c.Version, c.Accepts = *res.Plan.Kubelet.Version, res.Plan.Accepts
 	b, err := json.Marshal(c)
 	if err == nil {
 		err = apply.Remember(filepath.Join(p.host.stateDir(), "kubelet.json"), b)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
@@ -52,6 +53,7 @@ func pages(l schema.Document) map[string]string {
 		out["reference/"+p.Name] = p.Text
 	}
 	out["reference/exit-codes.md"] = schema.Generated + origin.ExitStatusPage()
+	out["reference/kubelet-rules.md"] = schema.Generated + rules.Page()
 	for name, text := range origin.CodePages() {
 		out["codes/"+name] = schema.Generated + text
 	}

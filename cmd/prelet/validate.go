@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/replace"
@@ -20,13 +22,20 @@ import (
 func (a *app) validate() *cobra.Command {
 	var w where
 	var strict bool
+	var kubelet string
 	c := &cobra.Command{Use: "validate [PATH...]", GroupID: "site", Short: "Check a site with no machine and no network",
 		Long: "Checks syntax, names, types, references, owners, labels and taints, then evaluates the whole site on machines that\n" +
 			"prelet knows: one of which nothing is known, one where everything failed, a bare VM, one whose facts are null, eight\n" +
-			"H100, eight MI300X, two sockets. So gpus[0] is found out on a laptop.",
+			"H100, eight MI300X, two sockets. So gpus[0] is found out on a laptop.\n\n" +
+			"--kubelet-version tells what a kubelet of that version would make of it: flags and feature gates that it does not\n" +
+			"know or no longer takes, fields that it has not, values that it refuses, and what it swallows without a word.",
+		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version 1.36",
 		RunE: func(_ *cobra.Command, args []string) error {
 			asJSON, err := w.json()
 			if err != nil {
+				return err
+			}
+			if err := kubeletVersion(kubelet); err != nil {
 				return err
 			}
 			w.config = append(w.config, args...)
@@ -35,7 +44,7 @@ func (a *app) validate() *cobra.Command {
 			}
 			s, diags := w.load(nil)
 			if !diags.HasErrors() {
-				diags = append(diags, boot.Check(s, boot.Witnesses())...)
+				diags = append(diags, boot.CheckFor(s, boot.Witnesses(), kubelet)...)
 			}
 			bad := false
 			for _, d := range diags {
@@ -71,7 +80,24 @@ func (a *app) validate() *cobra.Command {
 	w.siteFlags(c)
 	c.Flags().StringVar(&w.root, "root", "", "look for the site below `DIR`")
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
+	c.Flags().StringVar(&kubelet, "kubelet-version", "", "judge the site for a kubelet of `VERSION`, as 1.36 or v1.36.3")
 	return c
+}
+
+// kubeletVersion refuses what is no version, and one that prelet knows nothing of.
+func kubeletVersion(v string) error {
+	if v == "" {
+		return nil
+	}
+	oldest, newest := known.Range()
+	minor, ok := known.Minor(v)
+	switch {
+	case !ok || !strings.Contains(v, "."):
+		return failure(origin.Usage, "--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3", v, newest, newest)
+	case minor < oldest || minor > newest:
+		return failure(origin.Usage, "--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d", v, oldest, newest)
+	}
+	return nil
 }
 
 func (a *app) fmt() *cobra.Command {

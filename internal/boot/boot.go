@@ -51,7 +51,8 @@ type Plan struct {
 	Changes     []Change
 	Restart     Restart
 	Kubelet     world.KubeletAns
-	Aside       *Aside // an identity that is set aside; nil: none
+	Aside       *Aside            // an identity that is set aside; nil: none
+	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not tell
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
@@ -99,6 +100,7 @@ func (r *run) all(ctx context.Context) *Plan {
 		return r.plan()
 	}
 	r.gather(ctx)
+	r.answered(ctx)
 	if r.diags.HasErrors() {
 		return r.plan()
 	}
@@ -107,6 +109,9 @@ func (r *run) all(ctx context.Context) *Plan {
 		r.render()
 	})
 	if r.diags.HasErrors() {
+		return r.plan()
+	}
+	if r.minded(ctx); r.diags.HasErrors() {
 		return r.plan()
 	}
 	r.observe(ctx)
@@ -131,6 +136,8 @@ type run struct {
 	recommended map[string]map[string]string
 	kubelet     world.KubeletAns
 	aside       *Aside
+	accepts     *world.AcceptsAns
+	asked       <-chan struct{} // twice, when both are answered
 	base        node.Base
 	contrib     []node.Contribution
 	maybe       [][]node.Contribution // in a check: by stage, what those add of which nothing tells whether they are there
@@ -224,18 +231,49 @@ func (r *run) open(ctx context.Context) {
 	r.env.Detectors, d = r.detectors()
 	r.diags = append(r.diags, d...)
 	if r.tape != nil && !r.diags.HasErrors() {
-		k, ans, err := world.Kubelet.Ask(ctx, r.tape, world.KubeletReq{})
-		switch {
-		case ans.Fail == world.Unread:
-			r.unread.kubelet = []string{"kubelet"}
-			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", r.unread.kubelet))
-		case ans.Fail == world.Denied:
-			r.unread.kubelet = []string{"kubelet"}
-			r.diags = append(r.diags, origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
-		case err != nil:
-			r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
-		}
-		r.kubelet = k
+		r.askKubelet(ctx)
+	}
+}
+
+// askKubelet asks for the kubelet at hand while gather stages ask for the rest: only decide needs the answers, and a
+// binary that was not asked before is started for them.
+func (r *run) askKubelet(ctx context.Context) {
+	asked := make(chan struct{}, 2)
+	r.asked = asked
+	for _, q := range []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})} {
+		go func() {
+			defer func() {
+				_ = recover() // the tape tells who asks again
+				asked <- struct{}{}
+			}()
+			r.tape.Ask(ctx, q)
+		}()
+	}
+}
+
+// answered takes the answers about the kubelet.
+func (r *run) answered(ctx context.Context) {
+	if r.asked == nil {
+		return
+	}
+	<-r.asked
+	<-r.asked
+	ctx = context.WithoutCancel(ctx) // they are there, also where the deadline has passed meanwhile
+	k, ans, err := world.Kubelet.Ask(ctx, r.tape, world.KubeletReq{})
+	switch {
+	case ans.Fail == world.Unread:
+		r.unread.kubelet = []string{"kubelet"}
+		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", r.unread.kubelet))
+	case ans.Fail == world.Denied:
+		r.unread.kubelet = []string{"kubelet"}
+		r.diags = append(r.diags, origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
+	case err != nil:
+		r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
+	}
+	r.kubelet = k
+	// Without an answer the tables tell what the version takes.
+	if a, _, err := world.Accepts.Ask(ctx, r.tape, world.AcceptsReq{}); err == nil {
+		r.accepts = &a
 	}
 }
 
@@ -259,7 +297,7 @@ func (r *run) giveUp(d *hcl.Diagnostic) {
 
 func (r *run) plan() *Plan {
 	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Restart: r.restart,
-		Kubelet: r.kubelet, Aside: r.aside, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
+		Kubelet: r.kubelet, Accepts: r.accepts, Aside: r.aside, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
 	for _, d := range r.diags {
 		if x, ok := d.Extra.(origin.Extra); ok && len(x.Unread) > 0 {
 			where := ""

@@ -30,7 +30,11 @@ type Witness struct {
 // Check looks at a site with no machine and no network: references along types, then the whole function over each
 // witness. Files, objects and the base are unknown there, credentials present. One message for a place, with the
 // witnesses that it came from.
-func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics {
+func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics { return CheckFor(s, witnesses, "") }
+
+// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which minds flags, fields, feature gates and labels as
+// that version does. "" is an unknown one.
+func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics {
 	r := newRun(context.Background(), s, Options{})
 	if r.bounded((*run).static); r.diags.HasErrors() {
 		return r.diags
@@ -38,7 +42,7 @@ func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics {
 	var found []*finding
 	byPlace := map[string]*finding{}
 	for _, w := range witnesses {
-		for _, d := range checkOn(s, w) {
+		for _, d := range checkOn(s, w, kubelet) {
 			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == origin.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
@@ -80,8 +84,11 @@ type finding struct {
 }
 
 // checkOn runs decide and render over one witness.
-func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
+func checkOn(s *site.Site, w Witness, kubelet string) hcl.Diagnostics {
 	r := newRun(context.Background(), s, Options{})
+	if kubelet != "" {
+		r.kubelet.Version = &kubelet
+	}
 	r.bounded((*run).static)
 	r.diags = nil
 	r.bounded(func(r *run) {
@@ -101,6 +108,7 @@ func checkOn(s *site.Site, w Witness) hcl.Diagnostics {
 		}
 		r.decide()
 		r.render()
+		r.minded(context.Background())
 	})
 	r.diags = append(r.diags, r.e.Unsupported()...)
 	for n, d := range r.diags {

@@ -82,6 +82,7 @@ func (r *run) plannedName() (name string, at hcl.Range, planned bool) {
 	return name, hcl.Range{}, planned
 }
 
+// upper begins a sentence.
 func upper(s string) string {
 	if s == "" {
 		return s

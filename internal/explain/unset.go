@@ -12,8 +12,11 @@ import (
 // unset explains a field that the kubelet has, and that the plan leaves to it. known is false where the configuration
 // itself is not known: then nobody can say that a field is not in it.
 func (w *walker) unset(name string) (x Explanation, known bool) {
-	config := w.plan.Node.Config
-	if !w.plan.Complete || len(config) == 0 || !kubelet.KnownField(name) {
+	config, version := w.plan.Node.Config, ""
+	if v := w.plan.Kubelet.Version; v != nil {
+		version = *v
+	}
+	if !w.plan.Complete || len(config) == 0 || !kubelet.KnownField(name, version) {
 		return Explanation{}, false
 	}
 	field, key, _ := strings.Cut(name, ".")
@@ -26,7 +29,7 @@ func (w *walker) unset(name string) (x Explanation, known bool) {
 	}
 	_, there := config[field]
 	merges, _ := config["mergeDefaultEvictionSettings"].(bool)
-	value, told := kubelet.FieldDefault(name)
+	value, told := kubelet.FieldDefault(name, version)
 	switch {
 	case field == "evictionHard" && key != "" && there && !merges:
 		x.Summary = "Neither the base nor the site sets it; evictionHard is set, so the kubelet has the thresholds in it and no others."

@@ -39,7 +39,9 @@ func ParseHelp(text string) (Help, error) {
 				continue
 			}
 			last = name
-			deprecated[name] = deprecated[name]
+			if _, twice := deprecated[name]; !twice {
+				deprecated[name] = false
+			}
 		}
 		if last != "" && strings.Contains(line, "(DEPRECATED: ") { // at the end of a text that may have several lines
 			deprecated[last] = true

@@ -96,6 +96,10 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(r) })
 	case world.KindKubelet:
 		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return l.kubelet(ctx) })
+	case world.KindAccepts:
+		return answer(q, world.Accepts, func(world.AcceptsReq) world.Answer { return l.accepts(ctx) })
+	case world.KindExists:
+		return answer(q, world.Exists, func(r world.ExistsReq) world.Answer { return l.exists(r.Path) })
 	case world.KindOriginal:
 		return answer(q, world.Original, func(r world.OriginalReq) world.Answer { return l.original(r) })
 	case world.KindTarget:

@@ -41,8 +41,13 @@ const (
 	FlagsInvalid   Code = "flags-invalid"
 	ConfigInvalid  Code = "kubelet-config"
 	Precondition   Code = "precondition"
-	NodeName       Code = "node-name"
-	Identity       Code = "identity"
+	KubeletFlag    Code = "kubelet-flag"
+	KubeletGate    Code = "kubelet-gate"
+	KubeletMachine Code = "kubelet-machine"
+	// KubeletDeprecated is for what the kubelet at hand still takes.
+	KubeletDeprecated Code = "kubelet-deprecated"
+	NodeName          Code = "node-name"
+	Identity          Code = "identity"
 
 	// The world.
 	CredentialMissing  Code = "credential"
@@ -79,7 +84,7 @@ const (
 var exits = map[Code]int{
 	CredentialMissing:  11,
 	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, ClusterUnusable: 23,
-	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30,
+	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
 	DetectorFailed: 31,
 	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
 	RolledBack: 50, RollbackFails: 51, Systemd: 52,

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -331,8 +332,8 @@ func TestTheKubeletTakesIt(t *testing.T) {
 				if err := c.Merge(map[string]any{"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static", "reservedMemory": list}); err != nil {
 					t.Fatal(err)
 				}
-				for _, p := range kubelet.CheckConfig(c) {
-					t.Errorf("%s %q, base %d: %s", policy, topology, b, p)
+				for _, p := range rules.Check(rules.Subject{Config: c}) {
+					t.Errorf("%s %q, base %d: %+v", policy, topology, b, p)
 				}
 			}
 		}

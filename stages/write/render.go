@@ -269,9 +269,6 @@ func configTarget(b schema.Body, in stages.Inputs) string {
 func (r *renderer) configFile(b schema.Body, n node.Node) {
 	if u := r.in.Unread; !r.in.Base.ConfigKnown || r.undecided(b) || r.unreadConfig || u.Config || u.Taints {
 		r.whole = false
-		if r.in.Check {
-			r.fields(n, b)
-		}
 		return
 	}
 	doc := kubelet.NewConfig()
@@ -288,10 +285,6 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		}
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
-	}
-	whole := kubelet.NewConfig()
-	if err := whole.Merge(n.Config); err == nil {
-		r.problems(kubelet.CheckConfig(whole), n, b)
 	}
 	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
 }

@@ -214,7 +214,7 @@ func TestRulesAreWhole(t *testing.T) {
 	does := map[string]Does{}
 	oldest, newest := known.Range()
 	for _, r := range All() {
-		if r.ID == "" || r.Source == "" || r.check == nil || r.Severity == "" {
+		if r.ID == "" || r.Minds == "" || r.Source == "" || r.check == nil || r.Severity == "" {
 			t.Errorf("%+v", r)
 		}
 		if d, twice := does[r.ID]; twice && d != r.Does {

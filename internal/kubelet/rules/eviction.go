@@ -18,7 +18,7 @@ const evictionSource = "pkg/kubelet/eviction/helpers.go"
 func evictionRules() []Rule {
 	fields := []string{"evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"}
 	return []Rule{
-		{ID: "config-unknown-signal", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
+		{ID: "config-unknown-signal", Minds: "an eviction signal that there is not", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
 			for _, field := range fields {
 				for _, name := range sorted(l.stringMap(field)) {
 					if !slices.Contains(kubelet.EvictionSignals(), name) {
@@ -27,12 +27,12 @@ func evictionRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-bad-threshold", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
+		{ID: "config-bad-threshold", Minds: "a threshold or reclaim that is no positive amount, or above 100%", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
 			l.thresholds("evictionHard")
 			l.thresholds("evictionSoft")
 			l.reclaim()
 		}},
-		{ID: badQuantity, Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
+		{ID: badQuantity, Minds: "a malformed or negative quantity", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
 			for _, field := range []string{"evictionHard", "evictionSoft", "evictionMinimumReclaim"} {
 				values := l.stringMap(field)
 				for _, name := range sorted(values) {
@@ -42,7 +42,7 @@ func evictionRules() []Rule {
 				}
 			}
 		}},
-		{ID: badDuration, Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
+		{ID: badDuration, Minds: "a malformed or negative duration", Does: Exits, Severity: Error, Alone: true, Source: evictionSource, check: func(l *look) {
 			periods := l.stringMap("evictionSoftGracePeriod")
 			for _, name := range sorted(periods) {
 				path := []string{"evictionSoftGracePeriod", name}
@@ -55,7 +55,7 @@ func evictionRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-soft-without-grace", Does: Exits, Severity: Error, Source: evictionSource, check: func(l *look) {
+		{ID: "config-soft-without-grace", Minds: "a soft threshold without a grace period", Does: Exits, Severity: Error, Source: evictionSource, check: func(l *look) {
 			periods, soft := l.stringMap("evictionSoftGracePeriod"), l.stringMap("evictionSoft")
 			for _, name := range sorted(soft) {
 				if _, ok := periods[name]; !ok && soft[name] != "0%" && soft[name] != "100%" {
@@ -64,7 +64,7 @@ func evictionRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-grace-without-soft", Does: Swallows, Severity: Warning, Source: evictionSource, check: func(l *look) {
+		{ID: "config-grace-without-soft", Minds: "a grace period without a soft threshold", Does: Swallows, Severity: Warning, Source: evictionSource, check: func(l *look) {
 			periods, soft := l.stringMap("evictionSoftGracePeriod"), l.stringMap("evictionSoft")
 			for _, name := range sorted(periods) {
 				if _, ok := soft[name]; !ok && slices.Contains(kubelet.EvictionSignals(), name) {

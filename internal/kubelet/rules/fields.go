@@ -28,11 +28,11 @@ func fieldRules() []Rule {
 	decode := "cmd/kubelet/app/server.go, loadConfigFile; k8s.io/kubelet/config/v1beta1"
 	walk := func(l *look) { (&walker{look: l}).object(nil, "", l.doc) }
 	return []Rule{
-		{ID: unknownField, Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},
-		{ID: otherVersion, Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},
-		{ID: wrongType, Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
-		{ID: badDuration, Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
-		{ID: badQuantity, Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
+		{ID: unknownField, Minds: "a field that no version has: misspelt, or at the wrong place", Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},
+		{ID: otherVersion, Minds: "a field that another version has", Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},
+		{ID: wrongType, Minds: "a value of another type than its field's", Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
+		{ID: badDuration, Minds: "a malformed or negative duration", Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
+		{ID: badQuantity, Minds: "a malformed or negative quantity", Does: Exits, Severity: Error, Alone: true, Source: decode, check: walk},
 	}
 }
 
@@ -72,7 +72,7 @@ func (w *walker) unknown(path []string, at, name, field string) {
 	}
 	f := Finding{Pointer: kubelet.Pointer(path...)}
 	if !w.exact {
-		f.Severity = Warning
+		f.Severity, f.Vague = Warning, true
 	}
 	h, elsewhen := known.FieldHistory(field)
 	switch {
@@ -108,6 +108,11 @@ func (w *walker) meant(at, name string) string {
 	}
 	if near := kubelet.Nearest(name, siblings); near != "" {
 		return "did you mean " + near + "?"
+	}
+	for _, s := range siblings {
+		if len(name) > 6 && strings.HasPrefix(s, name) {
+			return "did you mean " + s + "?"
+		}
 	}
 	if elsewhere != "" {
 		return "did you mean " + elsewhere + "?"

@@ -27,21 +27,21 @@ func flagRules() []Rule {
 		}
 	}
 	return []Rule{
-		{ID: "flag-unknown", Does: Exits, Severity: Error, Alone: true, Source: optionsSource, check: each((*look).unknownFlag)},
-		{ID: "flag-deprecated", Does: Later, Severity: Warning, Alone: true, Source: optionsSource, check: each((*look).deprecatedFlag)},
-		{ID: "flag-bad-value", Does: Exits, Severity: Error, Alone: true, Source: "github.com/spf13/pflag", check: func(l *look) {
+		{ID: "flag-unknown", Minds: "a flag that this kubelet does not have: it went, is still to come, or is misspelt", Does: Exits, Severity: Error, Alone: true, Source: optionsSource, check: each((*look).unknownFlag)},
+		{ID: "flag-deprecated", Minds: "a flag that the kubelet takes and a later one will not", Does: Later, Severity: Warning, Alone: true, Source: optionsSource, check: each((*look).deprecatedFlag)},
+		{ID: "flag-bad-value", Minds: "a value that a flag cannot take", Does: Exits, Severity: Error, Alone: true, Source: "github.com/spf13/pflag", check: func(l *look) {
 			for _, b := range l.bad {
 				l.flag(b.name, "", "invalid argument %q for \"--%s\" flag: %s", b.value, b.name, b.why)
 			}
 		}},
-		{ID: "flag-overrides-config", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence", check: each((*look).overridden)},
-		{ID: "flag-config-dir", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
+		{ID: "flag-overrides-config", Minds: "a flag that says something else than the field of the configuration: the flag wins", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence", check: each((*look).overridden)},
+		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
 			if f.Name == "config-dir" && f.Value != "" {
 				l.flag(f.Name, "set Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
 					"flag config-dir specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet (it is needed in 1.28 and 1.29)")
 			}
 		})},
-		{ID: "flag-node-labels", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {
+		{ID: "flag-node-labels", Minds: "labels that are malformed, or that no kubelet may set on its own node", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {
 			if f.Name != "node-labels" {
 				return
 			}
@@ -55,14 +55,14 @@ func flagRules() []Rule {
 				}
 			}
 		})},
-		{ID: "flag-taints", Does: Exits, Severity: Error, Alone: true, Source: "pkg/util/taints", check: each(func(l *look, f Flag) {
+		{ID: "flag-taints", Minds: "malformed taints, and one key with the same effect twice", Does: Exits, Severity: Error, Alone: true, Source: "pkg/util/taints", check: each(func(l *look, f Flag) {
 			if f.Name == "register-with-taints" {
 				if _, err := kubelet.ParseTaints(f.Value); err != nil {
 					l.flag(f.Name, "", "invalid argument %q for \"--register-with-taints\" flag: %s", f.Value, err)
 				}
 			}
 		})},
-		{ID: "flag-node-ip", Does: Swallows, Severity: Warning, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
+		{ID: "flag-node-ip", Minds: "a `--node-ip` that is no address", Does: Swallows, Severity: Warning, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
 			if f.Name != "node-ip" {
 				return
 			}
@@ -72,7 +72,7 @@ func flagRules() []Rule {
 				}
 			}
 		})},
-		{ID: "flag-hostname", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
+		{ID: "flag-hostname", Minds: "a `--hostname-override` that is no name of a Node", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
 			if f.Name == "hostname-override" && f.Value != "" {
 				if why := content.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
 					l.flag(f.Name, "", "%q is no name of a Node, so the kubelet runs and never has one: %s", f.Value, strings.Join(why, "; "))
@@ -100,17 +100,22 @@ func (l *look) unknownFlag(f Flag) {
 	h, ever := known.FlagHistory(f.Name)
 	gone, isGone := h.Gone()
 	finding := Finding{Flag: f.Name, Message: "failed to parse kubelet flag: unknown flag: --" + f.Name}
+	if l.Accepts == nil && !l.exact {
+		finding.Severity, finding.Vague = Warning, true
+	}
 	switch {
+	case finding.Vague && ever && isGone:
+		finding.Message = fmt.Sprintf("--%s went with 1.%d: a newer kubelet does not start with it", f.Name, gone)
+		finding.Hint = "take it out" + l.instead(f.Name, gone-1)
+	case finding.Vague:
+		finding.Message = fmt.Sprintf("no kubelet from 1.%d to 1.%d has the flag --%s", oldest, newest, f.Name)
+		finding.Hint = l.meantFlag(f.Name)
 	case ever && isGone && l.minor >= gone:
 		finding.Message += fmt.Sprintf(" (it went with 1.%d, the kubelet is %s)", gone, l.version())
 		finding.Hint = "take it out" + l.instead(f.Name, gone-1)
 	case ever && h.Since() > l.minor:
 		finding.Message += fmt.Sprintf(" (it came with 1.%d, the kubelet is %s)", h.Since(), l.version())
 		finding.Hint = "take it out, or use a newer kubelet"
-	case l.Accepts == nil && (l.minor > newest || l.minor < oldest || l.Version == ""):
-		finding.Severity = Warning // one that is not known here may have it
-		finding.Message = fmt.Sprintf("no kubelet from 1.%d to 1.%d has the flag --%s", oldest, newest, f.Name)
-		finding.Hint = l.meantFlag(f.Name)
 	default:
 		finding.Hint = l.meantFlag(f.Name)
 	}

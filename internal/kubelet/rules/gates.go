@@ -23,40 +23,37 @@ func gateRules() []Rule {
 		}
 	}
 	return []Rule{
-		{ID: "gate-unknown", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, _ bool) {
+		{ID: "gate-unknown", Minds: "a feature gate that the version does not know", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, _ bool) {
 			if _, ok := l.gateOf(name); ok {
 				return
 			}
 			path := []string{"featureGates", name}
 			h, ever := known.GateHistory(name)
-			if !ever && !l.exact && l.Accepts == nil { // a newer one than all that are known here may have it
-				l.addGate(path, Warning, choose1(name, known.Gates(l.minor)), "unrecognized feature gate: %s (these are those of 1.%d)", name, l.minor)
-				return
-			}
 			hint, when := choose1(name, known.Gates(l.minor)), ""
 			if ever {
-				when = fmt.Sprintf(" (it is there %s, the kubelet is %s)", h.When(), l.version())
+				when = fmt.Sprintf(" (it is there %s, and this is judged for %s)", h.When(), l.version())
 				hint = "take it out"
 				if gone, isGone := h.Gone(); isGone && l.minor >= gone {
 					hint = fmt.Sprintf("take it out: it went with 1.%d", gone)
 				}
 			}
-			l.addGate(path, Error, hint, "unrecognized feature gate: %s%s", name, when)
+			l.vague(path, hint, "unrecognized feature gate: %s%s", name, when)
 		})},
-		{ID: "gate-locked", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, on bool) {
+		{ID: "gate-locked", Minds: "a feature gate that is locked to its default, set otherwise", Does: Exits, Severity: Error, Alone: true, Source: featureGate, check: each(func(l *look, name string, on bool) {
 			if g, ok := l.gateOf(name); ok && g.Locked && on != g.On {
-				l.addGate([]string{"featureGates", name}, Error, "take it out", "cannot set feature gate %s to %t, feature is locked to %t", name, on, g.On)
+				l.vague([]string{"featureGates", name}, "take it out", "cannot set feature gate %s to %t, feature is locked to %t", name, on, g.On)
 			}
 		})},
 	}
 }
 
-// addGate places a gate that a flag sets at the flag.
-func (l *look) addGate(path []string, s Severity, hint, format string, args ...any) {
-	before := l.rule.Severity
-	l.rule.Severity = s
+// vague is at for what the tables alone tell: of a version that is not known it may be wrong.
+func (l *look) vague(path []string, hint, format string, args ...any) {
 	l.at(path, hint, format, args...)
-	l.rule.Severity = before
+	if !l.exact {
+		f := &l.found[len(l.found)-1]
+		f.Severity, f.Vague = Warning, true
+	}
 }
 
 // choose1 is choose for a list that is too long to be shown.
@@ -90,13 +87,13 @@ func gatedRules() []Rule {
 		{"enableSystemLogQuery", func(l *look) bool { return l.boolean("enableSystemLogQuery", false) }, "NodeLogQuery", 27, "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery"},
 		{"topologyManagerPolicyOptions", isSet("topologyManagerPolicyOptions"), "TopologyManagerPolicyOptions", 26, "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled"},
 	}
-	return []Rule{{ID: "gate-needed", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+	return []Rule{{ID: "gate-needed", Minds: "a field that only works with a feature gate, which is off", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 		for _, n := range needs {
 			if _, there := l.gateOf(n.gate); l.minor >= n.since && there && n.set(l) && !l.gate(n.gate) {
 				l.field(n.field, fmt.Sprintf("set featureGates: {%s: true}, or take it out", n.gate), "%s", n.says)
 			}
 		}
-	}}, {ID: "gate-needed-silently", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
+	}}, {ID: "gate-needed-silently", Minds: "`qosReserved` without its feature gate", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
 		if len(l.stringMap("qosReserved")) > 0 && !l.gate("QOSReserved") {
 			l.field("qosReserved", "set featureGates: {QOSReserved: true}, or take it out", "without the feature gate QOSReserved this has no effect")
 		}

@@ -69,7 +69,7 @@ func machineRules() []Rule {
 		}
 	}
 	return []Rule{
-		{ID: "machine-cpu-offline", Since: 22, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, getReservedCPUs", check: with(func(l *look, m *Machine) {
+		{ID: "machine-cpu-offline", Minds: "reserved CPUs that are not online", Since: 22, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, getReservedCPUs", check: with(func(l *look, m *Machine) {
 			reserved, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs"))
 			if err != nil || len(m.CPUs) == 0 {
 				return
@@ -78,8 +78,8 @@ func machineRules() []Rule {
 				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, kubelet.NewCPUSet(m.CPUs...))
 			}
 		})},
-		{ID: "machine-reserved-above-capacity", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with((*look).capacity)},
-		{ID: "machine-numa-node", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go", check: with(func(l *look, m *Machine) {
+		{ID: "machine-reserved-above-capacity", Minds: "as much reserved as there is, or more", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with((*look).capacity)},
+		{ID: "machine-numa-node", Minds: "memory reserved on a NUMA node that there is not", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go", check: with(func(l *look, m *Machine) {
 			if l.text("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
 				return
 			}
@@ -91,7 +91,7 @@ func machineRules() []Rule {
 				}
 			}
 		})},
-		{ID: "machine-many-numa-nodes", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/topologymanager/topology_manager.go", check: with(func(l *look, m *Machine) {
+		{ID: "machine-many-numa-nodes", Minds: "a topology policy on a machine with more than 8 NUMA nodes", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/topologymanager/topology_manager.go", check: with(func(l *look, m *Machine) {
 			limit := 8
 			if n, err := strconv.Atoi(l.stringMap("topologyManagerPolicyOptions")["max-allowable-numa-nodes"]); err == nil {
 				limit = n
@@ -100,24 +100,24 @@ func machineRules() []Rule {
 				l.field("topologyManagerPolicy", "topologyManagerPolicyOptions: {max-allowable-numa-nodes: ...}, since 1.31", "unsupported on machines with more than %d NUMA Nodes", limit)
 			}
 		})},
-		{ID: "machine-cgroup-driver", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: with((*look).driver)},
-		{ID: "machine-cgroup-v1", Since: 31, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
+		{ID: "machine-cgroup-driver", Minds: "another cgroup driver than the runtime's", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: with((*look).driver)},
+		{ID: "machine-cgroup-v1", Minds: "cgroup v1", Since: 31, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
 			preset, _ := known.FieldAt("failCgroupV1", l.minor)
 			if m.Cgroup == 1 && l.boolean("failCgroupV1", preset.Default == "true") {
 				l.field("failCgroupV1", "boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false puts it off", "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release")
 			}
 		})},
-		{ID: "machine-swap-cgroup-v1", Since: 30, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run", check: with(func(l *look, m *Machine) {
+		{ID: "machine-swap-cgroup-v1", Minds: "limited swap with cgroup v1", Since: 30, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run", check: with(func(l *look, m *Machine) {
 			if word, _ := l.inner("memorySwap", "swapBehavior").(string); m.Cgroup == 1 && word == "LimitedSwap" && l.gate("NodeSwap") {
 				l.at([]string{"memorySwap", "swapBehavior"}, "boot with cgroup v2, or take it out", "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
 			}
 		})},
-		{ID: "machine-swap", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/container_manager_linux.go, NewContainerManager", check: with(func(l *look, m *Machine) {
+		{ID: "machine-swap", Minds: "swap that is on", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/container_manager_linux.go, NewContainerManager", check: with(func(l *look, m *Machine) {
 			if m.Swap != nil && *m.Swap && l.boolean("failSwapOn", true) {
 				l.field("failSwapOn", "swapoff -a and take swap out of fstab; or failSwapOn: false, with memorySwap.swapBehavior", "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
 			}
 		})},
-		{ID: "machine-node-ip", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress", check: with(func(l *look, m *Machine) {
+		{ID: "machine-node-ip", Minds: "a `--node-ip` of no interface", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress", check: with(func(l *look, m *Machine) {
 			for _, f := range l.Flags {
 				if f.Name != "node-ip" || len(m.Addresses) == 0 {
 					continue
@@ -129,15 +129,15 @@ func machineRules() []Rule {
 				}
 			}
 		})},
-		{ID: "machine-cgroup-missing", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, enforceNodeAllocatableCgroups", check: with((*look).cgroups)},
-		{ID: "machine-file-missing", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
+		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, enforceNodeAllocatableCgroups", check: with((*look).cgroups)},
+		{ID: "machine-file-missing", Minds: "a certificate or key that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
 			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "unable to load client CA file %s: it is not there")
 			l.missing(Error, "", []string{"tlsCertFile"}, "unable to load the serving certificate %s: it is not there")
 			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "unable to load the serving key %s: it is not there")
 		})},
-		{ID: "machine-path-missing", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
+		{ID: "machine-path-missing", Minds: "`resolvConf` or `staticPodPath` that is not there", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
 			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
-			l.missing(Warning, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
+			l.missing(Note, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
 		})},
 	}
 }
@@ -185,7 +185,7 @@ func (l *look) larger(name string) string {
 }
 
 // driver compares the kubelet's cgroup driver with the runtime's. From 1.31 on the kubelet asks the runtime, as far as
-// that answers: containerd does since 2.0, CRI-O since 1.28.
+// that answers: containerd does since 2.0, CRI-O since 1.28. One whose version is unknown has the benefit of the doubt.
 func (l *look) driver(m *Machine) {
 	own := l.text("cgroupDriver")
 	if own == "" {
@@ -194,7 +194,8 @@ func (l *look) driver(m *Machine) {
 	if m.CgroupDriver == "" || own == m.CgroupDriver {
 		return
 	}
-	if l.gate("KubeletCgroupDriverFromCRI") && (m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)) {
+	tells := m.RuntimeVersion == "" || m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
+	if l.gate("KubeletCgroupDriverFromCRI") && tells {
 		return
 	}
 	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start", m.CgroupDriver, own)

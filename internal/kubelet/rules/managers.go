@@ -50,14 +50,14 @@ func topologyManagerOptions() levels {
 // managerRules mind the CPU, memory and topology managers together.
 func managerRules() []Rule {
 	return []Rule{
-		{ID: "config-cpu-option", Since: 23, Does: Exits, Severity: Error, Source: cpuOptions, check: func(l *look) {
+		{ID: "config-cpu-option", Minds: "options of the CPU manager that are unknown, not ripe, or exclude each other", Since: 23, Does: Exits, Severity: Error, Source: cpuOptions, check: func(l *look) {
 			if l.text("cpuManagerPolicy") != "static" {
 				return
 			}
 			l.options("cpuManagerPolicyOptions", "CPU Manager Policy", "CPUManagerPolicy", cpuManagerOptions())
 			l.exclusive()
 		}},
-		{ID: "config-topology-option", Since: 26, Does: Exits, Severity: Error, Source: topologyOptions, check: func(l *look) {
+		{ID: "config-topology-option", Minds: "options of the topology manager that are unknown or not ripe", Since: 26, Does: Exits, Severity: Error, Source: topologyOptions, check: func(l *look) {
 			if p := l.text("topologyManagerPolicy"); p == "" || p == "none" {
 				return
 			}
@@ -71,23 +71,23 @@ func managerRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-cpu-option-unused", Since: 22, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go, NewManager", check: func(l *look) {
+		{ID: "config-cpu-option-unused", Minds: "options of the CPU manager without its static policy", Since: 22, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go, NewManager", check: func(l *look) {
 			if p := l.text("cpuManagerPolicy"); len(l.stringMap("cpuManagerPolicyOptions")) > 0 && (p == "" || p == "none") {
 				l.field("cpuManagerPolicyOptions", "set cpuManagerPolicy: static, or take them out", "without cpuManagerPolicy: static these have no effect")
 			}
 		}},
-		{ID: "config-topology-unused", Does: Swallows, Severity: Note, Source: "pkg/kubelet/cm/topologymanager", check: func(l *look) {
+		{ID: "config-topology-unused", Minds: "a topology policy with neither a CPU nor a memory manager to give hints", Does: Swallows, Severity: Note, Source: "pkg/kubelet/cm/topologymanager", check: func(l *look) {
 			cpu, memory := l.text("cpuManagerPolicy"), l.text("memoryManagerPolicy")
 			if p := l.text("topologyManagerPolicy"); slices.Contains([]string{"best-effort", "restricted", "single-numa-node"}, p) && cpu != "static" && memory != "Static" {
 				l.field("topologyManagerPolicy", "cpuManagerPolicy: static lets it align CPUs, memoryManagerPolicy: Static memory", "%s aligns only devices, because neither the CPU manager nor the memory manager gives it hints", p)
 			}
 		}},
-		{ID: "config-topology-align-by-socket", Since: 25, Does: Exits, Severity: Error, Source: cpuOptions + ", ValidateStaticPolicyOptions", check: func(l *look) {
+		{ID: "config-topology-align-by-socket", Minds: "`align-by-socket` with `single-numa-node`", Since: 25, Does: Exits, Severity: Error, Source: cpuOptions + ", ValidateStaticPolicyOptions", check: func(l *look) {
 			if l.text("cpuManagerPolicy") == "static" && l.text("topologyManagerPolicy") == "single-numa-node" && l.stringMap("cpuManagerPolicyOptions")["align-by-socket"] == "true" {
 				l.at([]string{"cpuManagerPolicyOptions", "align-by-socket"}, "use another topologyManagerPolicy, or take it out", "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option")
 			}
 		}},
-		{ID: "config-pods-per-core", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go, setNodeStatusMachineInfo", check: func(l *look) {
+		{ID: "config-pods-per-core", Minds: "`podsPerCore` that keeps `maxPods` from being reached", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go, setNodeStatusMachineInfo", check: func(l *look) {
 			per, ok := l.number("podsPerCore")
 			if !ok || per <= 0 || l.Machine == nil || len(l.Machine.CPUs) == 0 {
 				return

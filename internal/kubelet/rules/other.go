@@ -15,8 +15,8 @@ import (
 // otherRules mind taints, addresses, logs and what stands alone.
 func otherRules() []Rule {
 	return []Rule{
-		{ID: "config-bad-taint", Since: 23, Does: Exits, Severity: Error, Alone: true, Source: validation + "; pkg/util/taints", check: (*look).taints},
-		{ID: "config-bad-address", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go", check: func(l *look) {
+		{ID: "config-bad-taint", Minds: "malformed registration taints, and one key with the same effect twice", Since: 23, Does: Exits, Severity: Error, Alone: true, Source: validation + "; pkg/util/taints", check: (*look).taints},
+		{ID: "config-bad-address", Minds: "a DNS server that is no address", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/network/dns/dns.go; cmd/kubelet/app/server.go", check: func(l *look) {
 			for i, v := range l.list("clusterDNS") {
 				if s, ok := v.(string); ok {
 					if _, err := netip.ParseAddr(s); err != nil {
@@ -25,35 +25,35 @@ func otherRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-cgroup-root", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-cgroup-root", Minds: "`systemCgroups` without `cgroupRoot`", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			if l.text("systemCgroups") != "" && l.text("cgroupRoot") == "" {
 				l.field("systemCgroups", "set cgroupRoot: / too", "invalid configuration: systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
 			}
 		}},
-		{ID: "config-run-once", Since: 32, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-run-once", Minds: "`runOnce`", Since: 32, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if l.boolean("runOnce", false) {
 				l.field("runOnce", "take it out", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
 			}
 		}},
-		{ID: "config-preloaded-images", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-preloaded-images", Minds: "an allowlist of images that its policy does not use", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			if len(l.list("preloadedImagesVerificationAllowlist")) > 0 && l.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages" {
 				l.field("preloadedImagesVerificationAllowlist", "set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
 					"invalid configuration: can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"")
 			}
 		}},
-		{ID: "config-log-query", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-log-query", Minds: "log queries without the log handler", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			if l.boolean("enableSystemLogQuery", false) && !l.boolean("enableSystemLogHandler", true) {
 				l.field("enableSystemLogQuery", "set enableSystemLogHandler: true", "invalid configuration: enableSystemLogHandler is required for enableSystemLogQuery")
 			}
 		}},
-		{ID: "config-log-size", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/logs/container_log_manager.go", check: func(l *look) {
+		{ID: "config-log-size", Minds: "a malformed size of logs", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/logs/container_log_manager.go", check: func(l *look) {
 			if s := l.text("containerLogMaxSize"); s != "" {
 				if err := logSize(s); err != "" {
 					l.field("containerLogMaxSize", quantityHint, "failed to parse container log max size %q: %s", s, err)
 				}
 			}
 		}},
-		{ID: "config-log-dir", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-log-dir", Minds: "a folder of logs that is not absolute, not clean, or not ASCII", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			switch p := l.text("podLogsDir"); {
 			case p == "":
 			case !strings.HasPrefix(p, "/"):
@@ -64,10 +64,10 @@ func otherRules() []Rule {
 				l.field("podLogsDir", "", "invalid configuration: pod logs path %q mut contains ASCII characters only", p)
 			}
 		}},
-		{ID: "config-logging", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
-		{ID: "config-tracing", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
-		{ID: "config-unsafe-sysctl", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
-		{ID: "config-no-endpoint", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-logging", Minds: "logging that its format or feature gates do not allow", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
+		{ID: "config-tracing", Minds: "a sampling rate or endpoint of traces that cannot be used", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
+		{ID: "config-unsafe-sysctl", Minds: "a sysctl that belongs to no namespace", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
+		{ID: "config-no-endpoint", Minds: "an empty endpoint of the runtime", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			// Empty in the file is as if it were missing; only the flag can make it empty.
 			if slices.Contains(l.Flags, Flag{"container-runtime-endpoint", ""}) {
 				l.flag("container-runtime-endpoint", "take it out, or name the runtime's socket", "invalid configuration: the containerRuntimeEndpoint was not specified or empty")

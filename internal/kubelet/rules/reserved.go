@@ -13,7 +13,7 @@ import (
 
 // enforcementRules mind enforceNodeAllocatable and what goes with it.
 func enforcementRules() []Rule {
-	return []Rule{{ID: "config-enforcement", Does: Exits, Severity: Error, Source: validation, check: (*look).enforcement}}
+	return []Rule{{ID: "config-enforcement", Minds: "`enforceNodeAllocatable` with an unknown word, one twice, without its cgroup, or without QoS cgroups", Does: Exits, Severity: Error, Source: validation, check: (*look).enforcement}}
 }
 
 func (l *look) enforcement() {
@@ -82,12 +82,12 @@ func reservedRules() []Rule {
 	}
 	names := []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	return []Rule{
-		{ID: "config-unknown-resource", Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, _ string) {
+		{ID: "config-unknown-resource", Minds: "a resource that cannot be reserved", Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, _ string) {
 			if !slices.Contains(names, name) {
 				l.at([]string{field, name}, choose(name, names), "%s value failed to parse: cannot reserve %q resource", flag, name)
 			}
 		})},
-		{ID: badQuantity, Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, value string) {
+		{ID: badQuantity, Minds: "a malformed or negative quantity", Does: Exits, Severity: Error, Alone: true, Source: parse, check: each(func(l *look, field, flag, name, value string) {
 			if !slices.Contains(names, name) {
 				return
 			}
@@ -97,27 +97,27 @@ func reservedRules() []Rule {
 				l.at([]string{field, name}, "reserve 0 or more", "%s value failed to parse: resource quantity for %q cannot be negative: %s", flag, name, value)
 			}
 		})},
-		{ID: "config-bad-cpu-list", Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-bad-cpu-list", Minds: "a malformed list of CPUs", Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if list := l.text("reservedSystemCPUs"); list != "" {
 				if _, err := kubelet.ParseCPUList(list); err != nil {
 					l.field("reservedSystemCPUs", "write CPU numbers and ranges, like 0-3,8", "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) %s, error: %s", list, err)
 				}
 			}
 		}},
-		{ID: "config-reserved-cpus-and-cgroup", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-reserved-cpus-and-cgroup", Minds: "reserved CPUs together with a reserved cgroup", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			if l.text("reservedSystemCPUs") != "" && (l.text("systemReservedCgroup") != "" || l.text("kubeReservedCgroup") != "") {
 				l.field("reservedSystemCPUs", "take the cgroups out, or reserve cpu by quantity",
 					"invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")
 			}
 		}},
-		{ID: "config-cpu-reserved-twice", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
+		{ID: "config-cpu-reserved-twice", Minds: "cpu reserved by quantity, and CPUs by number: the quantity is dropped", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
 			for _, field := range []string{"kubeReserved", "systemReserved"} {
 				if _, both := l.stringMap(field)["cpu"]; both && l.text("reservedSystemCPUs") != "" {
 					l.at([]string{field, "cpu"}, "take cpu out, or reservedSystemCPUs", "reservedSystemCPUs is set too, and the kubelet drops this cpu without a word")
 				}
 			}
 		}},
-		{ID: "config-static-without-reserved", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go", check: func(l *look) {
+		{ID: "config-static-without-reserved", Minds: "the static CPU manager without a reserved CPU", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go", check: func(l *look) {
 			if l.text("cpuManagerPolicy") != "static" || l.text("reservedSystemCPUs") != "" {
 				return
 			}
@@ -130,9 +130,9 @@ func reservedRules() []Rule {
 				l.field("cpuManagerPolicy", hint, "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero")
 			}
 		}},
-		{ID: "config-reserved-memory-sum", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory", check: (*look).staticMemory},
-		{ID: "config-reserved-memory", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_reserved_memory.go", check: (*look).reservedMemory},
-		{ID: "config-reserved-memory-unused", Since: 21, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, NewManager", check: func(l *look) {
+		{ID: "config-reserved-memory-sum", Minds: "`reservedMemory` that does not add up to what is reserved", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory", check: (*look).staticMemory},
+		{ID: "config-reserved-memory", Minds: "`reservedMemory` of an unknown kind, of zero, or of one node twice", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_reserved_memory.go", check: (*look).reservedMemory},
+		{ID: "config-reserved-memory-unused", Minds: "`reservedMemory` without the static memory manager", Since: 21, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, NewManager", check: func(l *look) {
 			if p := l.text("memoryManagerPolicy"); len(l.list("reservedMemory")) > 0 && (p == "" || p == "None") {
 				l.field("reservedMemory", "set memoryManagerPolicy: Static, or take it out", "without memoryManagerPolicy: Static this has no effect")
 			}

@@ -36,6 +36,7 @@ const (
 // Rule is one thing that a kubelet minds, or should.
 type Rule struct {
 	ID           string
+	Minds        string   // what it minds, in words
 	Since, Until int      // minor versions: the first that has the rule, and the first that has it no more; 0: all
 	Does         Does     // what the kubelet does
 	Severity     Severity // what is made of it
@@ -54,6 +55,9 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"` // what to do
+	// Vague says that another version than the one that was assumed may be right: none was given, or one of which
+	// nothing is known.
+	Vague bool `json:"vague,omitempty"`
 }
 
 // Subject is a kubelet that is about to start.
@@ -104,16 +108,16 @@ type look struct {
 	byFlag map[string]string // of its top-level fields those that a flag sets
 	bad    []badFlag
 	minor  int
-	exact  bool // the version is known, and so is what it knows
+	exact  bool // the version is given, and what it knows is known
 	rule   Rule
 	found  []Finding
 }
 
 func newLook(s Subject) *look {
-	_, newest := known.Range()
+	oldest, newest := known.Range()
 	l := &look{Subject: s, minor: newest}
 	if m, ok := known.Minor(s.Version); ok && s.Version != "" {
-		l.minor, l.exact = m, m <= newest
+		l.minor, l.exact = m, m >= oldest && m <= newest
 	}
 	if s.Config != nil {
 		l.doc = s.Config.Object()

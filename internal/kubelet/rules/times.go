@@ -7,7 +7,7 @@ import (
 // timeRules mind durations and how they go with each other.
 func timeRules() []Rule {
 	return []Rule{
-		{ID: "config-shutdown-grace", Since: 21, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-shutdown-grace", Minds: "periods of a shutdown that do not go together", Since: 21, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			whole, _ := l.duration("shutdownGracePeriod")
 			critical, hasCritical := l.duration("shutdownGracePeriodCriticalPods")
 			if hasCritical && critical > whole {
@@ -22,7 +22,7 @@ func timeRules() []Rule {
 				l.field("shutdownGracePeriodByPodPriority", "keep one of the two", "invalid configuration: Cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the same time")
 			}
 		}},
-		{ID: "config-image-age", Since: 29, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-image-age", Minds: "a maximum age of images that is not above the minimum", Since: 29, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			oldest, has := l.duration("imageMaximumGCAge")
 			least, set := l.duration("imageMinimumGCAge")
 			if !set {
@@ -38,17 +38,17 @@ func timeRules() []Rule {
 				l.field("imageMinimumGCAge", "", "invalid configuration: imageMinimumGCAge %s must not be negative", least)
 			}
 		}},
-		{ID: "config-sync-frequency", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, NewMainKubelet", check: func(l *look) {
+		{ID: "config-sync-frequency", Minds: "a negative sync frequency", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, NewMainKubelet", check: func(l *look) {
 			if d, ok := l.duration("syncFrequency"); ok && d < 0 {
 				l.field("syncFrequency", "", "invalid sync frequency %d", d)
 			}
 		}},
-		{ID: "config-log-interval", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-log-interval", Minds: "logs looked at more often than every 3 s", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if d, ok := l.duration("containerLogMonitorInterval"); ok && d != 0 && d < 3*time.Second {
 				l.field("containerLogMonitorInterval", "", "invalid configuration: containerLogMonitorInterval must be a positive time duration greater than or equal to 3s")
 			}
 		}},
-		{ID: "config-cfs-period", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-cfs-period", Minds: "a CFS period without its feature gate, or out of range", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			d, ok := l.duration("cpuCFSQuotaPeriod")
 			switch {
 			case !ok || d == 100*time.Millisecond || d == 0:
@@ -58,7 +58,7 @@ func timeRules() []Rule {
 				l.field("cpuCFSQuotaPeriod", "", "invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) %s must be between 1ms and 1sec, inclusive", d)
 			}
 		}},
-		{ID: "config-crash-loop", Since: 32, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-crash-loop", Minds: "a restart period without its feature gate, or out of range", Since: 32, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			d, ok := l.duration("crashLoopBackOff", "maxContainerRestartPeriod")
 			path := []string{"crashLoopBackOff", "maxContainerRestartPeriod"}
 			switch {

@@ -92,7 +92,7 @@ func valueRules() []Rule {
 		}
 	}
 	return []Rule{
-		{ID: "config-out-of-range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: ranges(
+		{ID: "config-out-of-range", Minds: "a number outside of its range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: ranges(
 			span{"maxPods", " (--max-pods)", 0, most, false, negative},
 			span{"podsPerCore", " (--pods-per-core)", 0, most, false, negative},
 			span{"maxOpenFiles", " (--max-open-files)", 0, most, false, negative},
@@ -116,14 +116,14 @@ func valueRules() []Rule {
 			span{"containerLogMaxWorkers", "", 1, most, true, "must be greater than or equal to 1"},
 			span{"containerLogMaxFiles", " (--container-log-max-files)", 2, most, true, "must be greater than 1"},
 		)},
-		{ID: "config-unknown-word", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).words},
-		{ID: "config-cgroup-driver-word", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: func(l *look) {
+		{ID: "config-unknown-word", Minds: "a word where a field takes one of few", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).words},
+		{ID: "config-cgroup-driver-word", Minds: "a cgroup driver that there is not", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: func(l *look) {
 			if driver := l.text("cgroupDriver"); driver != "" && driver != "systemd" && driver != "cgroupfs" {
 				l.field("cgroupDriver", choose(driver, []string{"systemd", "cgroupfs"}),
 					"cgroupDriver %q is unknown: a runtime that reports its driver wins without a word, with another the kubelet exits", driver)
 			}
 		}},
-		{ID: "config-image-gc-order", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-image-gc-order", Minds: "a low threshold for images that is not below the high one", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			high, low := int64(85), int64(80)
 			if n, ok := l.number("imageGCHighThresholdPercent"); ok {
 				high = n
@@ -142,20 +142,20 @@ func valueRules() []Rule {
 			l.field(name, "the low one is 80 where it is not set, the high one 85",
 				"invalid configuration: imageGCLowThresholdPercent (--image-gc-low-threshold) %d must be less than imageGCHighThresholdPercent (--image-gc-high-threshold) %d", low, high)
 		}},
-		{ID: "config-parallel-pulls", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-parallel-pulls", Minds: "several pulls at once, and pulls one after the other", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			// Serial is the default as long as nothing is said about parallel ones.
 			if n, ok := l.number("maxParallelImagePulls"); ok && n > 1 && l.boolean("serializeImagePulls", false) {
 				l.field("maxParallelImagePulls", "set serializeImagePulls: false", "invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false")
 			}
 		}},
-		{ID: "config-memory-throttling", Since: 22, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-memory-throttling", Minds: "a memory throttling factor outside of 0 to 1", Since: 22, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if n, ok := l.doc["memoryThrottlingFactor"].(json.Number); ok {
 				if f, err := n.Float64(); err == nil && (f <= 0 || f > 1) {
 					l.field("memoryThrottlingFactor", "", "invalid configuration: memoryThrottlingFactor %s must be greater than 0 and less than or equal to 1.0", n)
 				}
 			}
 		}},
-		{ID: "config-ids-per-pod", Since: 33, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: func(l *look) {
+		{ID: "config-ids-per-pod", Minds: "user namespaces of a size that is no multiple of 65536", Since: 33, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: func(l *look) {
 			n, ok := l.number("userNamespaces", "idsPerPod")
 			path := []string{"userNamespaces", "idsPerPod"}
 			switch {

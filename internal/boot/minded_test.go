@@ -1,0 +1,81 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// A site is judged for the version that is named: what would break, before there is a node.
+func TestCheckFor(t *testing.T) {
+	site := func(config, flags string) string {
+		return `stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base  = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    patch = {` + config + `}
+  }
+  kubelet_flags {
+    base  = ""
+    flags = {` + flags + `}
+  }
+}
+stage "label" "old" { labels = { "example.com/a" = "b" } }
+`
+	}
+	for _, c := range []struct {
+		version, config, flags string
+		code                   origin.Code // "": nothing is found
+		severity               hcl.DiagnosticSeverity
+		line                   int
+		says                   string
+	}{
+		{"1.23", "", `network-plugin = "cni"`, origin.KubeletDeprecated, hcl.DiagWarning, 10, "deprecated since 1.21, and went with 1.24"},
+		{"1.24", "", `network-plugin = "cni"`, origin.KubeletFlag, hcl.DiagError, 10, "unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
+		{"", "", `network-plugin = "cni"`, origin.KubeletFlag, hcl.DiagWarning, 10, "went with 1.24: a newer kubelet does not start with it"},
+		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
+		{"1.36", "maxPod = 3", "", origin.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
+		{"", "maxPod = 3", "", origin.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
+		{"1.30", "failCgroupV1 = false", "", origin.ConfigInvalid, hcl.DiagError, 6, "is a field since 1.31, and the kubelet is 1.30"},
+		{"1.31", "failCgroupV1 = false", "", "", 0, 0, ""},
+		{"1.34", "featureGates = { NodeSwap = false }", "", origin.KubeletGate, hcl.DiagError, 6, "feature is locked to true"},
+		{"1.33", "featureGates = { NodeSwap = false }", "", "", 0, 0, ""},
+		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", origin.ConfigInvalid, hcl.DiagError, 6, "must be <= 100%: 200%"},
+	} {
+		diags := CheckFor(mustParse(t, site(c.config, c.flags)), Witnesses(), c.version)
+		if c.code == "" {
+			if len(diags) > 0 {
+				t.Errorf("%+v: %s", c, showDiagnostics(diags))
+			}
+			continue
+		}
+		if len(diags) != 1 {
+			t.Errorf("%+v: %s", c, showDiagnostics(diags))
+			continue
+		}
+		d := diags[0]
+		if origin.CodeOf(d) != c.code || d.Severity != c.severity || d.Subject == nil || d.Subject.Start.Line != c.line || !strings.Contains(d.Detail, c.says) {
+			t.Errorf("%+v: %s", c, showDiagnostics(diags))
+		}
+	}
+}
+
+// Where the base is not known each field is judged for itself, and nothing that would need the others.
+func TestCheckForPart(t *testing.T) {
+	const site = cluster + `
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  kubelet_config { patch = { cpuManagerPolicy = "static", evictionSoft = { "memory.available" = "5%" }, maxPod = 3 } }
+}
+`
+	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
+	if len(diags) != 1 || !strings.Contains(diags[0].Detail, "maxPod") {
+		t.Error(showDiagnostics(diags))
+	}
+}

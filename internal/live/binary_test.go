@@ -1,0 +1,121 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// A binary below another root, and that of a recorded machine, is never started: only what was remembered tells.
+func TestKubeletOfAnotherRoot(t *testing.T) {
+	root := t.TempDir()
+	cache := filepath.Join(root, "cache.json")
+	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil || !strings.Contains(err.Error(), "no kubelet") {
+		t.Errorf("without one: %v", err)
+	}
+	place(t, root, "/usr/bin/kubelet", "#!/bin/sh\ntouch "+filepath.Join(root, "started")+"\n")
+	name := filepath.Join(root, "/usr/bin/kubelet")
+	if err := os.Chmod(name, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
+		t.Error("it was asked")
+	}
+	st, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := VersionCache{Path: name, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Version: "v1.36.3", Accepts: &world.AcceptsAns{Flags: []string{"a"}}}
+	b, err := json.Marshal(kept)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(cache, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := KubeletAccepts(t.Context(), root, false, cache); err != nil || !slices.Equal(a.Flags, []string{"a"}) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if v, ok := KubeletVersion(t.Context(), root, true, cache); !ok || v.Version != "v1.36.3" {
+		t.Errorf("%+v, %v", v, ok)
+	}
+	if err := os.Chtimes(name, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
+		t.Error("another binary has the answers of the first")
+	}
+	if _, err := os.Stat(filepath.Join(root, "started")); err == nil {
+		t.Error("it was started")
+	}
+}
+
+// What a program prints is bounded, and one that hangs is given up.
+func TestRunBinary(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "kubelet")
+	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
+	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runBinary(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := runBinary(t.Context(), p, "--fail"); err == nil {
+		t.Error("a program that fails")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := runBinary(ctx, p, "--flood"); err == nil {
+		t.Error("a program that does not end")
+	}
+	l := limited{most: 5}
+	for range 3 {
+		if n, err := l.Write([]byte("abc")); n != 3 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if l.b.String() != "abcab" {
+		t.Errorf("%q", l.b.String())
+	}
+}
+
+func TestSurroundings(t *testing.T) {
+	root := t.TempDir()
+	place(t, root, "/v2/cgroup.controllers", "cpu\n")
+	place(t, root, "/v1/memory/tasks", "1\n")
+	for dir, want := range map[string]int{"/v2": 2, "/v1": 1, "/none": 0} {
+		if got := cgroupVersion(filepath.Join(root, dir)); got != want {
+			t.Errorf("%s: %d, want %d", dir, got, want)
+		}
+	}
+	place(t, root, "/off", "Filename\tType\tSize\tUsed\tPriority\n")
+	place(t, root, "/on", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1\t0\t-2\n")
+	for file, want := range map[string]bool{"/off": false, "/on": true} {
+		if got := swapOn(filepath.Join(root, file)); got == nil || *got != want {
+			t.Errorf("%s: %v, want %t", file, got, want)
+		}
+	}
+	if got := swapOn(filepath.Join(root, "/none")); got != nil {
+		t.Errorf("got %v", *got)
+	}
+}
+
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	here := &Live{}
+	for p, want := range map[string]string{dir: `{"exists":true}`, filepath.Join(dir, "none"): `{"exists":false}`} {
+		if a := here.exists(p); a.Fail != "" || string(a.Value) != want {
+			t.Errorf("%s: %+v", p, a)
+		}
+	}
+	if a := (&Live{o: Options{Root: dir}}).exists("/etc"); a.Fail != world.Absent {
+		t.Errorf("below another root: %+v", a)
+	}
+}

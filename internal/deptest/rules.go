@@ -46,6 +46,11 @@ func rules() []Rule {
 			Reason:    "these touch the node; a plan is made on a laptop from a recording by the same code, without them",
 		},
 		{
+			Rooms:     []string{"internal/hardware/..."},
+			Forbidden: []string{"os/exec", "net/http/...", module + "internal/cluster/..."},
+			Reason:    "facts are read from files: a tool of this machine says nothing of a recorded one, and a tool that hangs would hang the boot",
+		},
+		{
 			Rooms:     []string{"internal/world/..."},
 			Forbidden: []string{"!std"},
 			Reason:    "a recording is read for ever: its format must not change because a library did",

@@ -162,6 +162,10 @@ func FuzzDeviceTexts(f *testing.F) {
 		pci(files, "0000:02:00.0", "15b3:1015", "020000", "mlx5_core", map[string]string{"net/eth0/x": ""})
 		files[netFolder+"/eth0/operstate"], files[netFolder+"/eth0/speed"], files[netFolder+"/eth0/phys_port_name"] = s, s, s
 		files["proc/driver/nvidia/gpus/0000:01:00.0/information"], files["proc/driver/nvidia/gpus/0000:01:00.0/numa_status"] = s, s
+		for _, name := range []string{"/0/properties", "/0/mem_banks/0/properties"} {
+			files[kfdNodes+name] = "simd_count 4\nheap_type 1\n" + s
+		}
+		files[pciFolder+"/0000:01:00.0/vendor"] = "0x1002" // whose memory KFD tells
 		facts := detect(t, Options{Tree: tree(t, files)})
 		if !slicesContainDevice(facts.PCI, "0000:02:00.0") {
 			t.Errorf("%q in one device lost another", s)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -84,9 +85,14 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
 	}
 	for _, u := range facts.Unknown {
-		if u.Degraded {
-			diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
+		if !u.Degraded {
+			continue
 		}
+		if at, ok := awaited(cfg, u.Fact); ok && u.Why != "" {
+			diags = append(diags, origin.Warning(origin.HardwareDegraded, at, "Waited in vain for "+u.Fact, "%s", stages.Sentence(strings.ToUpper(u.Why[:1])+u.Why[1:], "What was found without it is used.")))
+			continue
+		}
+		diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
 	}
 	v, err := factsValue(facts)
 	if err != nil {
@@ -117,6 +123,22 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	diags = append(diags, choice(cfg, declared.Detectors)...)
 	m["detectors"] = cty.ObjectVal(byName)
 	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: recommended}, diags
+}
+
+// awaited finds where the site waits for what facts call "link ib0" or "driver nvidia".
+func awaited(cfg schema.Body, fact string) (hcl.Range, bool) {
+	w, ok := cfg.One("wait")
+	if !ok {
+		return hcl.Range{}, false
+	}
+	for kind, attr := range map[string]schema.Value[[]string]{"link ": links.Of(w), "driver ": drivers.Of(w)} {
+		for i, name := range attr.V {
+			if fact == kind+name {
+				return attr.ElementRange(i), true
+			}
+		}
+	}
+	return hcl.Range{}, false
 }
 
 // Check implements stages.Checker.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -155,13 +156,25 @@ func ownerSame(owner string, a world.TargetAns) bool {
 	return is(user, a.UID, name) && is(of, a.GID, group)
 }
 
-// kubeletState are the files in which the kubelet's managers remember their policy. With another policy, or other
-// reserved CPUs or memory, the kubelet does not start until they are gone.
-var kubeletState = map[string][]string{
-	"/var/lib/kubelet/cpu_manager_state":    {"cpuManagerPolicy", "cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"},
-	"/var/lib/kubelet/memory_manager_state": {"memoryManagerPolicy", "reservedMemory"},
+// managerState is a file in which one of the kubelet's managers remembers its policy. With another policy, or other reserved
+// CPUs or memory, the kubelet does not start until it is gone.
+type managerState struct {
+	path      string
+	policy    string   // field of the configuration
+	byDefault string   // its value where none is written
+	others    []string // further fields that the state depends on
 }
 
+func managerStates() []managerState {
+	return []managerState{
+		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none", []string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
+		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "None", []string{"reservedMemory"}},
+	}
+}
+
+// stateFiles are those that the kubelet would refuse to start with on a configuration that changes: because of what changes
+// in it, or because the state was made by another policy than the planned one. The second is what somebody leaves who has
+// changed the policy by hand: the kubelet is dead of it, and the file on the disk says what is planned already.
 func (r *run) stateFiles(ctx context.Context) []Change {
 	var out []Change
 	at := slices.IndexFunc(r.changes, func(c Change) bool { return c.File.Purpose == "kubelet-config" && c.Action == "update" })
@@ -169,31 +182,54 @@ func (r *run) stateFiles(ctx context.Context) []Change {
 		return nil
 	}
 	old, new := configOf(r.changes[at].Old.Text), configOf(r.changes[at].File.Text.Template())
-	for _, path := range sortedKeys(kubeletState) {
-		changed := ""
-		for _, field := range kubeletState[path] {
-			if (field == "kubeReserved" || field == "systemReserved") && new["cpuManagerPolicy"] != "static" {
+	for _, m := range managerStates() {
+		if r.aside != nil && slices.Contains(r.aside.Files, m.path) {
+			continue
+		}
+		why := ""
+		for _, field := range append([]string{m.policy}, m.others...) {
+			if (field == "kubeReserved" || field == "systemReserved") && r.policy(m) != "static" {
 				continue
 			}
 			if fmt.Sprint(old[field]) != fmt.Sprint(new[field]) {
-				changed = field
+				why = field + " changes, and the kubelet refuses to start with the state of the old one"
 				break
 			}
 		}
-		if changed == "" {
+		if why == "" && r.policy(m) == m.byDefault {
 			continue
 		}
-		f := node.File{Path: path, Kind: node.Missing, Purpose: "state"}
-		if r.aside != nil && slices.Contains(r.aside.Files, path) {
-			continue
-		}
-		a, ok := r.look(ctx, path)
+		a, ok := r.look(ctx, m.path)
 		if !ok || !a.Exists {
 			continue
 		}
-		out = append(out, Change{File: f, Old: a, Action: "delete", Why: changed + " changes, and the kubelet refuses to start with the state of the old one"})
+		if made := madeBy(a.Text); why == "" && made != "" && made != r.policy(m) {
+			why = fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it", made, m.policy, r.policy(m))
+		}
+		if why != "" {
+			out = append(out, Change{File: node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, Old: a, Action: "delete", Why: why})
+		}
 	}
 	return out
+}
+
+// policy is the one that the finished node has.
+func (r *run) policy(m managerState) string {
+	if p, ok := r.node.Config[m.policy].(string); ok && p != "" {
+		return p
+	}
+	return m.byDefault
+}
+
+// madeBy is the policy that a state file names, "" where it cannot be read: the kubelet judges that itself.
+func madeBy(text string) string {
+	var doc struct {
+		PolicyName string `json:"policyName"`
+	}
+	if json.Unmarshal([]byte(text), &doc) != nil {
+		return ""
+	}
+	return doc.PolicyName
 }
 
 // look asks for a target that the site does not declare. One that cannot be looked at is left alone.

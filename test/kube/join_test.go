@@ -106,16 +106,7 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	after, err := n.disk()
 	must(t, err)
 	if !maps.Equal(before, after) {
-		for path, was := range before {
-			if after[path] != was {
-				t.Errorf("a second run changed %s: %s, was %s", path, after[path], was)
-			}
-		}
-		for path := range after {
-			if _, ok := before[path]; !ok {
-				t.Errorf("a second run made %s", path)
-			}
-		}
+		t.Errorf("a second run wrote: %q", difference(before, after))
 	}
 }
 

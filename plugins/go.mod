@@ -3,6 +3,7 @@ module github.com/prelet/prelet/plugins
 go 1.26.0
 
 require (
+	github.com/NVIDIA/go-nvml v0.12.9-0
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/go-plugin v1.8.0
 	golang.org/x/sys v0.49.0

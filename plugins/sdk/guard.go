@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -145,9 +146,11 @@ func printableValue(v any) any {
 			v[i] = printableValue(v[i])
 		}
 	case map[string]any:
-		for k := range v {
-			v[k] = printableValue(v[k])
+		out := make(map[string]any, len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			out[contract.OneLine(k)] = printableValue(v[k])
 		}
+		return out
 	}
 	return v
 }

@@ -1,0 +1,146 @@
+//go:build linux && cgo && nvml
+
+package nvidia
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+func buildLibrary() library { return realNVML{nvml.New()} }
+
+// realNVML asks through go-nvml, which opens libnvidia-ml.so.1 when it is asked and not before.
+type realNVML struct{ nvml.Interface }
+
+// query implements library.
+func (l realNVML) query() (out machine, err error) {
+	if r := l.Init(); r != nvml.SUCCESS {
+		return out, fmt.Errorf("nvmlInit: %s", word(r))
+	}
+	defer l.Shutdown() // what was asked is known by then
+	if v, r := l.SystemGetDriverVersion(); r == nvml.SUCCESS {
+		out.driver = v
+	}
+	if v, r := l.SystemGetCudaDriverVersion(); r == nvml.SUCCESS {
+		out.cuda = fmt.Sprintf("%d.%d", v/1000, v%1000/10)
+	}
+	n, r := l.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return out, fmt.Errorf("nvmlDeviceGetCount: %s", word(r))
+	}
+	var broken []error
+	for i := range n {
+		d, r := l.DeviceGetHandleByIndex(i)
+		if r != nvml.SUCCESS { // one GPU that fell off the bus does not lose the others
+			broken = append(broken, fmt.Errorf("GPU %d: %s", i, word(r)))
+			continue
+		}
+		g, err := gpuOf(d)
+		if err != nil {
+			broken = append(broken, fmt.Errorf("GPU %d: %w", i, err))
+			continue
+		}
+		out.gpus = append(out.gpus, g)
+	}
+	if len(out.gpus) == 0 {
+		return out, errors.Join(broken...)
+	}
+	return out, nil
+}
+
+// word is an error's name. nvmlErrorString is not asked: without the library there is none.
+func word(r nvml.Return) string {
+	switch r {
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return "libnvidia-ml.so.1 is not there"
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return "the driver is not loaded, or its devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
+	case nvml.ERROR_NO_PERMISSION:
+		return "no permission: the devices are not granted (allow { devices = [\"/dev/nvidia*\"] })"
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return "the library is of another version than the driver that is loaded: reboot, or load the driver again"
+	case nvml.ERROR_GPU_IS_LOST:
+		return "it has fallen off the bus"
+	}
+	return "error " + strconv.Itoa(int(r))
+}
+
+func gpuOf(d nvml.Device) (g gpu, err error) {
+	info, r := d.GetPciInfo()
+	if r != nvml.SUCCESS {
+		return g, errors.New(word(r))
+	}
+	if g.address, err = sysfsAddress(info.BusId[:]); err != nil {
+		return g, err
+	}
+	if s, r := d.GetName(); r == nvml.SUCCESS {
+		g.name = s
+	}
+	if m, r := d.GetMemoryInfo(); r == nvml.SUCCESS {
+		g.memory = m.Total
+	}
+	if a, r := d.GetArchitecture(); r == nvml.SUCCESS {
+		g.family = families()[a]
+	}
+	if major, minor, r := d.GetCudaComputeCapability(); r == nvml.SUCCESS {
+		g.compute = fmt.Sprintf("%d.%d", major, minor)
+	}
+	mode, _, r := d.GetMigMode()
+	if r != nvml.SUCCESS { // NOT_SUPPORTED: it cannot
+		return g, nil
+	}
+	g.mig = "disabled"
+	if mode == nvml.DEVICE_MIG_ENABLE {
+		g.mig = "enabled"
+		g.migDevices = migProfiles(d)
+	}
+	return g, nil
+}
+
+// sysfsAddress turns NVML's 00000000:17:00.0 into sysfs' 0000:17:00.0.
+func sysfsAddress(id []int8) (string, error) {
+	b := make([]byte, len(id))
+	for i, c := range id {
+		b[i] = byte(c)
+	}
+	s, _, _ := strings.Cut(string(b), "\x00")
+	domain, rest, ok := strings.Cut(strings.ToLower(s), ":")
+	n, err := strconv.ParseUint(domain, 16, 32)
+	if !ok || err != nil {
+		return "", fmt.Errorf("NVML says the bus id %q", s)
+	}
+	return fmt.Sprintf("%04x:%s", n, rest), nil
+}
+
+// migProfiles returns the profile of each MIG device: the end of its name.
+func migProfiles(d nvml.Device) (out []string) {
+	n, r := d.GetMaxMigDeviceCount()
+	if r != nvml.SUCCESS {
+		return nil
+	}
+	for i := range n {
+		m, r := d.GetMigDeviceHandleByIndex(i)
+		if r != nvml.SUCCESS { // NOT_FOUND: that place is empty
+			continue
+		}
+		if name, r := m.GetName(); r == nvml.SUCCESS {
+			_, profile, ok := strings.Cut(name, " MIG ")
+			if ok {
+				out = append(out, strings.TrimSpace(profile))
+			}
+		}
+	}
+	return out
+}
+
+func families() map[nvml.DeviceArchitecture]string {
+	return map[nvml.DeviceArchitecture]string{
+		nvml.DEVICE_ARCH_KEPLER: "kepler", nvml.DEVICE_ARCH_MAXWELL: "maxwell", nvml.DEVICE_ARCH_PASCAL: "pascal", nvml.DEVICE_ARCH_VOLTA: "volta",
+		nvml.DEVICE_ARCH_TURING: "turing", nvml.DEVICE_ARCH_AMPERE: "ampere", nvml.DEVICE_ARCH_ADA: "ada-lovelace", nvml.DEVICE_ARCH_HOPPER: "hopper",
+		nvml.DEVICE_ARCH_BLACKWELL: "blackwell",
+	}
+}

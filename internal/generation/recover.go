@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -94,7 +95,7 @@ func (s *Store) sweep(l listing) error {
 		return err
 	}
 	for _, n := range have {
-		if n == journalName+tmpSuffix || n == heldName+tmpSuffix {
+		if n == journalName+tmpSuffix || n == heldName+tmpSuffix || isScratch(n) {
 			if err := s.disk.unlink(s.dir, n); err != nil {
 				return err
 			}
@@ -106,4 +107,10 @@ func (s *Store) sweep(l listing) error {
 		}
 	}
 	return nil
+}
+
+// isScratch says whether a name is .NAME.json.DIGITS: what others who keep a small file in this folder had not yet renamed.
+func isScratch(name string) bool {
+	stem, number, ok := strings.Cut(name, ".json.")
+	return ok && len(stem) > 1 && stem[0] == '.' && number != "" && only(number, "0123456789")
 }

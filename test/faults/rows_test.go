@@ -180,11 +180,15 @@ func TestMended(t *testing.T) {
 		b.restore(t, start)
 		e, err := killedAt(at, b.runs("2")...)
 		must(t, err)
+		b.put("/var/lib/prelet/.kubelet.json.4711", "of another that was killed\n", 0o600)
 		if !e.killed || b.look().litter() == nil {
 			t.Fatalf("not killed while it staged: %+v %v", e, b.look().litter())
 		}
 		b.expect(0, b.line("recover"))
 		b.unchanged(start)
+		if b.read("/var/lib/prelet/.kubelet.json.4711") != "absent" {
+			t.Error("a temporary of prelet's own folder stays")
+		}
 		b.heals()
 	})
 	row(t, "43 a full disk does not keep anybody from going back", func(t *testing.T) {

@@ -22,6 +22,7 @@ type stage struct {
 	line   func(verb string, d *disk, run string) []string // the writer, or the real binary
 	loose  bool                                            // it runs on several threads: a kill may miss
 	missed int
+	fresh  string // stands only in what the step brings
 	dir    string
 	base   string // image of before the step
 	before tree
@@ -35,6 +36,9 @@ type stage struct {
 func prepare(t *testing.T, writer string, f filesystem, sc scenario.Scenario) *stage {
 	t.Helper()
 	s := &stage{filesystem: f, Scenario: sc, dir: scratch(t)}
+	if !slices.ContainsFunc(s.Earlier, hasNewSecret) {
+		s.fresh = scenario.NewSecret
+	}
 	s.program(writer)
 	s.build(t)
 	return s
@@ -341,8 +345,8 @@ func (s *stage) judge(now tree, k int, done bool, b *broken) {
 	if l := now.litter(); l != nil {
 		b.add("I6: left behind %v", l)
 	}
-	if next != "" && !slices.ContainsFunc(s.Earlier, hasNewSecret) {
-		if in := now.holding(scenario.NewSecret); in != nil {
+	if next != "" && s.fresh != "" {
+		if in := now.holding(s.fresh); in != nil {
 			b.add("I6: the secret of what was not committed is in %v", in)
 		}
 	}

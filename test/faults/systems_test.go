@@ -16,7 +16,7 @@ func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], 2, 10) }
 // strace counts on each by itself, so that a kill may miss; the writer, on one, has every point.
 func TestSweepBinary(t *testing.T) {
 	full := os.Getenv(fullSweep) == "full"
-	s := &stage{filesystem: filesystems[0], loose: true, dir: scratch(t)}
+	s := &stage{filesystem: filesystems[0], loose: true, dir: scratch(t), fresh: secretText + " 2"}
 	s.Name = "prelet run"
 	b := newBox(t, filepath.Join(s.dir, s.filesystem.name, "root"), "")
 	must(t, os.RemoveAll(b.root)) // the disk will be there

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"bytes"
 	"errors"
 	"path"
 	"runtime"
@@ -74,7 +75,7 @@ func (s *Store) publish(m *manifest, prints []fingerprint) error {
 		}
 		dir = r.folder(dir) // also if another process renamed it: that one may not have lived to fsync
 		if todo[i] {
-			err = s.place(&r, m, dir, i)
+			err = s.place(&r, m, dir, i, prints != nil)
 		} else {
 			err = s.tidy(dir, tempOf(m.Gen, i))
 		}
@@ -181,13 +182,13 @@ func (s *Store) parentAgain(m *manifest, e Entry, needed bool) (*folder, error) 
 	return dir, err
 }
 
-// place brings one target into its new state.
-func (s *Store) place(r *round, m *manifest, dir *folder, i int) error {
+// place brings one target into its new state. staged says that this process has staged it.
+func (s *Store) place(r *round, m *manifest, dir *folder, i int, staged bool) error {
 	e := m.Entries[i]
 	base := path.Base(e.Path)
 	switch e.New.Kind {
 	case File:
-		if err := s.ready(m, dir, i); err != nil {
+		if err := s.ready(m, dir, i, staged); err != nil {
 			return err
 		}
 		return s.disk.rename(dir, tempOf(m.Gen, i), base)
@@ -201,12 +202,15 @@ func (s *Store) place(r *round, m *manifest, dir *folder, i int) error {
 	return s.disk.unlink(dir, base)
 }
 
-// ready makes sure that the temporary of a target is what was staged; after a crash it is made again from the generation if
-// it is not.
-func (s *Store) ready(m *manifest, dir *folder, i int) error {
+// ready makes sure that the temporary of a target is what was staged. After a crash it is made again from the generation if it
+// is not, and fsynced if it is: it may be of a recovery that was killed before that.
+func (s *Store) ready(m *manifest, dir *folder, i int, staged bool) error {
 	want, tmp := m.Entries[i].New, tempOf(m.Gen, i)
-	if o, err := observeAt(dir, tmp); err == nil && o.state.Equal(want) && o.links == 1 {
-		return nil
+	if o, err := observeAt(dir, tmp); err == nil && o.state.Equal(want) && holds(o.state.Xattrs, want.Xattrs) && o.links == 1 {
+		if staged {
+			return nil
+		}
+		return s.syncFile(dir, tmp)
 	}
 	if err := s.tidy(dir, tmp); err != nil {
 		return err
@@ -227,6 +231,27 @@ func (s *Store) ready(m *manifest, dir *folder, i int) error {
 		return err
 	}
 	return f.sync()
+}
+
+// holds says whether a file has all of the attributes that it shall have. What the system adds by itself is no matter.
+func holds(have, want map[string][]byte) bool {
+	for name, v := range want {
+		if got, ok := have[name]; !ok || !bytes.Equal(got, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// syncFile makes a file that somebody else wrote durable.
+func (s *Store) syncFile(dir *folder, base string) error {
+	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return wrap(ExitCannotWrite, "open", dir.name(base), err)
+	}
+	f := &folder{fd: fd, path: dir.name(base)}
+	defer f.close()
+	return s.disk.sync(f)
 }
 
 // tidy removes a temporary if it is there.

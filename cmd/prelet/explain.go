@@ -148,7 +148,7 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, as
 			message += " There is:\n" + listed(near)
 		}
 		if code := origin.Exit(p.Diagnostics); code != 0 {
-			return exitError{code, "the run failed, so not all is known: " + message}
+			return exitError{code: code, message: "the run failed, so not all is known: " + message}
 		}
 		return failure(origin.Usage, "%s", message)
 	}

@@ -26,7 +26,11 @@ func wantsJSON(args []string) bool {
 
 // failureJSON is the document of a command that ended before it had a result.
 func failureJSON(w io.Writer, x exitError) error {
-	summary, detail, _ := strings.Cut(x.message, "\n")
+	diags := present.DiagnosticsJSON(x.diags)
+	if len(diags) == 0 {
+		summary, detail, _ := strings.Cut(x.message, "\n")
+		diags = append(diags, present.Diagnostic{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail})
+	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
@@ -35,7 +39,7 @@ func failureJSON(w io.Writer, x exitError) error {
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
 		Diagnostics   []present.Diagnostic `json:"diagnostics"`
-	}{1, version, false, x.code, []present.Diagnostic{{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail}}})
+	}{1, version, false, x.code, diags})
 }
 
 // codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.

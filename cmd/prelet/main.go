@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/origin"
@@ -51,9 +52,12 @@ func (a *app) main(args []string) int {
 		return 0
 	case errors.As(err, &x):
 	default:
-		x = exitError{origin.Usage.Exit(), err.Error() + "\nprelet: `prelet help` lists the commands"}
+		x = exitError{code: origin.Usage.Exit(), message: err.Error() + "\nprelet: `prelet help` lists the commands"}
 	}
-	if x.message != "" {
+	switch {
+	case len(x.diags) > 0:
+		a.say(nil, x.diags)
+	case x.message != "":
 		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
 	}
 	if !a.printed && wantsJSON(args) {
@@ -66,6 +70,7 @@ func (a *app) main(args []string) int {
 type exitError struct {
 	code    int
 	message string
+	diags   hcl.Diagnostics // the same in full, where there is more to say than a line
 }
 
 func (e exitError) Error() string { return e.message }
@@ -81,7 +86,7 @@ func exit(code int) error {
 }
 
 func failure(c origin.Code, format string, args ...any) error {
-	return exitError{c.Exit(), fmt.Sprintf(format, args...)}
+	return exitError{code: c.Exit(), message: fmt.Sprintf(format, args...)}
 }
 
 func (a *app) root() *cobra.Command {

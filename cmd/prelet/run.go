@@ -286,6 +286,11 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if placed != nil {
 		r.Complete, diags = false, append(diags, placed)
 	}
+	var told hcl.Diagnostics // of an error that is about no line of the site
+	if placed == nil {
+		told = apply.Explain(res.Err)
+		diags = append(diags, told...)
+	}
 	r.Diagnostics = present.DiagnosticsJSON(diags)
 	if asJSON {
 		if err := a.printJSON(r); err != nil {
@@ -293,10 +298,13 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 		}
 		return exit(res.Exit)
 	}
-	if n != nil {
+	switch {
+	case n != nil:
 		a.say(n.site, withoutNotes(diags))
+	case len(diags) > 0:
+		a.say(nil, withoutNotes(diags))
 	}
-	if res.Err != nil && placed == nil {
+	if res.Err != nil && placed == nil && told == nil {
 		a.complain(res.Err.Error())
 	}
 	if s := upper(afterReason(res)); s != "" {
@@ -373,7 +381,7 @@ func (a *app) storeFailure(err error) error {
 	if errors.As(err, &x) {
 		return x
 	}
-	return exitError{apply.Exit(err), err.Error()}
+	return exitError{code: apply.Exit(err), message: err.Error(), diags: apply.Explain(err)}
 }
 
 func (n *node) applyOptions(p *boot.Plan) apply.Options {

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -45,6 +46,8 @@ type verdict struct {
 	Checks        []activate.Check `json:"checks"`
 	Cause         *activate.Cause  `json:"cause,omitempty"` // of the verdict, by the kubelet's own word
 	Exit          int              `json:"exit"`
+
+	Diagnostics []present.Diagnostic `json:"diagnostics"`
 }
 
 func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
@@ -152,7 +155,7 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 		code = activate.ExitUnhealthy // the unit has nothing to add to a failure that prelet.service shows
 	}
 	if asJSON {
-		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code}
+		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code, present.DiagnosticsJSON(apply.Explain(res.Err))}
 		if res.Err != nil && v.Why == "" {
 			v.Why = res.Err.Error()
 		}
@@ -166,7 +169,11 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 	}
 	switch {
 	case res.Err != nil:
-		a.complain(res.Err.Error())
+		if diags := apply.Explain(res.Err); diags != nil {
+			a.say(nil, diags)
+		} else {
+			a.complain(res.Err.Error())
+		}
 	case out.HeldBack != "":
 		a.complain("the kubelet may not start: " + out.HeldBack)
 	case code != 0:

@@ -60,10 +60,18 @@ func (e *Error) ExitCode() int { return e.Exit }
 // StuckError says that recovery needs a person (exit 41): the journal cannot be read, is of a newer version, or a target is
 // neither what it was nor what it shall be. Nothing was touched.
 type StuckError struct {
-	Path string
-	Why  string
-	Hint string
-	Err  error // may be nil
+	Path    string
+	Why     string
+	Hint    string
+	Err     error  // may be nil
+	Journal string // the journal that tells of the interrupted commit; "" when that is Path, or there is none
+	Ways    []Way  // out of it, for a person to choose from
+}
+
+// Way is one way out of what needs a person.
+type Way struct {
+	What    string // as in "put back the old content"
+	Command string // for a shell
 }
 
 func (e *StuckError) Error() string {

@@ -247,11 +247,10 @@ func TestForeignEdits(t *testing.T) {
 		t.Error("a stuck recovery touched a target")
 	}
 	// A person puts one of the two back, with the command that the message has, and recovery goes on.
-	_, line, ok := strings.Cut(stuck.Hint, "the old content: ")
-	line, _, end := strings.Cut(line, "; then run prelet recover")
-	if !ok || !end {
-		t.Fatal(stuck.Hint)
+	if len(stuck.Ways) != 2 || stuck.Ways[1].What != "put back the old content" || stuck.Journal != filepath.Join(b.o.Dir, journalName) {
+		t.Fatalf("%+v", stuck)
 	}
+	line := stuck.Ways[1].Command
 	if out, err := exec.Command("sh", "-c", line).CombinedOutput(); err != nil || b.read("/etc/kubernetes/b") != "edited" {
 		t.Fatalf("%s: %v %s: %q", line, err, out, b.read("/etc/kubernetes/b"))
 	}

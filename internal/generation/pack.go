@@ -205,5 +205,5 @@ func (s *Store) extract(n int, sha string) (string, bool) {
 	if i < 0 {
 		return "", false
 	}
-	return fmt.Sprintf("tail -c +%d %s | head -c %d", p.where(i)+1, s.gens.name(p.name), p.m.Parts[i].Size), true
+	return fmt.Sprintf("tail -c +%d %s | head -c %d", p.where(i)+1, quoted(s.gens.name(p.name)), p.m.Parts[i].Size), true
 }

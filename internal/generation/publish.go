@@ -6,6 +6,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -133,25 +134,41 @@ func (s *Store) needs(m *manifest, i int, prints []fingerprint) (bool, error) {
 }
 
 func (s *Store) stuckTarget(m *manifest, e Entry, err error) error {
+	for _, passing := range []error{unix.EMFILE, unix.ENFILE, unix.ENOMEM, unix.EIO, unix.EACCES} {
+		if errors.Is(err, passing) { // it could not be read, which says nothing of what it is
+			return err
+		}
+	}
 	return &StuckError{
-		Path: e.Path, Err: err,
+		Path: e.Path, Err: err, Journal: s.dir.name(journalName),
 		Why:  "it is neither what it was nor what generation " + itoa(m.Gen) + " makes of it",
-		Hint: "move it away if it is still needed; then either " + s.putBack(m.Gen, "the new", e.Path, e.New) + ", or " + s.putBack(m.Gen, "the old", e.Path, e.Old) + "; then run prelet recover",
+		Hint: "prelet recover tells how to put back the old or the new one",
+		Ways: slices.Concat(s.putBack(m.Gen, "the new", e.Path, e.New), s.putBack(m.Gen, "the old", e.Path, e.Old)),
 	}
 }
 
 // putBack tells a person how to bring a target into a state.
-func (s *Store) putBack(gen int, which, p string, st State) string {
+func (s *Store) putBack(gen int, which, p string, st State) []Way {
+	at := quoted(path.Join("/", s.o.Root, p))
 	switch st.Kind {
 	case File:
-		if line, ok := s.extract(gen, st.SHA256); ok {
-			return which + " content: " + line + " > " + path.Join("/", s.o.Root, p)
+		line, ok := s.extract(gen, st.SHA256)
+		if !ok {
+			return nil
 		}
-		return which + " content, which generation " + itoa(gen) + " has lost"
+		return []Way{{"put back " + which + " content", "(umask 077; " + line + " > " + at + ")"}}
 	case Dir:
-		return which + " state: make it a folder"
+		return []Way{{"put back " + which + " folder", "mkdir " + at}}
 	}
-	return which + " state: remove it"
+	return []Way{{"let it be missing, as " + which + " state is", "rm -r " + at}}
+}
+
+// quoted is a text as one word of a shell.
+func quoted(s string) string {
+	if s != "" && only(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@=") {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // parentAgain opens the folder of a target and, if it is needed, makes it again when it is one of ours and somebody removed it.

@@ -219,7 +219,7 @@ func (s *Store) Relock(ctx context.Context) error {
 	if s.lockFD < 0 {
 		return s.mayWrite("lock")
 	}
-	wait := 2 * time.Millisecond
+	wait, began := 2*time.Millisecond, time.Now()
 	for {
 		err := unix.Flock(s.lockFD, unix.LOCK_EX|unix.LOCK_NB)
 		switch {
@@ -233,7 +233,7 @@ func (s *Store) Relock(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &Error{Op: "lock", Path: s.dir.name(lockName), Err: fmt.Errorf("%w: %w", ErrLocked, context.Cause(ctx)), Exit: ExitLocked, Hint: "wait for it, or see who does with: fuser -v " + s.dir.name(lockName)}
+			return &Error{Op: "lock", Path: s.dir.name(lockName), Err: &lockedError{s.holder(), time.Since(began), context.Cause(ctx)}, Exit: ExitLocked, Hint: "wait until it has ended, and try again"}
 		case <-time.After(wait):
 		}
 		wait = min(wait*2, 50*time.Millisecond)

@@ -1,0 +1,79 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// Each error of writing, recovering and activating says what, on which object, why, and what to do next, under its own code.
+func TestExplain(t *testing.T) {
+	stuck := &generation.StuckError{Path: "/etc/a", Why: "it is neither of both", Journal: "/state/journal.json", Hint: "prelet recover tells how",
+		Ways: []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}}
+	for _, c := range []struct {
+		err  error
+		code origin.Code
+		say  []string
+	}{
+		{fmt.Errorf("recovering: %w", stuck), origin.NeedsPerson, []string{"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n", "\n    cut old > /etc/a\n", "\n    prelet recover"}},
+		{&generation.StuckError{Path: "/state/journal.json", Why: "it is damaged", Err: errors.New("no JSON"), Hint: "move it aside"}, origin.NeedsPerson,
+			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
+		{&generation.Error{Op: "fsync", Path: "/etc/a", Err: unix.EIO, Hint: "look at dmesg", Exit: generation.ExitCannotWrite}, origin.CannotWrite,
+			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
+		{&generation.Error{Op: "rename", Path: "/etc/a", Err: unix.EIO, Exit: generation.ExitInterrupted}, origin.Interrupted, []string{"/etc/a", "The journal is kept"}},
+		{&activate.Error{Exit: activate.ExitSystemd, What: "kubelet.service is masked", Hint: "systemctl unmask kubelet.service"}, origin.Systemd,
+			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
+		{&activate.Error{Exit: activate.ExitInterrupted, What: "going back", Err: errors.New("told to stop"), Hint: "the next run"}, origin.Interrupted, []string{"going back", "Why: told to stop."}},
+	} {
+		ds := Explain(c.err)
+		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {
+			t.Errorf("%v: %v", c.err, ds)
+			continue
+		}
+		text := ds[0].Summary + "\n" + ds[0].Detail
+		for _, want := range c.say {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+	}
+	if ds := Explain(errors.New("something else")); ds != nil {
+		t.Errorf("%v", ds)
+	}
+	if ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &activate.Error{Exit: activate.ExitSystemd, What: "no bus"}))); len(ds) != 2 {
+		t.Errorf("of two errors %d are told", len(ds))
+	}
+}
+
+func TestExplainLocked(t *testing.T) {
+	o := generation.Options{Root: t.TempDir(), Dir: t.TempDir(), BootID: "b"}
+	s, err := generation.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err = generation.Open(ctx, o)
+	ds := Explain(err)
+	if len(ds) != 1 || origin.CodeOf(ds[0]) != origin.Locked || Exit(err) != origin.Locked.Exit() {
+		t.Fatalf("%v: %v", err, ds)
+	}
+	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {
+		if !strings.Contains(ds[0].Detail, want) {
+			t.Errorf("no %q in\n%s", want, ds[0].Detail)
+		}
+	}
+	if h, ok := generation.HeldBy(err); ok && !strings.Contains(ds[0].Detail, fmt.Sprintf("process %d", h.PID)) {
+		t.Errorf("it does not say who: %s", ds[0].Detail)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/report"
 )
 
 // served makes prelet-apply.service start, which runs `prelet run` with the credentials that a person has not.
@@ -343,7 +344,7 @@ func TestStatusWait(t *testing.T) {
 	m.inside = true
 	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
-	m.want("status", m.as("", "status"), ended{0, "1 (pending)", ""})
+	m.want("status", m.as("", "status"), ended{3, "1, not judged yet", ""})
 	m.slept = func() {
 		m.units.start()
 		m.as(verifyUnit, "verify")
@@ -351,4 +352,28 @@ func TestStatusWait(t *testing.T) {
 	m.want("status", m.as("", "status", "--wait", "--long"), ended{0, "1 (good)", ""})
 	m.reboot()
 	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
+}
+
+// Somebody stops the kubelet while a change is judged: nobody can tell whether it is well, and status does not say ok. The next
+// start of the kubelet judges.
+func TestStatusOfAnUnknownVerdict(t *testing.T) {
+	m := goodNode(t)
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
+	m.slept = func() {
+		m.units.kubelet.Active, m.units.kubelet.Sub, m.units.kubelet.MainPID = "inactive", "dead", 0
+	}
+	m.want("run", m.as("", "run"), ended{0, "could not be told", ""})
+	s := m.says()
+	if s.State != report.Degraded || s.Verdict != "unknown" || len(s.Degraded) != 1 || s.Degraded[0].Code != "unjudged" {
+		t.Errorf("%+v", s)
+	}
+	m.want("status", m.as("", "status"), ended{2, "2, not judged: it could not be told", ""})
+	m.want("status", m.as("", "status"), ended{2, "unjudged: nobody could tell", ""})
+	m.want("history", m.as("", "history"), ended{0, "pending", ""})
+	m.units.start()
+	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "healthy", ""})
+	if s := m.says(); s.State != report.OK || len(s.Degraded) != 0 {
+		t.Errorf("after the verdict: %+v", s)
+	}
+	m.want("status", m.as("", "status"), ended{0, "2 (good)", ""})
 }

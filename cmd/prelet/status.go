@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ func (a *app) status() *cobra.Command {
 	var output string
 	var wait, long bool
 	c := &cobra.Command{Use: "status", GroupID: "node", Args: cobra.NoArgs, Short: "Show what the last run did, and how the node stands",
-		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot or still running.",
+		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot, or still running:\n" +
+			"the verdict on the kubelet is awaited.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := (&where{output: output}).json()
 			if err != nil {
@@ -65,13 +67,18 @@ type standing struct {
 
 // judged is the last verdict: this boot's, or the one that the generation has kept since an earlier one.
 func (s standing) judged() string {
-	switch {
-	case s.Verdict != "":
-		return " (" + s.Verdict + ")"
-	case s.kept != "":
-		return " (" + s.kept + ")"
+	switch verdict := cmp.Or(s.Verdict, s.kept); verdict {
+	case "":
+		return ""
+	case "pending":
+		return ", not judged yet: prelet-verify does that once the kubelet has started"
+	case "unknown":
+		return ", not judged: it could not be told whether the kubelet is well"
+	case string(generation.StatusRestored):
+		return ", not judged: it came by going back"
+	default:
+		return " (" + verdict + ")"
 	}
-	return ""
 }
 
 const statusEvery = 200 * time.Millisecond

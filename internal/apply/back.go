@@ -61,6 +61,9 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 		out.Why = "" // that it was by hand, and a verdict needs no reason
 	}
 	r.Report.Verdict(string(out.Verdict), out.Why)
+	if out.Verdict == activate.Unknown {
+		r.Report.Degrade(string(origin.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d; prelet verify looks", out.Generation))
+	}
 	res := r.collect(Result{Outcome: out, Changed: true, Exit: out.Exit, Held: held})
 	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)
 	if out.Exit != 0 {

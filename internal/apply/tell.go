@@ -39,6 +39,16 @@ func Sentence(out activate.Outcome, changed bool) string {
 // Tell hands an outcome to a report.
 func Tell(rep *report.Reporter, out activate.Outcome) {
 	rep.Generation(out.Generation)
+	verdict := out.Verdict
+	if out.InPlace != activate.Unchanged {
+		verdict = out.InPlace
+	}
+	if verdict != activate.Unchanged {
+		rep.Mend(string(origin.Unjudged))
+	}
+	if verdict == activate.Unknown {
+		rep.Degrade(string(origin.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); the next start of the kubelet, prelet run or boot judges it", out.Generation, out.Why))
+	}
 	switch {
 	case out.Verdict == activate.Unchanged:
 	case out.InPlace == activate.Good || out.InPlace == activate.Pending:

@@ -77,6 +77,7 @@ const (
 	Internal      Code = "internal"
 	Locked        Code = "locked"
 	Held          Code = "held"
+	Unjudged      Code = "unjudged"
 	Drift         Code = "drift"
 )
 

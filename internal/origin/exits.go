@@ -66,7 +66,8 @@ elsewhere, and not at all for what only a change on the node can mend.
 		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.Mends, s.Again)
 	}
 	b.WriteString("\n`at boot`: prelet.service tries again, prelet-apply.service and prelet-verify.service do not. `no units`: nothing to\nrestart.\n\n" +
-		"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, 3 not run in this boot or still running.\n" +
+		"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, 3 not run in this boot, or still running,\n" +
+		"the verdict on the kubelet included.\n" +
 		"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n")
 	for _, s := range ExitStatuses() {
 		if codes := codesWith(s.Status); len(codes) > 0 {

@@ -69,7 +69,9 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.State != OK || s.ExitCode(s.BootID) != 0 || s.ExitCode("another boot") != 3 {
+	judged := s
+	judged.Verdict = "good"
+	if s.State != OK || s.ExitCode(s.BootID) != 3 || judged.ExitCode(s.BootID) != 0 || s.ExitCode("another boot") != 3 {
 		t.Errorf("%+v", s)
 	}
 	text, _ := os.ReadFile(filepath.Join(b.dir, StatusFile))

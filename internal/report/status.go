@@ -60,10 +60,13 @@ type Stage struct {
 	Millis  int64  `json:"ms"`
 }
 
-// ExitCode is the exit code of `prelet status`: 0 ok, 1 failed, 2 degraded, 3 not run in this boot or still running.
+// ExitCode is the exit code of `prelet status`: 0 ok, 1 failed, 2 degraded, 3 not run in this boot or still running, which a
+// generation is that awaits its verdict.
 func (s Status) ExitCode(bootID string) int {
 	switch {
 	case s.BootID != bootID || s.State == Running:
+		return 3
+	case s.State == OK && s.Verdict == "pending":
 		return 3
 	case s.State == OK:
 		return 0

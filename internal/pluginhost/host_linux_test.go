@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,9 +62,6 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	if raceDetector {
-		t.Skip("the race detector needs cgo and more memory than a detector has")
-	}
 	dir, err := os.MkdirTemp("", "prelet-") // the paths of sockets are short
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +71,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{t: t, dir: dir}
-	self, err := os.ReadFile("/proc/self/exe")
+	self, err := static()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +82,26 @@ func newBench(t *testing.T) *bench {
 		Redact: func(s string) string { return strings.ReplaceAll(s, hostile.Secret, "(sensitive)") }})
 	return b
 }
+
+// static is this test's program as prelet's own are built, without a C library: with one, threads and memory are another matter,
+// and the race detector takes more memory than a detector gets. What is tested of the host here still is this process.
+var static = sync.OnceValues(func() ([]byte, error) {
+	if !withC {
+		return os.ReadFile("/proc/self/exe")
+	}
+	dir, err := os.MkdirTemp("", "prelet-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	program := filepath.Join(dir, "self")
+	build := exec.Command("go", "test", "-c", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	return os.ReadFile(program)
+})
 
 func (b *bench) write(name string, content []byte, mode os.FileMode) string {
 	b.t.Helper()

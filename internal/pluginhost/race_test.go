@@ -1,5 +1,0 @@
-//go:build race
-
-package pluginhost
-
-const raceDetector = true

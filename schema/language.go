@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -30,12 +31,12 @@ var (
 
 	DetectorRequired = Attr[bool]{Name: "required", Doc: "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.", Default: false, Const: true}
 	DetectorTimeout  = Attr[string]{Name: "timeout", Doc: "How long it may take.", Default: "10s", Check: Duration, Const: true}
-	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much memory it may use; at least 128Mi.", Default: "128Mi", Const: true}
-	AllowDevices     = Attr[[]string]{Name: "devices", Doc: "Device nodes it may open; shell patterns.", Type: cty.List(cty.String), Const: true}
-	AllowRead        = Attr[[]string]{Name: "read", Doc: "Files and folders it may read.", Type: cty.List(cty.String), Const: true}
-	AllowExecute     = Attr[[]string]{Name: "execute", Doc: "Programs it may run.", Type: cty.List(cty.String), Const: true}
-	AllowSockets     = Attr[[]string]{Name: "sockets", Doc: "Unix sockets it may connect to.", Type: cty.List(cty.String), Const: true}
-	AllowGroups      = Attr[[]string]{Name: "groups", Doc: "Further groups it runs with.", Type: cty.List(cty.String), Const: true}
+	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much private memory each of its processes may use; at least 128Mi.", Default: "128Mi", Check: memory, Const: true}
+	AllowDevices     = Attr[[]string]{Name: "devices", Doc: "Device nodes that it may open, read, write and control. Shell patterns are allowed, here and below.", Type: cty.List(cty.String), Check: grantable, Const: true}
+	AllowRead        = Attr[[]string]{Name: "read", Doc: "Files, and folders with what is below them, that it may read.", Type: cty.List(cty.String), Check: grantable, Const: true}
+	AllowExecute     = Attr[[]string]{Name: "execute", Doc: "Programs that it may run, and folders of such.", Type: cty.List(cty.String), Check: grantable, Const: true}
+	AllowSockets     = Attr[[]string]{Name: "sockets", Doc: "Unix stream sockets that it may connect to. On kernels before Landlock 9 it can then reach every stream socket that its user and groups may open.", Type: cty.List(cty.String), Check: grantable, Const: true}
+	AllowGroups      = Attr[[]string]{Name: "groups", Doc: "Groups that it is a member of, by name.", Type: cty.List(cty.String), Const: true}
 
 	VariableType        = Attr[string]{Name: "type", Doc: "`string`, `number`, `bool`, `list(…)`, `set(…)`, `map(…)`, `object({…})`, `tuple([…])` or `any`.", DefaultText: "`string`", Const: true}
 	VariableDefault     = Attr[cty.Value]{Name: "default", Doc: "The value if no source has one. Without: a value is required.", Const: true}
@@ -174,6 +175,41 @@ func checkPins(l []string) error {
 		hex, ok := strings.CutPrefix(p, "sha256:")
 		if !ok || len(hex) != 64 || strings.Trim(hex, "0123456789abcdefABCDEF") != "" {
 			return fmt.Errorf("%q is no pin: sha256: and 64 hex digits are needed, as `kubeadm token create --print-join-command` prints them", p)
+		}
+	}
+	return nil
+}
+
+// Memory reads an amount of memory as a detector block has it: bytes, Mi or Gi.
+func Memory(s string) (int64, error) {
+	digits, unit := s, int64(1)
+	for suffix, n := range map[string]int64{"Mi": 1 << 20, "Gi": 1 << 30} {
+		if d, ok := strings.CutSuffix(s, suffix); ok {
+			digits, unit = d, n
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 40)
+	if err != nil || n > 1<<40/unit {
+		return 0, fmt.Errorf("%q is no amount of memory; write one as 128Mi or 1Gi", s)
+	}
+	return n * unit, nil
+}
+
+// leastMemory is what a program in C needs to start in; see the limit of prelet-detect.
+const leastMemory = 128 << 20
+
+func memory(s string) error {
+	n, err := Memory(s)
+	if err == nil && n < leastMemory {
+		err = fmt.Errorf("%s is too little: a detector needs 128Mi to start", s)
+	}
+	return err
+}
+
+func grantable(l []string) error {
+	for _, p := range l {
+		if _, err := path.Match(p, "x"); err != nil || !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+			return fmt.Errorf("%q cannot be granted: an absolute path is needed, without . and .., or a shell pattern of such", p)
 		}
 	}
 	return nil

@@ -148,12 +148,12 @@ func AllowBlock(have world.Grants, need contract.Needs) string {
 // NotGranted tells that a detector was not started for want of consent: what happened, and the block to paste.
 func NotGranted(d contract.Description, have world.Grants) (detail, hint string) {
 	missing := Ungranted(d.Needs, have)
-	hint = fmt.Sprintf("If that is right, write into detector %q:\n%s", d.Name, AllowBlock(have, d.Needs))
 	if len(missing.Sockets) > 0 {
-		hint += "\nOn kernels before Landlock 9, who may connect to one socket can reach every stream socket that its user and groups may open."
+		hint += "On kernels before Landlock 9, who may connect to one socket can reach every stream socket that its user and groups may open. "
 	}
 	if len(missing.Devices) > 0 {
-		hint += "\nA device also needs DeviceAllow= in a drop-in for prelet.service and prelet-apply.service, which the detector's package brings."
+		hint += "A device also needs DeviceAllow= in a drop-in for prelet.service and prelet-apply.service, which the detector's package brings. "
 	}
+	hint += fmt.Sprintf("If you trust it with that, write into detector %q:\n    %s", d.Name, strings.ReplaceAll(AllowBlock(have, d.Needs), "\n", "\n    "))
 	return fmt.Sprintf("Detector %q was not started: it needs what the site does not grant", d.Name), hint
 }

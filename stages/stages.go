@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -35,9 +36,10 @@ type Spec struct {
 	Bounds *schema.Attr[string]
 }
 
-// Declared is what the site says that output types depend on.
+// Declared is what the site and its locks say that output types depend on.
 type Declared struct {
-	Detectors []string // names of detector blocks, sorted
+	// Detectors are the site's detector blocks by name, with what is known of each: nil where no lock is at hand.
+	Detectors map[string]*contract.Description
 }
 
 // Gatherer reads. Its output is a function of its configuration and the answers on the tape.
@@ -53,13 +55,19 @@ type Env struct {
 	Detectors []Detector
 }
 
-// Detector is one detector block.
+// Detector is one detector block, with what its lock says.
 type Detector struct {
 	Name     string
 	Required bool
 	Timeout  time.Duration
-	Config   map[string]any
+	Memory   int64 // bytes; 0: nothing is said of it
+	Allow    world.Grants
+	Config   map[string]any // whole, with defaults, if it is described
 	Range    hcl.Range
+	Lock     world.Answer          // of the question "lock"
+	Describe *contract.Description // nil unless Lock has one
+	// At is the place of the site that a path in the configuration names.
+	At func(path string) hcl.Range
 }
 
 // Output is what a stage gives to others: an object of the type that Outputs declared. Degraded parts are told

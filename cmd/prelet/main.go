@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/stack"
 )
@@ -123,6 +124,8 @@ type app struct {
 	printed        bool  // a result is on stdout
 	on             *host // the machine that commands work on; nil is the one below us
 	served         bool  // prelet-apply.service runs this for somebody
+	// detectors changes where detectors are looked for and how they run; nil outside of tests.
+	detectors func(*pluginhost.Options)
 }
 
 type redactor interface{ String(string) string }

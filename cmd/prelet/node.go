@@ -191,7 +191,7 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	n.waits = &waits{say: a.complain}
 	n.live = live.New(live.Options{
 		Root: w.root, Hardware: w.hardware, Early: early, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
-		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(),
+		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(), Detectors: a.detectorHost(w, n.redactor),
 		OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
 	})
 	n.source = n.live

@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/replace"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
 )
 
 func (a *app) validate() *cobra.Command {
@@ -44,7 +45,7 @@ func (a *app) validate() *cobra.Command {
 			}
 			s, diags := w.load(nil)
 			if !diags.HasErrors() {
-				diags = append(diags, boot.CheckFor(s, boot.Witnesses(), kubelet)...)
+				diags = append(diags, boot.CheckWith(s, boot.Witnesses(), kubelet, a.detectorHost(w, value.NewRedactor()))...)
 			}
 			bad := false
 			for _, d := range diags {

@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -28,6 +29,8 @@ type Options struct {
 	Source world.Source     // live adapters or a recording; Run puts a tape before it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
+	// Locks answers what is known of detectors where there is no Source (a check); nil: nothing is known of any.
+	Locks world.Source
 	// FallBack makes what may replace an answer that failed by one of the last good generation, not older than the
 	// site's max_age (see world.Tape); nil where there is none.
 	FallBack func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool)
@@ -126,6 +129,7 @@ type run struct {
 	e     *eval.Eval
 	tape  *world.Tape
 	env   stages.Env
+	locks map[string]lock     // of the site's detectors, by name
 	types map[string]cty.Type // outputs without state
 	needs map[string][]string
 	order []*site.Instance
@@ -166,14 +170,17 @@ func newRun(ctx context.Context, s *site.Site, o Options) *run {
 	} else {
 		r.e = eval.New(ctx, s, nil)
 	}
-	r.types = Types(s)
+	r.readLocks(ctx)
+	r.types = types(s, r.locks)
 	return r
 }
 
-// Types are the output types of a site's stages, without state.
-func Types(s *site.Site) map[string]cty.Type {
-	var d stages.Declared
-	d.Detectors = append(d.Detectors, sortedKeys(s.Detectors)...)
+// types are the output types of a site's stages, without state: a function of the site and of what its detectors describe.
+func types(s *site.Site, locks map[string]lock) map[string]cty.Type {
+	d := stages.Declared{Detectors: map[string]*contract.Description{}}
+	for n, l := range locks {
+		d.Detectors[n] = l.describe
+	}
 	out := map[string]cty.Type{}
 	for _, i := range s.Stages {
 		out[i.Addr()] = i.Stage.Outputs(d)

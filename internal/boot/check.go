@@ -35,14 +35,20 @@ func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics { return CheckFor(
 // CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which minds flags, fields, feature gates and labels as
 // that version does. "" is an unknown one.
 func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics {
-	r := newRun(context.Background(), s, Options{})
+	return CheckWith(s, witnesses, kubelet, nil)
+}
+
+// CheckWith is CheckFor where something is known of detectors: locks answers that question.
+func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.Source) hcl.Diagnostics {
+	o := Options{Locks: locks}
+	r := newRun(context.Background(), s, o)
 	if r.bounded((*run).static); r.diags.HasErrors() {
 		return r.diags
 	}
 	var found []*finding
 	byPlace := map[string]*finding{}
 	for _, w := range witnesses {
-		for _, d := range checkOn(s, w, kubelet) {
+		for _, d := range checkOn(s, w, kubelet, o) {
 			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == origin.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
@@ -84,8 +90,8 @@ type finding struct {
 }
 
 // checkOn runs decide and render over one witness.
-func checkOn(s *site.Site, w Witness, kubelet string) hcl.Diagnostics {
-	r := newRun(context.Background(), s, Options{})
+func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics {
+	r := newRun(context.Background(), s, o)
 	if kubelet != "" {
 		r.kubelet.Version = &kubelet
 	}

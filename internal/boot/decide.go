@@ -44,43 +44,6 @@ func (r *run) access() (world.Access, hcl.Diagnostics) {
 	return a, diags
 }
 
-func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
-	var out []stages.Detector
-	var diags hcl.Diagnostics
-	for _, n := range sortedKeys(r.site.Detectors) {
-		det := r.site.Detectors[n]
-		b, d := schema.DetectorBlock.Decode(det.Body, []string{n}, r.e.Scope("detector."+n))
-		diags = append(diags, d...)
-		timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
-		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Range: det.Range}
-		if c, ok := b.One("config"); ok {
-			x.Config = map[string]any{}
-			for _, k := range sortedKeys(c.Free) {
-				v := c.Free[k]
-				_, secrets, unread := value.Plain(v)
-				switch {
-				case len(secrets) > 0:
-					diags = append(diags, origin.Error(origin.Sensitive, det.Range, fmt.Sprintf("Detector %q cannot take a secret", n), "%s: what a detector is asked stands in every recording.", k))
-					continue
-				case len(unread) > 0:
-					diags = append(diags, origin.NotRead(det.Range, fmt.Sprintf("detector %q %s", n, k), unread))
-					continue
-				}
-				g, err := value.ToGo(v)
-				if err != nil {
-					if v.IsWhollyKnown() {
-						diags = append(diags, origin.Error(origin.WrongType, det.Range, fmt.Sprintf("Detector %q cannot take %s", n, k), "%s.", err))
-					}
-					continue
-				}
-				x.Config[k] = g
-			}
-		}
-		out = append(out, x)
-	}
-	return out, diags
-}
-
 // identity decodes the node block.
 func (r *run) identity() hcl.Diagnostics {
 	if r.site.Node == nil {

@@ -258,16 +258,38 @@ func whyUnknown(f *world.Facts, p path) string {
 	return ""
 }
 
+// detector names the answer of one, or the lock that kept it from being asked.
 func (w *walker) detector(s *Step, name string, p path) {
 	for _, e := range w.entries {
-		if e.Kind != world.KindDetector {
-			continue
-		}
-		if r, err := world.DetectorOf.Request(e.Question); err == nil && r.Name == name {
-			s.Answer = answerTo(e.Question, e.Answer, p.pointer())
-			s.Note = join(s.Note, "detector "+name, told(e.Answer))
+		switch e.Kind {
+		case world.KindDetector:
+			if r, err := world.DetectorOf.Request(e.Question); err == nil && r.Name == name {
+				s.Answer = answerTo(e.Question, e.Answer, p.pointer())
+				s.Note = join(s.Note, "detector "+name, told(e.Answer), evidenceOf(e.Answer, p))
+			}
+		case world.KindLock:
+			if r, err := world.LockOf.Request(e.Question); err == nil && r.Name == name && e.Answer.Fail != "" && e.Answer.Fail != world.Unread {
+				s.Answer = answerTo(e.Question, e.Answer, "")
+				s.Note = join(s.Note, "detector "+name, told(e.Answer))
+			}
 		}
 	}
+}
+
+// evidenceOf is where a detector read a fact or what it made a label of.
+func evidenceOf(a world.Answer, p path) string {
+	var said world.DetectorAns
+	if len(p) < 2 || json.Unmarshal(a.Value, &said) != nil {
+		return ""
+	}
+	at := p[0].name + "." + p[1].name
+	if where := said.Evidence[at]; where != "" {
+		return "read from " + where
+	}
+	if why := said.Unknown[at]; why != "" {
+		return "unknown: " + why
+	}
+	return ""
 }
 
 // fetched tells what a fetch-config brought: an object of the cluster, or a file.

@@ -83,9 +83,3 @@ func (e *Early) take(ctx context.Context) (world.Facts, error) {
 		return world.Facts{}, fmt.Errorf("looking at the hardware did not end in time: %w", context.Cause(ctx))
 	}
 }
-
-// detector says plainly that vendor detectors cannot run in this version.
-func (l *Live) detector(r world.DetectorReq) world.Answer {
-	return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("This version of prelet runs no vendors' detectors, so %q gives no facts and has state = \"absent\"", r.Name),
-		Hint: "See that the site does without them: required = false, and try(…, null) or a test of the state where they are used"}
-}

@@ -33,10 +33,12 @@ type Options struct {
 	Redactor    *value.Redactor   // learns every secret that is read
 	Store       *generation.Store // nil: there never was a generation
 	StateDir    string            // prelet's own folder, the root included
-	Now         func() time.Time
-	BootTime    func() int64
-	OnRetry     func(Retry) // told before the cluster is asked again
-	WaitClock   func(ctx context.Context) error
+	// Detectors answers the questions "lock" and "detector"; nil: nobody does, and each counts as absent.
+	Detectors world.Source
+	Now       func() time.Time
+	BootTime  func() int64
+	OnRetry   func(Retry) // told before the cluster is asked again
+	WaitClock func(ctx context.Context) error
 }
 
 // Retry is an attempt at the cluster that failed, and that another follows.
@@ -93,7 +95,9 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindFacts:
 		return answer(q, world.FactsOf, func(r world.FactsReq) world.Answer { return l.facts(ctx, r) })
 	case world.KindDetector:
-		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(r) })
+		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(ctx, r.Name, q) })
+	case world.KindLock:
+		return answer(q, world.LockOf, func(r world.LockReq) world.Answer { return l.detector(ctx, r.Name, q) })
 	case world.KindKubelet:
 		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return l.kubelet(ctx) })
 	case world.KindAccepts:

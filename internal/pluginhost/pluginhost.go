@@ -30,12 +30,15 @@ const DefaultTimeout = 10 * time.Second
 // MinMemory is the least that a detector is given: programs in Go start with 80 MiB, such with a C library with 128.
 const MinMemory = 128 << 20
 
+// DefaultHelper is where packages put prelet-detect.
+const DefaultHelper = "/usr/lib/prelet/prelet-detect"
+
 // Options say where detectors are looked for and how they run. The zero value is this machine.
 type Options struct {
 	Root      string   // programs and locks are below it; "" is /
 	SiteLocks []string // lock files that win over fragments, the first before the next; nil is /etc/prelet/detectors.lock.json below Root
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
-	Helper    string   // prelet-detect; "" is /usr/lib/prelet/prelet-detect
+	Helper    string   // prelet-detect; "" is DefaultHelper
 	Passwd    string   // where the pool's users are looked up; "" is /etc/passwd
 	// Redact takes secrets out of what a detector printed. nil: none are known.
 	Redact func(string) string
@@ -53,7 +56,7 @@ func New(o Options) *Host {
 		o.RunDir = "/run/prelet/detectors"
 	}
 	if o.Helper == "" {
-		o.Helper = "/usr/lib/prelet/prelet-detect"
+		o.Helper = DefaultHelper
 	}
 	if o.Passwd == "" {
 		o.Passwd = "/etc/passwd"
@@ -97,12 +100,12 @@ func (h *Host) lockAnswer(name string) world.Answer {
 		if f, err := openTrusted(program); err == nil {
 			_ = f.Close()
 			return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("%s is there, and no lock says that it may run", program),
-				Hint: "If you trust this program, lock it as it is: prelet detectors lock " + program}
+				Hint: "If you trust this program as it is, lock it:\n    prelet detectors lock " + program}
 		}
 		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("There is no program %s, and no lock names another", program),
 			Hint: "Install the package of the detector, which brings both"}
 	case err != nil:
-		return world.Answer{Fail: world.Unusable, Detail: "Its lock cannot be used: " + err.Error(), Hint: "Install the package of the detector again, or lock the program anew: prelet detectors lock " + h.path(filepath.Join(Programs, name))}
+		return world.Answer{Fail: world.Unusable, Detail: "Its lock cannot be used: " + err.Error(), Hint: "Install the package of the detector again, or lock the program anew:\n    prelet detectors lock " + h.path(filepath.Join(Programs, name))}
 	}
 	return world.LockOf.Answer(l)
 }
@@ -137,7 +140,7 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	if err != nil {
 		return h.failed(r.Name, trace, fmt.Errorf("its answer is refused whole: %w", err))
 	}
-	ans.Sandbox = trace.Sandbox
+	ans.Sandbox, ans.Findings = trace.Lacks, trace.Finds
 	return world.DetectorOf.Answer(ans)
 }
 

@@ -51,7 +51,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		}
 	}
 	if err := h.subreaper(); err != nil {
-		t.Sandbox = append(t.Sandbox, "reaping of orphans: "+err.Error())
+		t.Finds = append(t.Finds, "reaping of orphans: "+err.Error())
 	}
 	program, err := openProgram(j.program)
 	if err != nil {
@@ -98,10 +98,10 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	t.End, t.Left = time.Since(ended), !clean
 	t.Stderr = p.stderr.text()
-	t.Sandbox = append(t.Sandbox, reply.Sandbox...)
+	t.Lacks, t.Finds = append(t.Lacks, reply.Lacks...), append(t.Finds, reply.Findings...)
 	t.Micros = reply.Micros
 	if !clean {
-		t.Sandbox = append(t.Sandbox, "a process of it could not be ended")
+		t.Finds = append(t.Finds, "a process of it could not be ended")
 	}
 	if answered == nil && reply.Failed != "" {
 		t.Step = reply.Failed
@@ -271,7 +271,7 @@ func (p *process) trustless(reply wire.Reply) bool {
 	if len(reply.Micros) == 0 {
 		return true
 	}
-	for _, s := range reply.Sandbox {
+	for _, s := range reply.Findings {
 		if strings.HasPrefix(s, "seccomp") || strings.HasPrefix(s, "no_new_privs") {
 			return true
 		}

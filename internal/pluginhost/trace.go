@@ -25,15 +25,16 @@ type job struct {
 
 // Trace is how a run went.
 type Trace struct {
-	SHA256  string   // of the program
-	Stderr  string   // what it printed on standard error, bounded
-	Sandbox []string // what could not be set up
-	Left    bool     // something of it could not be ended
-	Step    wire.Step
-	Micros  map[wire.Step]int64
-	Took    time.Duration
-	End     time.Duration // from the answer, or the deadline, to the last process
-	User    int
+	SHA256 string   // of the program
+	Stderr string   // what it printed on standard error, bounded
+	Lacks  []string // what of the sandbox this kernel or this user does not have
+	Finds  []string // what of it something on this machine prevents
+	Left   bool     // something of it could not be ended
+	Step   wire.Step
+	Micros map[wire.Step]int64
+	Took   time.Duration
+	End    time.Duration // from the answer, or the deadline, to the last process
+	User   int
 }
 
 // hint is what to do next.

@@ -54,8 +54,9 @@ type DetectorAns struct {
 	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, nothing else is there
 	// Skipped is why it had nothing to do on this machine.
 	Skipped string `json:"skipped,omitempty"`
-	// Sandbox is what of the sandbox could not be set up.
-	Sandbox []string `json:"sandbox,omitempty"`
+	// Sandbox is what of the sandbox this kernel or this user does not have, Findings what something on the machine prevents.
+	Sandbox  []string `json:"sandbox,omitempty"`
+	Findings []string `json:"findings,omitempty"`
 }
 
 // ConfigProblem is what a detector has against its configuration. Path is as in a site: firmware.minimum, ports[1].speed.

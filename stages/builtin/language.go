@@ -6,6 +6,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -19,7 +20,7 @@ func Language() schema.Language {
 	for _, s := range Stages() {
 		l.Stages = append(l.Stages, describe(s))
 		if s.Spec().Type == "detect-hw" {
-			l.Facts = schema.Facts{Type: s.Outputs(stages.Declared{Detectors: []string{anyDetector}}), Docs: facts()}
+			l.Facts = schema.Facts{Type: s.Outputs(stages.Declared{Detectors: map[string]*contract.Description{anyDetector: nil}}), Docs: facts()}
 		}
 	}
 	return l

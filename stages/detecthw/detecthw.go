@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
@@ -49,19 +50,12 @@ func (Stage) Outputs(d stages.Declared) cty.Type {
 	}
 	m["gpus"] = m["accelerators"]
 	byName := map[string]cty.Type{}
-	for _, n := range d.Detectors {
-		byName[n] = detectorType
+	for n, described := range d.Detectors {
+		byName[n] = detectorType(described)
 	}
 	m["detectors"] = cty.Object(byName)
 	return cty.Object(m)
 }
-
-// detectorType is what one detector adds.
-var detectorType = cty.Object(map[string]cty.Type{
-	"state": cty.String, "version": cty.String, "attributes": cty.Map(cty.String), "labels": cty.Map(cty.String), "warnings": cty.List(cty.String),
-	"devices": cty.List(cty.Object(map[string]cty.Type{"address": cty.String, "name": cty.String, "attributes": cty.Map(cty.String)})),
-	"facts":   cty.EmptyObject,
-})
 
 // Gather implements stages.Gatherer.
 func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
@@ -72,9 +66,11 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		req = world.FactsReq{WaitLinks: links.Of(w).V, WaitDrivers: drivers.Of(w).V, WaitMillis: d.Milliseconds()}
 	}
 	facts, ans, err := world.FactsOf.Ask(ctx, r, req)
-	declared := stages.Declared{}
+	declared := stages.Declared{Detectors: map[string]*contract.Description{}}
+	var names []string
 	for _, d := range env.Detectors {
-		declared.Detectors = append(declared.Detectors, d.Name)
+		declared.Detectors[d.Name] = d.Describe
+		names = append(names, d.Name)
 	}
 	typ := s.Outputs(declared)
 	var failed *world.Failed
@@ -94,6 +90,9 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		}
 		diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
 	}
+	chosen := detectors.Of(cfg)
+	all := askAll(ctx, env.Detectors, func(name string) bool { return !chosen.Set() || slices.Contains(chosen.V, name) }, facts, r)
+	merge(&facts, all)
 	v, err := factsValue(facts)
 	if err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
@@ -106,23 +105,14 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		m[k] = v.GetAttr(k)
 	}
 	m["gpus"] = gpus(facts, m["accelerators"])
-	byName, recommended := map[string]cty.Value{}, map[string]map[string]string{}
-	chosen := detectors.Of(cfg)
-	for _, d := range env.Detectors {
-		state := ""
-		if chosen.Set() && !slices.Contains(chosen.V, d.Name) {
-			state = "skipped"
-		}
-		x, labels, ds := detector(ctx, d, state, r)
-		if len(labels) > 0 {
-			recommended[d.Name] = labels
-		}
-		byName[d.Name] = x
-		diags = append(diags, ds...)
+	byName, labels := map[string]cty.Value{}, recommended(all)
+	for _, d := range all {
+		byName[d.Name] = d.value()
+		diags = append(diags, d.diags...)
 	}
-	diags = append(diags, choice(cfg, declared.Detectors)...)
+	diags = append(diags, choice(cfg, names)...)
 	m["detectors"] = cty.ObjectVal(byName)
-	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: recommended}, diags
+	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: labels}, diags
 }
 
 // awaited finds where the site waits for what facts call "link ib0" or "driver nvidia".
@@ -168,35 +158,4 @@ func gpus(f world.Facts, all cty.Value) cty.Value {
 		return cty.ListValEmpty(all.Type().ElementType())
 	}
 	return cty.ListVal(out)
-}
-
-func detector(ctx context.Context, d stages.Detector, state string, r world.Source) (cty.Value, map[string]string, hcl.Diagnostics) {
-	absent := func(state string) cty.Value {
-		m := value.Absent(detectorType).AsValueMap()
-		m["state"] = cty.StringVal(state)
-		return cty.ObjectVal(m)
-	}
-	if state != "" {
-		return absent(state), nil, nil
-	}
-	said, ans, err := world.DetectorOf.Ask(ctx, r, world.DetectorReq{Name: d.Name, Config: d.Config, Millis: d.Timeout.Milliseconds()})
-	switch {
-	case ans.Fail == world.Unread:
-		return value.UnknownOutput(detectorType), nil, hcl.Diagnostics{origin.NotRead(d.Range, "detector "+d.Name, []string{"detector " + d.Name})}
-	case err == nil:
-		v, err := value.FromJSONTyped(ans.Value, detectorType)
-		if err != nil {
-			return absent("failed"), nil, hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q gave nonsense", d.Name), "%s.", err)}
-		}
-		m := v.AsValueMap()
-		m["state"] = cty.StringVal("ok")
-		return cty.ObjectVal(m), said.Labels, nil
-	case d.Required:
-		return absent("failed"), nil, hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required", d.Name), "%s", stages.Sentence(ans.Detail, ans.Hint))}
-	}
-	state = "failed"
-	if ans.Fail == world.Absent {
-		state = "absent"
-	}
-	return absent(state), nil, hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q is %s", d.Name, state), "%s", stages.Sentence(ans.Detail, ans.Hint))}
 }

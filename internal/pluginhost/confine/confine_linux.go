@@ -43,13 +43,20 @@ const (
 	maxStack     = 1 << 20 // glibc gives each thread as much, which counts as memory
 )
 
-// Report says what could not be set up, one sentence each.
-type Report []string
+// Report says what could not be set up, one sentence each. Lacks is what this kernel or this user does not have; Failed is
+// what something on this machine prevents, which somebody should look at.
+type Report struct {
+	Lacks, Failed []string
+}
 
 func (r *Report) note(what string, err error) {
 	if err != nil {
-		*r = append(*r, fmt.Sprintf("%s: %s", what, err))
+		r.Failed = append(r.Failed, fmt.Sprintf("%s: %s", what, err))
 	}
+}
+
+func (r *Report) lack(what, why string) {
+	r.Lacks = append(r.Lacks, what+": "+why)
 }
 
 // Process confines the whole calling process. It must be called before the first detector starts, once.
@@ -110,7 +117,7 @@ func (r *Report) limits(p Policy) {
 	if p.Own {
 		limit("processes", unix.RLIMIT_NPROC, maxProcesses)
 	} else { // the kernel counts all that this user runs
-		r.note("limit of processes", errors.New("not without a user of the detector's own"))
+		r.lack("limit of processes", "not without a user of the detector's own")
 	}
 	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
 }

@@ -14,6 +14,9 @@ import (
 var ErrRefused = errors.New("the kernel has Landlock, but a filter of system calls on this machine refuses it (EPERM): " +
 	"the unit needs SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self")
 
+// ErrNone is a kernel without Landlock.
+var ErrNone = errors.New("no Landlock")
+
 // LandlockABI is the version of Landlock that the kernel has. The error tells a kernel without it from a refusal.
 func LandlockABI() (int, error) {
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
@@ -23,9 +26,9 @@ func LandlockABI() (int, error) {
 	case unix.EPERM, unix.EACCES:
 		return 0, ErrRefused
 	case unix.ENOSYS:
-		return 0, errors.New("the kernel has no Landlock")
+		return 0, fmt.Errorf("%w: this kernel has none", ErrNone)
 	case unix.EOPNOTSUPP:
-		return 0, errors.New("Landlock is turned off on this machine (the kernel's lsm= does not name it)")
+		return 0, fmt.Errorf("%w: it is turned off on this machine (the kernel's lsm= does not name it)", ErrNone)
 	}
 	return 0, errno
 }
@@ -74,12 +77,16 @@ const Binary = 3
 // landlock leaves to all threads of the process what any detector may read, and what was granted to this one.
 func (r *Report) landlock(p Policy) {
 	abi, err := LandlockABI()
+	if errors.Is(err, ErrNone) {
+		r.lack("Landlock", err.Error())
+		return
+	}
 	if err != nil {
 		r.note("Landlock", err)
 		return
 	}
 	if abi < ABIScopes {
-		r.note("Landlock", fmt.Errorf("this kernel has version %d; below %d it does not keep signals and abstract sockets inside", abi, ABIScopes))
+		r.lack("Landlock", fmt.Sprintf("this kernel has version %d; below %d it does not keep signals and abstract sockets inside", abi, ABIScopes))
 	}
 	fs, net := handled(abi)
 	rules, err := newRuleset(unix.LandlockRulesetAttr{Handled_access_fs: fs, Handled_access_net: net})

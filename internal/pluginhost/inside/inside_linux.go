@@ -49,7 +49,7 @@ func Run(in io.Reader, out io.Writer, without confine.Lines) error {
 	r.do(ctx)
 	b, err := json.Marshal(r.reply)
 	if err != nil || len(b) >= wire.MaxReply {
-		b, _ = json.Marshal(wire.Reply{Failed: wire.Call, Text: "its answer has no form that can be passed on", Sandbox: r.reply.Sandbox})
+		b, _ = json.Marshal(wire.Reply{Failed: wire.Call, Text: "its answer has no form that can be passed on", Lacks: r.reply.Lacks, Findings: r.reply.Findings})
 	}
 	_, err = out.Write(append(b, '\n'))
 	return err
@@ -70,10 +70,10 @@ func (r *run) fail(ctx context.Context, s wire.Step, err error) {
 }
 
 func (r *run) do(ctx context.Context) {
-	r.reply.Sandbox = confine.Process(r.policy)
+	report := confine.Process(r.policy)
 	r.lap(wire.Sandbox)
 	p, thread, err := start(r.policy, r.req.Name)
-	r.reply.Sandbox = append(r.reply.Sandbox, thread...)
+	r.reply.Lacks, r.reply.Findings = append(report.Lacks, thread.Lacks...), append(report.Failed, thread.Failed...)
 	if err != nil {
 		r.fail(ctx, wire.Start, err)
 		return
@@ -111,12 +111,12 @@ type process struct {
 func start(policy confine.Policy, name string) (*process, confine.Report, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, nil, err
+		return nil, confine.Report{}, err
 	}
 	defer null.Close()
 	out, in, err := os.Pipe()
 	if err != nil {
-		return nil, nil, err
+		return nil, confine.Report{}, err
 	}
 	defer in.Close()
 	type started struct {

@@ -52,7 +52,8 @@ type Reply struct {
 	Text     string `json:"text,omitempty"` // why, in a sentence without its dot
 	TimedOut bool   `json:"timed_out,omitempty"`
 
-	Sandbox  []string              `json:"sandbox,omitempty"`  // what could not be set up
+	Lacks    []string              `json:"lacks,omitempty"`    // what of the sandbox this kernel or this user does not have
+	Findings []string              `json:"findings,omitempty"` // what of it something on this machine prevents
 	Describe *contract.Description `json:"describe,omitempty"` // nothing in it has been checked but its size
 	Answer   *contract.Answer      `json:"answer,omitempty"`   // the same
 	// Micros is when each step was over, since prelet-detect began.

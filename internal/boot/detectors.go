@@ -1,0 +1,258 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// lock is what is known of a detector without running it.
+type lock struct {
+	answer   world.Answer
+	describe *contract.Description
+}
+
+// readLocks asks for the locks of the site's detectors. It comes before everything, because types depend on it.
+func (r *run) readLocks(ctx context.Context) {
+	r.locks = map[string]lock{}
+	for _, n := range sortedKeys(r.site.Detectors) {
+		from := r.opt.Locks
+		if r.tape != nil {
+			from = r.tape
+		}
+		if from == nil {
+			r.locks[n] = lock{}
+			continue
+		}
+		said, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: n})
+		l := lock{answer: ans}
+		if err == nil {
+			d, err := stages.Description(said.Lock)
+			if err == nil {
+				l.describe = &d
+			} else {
+				l.answer = world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err)}
+			}
+		}
+		r.locks[n] = l
+	}
+}
+
+// detectors decodes the detector blocks, and checks their configuration along what is described.
+func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
+	var out []stages.Detector
+	var diags hcl.Diagnostics
+	for _, n := range sortedKeys(r.site.Detectors) {
+		det := r.site.Detectors[n]
+		b, d := schema.DetectorBlock.Decode(det.Body, []string{n}, r.e.Scope("detector."+n))
+		diags = append(diags, d...)
+		timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
+		memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
+		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
+			Lock: r.locks[n].answer, Describe: r.locks[n].describe, At: func(path string) hcl.Range { return configRange(det, path) }}
+		if a, ok := b.One("allow"); ok {
+			x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
+				Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
+		}
+		var open []string
+		x.Config, open, d = config(b, det)
+		diags = append(diags, d...)
+		if x.Describe != nil {
+			whole, problems := contract.Config(x.Describe.Config, lists(x.Describe.Config, x.Config))
+			diags = append(diags, configProblems(x, problems, open)...)
+			x.Config = written(whole)
+			diags = append(diags, r.consent(x)...)
+		}
+		out = append(out, x)
+	}
+	return out, diags
+}
+
+// consent says, where no machine is at hand, that a detector would not be started: on a node the detector itself says so,
+// and only where it has something to do.
+func (r *run) consent(d stages.Detector) hcl.Diagnostics {
+	if !r.e.Checking() || stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
+		return nil
+	}
+	detail, hint := stages.NotGranted(*d.Describe, d.Allow)
+	if d.Required {
+		return hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+	}
+	return hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+}
+
+// config are the values of a detector's config block; open names those of which nothing is known yet.
+func config(b schema.Body, det *site.Detector) (out map[string]any, open []string, diags hcl.Diagnostics) {
+	c, ok := b.One("config")
+	if !ok {
+		return nil, nil, nil
+	}
+	out = map[string]any{}
+	for _, k := range sortedKeys(c.Free) {
+		v := c.Free[k]
+		at := configRange(det, k)
+		_, secrets, unread := value.Plain(v)
+		switch {
+		case len(secrets) > 0:
+			diags = append(diags, origin.Error(origin.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name), "%s: what a detector is asked stands in every recording.", k))
+			open = append(open, k)
+			continue
+		case len(unread) > 0:
+			diags = append(diags, origin.NotRead(at, fmt.Sprintf("detector %q %s", det.Name, k), unread))
+			open = append(open, k)
+			continue
+		}
+		g, err := value.ToGo(v)
+		if err != nil {
+			if v.IsWhollyKnown() {
+				diags = append(diags, origin.Error(origin.WrongType, at, fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
+			}
+			open = append(open, k)
+			continue
+		}
+		out[k] = g
+	}
+	return out, open, diags
+}
+
+// lists makes a list of a single object where one of objects is declared: in a site a block that stands once looks like one
+// that may not be repeated.
+func lists(declared []contract.Attribute, config map[string]any) map[string]any {
+	if config == nil {
+		return nil
+	}
+	out := map[string]any{}
+	for k, v := range config {
+		if i := slices.IndexFunc(declared, func(a contract.Attribute) bool { return a.Name == k }); i >= 0 {
+			v = listed(declared[i].Type, v)
+		}
+		out[k] = v
+	}
+	return out
+}
+
+func listed(t contract.Type, v any) any {
+	o, object := v.(map[string]any)
+	switch {
+	case object && t.Kind == contract.Object:
+		return lists(t.Attributes, o)
+	case object && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
+		return []any{lists(t.Element.Attributes, o)}
+	}
+	return v
+}
+
+// written leaves out what is null, which a detector has for unset all the same: so a question does not change when a new version
+// of a detector declares one attribute more.
+func written(config map[string]any) map[string]any {
+	for k, v := range config {
+		if v == nil {
+			delete(config, k)
+		}
+	}
+	if len(config) == 0 {
+		return nil
+	}
+	return config
+}
+
+// configProblems are diagnostics at the lines of the site, less those about what is not known yet.
+func configProblems(d stages.Detector, problems contract.Problems, open []string) (diags hcl.Diagnostics) {
+	for _, p := range problems {
+		steps, err := contract.ParsePath(p.Path)
+		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
+			continue
+		}
+		code := origin.WrongType
+		switch p.Summary {
+		case "no such attribute":
+			code = origin.UnknownArgument
+		case "required, but not set":
+			code = origin.MissingArgument
+		}
+		diags = append(diags, origin.Error(code, d.At(p.Path), fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary), "%s",
+			stages.Sentence(p.Detail, fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version))))
+	}
+	return diags
+}
+
+func orWhole(path string) string {
+	if path == "" {
+		return "config"
+	}
+	return path
+}
+
+// configRange is the place in the site that a path of a detector's configuration names: as much of it as is written.
+func configRange(det *site.Detector, path string) hcl.Range {
+	at := det.Range
+	steps, err := contract.ParsePath(path)
+	if err != nil {
+		return at
+	}
+	for _, b := range det.Body.Blocks {
+		if b.Type != "config" {
+			continue
+		}
+		at = b.DefRange()
+		if len(steps) == 0 {
+			return at
+		}
+		a := b.Body.Attributes[steps[0].Name]
+		if a == nil {
+			return at
+		}
+		at = a.NameRange
+		return inside(a.Expr, steps[1:], at)
+	}
+	return at
+}
+
+// inside follows steps through literals.
+func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range) hcl.Range {
+	if len(steps) == 0 {
+		if r := e.Range(); r.Filename != "" && !isBlock(e) {
+			return r
+		}
+		return at
+	}
+	switch x := value.Unwrap(e).(type) {
+	case *hclsyntax.TupleConsExpr:
+		if n := steps[0].Index; n != nil && *n < len(x.Exprs) {
+			return inside(x.Exprs[*n], steps[1:], x.Exprs[*n].Range())
+		}
+	case *hclsyntax.ObjectConsExpr:
+		if n := steps[0].Index; n != nil && *n == 0 { // a block that stands once
+			return inside(x, steps[1:], at)
+		}
+		name := steps[0].Name
+		if steps[0].Key != nil {
+			name = *steps[0].Key
+		}
+		for _, item := range x.Items {
+			if k, d := item.KeyExpr.Value(nil); !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == name {
+				return inside(item.ValueExpr, steps[1:], item.KeyExpr.Range())
+			}
+		}
+	}
+	return at
+}
+
+// isBlock says that an expression stands for a block: its first line is the place to show, not the whole.
+func isBlock(e hclsyntax.Expression) bool {
+	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
+	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
+}

@@ -1,0 +1,43 @@
+package live
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// detector passes the questions about detectors on. What a stranger's program said may hold a secret that it came by: the
+// secrets of the site are read before anything of it is kept.
+func (l *Live) detector(ctx context.Context, name string, q world.Question) world.Answer {
+	hint := "See that the site does without them: required = false, and try(…, null) or a test of the state where they are used"
+	if l.o.Hardware != "" {
+		return world.Answer{Fail: world.Absent, Hint: hint,
+			Detail: fmt.Sprintf("Detectors look at devices, and the hardware here is recorded, so %q gives no facts and has state = \"absent\"", name)}
+	}
+	if l.o.Detectors == nil {
+		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name), Hint: hint}
+	}
+	a := l.o.Detectors.Ask(ctx, q)
+	if q.Kind == world.KindDetector && l.o.Redactor != nil {
+		l.learnSecrets()
+		a.Detail, a.Hint = l.o.Redactor.String(a.Detail), l.o.Redactor.String(a.Hint)
+		if text := l.o.Redactor.String(string(a.Value)); a.Value != nil && text != string(a.Value) {
+			a = world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name),
+				Hint: "See what the site grants it, and who else may read that credential"}
+		}
+	}
+	return a
+}
+
+// learnSecrets tells the redactor every credential that this process was given.
+func (l *Live) learnSecrets() {
+	given, ok := l.o.Credentials.(interface{ Names() ([]string, error) })
+	if !ok {
+		return
+	}
+	names, _ := given.Names()
+	for _, n := range names {
+		_, _ = l.Secret(n) // one that cannot be read is not known to the detector's words either
+	}
+}

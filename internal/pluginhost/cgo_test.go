@@ -1,5 +1,0 @@
-//go:build cgo
-
-package pluginhost
-
-const withC = true

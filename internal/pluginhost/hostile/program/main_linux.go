@@ -1,0 +1,45 @@
+// Command program is, for tests, prelet-detect or one of the hostile detectors, by the name that it is started under. As
+// prelet-detect it leaves out a line of the sandbox that its own file's name ends in (prelet-detect-without-seccomp): for
+// controls.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/prelet/prelet/internal/pluginhost/confine"
+	"github.com/prelet/prelet/internal/pluginhost/hostile"
+	"github.com/prelet/prelet/internal/pluginhost/inside"
+)
+
+func main() {
+	name := filepath.Base(os.Args[0])
+	if name != "prelet-detect" {
+		hostile.Main(name)
+		return
+	}
+	var err error
+	if len(os.Args) == 3 {
+		var uid int
+		if uid, err = strconv.Atoi(os.Args[2]); err == nil {
+			err = inside.Sweep(uid)
+		}
+	} else {
+		err = inside.Run(os.Stdin, os.Stdout, without())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(70)
+	}
+}
+
+func without() (l confine.Lines) {
+	exe, _ := os.Executable()
+	for line, out := range map[string]*bool{"limits": &l.Limits, "landlock": &l.Landlock, "scopes": &l.Scopes, "seccomp": &l.Seccomp, "connect": &l.Connect} {
+		*out = strings.HasSuffix(exe, "-without-"+line)
+	}
+	return l
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+// Command program is for tests on Linux.
+package main
+
+func main() {}

@@ -1,0 +1,207 @@
+package detecthw
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/stages"
+)
+
+// The states of a detector.
+const (
+	stateOK      = "ok"
+	stateAbsent  = "absent"
+	stateFailed  = "failed"
+	stateSkipped = "skipped"
+)
+
+// detectorType is what one detector adds.
+func detectorType(d *contract.Description) cty.Type {
+	return cty.Object(map[string]cty.Type{
+		"state": cty.String, "version": cty.String, "attributes": cty.Map(cty.String), "labels": cty.Map(cty.String), "warnings": cty.List(cty.String),
+		"devices": cty.List(cty.Object(map[string]cty.Type{"address": cty.String, "name": cty.String, "attributes": cty.Map(cty.String)})),
+		"facts":   stages.FactsType(d),
+	})
+}
+
+// found is one detector with what came of it.
+type found struct {
+	stages.Detector
+	state string            // "" while nothing is known
+	ans   world.DetectorAns // if the state is ok
+	raw   json.RawMessage
+	diags hcl.Diagnostics
+}
+
+// askAll asks the detectors that have something to do, at the same time, and returns all in their order.
+func askAll(ctx context.Context, all []stages.Detector, chosen func(name string) bool, facts world.Facts, r world.Source) []*found {
+	out := make([]*found, len(all))
+	var wg sync.WaitGroup
+	for i, d := range all {
+		out[i] = &found{Detector: d}
+		if !chosen(d.Name) {
+			out[i].state = stateSkipped
+			continue
+		}
+		wg.Go(func() { out[i].ask(ctx, facts, r) })
+	}
+	wg.Wait()
+	return out
+}
+
+// ask is one question, unless the lock or the machine make it needless.
+func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
+	req := world.DetectorReq{Name: f.Name, Config: f.Config, Allow: f.Allow, Memory: f.Memory}
+	switch {
+	case f.Lock.Fail == world.Unread: // a recording from before there were locks
+		req = world.DetectorReq{Name: f.Name, Config: f.Config, Millis: f.Timeout.Milliseconds()}
+	case f.Lock.Fail != "":
+		f.failed(f.Lock)
+		return
+	case f.Describe != nil:
+		if !stages.Ungranted(f.Describe.Needs, f.Allow).Empty() {
+			detail, hint := stages.NotGranted(*f.Describe, f.Allow)
+			f.failed(world.Answer{Fail: world.Denied, Detail: detail, Hint: hint})
+			return
+		}
+		m := f.Describe.Match
+		req.Devices = stages.MatchingDevices(m, facts.PCI)
+		if !m.Always && len(m.Paths) == 0 && len(req.Devices) == 0 {
+			f.state = stateSkipped
+			return
+		}
+	}
+	if f.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.Timeout)
+		defer cancel()
+	}
+	said, ans, err := world.DetectorOf.Ask(ctx, r, req)
+	switch {
+	case ans.Fail == world.Unread:
+		f.diags = hcl.Diagnostics{origin.NotRead(f.Range, "detector "+f.Name, []string{"detector " + f.Name})}
+	case err != nil:
+		f.failed(ans)
+	case len(said.Problems) > 0:
+		f.state = stateFailed
+		for _, p := range said.Problems {
+			f.complain(f.at(p.Path), fmt.Sprintf("Detector %q cannot use its configuration", f.Name), "%s", stages.Sentence(strings.TrimPrefix(p.Path+": "+p.Summary, ": "), p.Detail))
+		}
+	case said.Skipped != "":
+		f.state = stateSkipped
+	default:
+		f.state, f.ans, f.raw = stateOK, said, ans.Value
+		f.remarks()
+	}
+}
+
+func (f *found) at(path string) hcl.Range {
+	if f.At == nil {
+		return f.Range
+	}
+	return f.At(path)
+}
+
+// failed takes a failure for what the site says of it: an error if the detector is required.
+func (f *found) failed(ans world.Answer) {
+	f.state = stateFailed
+	if ans.Fail == world.Absent {
+		f.state = stateAbsent
+	}
+	if f.Required {
+		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(ans.Detail, ans.Hint))
+		return
+	}
+	f.complain(f.Range, fmt.Sprintf("Detector %q is %s", f.Name, f.state), "%s", stages.Sentence(ans.Detail, ans.Hint))
+}
+
+func (f *found) complain(at hcl.Range, summary, detail string, args ...any) {
+	if f.Required {
+		f.diags = append(f.diags, origin.Error(origin.DetectorFailed, at, summary, detail, args...))
+		return
+	}
+	f.diags = append(f.diags, origin.Warning(origin.DetectorDegraded, at, summary, detail, args...))
+}
+
+// remarks is what people should know although it worked.
+func (f *found) remarks() {
+	for _, w := range f.ans.Warnings {
+		f.diags = append(f.diags, origin.Note(origin.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s", stages.Sentence(w)))
+	}
+	if l := f.ans.Sandbox; len(l) > 0 {
+		f.diags = append(f.diags, origin.Note(origin.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
+	}
+	if l := f.ans.Findings; len(l) > 0 {
+		f.diags = append(f.diags, origin.Warning(origin.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
+			stages.Sentence(append(slices.Clone(l), "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
+	}
+}
+
+// value is the detector as sites see it.
+func (f *found) value() cty.Value {
+	t := detectorType(f.Describe)
+	if f.state == "" {
+		return value.UnknownOutput(t)
+	}
+	if f.state == stateOK {
+		v, err := value.FromJSONTyped(f.raw, t)
+		if err == nil {
+			m := v.AsValueMap()
+			m["state"] = cty.StringVal(stateOK)
+			return cty.ObjectVal(m)
+		}
+		f.state = stateFailed
+		f.complain(f.Range, fmt.Sprintf("Detector %q gave what cannot be used", f.Name), "%s.", err)
+	}
+	m := value.Absent(t).AsValueMap()
+	m["state"] = cty.StringVal(f.state)
+	return cty.ObjectVal(m)
+}
+
+// recommended are the labels of all, less those on which two disagree.
+func recommended(all []*found) map[string]map[string]string {
+	who := map[string]*found{}
+	disputed := map[string]bool{}
+	for _, f := range all {
+		for _, k := range slices.Sorted(maps.Keys(f.ans.Labels)) {
+			other := who[k]
+			if who[k] = f; other == nil || other.ans.Labels[k] == f.ans.Labels[k] {
+				continue
+			}
+			disputed[k] = true
+			disagree(other, f, "the label "+k, other.ans.Labels[k], f.ans.Labels[k], "Neither is taken. Name the label of one in a `label` stage, and keep it out of from_detectors")
+		}
+	}
+	out := map[string]map[string]string{}
+	for _, f := range all {
+		labels := maps.Clone(f.ans.Labels)
+		maps.DeleteFunc(labels, func(k, _ string) bool { return disputed[k] })
+		if len(labels) > 0 {
+			out[f.Name] = labels
+		}
+	}
+	return out
+}
+
+// disagree tells that two detectors say different things of one, with both names. It is an error where one of them is
+// required.
+func disagree(a, b *found, of, one, other, next string) {
+	at := a
+	if b.Required {
+		at = b
+	}
+	at.complain(at.Range, fmt.Sprintf("Detectors %q and %q disagree", a.Name, b.Name), "%s", stages.Sentence(
+		fmt.Sprintf("Of %s %q says %s, and %q says %s", of, a.Name, one, b.Name, other), next))
+}

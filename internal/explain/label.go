@@ -116,6 +116,10 @@ func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
 	}
 	w.say(depth, Step{Text: "from_detectors = " + w.text(a.Expr), Note: "takes it", Range: a.Expr.Range(), Ref: "stage." + i.Addr()})
 	for _, e := range w.entries {
+		if e.Kind == world.KindLock && e.Answer.Fail != "" && e.Answer.Fail != world.Unread { // then it was not asked
+			r, _ := world.LockOf.Request(e.Question)
+			w.say(depth+1, Step{Kind: origin.Detector, Text: "detector " + r.Name, Note: told(e.Answer), Ref: "detector." + r.Name, Answer: answerTo(e.Question, e.Answer, "")})
+		}
 		if e.Kind != world.KindDetector {
 			continue
 		}
@@ -130,6 +134,9 @@ func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
 			s.Note, s.Answer.Pointer = "does not recommend it", "/labels"
 		default:
 			s.Note, s.Value = "recommends it", quote(v)
+			if where := d.Evidence["labels."+key]; where != "" {
+				s.Note += ": " + where
+			}
 		}
 		w.say(depth+1, s)
 	}

@@ -78,7 +78,20 @@ func machineRules() []Rule {
 				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, kubelet.NewCPUSet(m.CPUs...))
 			}
 		})},
-		{ID: "machine-reserved-above-capacity", Minds: "as much reserved as there is, or more", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with((*look).capacity)},
+		{ID: "machine-reserved-above-capacity", Minds: "more reserved than there is", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with(func(l *look, m *Machine) {
+			l.capacity(m, func(field, name, reserved, capacity string, over bool) {
+				if over {
+					l.field(field, "reserve less", "invalid Node Allocatable configuration. Resource %q has a reservation of %s (evictionHard included) but capacity of %s. Expected capacity >= reservation", name, reserved, capacity)
+				}
+			})
+		})},
+		{ID: "machine-nothing-left", Minds: "all that there is reserved", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/node_container_manager_linux.go", check: with(func(l *look, m *Machine) {
+			l.capacity(m, func(field, name, reserved, _ string, over bool) {
+				if !over {
+					l.field(field, "reserve less: nothing is left for pods", "%s: %s are reserved, all that there is: the kubelet runs, and the node takes no pod", name, reserved)
+				}
+			})
+		})},
 		{ID: "machine-numa-node", Minds: "memory reserved on a NUMA node that there is not", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go", check: with(func(l *look, m *Machine) {
 			if l.text("memoryManagerPolicy") != "Static" || len(m.NUMA) == 0 {
 				return
@@ -131,9 +144,9 @@ func machineRules() []Rule {
 		})},
 		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, enforceNodeAllocatableCgroups", check: with((*look).cgroups)},
 		{ID: "machine-file-missing", Minds: "a certificate or key that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
-			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "unable to load client CA file %s: it is not there")
-			l.missing(Error, "", []string{"tlsCertFile"}, "unable to load the serving certificate %s: it is not there")
-			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "unable to load the serving key %s: it is not there")
+			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "open %s: no such file or directory")
+			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
+			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "open %s: no such file or directory")
 		})},
 		{ID: "machine-path-missing", Minds: "`resolvConf` or `staticPodPath` that is not there", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
 			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
@@ -155,14 +168,14 @@ func (l *look) missing(s Severity, hint string, where []string, says string) {
 	}
 }
 
-// capacity compares what is kept from pods with what there is. The kubelet starts, and its node takes no pod.
-func (l *look) capacity(m *Machine) {
-	hint := "reserve less: nothing would be left for pods"
-	if cpu, _ := l.reservedSum("cpu"); len(m.CPUs) > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= int64(len(m.CPUs))*1000 {
-		l.field(l.larger("cpu"), hint, "cpu: %s are reserved of the %d CPUs here: the kubelet runs, and the node takes no pod", cpu.String(), len(m.CPUs))
-	}
+// capacity compares what is kept from pods with what there is, and tells what leaves nothing.
+func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity string, over bool)) {
 	if set, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && len(set) >= len(m.CPUs) {
-		l.field("reservedSystemCPUs", hint, "all %d CPUs are reserved: the kubelet runs, and the node takes no pod", len(m.CPUs))
+		tell("reservedSystemCPUs", "cpu", strconv.Itoa(len(set)), strconv.Itoa(len(m.CPUs)), len(set) > len(m.CPUs))
+	}
+	cpu, _ := l.reservedSum("cpu")
+	if have := int64(len(m.CPUs)) * 1000; have > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= have {
+		tell(l.larger("cpu"), "cpu", cpu.String(), strconv.Itoa(len(m.CPUs)), cpu.MilliValue() > have)
 	}
 	memory, named := l.reservedSum("memory")
 	hard, ok := l.hardMemory()
@@ -171,7 +184,7 @@ func (l *look) capacity(m *Machine) {
 	}
 	memory.Add(hard)
 	if memory.Value() >= m.MemoryBytes {
-		l.field(l.larger("memory"), hint, "memory: %s are reserved (evictionHard included) of the %d MiB here: the kubelet runs, and the node takes no pod", memory.String(), m.MemoryBytes>>20)
+		tell(l.larger("memory"), "memory", memory.String(), fmt.Sprintf("%dMi", m.MemoryBytes>>20), memory.Value() > m.MemoryBytes)
 	}
 }
 

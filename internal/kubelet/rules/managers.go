@@ -71,9 +71,11 @@ func managerRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-cpu-option-unused", Minds: "options of the CPU manager without its static policy", Since: 22, Does: Swallows, Severity: Warning, Source: "pkg/kubelet/cm/cpumanager/cpu_manager.go, NewManager", check: func(l *look) {
-			if p := l.text("cpuManagerPolicy"); len(l.stringMap("cpuManagerPolicyOptions")) > 0 && (p == "" || p == "none") {
-				l.field("cpuManagerPolicyOptions", "set cpuManagerPolicy: static, or take them out", "without cpuManagerPolicy: static these have no effect")
+		{ID: "config-cpu-option-unused", Minds: "options of the CPU manager without its static policy", Since: 22, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/cpumanager/policy_none.go", check: func(l *look) {
+			if p := l.text("cpuManagerPolicy"); p == "" || p == "none" {
+				for _, name := range sorted(l.stringMap("cpuManagerPolicyOptions")) {
+					l.at([]string{"cpuManagerPolicyOptions", name}, "set cpuManagerPolicy: static, or take them out", "new none policy error: None policy: received unsupported options=map[%s", name)
+				}
 			}
 		}},
 		{ID: "config-topology-unused", Minds: "a topology policy with neither a CPU nor a memory manager to give hints", Does: Swallows, Severity: Note, Source: "pkg/kubelet/cm/topologymanager", check: func(l *look) {

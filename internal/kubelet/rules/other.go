@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"encoding/json"
 	"math"
 	"net/netip"
 	"path"
@@ -64,7 +63,7 @@ func otherRules() []Rule {
 				l.field("podLogsDir", "", "invalid configuration: pod logs path %q mut contains ASCII characters only", p)
 			}
 		}},
-		{ID: "config-logging", Minds: "logging that its format or feature gates do not allow", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
+		{ID: "config-logging", Minds: "logging that its format does not allow", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
 		{ID: "config-tracing", Minds: "a sampling rate or endpoint of traces that cannot be used", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
 		{ID: "config-unsafe-sysctl", Minds: "a sysctl that belongs to no namespace", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
 		{ID: "config-no-endpoint", Minds: "an empty endpoint of the runtime", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
@@ -112,19 +111,6 @@ func (l *look) logging() {
 	format, _ := l.inner("logging", "format").(string)
 	if len(modules) > 0 && format == "json" {
 		l.at([]string{"logging", "vmodule"}, "", "logging.vmodule: Forbidden: Only supported for text log format")
-	}
-	options, _ := l.inner("logging", "options").(map[string]any)
-	for _, form := range sorted(options) {
-		members, _ := options[form].(map[string]any)
-		for _, name := range sorted(members) {
-			if v := members[name]; v == nil || v == false || v == "0" || v == json.Number("0") {
-				continue
-			}
-			gate := "LoggingAlphaOptions"
-			if _, there := l.gateOf(gate); there && !l.gate(gate) {
-				l.at([]string{"logging", "options", form, name}, "set featureGates: {"+gate+": true}, or take it out", "logging.options.%s.%s: Forbidden: Feature %s is disabled", form, name, gate)
-			}
-		}
 	}
 }
 

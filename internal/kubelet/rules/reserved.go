@@ -121,13 +121,9 @@ func reservedRules() []Rule {
 			if l.text("cpuManagerPolicy") != "static" || l.text("reservedSystemCPUs") != "" {
 				return
 			}
-			total, named := l.reservedSum("cpu")
-			hint := "reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs"
-			switch {
-			case !named:
-				l.field("cpuManagerPolicy", hint, "[cpumanager] unable to determine reserved CPU resources for static policy")
-			case total.IsZero():
-				l.field("cpuManagerPolicy", hint, "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be greater than zero")
+			// One of nothing counts as none.
+			if total, _ := l.reservedSum("cpu"); total.IsZero() {
+				l.field("cpuManagerPolicy", "reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs", "[cpumanager] unable to determine reserved CPU resources for static policy")
 			}
 		}},
 		{ID: "config-reserved-memory-sum", Minds: "`reservedMemory` that does not add up to what is reserved", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory", check: (*look).staticMemory},

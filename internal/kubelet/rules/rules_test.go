@@ -78,7 +78,7 @@ func TestConfig(t *testing.T) {
 		{"memory policy", "memoryManagerPolicy: static", "/memoryManagerPolicy", "config-unknown-word", Error, `unknown policy: "static"`, "did you mean Static?"},
 		{"cgroup driver", "cgroupDriver: sytemd", "/cgroupDriver", "config-cgroup-driver-word", Warning, "runtime", "systemd"},
 		{"static, nothing reserved", "cpuManagerPolicy: static", "/cpuManagerPolicy", "config-static-without-reserved", Error, "[cpumanager] unable to determine reserved CPU resources for static policy", "reservedSystemCPUs"},
-		{"static, zero reserved", "{cpuManagerPolicy: static, kubeReserved: {cpu: '0'}}", "/cpuManagerPolicy", "config-static-without-reserved", Error, "greater than zero", ""},
+		{"static, zero reserved", "{cpuManagerPolicy: static, kubeReserved: {cpu: '0'}}", "/cpuManagerPolicy", "config-static-without-reserved", Error, "unable to determine", ""},
 		{"memory sum", "{memoryManagerPolicy: Static, kubeReserved: {memory: 512Mi}, systemReserved: {memory: 256Mi}, reservedMemory: [{numaNode: 0, limits: {memory: 100Mi}}]}", "/reservedMemory", "config-reserved-memory-sum", Error,
 			`the total amount "100Mi" of type "memory" is not equal to the value "868Mi" determined by Node Allocatable feature`, "868Mi"},
 		{"taint effect", "registerWithTaints: [{key: a, value: b, effect: NoSchedul}]", "/registerWithTaints/0", "config-bad-taint", Error, "invalid taint: {a b NoSchedul <nil>}", "NoSchedule"},

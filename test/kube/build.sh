@@ -34,5 +34,5 @@ done
 echo "building Kubernetes $version into $bin: minutes the first time"
 rm -f "$bin/.stamp"
 go build -p 2 -trimpath -buildvcs=false -ldflags "$flags" -o "$bin/" tool
-mv "$bin/server" "$bin/etcd"
+[ ! -e "$bin/server" ] || mv "$bin/server" "$bin/etcd"
 echo "$stamp" >"$bin/.stamp"

@@ -4,11 +4,14 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
+# modules.sh [new|old]: both without an argument.
+
 # The one place where versions stand: Kubernetes, and the etcd that its release was tested with.
 kubernetes=v1.36.3 etcd=v3.6.8
-old_kubernetes=v1.33.9 old_etcd=v3.5.21
+# The older minor, for its API server and its kubelet; etcd, kubeadm and the controllers are the newer one's.
+old_kubernetes=v1.33.13
 
-# module FOLDER PATH KUBERNETES ETCD COMMAND...
+# module FOLDER PATH KUBERNETES ETCD COMMAND...; without ETCD none
 module() {
 	local folder=$1 path=$2 version=$3 etcd=$4
 	shift 4
@@ -25,11 +28,12 @@ module() {
 			args+=(-replace "$part=$part@v0.${version#v1.}")
 		done
 		for command in "$@"; do args+=(-tool "k8s.io/kubernetes/cmd/$command"); done
-		go mod edit "${args[@]}" -require "k8s.io/kubernetes@$version" \
-			-tool go.etcd.io/etcd/server/v3 -require "go.etcd.io/etcd/server/v3@$etcd"
+		[ -z "$etcd" ] || args+=(-tool go.etcd.io/etcd/server/v3 -require "go.etcd.io/etcd/server/v3@$etcd")
+		go mod edit "${args[@]}" -require "k8s.io/kubernetes@$version"
 		go mod tidy
 	)
 }
 
-module . github.com/prelet/prelet/test/kube "$kubernetes" "$etcd" kube-apiserver kube-controller-manager kubelet kubeadm kubectl
-[ "${1:-}" != all ] || module old github.com/prelet/prelet/test/kube/old "$old_kubernetes" "$old_etcd" kube-apiserver kubelet
+which=${1:-both}
+[ "$which" = old ] || module . github.com/prelet/prelet/test/kube "$kubernetes" "$etcd" kube-apiserver kube-controller-manager kubelet kubeadm kubectl
+[ "$which" = new ] || module old github.com/prelet/prelet/test/kube/old "$old_kubernetes" "" kube-apiserver kubelet

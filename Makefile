@@ -108,6 +108,12 @@ e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=Tes
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
+.PHONY: e2e-kube-old
+e2e-kube-old: build ## the same with an older kubelet at an older API server (builds these once more)
+	test/kube/build.sh "$(KUBE_CACHE)"
+	test/kube/build.sh "$(KUBE_CACHE)" old
+	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run TestOlderMinor .
+
 .PHONY: faults
 faults: ## kills, power cuts and broken disks, the quick part, as root: RUN=TestName for some of them
 	cd test/faults && $(GO) test -count=1 -v -timeout 20m -parallel 2 -run '$(RUN)' .

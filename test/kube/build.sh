@@ -7,6 +7,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=$(realpath -m "${1:?the folder that keeps what was built}")
 cd "$here/${2:-.}"
 
+if ! command -v ip >/dev/null && command -v apt-get >/dev/null; then # a node makes its network with it
+	apt-get update -qq -o DPkg::Lock::Timeout=300
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o DPkg::Lock::Timeout=300 --no-install-recommends iproute2
+fi
+
 version=$(go list -m -f '{{.Version}}' k8s.io/kubernetes)
 bin=$cache/$version
 export CGO_ENABLED=0

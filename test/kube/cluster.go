@@ -53,6 +53,7 @@ type Options struct {
 	Token         string   // "" for one that is made up
 	TTL           string   // of that token; "" is 24h0m0s
 	Audit         bool     // log each request (Requests)
+	Server        string   // another kube-apiserver than that of the version at hand
 	NoControllers bool     // no controller-manager: nothing is signed and approved
 }
 
@@ -246,7 +247,11 @@ func (c *Cluster) StartAPIServer(ctx context.Context, flags ...string) error {
 		}
 		args = append(args, "--audit-policy-file", c.path("audit.yaml"), "--audit-log-path", c.path("audit.log"))
 	}
-	p, err := begin(c.Dir, 0, nil, c.of("kube-apiserver"), args...)
+	program := c.of("kube-apiserver")
+	if c.options.Server != "" {
+		program = c.options.Server
+	}
+	p, err := begin(c.Dir, 0, nil, program, args...)
 	if err != nil {
 		return err
 	}

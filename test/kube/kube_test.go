@@ -8,7 +8,10 @@ import (
 	"testing"
 )
 
-const cacheVariable = "PRELET_KUBE_CACHE" // the folder that build.sh has filled
+const (
+	cacheVariable = "PRELET_KUBE_CACHE" // the folder that build.sh has filled
+	oldVariable   = "PRELET_KUBE_OLD"   // not empty: the older minor of old/go.mod is there, too
+)
 
 // programs are those of the cache; without, a test is skipped.
 func programs(t *testing.T) Programs {

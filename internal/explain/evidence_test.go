@@ -1,6 +1,10 @@
 package explain
 
 import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/prelet/prelet/internal/world"
@@ -43,6 +47,50 @@ func TestEvidence(t *testing.T) {
 	for name, tt := range tests {
 		if got := evidence(f, tt.path); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+// TestEveryFactHasEvidence walks the facts of every recorded machine: whatever is known was read somewhere.
+func TestEveryFactHasEvidence(t *testing.T) {
+	files, _ := filepath.Glob("../../testdata/hardware/facts/*.json")
+	if len(files) < 25 {
+		t.Fatalf("%d machines; they are missing", len(files))
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var f world.Facts
+		var raw map[string]any
+		if err := errors.Join(json.Unmarshal(data, &f), json.Unmarshal(data, &raw)); err != nil {
+			t.Fatal(err)
+		}
+		delete(raw, "unknown") // these tell of themselves
+		delete(raw, "evidence")
+		missing := map[string]bool{}
+		var walk func(v any, p path)
+		walk = func(v any, p path) {
+			switch v := v.(type) {
+			case map[string]any:
+				for k, x := range v {
+					walk(x, p.then(named(k)))
+				}
+			case []any:
+				for i, x := range v {
+					walk(x, p.then(numbered(i)))
+				}
+			case nil:
+			default:
+				if evidence(&f, p) == "" {
+					missing[p.String()] = true
+				}
+			}
+		}
+		walk(raw, nil)
+		for p := range missing {
+			t.Errorf("%s: nobody says where %s was read", filepath.Base(file), p)
 		}
 	}
 }

@@ -195,6 +195,7 @@ type cpuInfo struct {
 // parseCPUInfo reads x86's, Arm's, POWER's and s390x's forms.
 func parseCPUInfo(s string) cpuInfo {
 	info := cpuInfo{processors: []int{}}
+	implementer := ""
 	set := func(field **string, value string) {
 		if *field == nil && value != "" {
 			*field = &value
@@ -209,7 +210,10 @@ func parseCPUInfo(s string) cpuInfo {
 		case "vendor_id":
 			set(&info.vendor, value)
 		case "CPU implementer":
+			implementer = value
 			set(&info.vendor, armImplementer(value))
+		case "CPU part":
+			set(&info.model, armPart(implementer, value))
 		case "model name", "cpu":
 			set(&info.model, value)
 		case "flags":
@@ -222,27 +226,4 @@ func parseCPUInfo(s string) cpuInfo {
 	slices.Sort(info.processors)
 	info.processors = slices.Compact(info.processors)
 	return info
-}
-
-// armImplementer names the codes of servers as lscpu does; others stay unnamed.
-func armImplementer(code string) string {
-	switch code {
-	case "0x41":
-		return "ARM"
-	case "0x46":
-		return "FUJITSU"
-	case "0x48":
-		return "HiSilicon"
-	case "0x4e":
-		return "NVIDIA"
-	case "0x51":
-		return "Qualcomm"
-	case "0x61":
-		return "Apple"
-	case "0x6d":
-		return "Microsoft"
-	case "0xc0":
-		return "Ampere"
-	}
-	return ""
 }

@@ -82,6 +82,8 @@ func TestParseCPUInfo(t *testing.T) {
 	}{
 		"x86":                     {"processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu hypervisor\n\nprocessor\t: 1\nmodel name\t: other\n", "AuthenticAMD", "AMD EPYC", true, []int{0, 1}},
 		"arm":                     {"processor\t: 0\nFeatures\t: fp\nCPU implementer\t: 0x41\n", "ARM", nil, false, []int{0}},
+		"arm, a server":           {"processor\t: 0\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd0c\n\nprocessor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n", "ARM", "Neoverse-N1", false, []int{0, 1}},
+		"arm, nobody's":           {"processor\t: 0\nCPU implementer\t: 0x00\nCPU part\t: 0xd0c\n", nil, nil, false, []int{0}},
 		"power":                   {"processor\t: 0\ncpu\t\t: POWER9, altivec supported\n", nil, "POWER9, altivec supported", false, []int{0}},
 		"s390x":                   {"vendor_id       : IBM/S390\ncpu number      : 3\n", "IBM/S390", nil, false, []int{3}},
 		"nothing":                 {"", nil, nil, false, []int{}},

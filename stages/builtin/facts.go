@@ -7,8 +7,8 @@ import "github.com/prelet/prelet/schema"
 func facts() []schema.Fact {
 	return []schema.Fact{
 		{Path: "cpu", Doc: "What computes."},
-		{Path: "cpu.vendor", Doc: "As the kernel prints it: `GenuineIntel`, `AuthenticAMD`."},
-		{Path: "cpu.model", Doc: "As the kernel prints it: `Intel(R) Xeon(R) Platinum 8480+`. For a label: `slug(…)`."},
+		{Path: "cpu.vendor", Doc: "As the kernel prints it: `GenuineIntel`, `AuthenticAMD`; of Arm as `lscpu` does: `ARM`, `Ampere`."},
+		{Path: "cpu.model", Doc: "As the kernel prints it: `Intel(R) Xeon(R) Platinum 8480+`; of Arm as `lscpu` does: `Neoverse-N1`. For a label: `slug(…)`."},
 		{Path: "cpu.logical", Doc: "How many threads are online."},
 		{Path: "cpu.offline", Doc: "Threads that are there and switched off, by the kernel's numbers."},
 		{Path: "cpu.smt", Doc: "Whether a core runs several threads now (Hyper-Threading)."},
@@ -98,7 +98,7 @@ func facts() []schema.Fact {
 		{Path: "product.serial", Doc: "The serial number. Left out of recordings that are passed on, as are `uuid` and `mac`."},
 		{Path: "product.uuid", Doc: "The machine's UUID."},
 		{Path: "product.sku", Doc: "The vendor's order number."},
-		{Path: "virtualization", Doc: "As `systemd-detect-virt` names it: `none`, `kvm`, `vmware`."},
+		{Path: "virtualization", Doc: "As `systemd-detect-virt --vm` names it: `none`, `kvm`, `vmware`."},
 		{Path: "machine_id", Doc: "/etc/machine-id."},
 
 		{Path: "kernel", Doc: "The running kernel."},

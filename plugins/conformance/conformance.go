@@ -98,9 +98,10 @@ type kit struct {
 	program *os.File
 	wants   bool // whether what the description wants is granted to what starts next
 	tried   attempts
-	watch   string // why there is no watch; empty: there is one
-	stderr  string // of the last process that ended badly, or of the first
-	n       int    // of processes
+	watch   string   // why there is no watch; empty: there is one
+	stderr  string   // of the last process that ended badly, or of the first
+	n       int      // of processes
+	roots   []string // of all machines that are asked about
 }
 
 func (k *kit) open(program string) (err error) {

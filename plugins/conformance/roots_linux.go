@@ -65,6 +65,7 @@ func (k *kit) machines(d contract.Description) (plain []machine, odd, stuck mach
 	devices := invented(d)
 	make := func(name string, t *fakeroot.Tree, devices []contract.PCIDevice) (machine, error) {
 		m := machine{name, filepath.Join(k.dir, "root-"+name), devices}
+		k.roots = append(k.roots, m.dir)
 		if err := os.Mkdir(m.dir, 0o755); err != nil {
 			return m, err
 		}
@@ -85,6 +86,7 @@ func (k *kit) machines(d contract.Description) (plain []machine, odd, stuck mach
 			return nil, odd, stuck, err
 		}
 		m := machine{fmt.Sprintf("given-%d", i+1), abs, d.Match.Devices(scan(abs))}
+		k.roots = append(k.roots, abs)
 		plain = append(plain, m)
 	}
 	if odd, err = make("odd", tree(d, devices), devices); err == nil {

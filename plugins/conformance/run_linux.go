@@ -77,7 +77,12 @@ func (k *kit) run() {
 	if !usable {
 		return
 	}
-	p, client, err := k.another()
+	plain, odd, stuck, err := k.machines(k.report.Description)
+	if err != nil {
+		k.fail("detect", err, "This is of the machine that checks, not of the detector.")
+		return
+	}
+	p, client, err = k.another()
 	if err != nil {
 		k.fail("detect", err, "It started once, and not again.")
 		return
@@ -85,11 +90,6 @@ func (k *kit) run() {
 	defer p.kill()
 	k.byHand()
 	k.interpreter()
-	plain, odd, stuck, err := k.machines(k.report.Description)
-	if err != nil {
-		k.fail("detect", err, "This is of the machine that checks, not of the detector.")
-		return
-	}
 	config := k.config(client)
 	if config != nil {
 		k.refused(client, config, plain[0])

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// ownProgram is how a detector is executed, here and on a node: by descriptor, so that what was opened is what runs.
+const ownProgram = "/proc/self/fd/3"
+
 // shimVariable is set in the process that is to become the detector.
 const shimVariable = "PRELET_CONFORMANCE_SHIM"
 
@@ -74,11 +77,11 @@ func become(said string) error {
 	if err := errors.Join(handOver(conn.(*net.UnixConn)), conn.Close(), way.Close()); err != nil {
 		return err
 	}
-	// As on a node: by descriptor, so that what was opened is what runs. Not close-on-exec, for an interpreter opens it.
+	// Not close-on-exec, for an interpreter opens it.
 	if _, err := unix.FcntlInt(3, unix.F_SETFD, 0); err != nil {
 		return err
 	}
-	return fmt.Errorf("exec: %w", syscall.Exec("/proc/self/fd/3", append([]string{"detector"}, o.Args...), o.Env))
+	return fmt.Errorf("exec: %w", syscall.Exec(ownProgram, append([]string{"detector"}, o.Args...), o.Env))
 }
 
 // handOver starts the watch and gives its end to Run, or says why there is none; and waits for Run to hold it.

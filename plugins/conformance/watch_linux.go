@@ -40,14 +40,13 @@ type watcher struct {
 	grants contract.Needs
 	free   []string // folders in which everything is allowed: the socket's
 	read   []string // files and folders that may be read
-	pid    int      // of the process that becomes the detector
+	roots  []string // of the machines that it is asked about
 	blind  bool     // lets everything pass: before the description is known, nobody knows what is declared
 
-	mu      sync.Mutex
-	started bool // the first exec is the detector's own
-	tried   attempts
-	quit    chan struct{}
-	done    chan struct{}
+	mu    sync.Mutex
+	tried attempts
+	quit  chan struct{}
+	done  chan struct{}
 }
 
 // serve answers until the last process is gone or stop is called.
@@ -204,11 +203,10 @@ func (w *watcher) readable(p string) bool {
 }
 
 func (w *watcher) judgeExec(n notif) unix.Errno {
-	if int(n.PID) == w.pid && !w.started {
-		w.started = true
+	p := w.path(n, w.pathArgument(n))
+	if p == ownProgram { // how it is started itself; once more is its own affair, as /proc/self/exe is
 		return 0
 	}
-	p := w.path(n, w.pathArgument(n))
 	granted := matches(w.grants.Execute, p)
 	if real, err := filepath.EvalSymlinks(p); err == nil {
 		granted = granted || matches(w.grants.Execute, real)
@@ -246,14 +244,24 @@ func (w *watcher) judgeConnect(n notif) unix.Errno {
 	} else {
 		p, _, _ = strings.Cut(p, "\x00")
 	}
-	if matches(w.grants.Sockets, p) || w.within(p, w.free) {
+	if matches(w.grants.Sockets, w.onNode(p)) || w.within(p, w.free) {
 		return 0
 	}
 	if _, err := os.Stat(p); err != nil {
 		return 0 // nobody is there, and the kernel says so
 	}
-	w.tried.add(connected, p)
+	w.tried.add(connected, w.onNode(p))
 	return unix.EPERM
+}
+
+// onNode returns what a path below one of the test's roots is on a node.
+func (w *watcher) onNode(p string) string {
+	for _, root := range w.roots {
+		if rest, ok := strings.CutPrefix(p, root+"/"); ok {
+			return "/" + rest
+		}
+	}
+	return p
 }
 
 func matches(patterns []string, p string) bool {

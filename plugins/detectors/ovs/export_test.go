@@ -1,0 +1,7 @@
+package ovs
+
+// For tests outside of the package.
+var (
+	Columns = columns
+	Address = address
+)

@@ -1,0 +1,237 @@
+package ovs_test
+
+import (
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/detectors/ovs"
+	"github.com/prelet/prelet/plugins/sdk"
+	"github.com/prelet/prelet/plugins/sdk/detectortest"
+)
+
+func detector() ovs.Detector { return ovs.Detector{Version: "1.0.0"} }
+
+func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
+func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }
+
+// told returns a fact as JSON.
+func told(a contract.Answer, name string) string {
+	for _, f := range a.Facts {
+		if f.Name == name {
+			b, _ := json.Marshal(f.Value) // of an answer that was checked
+			return string(b)
+		}
+	}
+	return "no such fact"
+}
+
+// session is what a real ovsdb-server 3.1 answered; record writes it.
+type session struct {
+	Schema  json.RawMessage   `json:"schema"`
+	Results []json.RawMessage `json:"results"` // of the selects, by table
+}
+
+const sessionFile = "testdata/dpdk-session.json"
+
+// serve is a server that gives recorded answers.
+func serve(t *testing.T, socket string, s session) {
+	t.Helper()
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go answer(c, s)
+		}
+	}()
+}
+
+func answer(c net.Conn, s session) {
+	defer c.Close()
+	in, out := json.NewDecoder(c), json.NewEncoder(c)
+	for {
+		var q struct {
+			Method string            `json:"method"`
+			Params []json.RawMessage `json:"params"`
+			ID     json.RawMessage   `json:"id"`
+		}
+		if in.Decode(&q) != nil {
+			return
+		}
+		var result any
+		switch q.Method {
+		case "list_dbs":
+			result = []string{"Open_vSwitch"}
+		case "get_schema":
+			result = s.Schema
+		case "transact":
+			result = s.Results
+		case "echo":
+			result = q.Params
+		}
+		if out.Encode(map[string]any{"id": q.ID, "result": result, "error": nil}) != nil {
+			return
+		}
+	}
+}
+
+func recorded(t *testing.T) session {
+	t.Helper()
+	b, err := os.ReadFile(sessionFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s session
+	if err := json.Unmarshal(b, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// record asks a real server what serve is to answer.
+func record(t *testing.T, socket string) {
+	t.Helper()
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	out, in := json.NewEncoder(c), json.NewDecoder(c)
+	call := func(method string, params any, result any) {
+		var a struct {
+			Result json.RawMessage `json:"result"`
+		}
+		if err := out.Encode(map[string]any{"method": method, "params": params, "id": method}); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.Decode(&a); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(a.Result, result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var s session
+	var schema map[string]any
+	call("get_schema", []string{"Open_vSwitch"}, &schema)
+	wanted := ovs.Columns()
+	tables, _ := schema["tables"].(map[string]any)
+	for name, table := range tables {
+		columns, _ := table.(map[string]any)["columns"].(map[string]any)
+		for column := range columns {
+			if !strings.Contains(" "+strings.Join(wanted[name], " ")+" ", " "+column+" ") {
+				delete(columns, column)
+			}
+		}
+		if wanted[name] == nil {
+			delete(tables, name)
+		} else {
+			delete(table.(map[string]any), "indexes")
+		}
+	}
+	if s.Schema, err = json.Marshal(schema); err != nil {
+		t.Fatal(err)
+	}
+	params := []any{"Open_vSwitch"}
+	for _, table := range []string{"Bridge", "Interface", "Open_vSwitch", "Port"} {
+		params = append(params, map[string]any{"op": "select", "table": table, "where": []any{}, "columns": wanted[table]})
+	}
+	call("transact", params, &s.Results)
+	b, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(sessionFile, append(b, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRecorded is TestReal for machines without ovsdb-server.
+func TestRecorded(t *testing.T) {
+	root := detectortest.Root(t, "/run/openvswitch/\n/etc/openvswitch/\n")
+	serve(t, root.Path(ovs.Socket), recorded(t))
+	got, err := json.MarshalIndent(detectortest.Detect(t, detector(), root, nil), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(filepath.Join("testdata", "dpdk.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got)+"\n" != string(want) {
+		t.Errorf("testdata/dpdk.json differs:\n%s", got)
+	}
+}
+
+// TestOldSchema is a database of an Open vSwitch before 2.10, which has no columns for DPDK.
+func TestOldSchema(t *testing.T) {
+	s := recorded(t)
+	var schema map[string]any
+	if err := json.Unmarshal(s.Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	columns := schema["tables"].(map[string]any)["Open_vSwitch"].(map[string]any)["columns"].(map[string]any)
+	delete(columns, "dpdk_initialized")
+	delete(columns, "dpdk_version")
+	var err error
+	if s.Schema, err = json.Marshal(schema); err != nil {
+		t.Fatal(err)
+	}
+	s.Results[2] = json.RawMessage(`{"rows":[{"_uuid":["uuid","5b4a0c60-0f0c-4a0e-8a5c-3d2a5a2b3c4d"],"ovs_version":"2.9.0"}]}`)
+	root := detectortest.Root(t, "/run/openvswitch/\n")
+	serve(t, root.Path(ovs.Socket), s)
+	a := detectortest.Detect(t, detector(), root, nil)
+	if told(a, "ovs_version") != `"2.9.0"` || told(a, "dpdk_initialized") != "null" || told(a, "dpdk") != "true" {
+		t.Errorf("%+v", a.Facts)
+	}
+}
+
+func TestNotRunning(t *testing.T) {
+	root := detectortest.Root(t, "/etc/openvswitch/conf.db = x\n/run/openvswitch/\n")
+	a := detectortest.Detect(t, detector(), root, nil)
+	if told(a, "running") != "false" || told(a, "dpdk") != "null" || len(a.Warnings) != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestWaits: Open vSwitch and prelet start at the same time.
+func TestWaits(t *testing.T) {
+	root := detectortest.Root(t, "/run/openvswitch/\n")
+	s := recorded(t)
+	go func() {
+		time.Sleep(100 * time.Millisecond)
+		serve(t, root.Path(ovs.Socket), s)
+	}()
+	a, err := sdk.Detect(t.Context(), detector(), map[string]any{"wait_seconds": 5.0}, nil, root)
+	if err != nil || told(a, "running") != "true" {
+		t.Errorf("%v %+v", err, a)
+	}
+}
+
+// TestHangs: a server that takes the connection and says nothing.
+func TestHangs(t *testing.T) {
+	root := detectortest.Root(t, "/run/openvswitch/\n")
+	l, err := net.Listen("unix", root.Path(ovs.Socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := contextFor(t, 300*time.Millisecond)
+	defer cancel()
+	a, err := sdk.Detect(ctx, detector(), nil, nil, root)
+	if err != nil || told(a, "running") != "false" || len(a.Warnings) != 1 {
+		t.Errorf("want an answer inside the deadline that says so: %v %+v", err, a)
+	}
+}

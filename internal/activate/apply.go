@@ -103,5 +103,8 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 	if err == nil && out.Verdict == Unknown {
 		out.Exit = 0
 	}
+	if err == nil && out.Verdict == Good && out.From == 0 {
+		out.From, out.InPlace = current.Gen, Good
+	}
 	return out, err
 }

@@ -138,6 +138,9 @@ func (m *Machine) settled() (Outcome, error) {
 
 // act does what the verdict asks for. The lock is held, and the journal is still the one that was judged.
 func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f finding) (Outcome, error) {
+	if j.From != 0 {
+		return m.afterBack(ctx, j, plan, f)
+	}
 	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Cause: f.cause, Generation: j.Gen}
 	switch f.verdict {
 	case Good:
@@ -220,8 +223,8 @@ type back struct {
 	hold     bool   // the plan that is left, if it was at fault
 }
 
-// goBack puts an earlier generation in place and brings the unit up on it. The plan that is left is held when the kubelet is
-// healthy again; where that cannot be waited for, at once, because it would be tried again before anybody could tell.
+// goBack puts an earlier generation in place and brings the unit up on it. It awaits a verdict like any other: here, where that
+// may be waited for, else by prelet-verify.
 func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 	steady := context.WithoutCancel(ctx)
 	left, err := m.planOf(b.from)
@@ -233,13 +236,12 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 	if err := m.keepOut(steady, left.Unit, fmt.Sprintf("going back from generation %d: %s", b.from, b.why)); err != nil {
 		return Outcome{}, afterCommit("going back", err)
 	}
-	holdNow := b.hold && !b.mayWait
-	gen, err := m.Store.Rollback(b.from, b.to, b.why, holdNow)
+	gen, err := m.Store.RollbackToJudge(b.from, b.to, b.why, b.hold)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return Outcome{}, fmt.Errorf("going back from generation %d to %d: %w", b.from, b.to, err)
 	}
-	out := Outcome{Verdict: Bad, Why: b.why, Cause: b.cause, Generation: gen, From: b.from, InPlace: Pending, Held: holdNow, Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: b.why, Cause: b.cause, Generation: gen, From: b.from, InPlace: Pending, Held: b.hold, Exit: ExitUnhealthy}
 	plan, err := m.planOf(gen)
 	if err != nil {
 		return out, afterCommit("going back", err)
@@ -258,62 +260,52 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 		_, err := m.bringUp(steady, plan.Unit, errand{opened: true, since: since})
 		return out, afterCommit("going back", err)
 	}
-	if err := m.Store.Unlock(); err != nil {
-		return out, err
+	j, err := m.Store.Journal()
+	if err == nil && j == nil {
+		err = errors.New("the journal does not say that it awaits a verdict")
 	}
-	found, watched := m.start(ctx, plan, since, true)
-	if err := m.relock(ctx); err != nil {
-		return out, err
+	if err != nil {
+		return out, afterCommit("going back", err)
 	}
-	if watched != nil {
-		return out, afterCommit(fmt.Sprintf("generation %d could not be judged", gen), watched)
+	judged, err := m.judge(ctx, j, true)
+	if judged.From == b.from {
+		judged.Cause = b.cause
 	}
-	return m.afterBack(ctx, out, b, plan, found)
+	return judged, err
 }
 
-// afterBack says whether the node is well on what it went back to, and holds the plan that was left if so.
-func (m *Machine) afterBack(ctx context.Context, out Outcome, b back, plan Plan, f finding) (Outcome, error) {
-	out.Checks, out.InPlace = f.checks, f.verdict
+// afterBack acts on the verdict of what the node went back to. The plan that was left is held if the node is well on that, and
+// counts as held until then.
+func (m *Machine) afterBack(ctx context.Context, j *generation.Journal, plan Plan, f finding) (Outcome, error) {
+	out := Outcome{Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict, Held: j.HoldPlan != "", Exit: ExitUnhealthy}
 	switch f.verdict {
 	case Good:
-		if err := m.good(out.Generation, plan, f.checks); err != nil {
+		if err := m.good(j.Gen, plan, f.checks); err != nil {
 			return out, afterCommit("writing down the verdict", err)
 		}
-		if !b.hold {
-			return out, nil
+		if j.HoldPlan == "" { // it was asked for, and came up well
+			out = Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
 		}
-		planID, err := m.planID(b.from)
-		if err != nil {
-			return out, err
-		}
-		if err := m.Store.Hold(planID, b.why); err != nil {
-			return out, afterCommit("holding the plan", err)
-		}
-		out.Held = true
 	case Bad:
-		out.Exit = ExitStillIll
+		out.Held, out.Exit = false, ExitStillIll
 		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.why)
+		if err := m.Store.Ill(j.Gen, f.why); err != nil {
+			return out, afterCommit("writing down the verdict", err)
+		}
 	default:
-		out.Verdict = Unknown
-		out.Why += fmt.Sprintf("; after going back no verdict was reached (%s), so the plan is not held", f.why)
+		out.Verdict, out.Held = Unknown, false
+		out.Why += fmt.Sprintf("; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.why)
+		if j.HoldPlan != "" {
+			out.Why += ", and the plan is not tried again before that"
+		}
+		if err := m.dropTry(j); err != nil {
+			return out, afterCommit("taking the try back", err)
+		}
 		if ctx.Err() != nil {
-			return out, &Error{Exit: ExitInterrupted, What: fmt.Sprintf("stopped while generation %d was watched, after going back", out.Generation), Err: context.Cause(ctx)}
+			return out, &Error{Exit: ExitInterrupted, What: fmt.Sprintf("stopped while generation %d was watched, after going back", j.Gen), Err: context.Cause(ctx)}
 		}
 	}
 	return out, nil
-}
-
-func (m *Machine) planID(gen int) (string, error) {
-	all, err := m.Store.List()
-	if err != nil {
-		return "", err
-	}
-	for _, info := range all {
-		if info.Gen == gen {
-			return info.PlanID, nil
-		}
-	}
-	return "", fmt.Errorf("generation %d: %w", gen, generation.ErrNoGeneration)
 }
 
 func (m *Machine) reload(ctx context.Context) error {

@@ -66,7 +66,7 @@ func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 		if err != nil {
 			return out, afterCommit("counting the try", err)
 		}
-		if to, some := m.lastGood(); tries > maxTries && some && plan.Rollback {
+		if to, some := m.lastGood(); tries > maxTries && some && plan.Rollback && j.From == 0 {
 			may, err := m.Units.MayWait(ctx, plan.Unit)
 			if err != nil {
 				return out, afterCommit("going back", err)

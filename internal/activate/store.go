@@ -18,8 +18,11 @@ type Store interface {
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation was judged good.
 	Good(gen int, report []byte) error
-	// Rollback puts the contents of generation to back in place of from, as a new generation. Files change.
-	Rollback(from, to int, why string, hold bool) (int, error)
+	// RollbackToJudge puts the contents of generation to back in place of from, as a new generation that awaits a verdict. Files
+	// change. With hold the plan of from counts as held until that verdict: Good holds it, Ill lets go of it.
+	RollbackToJudge(from, to int, why string, hold bool) (int, error)
+	// Ill closes the journal of a generation that came by going back: it is ill too.
+	Ill(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed any more once it is good.
 	Retire(gen int, paths ...string) error
 	// AddTry counts a boot that begins to verify, and returns the count. Again in the same boot it counts nothing.

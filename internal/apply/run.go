@@ -351,9 +351,12 @@ func (r *Run) broken(err error) Result {
 func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool) Result {
 	res := Result{Plan: p, Outcome: out, Changed: changed, Exit: out.Exit, Err: err}
 	Tell(r.Report, out)
-	if out.Held {
+	switch {
+	case out.Held:
 		res.Held = out.Why
 		r.Report.Held(r.planOf(out.From), out.Why)
+	case out.Exit == activate.ExitStillIll: // an earlier process of this boot may have taken it for held
+		r.Report.Held("", "")
 	}
 	if err != nil {
 		res.Exit, res.Summary = Exit(err), err.Error()

@@ -311,3 +311,75 @@ func TestCollect(t *testing.T) {
 		t.Error("a number came again:", n)
 	}
 }
+
+// What was gone back to may await a verdict. Until then the plan that was left counts as held; a good verdict holds it, an ill one
+// lets go of it.
+func TestRollbackToJudge(t *testing.T) {
+	setUp := func(t *testing.T) (*box, *Store) {
+		b := newBox(t)
+		s := b.open()
+		b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
+		if err := s.Good(1, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.apply(s, plan("p2", file("/etc/kubernetes/a", "2")))
+		if n, err := s.RollbackToJudge(2, 1, "crash loop", true); err != nil || n != 3 {
+			t.Fatal(n, err)
+		}
+		j, err := s.Journal()
+		if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != 3 || j.From != 2 || j.To != 1 || j.Tries != 1 || j.CommitMono == 0 {
+			t.Fatalf("%+v %v", j, err)
+		}
+		if why, ok := s.Held("p2"); !ok || why != "crash loop" || b.read("/etc/kubernetes/a") != "1" {
+			t.Error(why, ok, b.read("/etc/kubernetes/a"))
+		}
+		if _, ok := s.Held("p1"); ok {
+			t.Error("the plan in place is held")
+		}
+		return b, s
+	}
+	t.Run("good", func(t *testing.T) {
+		_, s := setUp(t)
+		if err := s.Good(3, nil); err != nil {
+			t.Fatal(err)
+		}
+		all, err := s.HeldAll()
+		if n, ok := s.LastGood(); err != nil || all["p2"] != "crash loop" || n != 3 || !ok {
+			t.Error(all, n, err)
+		}
+		if j, err := s.Journal(); j != nil || err != nil {
+			t.Error(j, err)
+		}
+	})
+	t.Run("ill", func(t *testing.T) {
+		_, s := setUp(t)
+		if err := s.Ill(3, "the disk"); err != nil {
+			t.Fatal(err)
+		}
+		cur, err := s.Current()
+		if _, held := s.Held("p2"); err != nil || held || cur.Status != StatusRestored || cur.Why != "the disk" {
+			t.Errorf("held %v, %+v, %v", held, cur, err)
+		}
+		if n, _ := s.LastGood(); n != 1 {
+			t.Error("last good:", n)
+		}
+		if err := s.Ill(3, "again"); !errors.Is(err, ErrSuperseded) {
+			t.Error(err)
+		}
+	})
+	t.Run("superseded", func(t *testing.T) {
+		b, s := setUp(t)
+		b.apply(s, plan("p4", file("/etc/kubernetes/a", "4")))
+		if _, held := s.Held("p2"); held {
+			t.Error("a plan is held by a journal that is gone")
+		}
+	})
+	t.Run("of a generation that did not come by going back", func(t *testing.T) {
+		b := newBox(t)
+		s := b.open()
+		b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
+		if err := s.Ill(1, "x"); !errors.Is(err, ErrSuperseded) {
+			t.Error(err)
+		}
+	})
+}

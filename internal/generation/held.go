@@ -83,8 +83,15 @@ func (s *Store) Held(planID string) (why string, ok bool) {
 	if err != nil {
 		return err.Error(), true
 	}
-	e, ok := h.Plans[planID]
-	return e.Why, ok
+	if e, ok := h.Plans[planID]; ok {
+		return e.Why, true
+	}
+	if s.dir != nil {
+		if j, err := s.Journal(); err == nil && j != nil && j.HoldPlan == planID && planID != "" { // the verdict on going back decides
+			return j.Why, true
+		}
+	}
+	return "", false
 }
 
 // HeldAll lists the held plans with their reasons.

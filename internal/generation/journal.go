@@ -13,10 +13,11 @@ type Journal struct {
 	Phase    Phase  `json:"phase"`
 	Gen      int    `json:"gen"`               // the generation that is being put in place, or was and awaits a verdict
 	Manifest string `json:"manifest"`          // sha256 of its manifest
-	From     int    `json:"from,omitempty"`    // PhaseRollback: the generation that is left
-	To       int    `json:"to,omitempty"`      // PhaseRollback: the one whose contents come back; 0 as before prelet
-	Why      string `json:"why,omitempty"`     // PhaseRollback
-	HoldPlan string `json:"hold,omitempty"`    // PhaseRollback: the plan that is held when it is done
+	From     int    `json:"from,omitempty"`    // going back: the generation that is left, else 0
+	To       int    `json:"to,omitempty"`      // going back: the one whose contents come back; 0 as before prelet
+	Why      string `json:"why,omitempty"`     // going back
+	HoldPlan string `json:"hold,omitempty"`    // going back: the plan that is held when it is done, or, with Judge, when that is good
+	Judge    bool   `json:"judge,omitempty"`   // going back: what is in place then awaits a verdict
 	Note     string `json:"note,omitempty"`    // Proposal.Note
 	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, this one included
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try

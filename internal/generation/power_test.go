@@ -248,7 +248,7 @@ func TestPowerCutAnywhere(t *testing.T) {
 		seeds = 20
 	}
 	for seed := range seeds {
-		for _, st := range append(steps(), backUnheld()) {
+		for _, st := range append(steps(), backUnheld(), backToJudge()) {
 			t.Run(fmt.Sprint(st.name, seed), func(t *testing.T) {
 				w := sweepBox(t, uint64(100+seed))
 				old := nodes(w.look())

@@ -37,11 +37,16 @@ func (s *Store) published(m *manifest, j *Journal) (*Journal, error) {
 	if m.Judged != nil {
 		return nil, afterCommit(s.endJournal())
 	}
-	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
-	if err := s.putJournal(j, nil); err != nil {
+	if err := s.toVerify(j); err != nil {
 		return nil, afterCommit(err)
 	}
 	return j, nil
+}
+
+// toVerify records that what the journal is about awaits a verdict.
+func (s *Store) toVerify(j *Journal) error {
+	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
+	return s.putJournal(j, nil)
 }
 
 // publish brings every target from its old or new state to its new one, durably. It may be called again after any

@@ -15,7 +15,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 //
 //	no journal      what was staged and never committed is removed
 //	PhasePublish    every target is brought to its new state, and the journal to PhaseVerify
-//	PhaseRollback   finished; the journal ends
+//	PhaseRollback   finished; the journal ends, or awaits a verdict
 //	PhaseVerify     left to the caller
 //
 // It returns the journal that stands afterwards: nil, or one in PhaseVerify. A caller whose targets are read by somebody asks
@@ -72,7 +72,10 @@ func (s *Store) Recover() (*Journal, error) {
 		return nil, afterCommit(err)
 	}
 	if j.Phase == PhaseRollback {
-		return nil, afterCommit(s.finishRollback(j))
+		if err := s.finishRollback(j); err != nil {
+			return nil, afterCommit(err)
+		}
+		return s.Journal()
 	}
 	return s.published(m, j)
 }

@@ -156,6 +156,14 @@ func backUnheld() step {
 	return st
 }
 
+// backToJudge goes back to what awaits a verdict then.
+func backToJudge() step {
+	st := steps()[1]
+	st.name = "rollback to judge "
+	st.do = func(s *Store, _ Proposal) error { _, err := s.RollbackToJudge(1, 0, "ill", true); return err }
+	return st
+}
+
 // TestKilledAnywhere stops the writer at every operation, and, after some of them (all of them with PRELET_SWEEP=full),
 // recovery at every one of its own (I1, I2, I4–I8).
 func TestKilledAnywhere(t *testing.T) {

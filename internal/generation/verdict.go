@@ -62,6 +62,29 @@ func (s *Store) Good(gen int, report []byte) error {
 	if j == nil {
 		return nil
 	}
+	if j.HoldPlan != "" { // before the journal ends, which holds it until then
+		if err := s.Hold(j.HoldPlan, j.Why); err != nil {
+			return err
+		}
+	}
+	return s.endJournal()
+}
+
+// Ill records that generation gen, which came by going back, was judged ill: then the plan that was left is not at fault, and
+// not held, and nobody judges again.
+func (s *Store) Ill(gen int, why string) error {
+	j, _, st, err := s.judged("judge", gen)
+	if err != nil {
+		return err
+	}
+	if j == nil || j.From == 0 {
+		return s.superseded("judge", gen, "nobody awaits a verdict on going back to it")
+	}
+	next := statusAfter(st)
+	next.Status, next.Why, next.Time = StatusRestored, why, s.o.Now().UTC()
+	if err := s.putStatus(gen, &next); err != nil {
+		return err
+	}
 	return s.endJournal()
 }
 
@@ -158,6 +181,16 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 // With hold the plan of fromGen is held as soon as it is done. The caller has made sure that nobody reads the targets
 // meanwhile. The new generation is not judged: Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
+	return s.rollback(fromGen, toGen, why, hold, false)
+}
+
+// RollbackToJudge is Rollback to a generation that awaits a verdict, as one that was published does: the journal stays, in
+// PhaseVerify, with From set. With hold the plan of fromGen counts as held from now on, and is held by Good; Ill lets go of it.
+func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
+	return s.rollback(fromGen, toGen, why, hold, true)
+}
+
+func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool) (newGen int, err error) {
 	_, from, _, err := s.judged("go back from", fromGen)
 	if err != nil {
 		return 0, err
@@ -167,7 +200,7 @@ func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int,
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: fromGen, To: toGen, Why: why}
+	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: fromGen, To: toGen, Why: why, Judge: judge}
 	if hold {
 		j.HoldPlan = from.PlanID
 	}
@@ -258,6 +291,9 @@ func (s *Store) finishRollback(j *Journal) error {
 		if err := s.putStatus(j.From, &next); err != nil {
 			return err
 		}
+	}
+	if j.Judge {
+		return s.toVerify(j)
 	}
 	if j.HoldPlan != "" {
 		if err := s.Hold(j.HoldPlan, j.Why); err != nil {

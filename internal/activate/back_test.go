@@ -1,0 +1,96 @@
+package activate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// threeBoots is a node on which generation 2 was put in place, and three boots began to verify it and did not come to an end. The
+// fourth goes back, in prelet.service, where nobody may wait for the kubelet.
+func threeBoots(t *testing.T) (*node, Outcome) {
+	n := newNode(t)
+	n.bootWith("one")
+	var out Outcome
+	for range maxTries + 1 {
+		n.reboot()
+		var err error
+		out, err = n.runSite(t.Context(), "two")
+		n.want(err, "run")
+	}
+	expect(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Exit: ExitUnhealthy})
+	if n.read(configPath) != "one" {
+		t.Fatalf("config %q", n.read(configPath))
+	}
+	return n, out
+}
+
+func (n *node) isHeld(plan string) (held bool) {
+	n.t.Helper()
+	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(plan); return Outcome{}, nil })
+	n.want(err, "held")
+	return held
+}
+
+// What was gone back to at boot awaits a verdict like anything else: prelet-verify gives it, and that decides whether the plan is
+// held, for it is at fault only if the node is well without it.
+func TestBackAtBootIsJudged(t *testing.T) {
+	t.Run("well: held", func(t *testing.T) {
+		n, _ := threeBoots(t)
+		if !n.isHeld("two") {
+			t.Error("the plan that was left could be applied before anybody has looked")
+		}
+		n.started()
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
+			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
+		}
+		n.reboot()
+		run, verify := n.bootWith("two")
+		expect(t, "next boot", run, Outcome{Generation: 3})
+		expect(t, "next boot's verify", verify, Outcome{Generation: 3})
+	})
+	t.Run("ill: not held, 51", func(t *testing.T) {
+		n, _ := threeBoots(t)
+		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself
+		n.started()
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
+			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
+		}
+	})
+	t.Run("nobody looked: the next boot goes on with it, and does not try the plan", func(t *testing.T) {
+		n, _ := threeBoots(t)
+		for range maxTries + 2 { // nor does it go back and back
+			n.reboot()
+			run, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "next boot", run, Outcome{Verdict: Pending, Generation: 3})
+		}
+		n.started()
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+	})
+}
+
+// Somebody went back by hand and nobody could tell how the kubelet is: the next who looks says that it is well, and of no plan
+// that it failed.
+func TestBackByHandIsJudgedLater(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+	_, err := n.runSite(t.Context(), "two")
+	n.want(err, "run")
+	n.clk.after(3*time.Second, func() { n.systemd.somebodyStops() })
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, "by hand") })
+	n.want(err, "back")
+	expect(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+	if j := n.journal(); j == nil || j.Phase != generation.PhaseVerify || j.From != 2 {
+		t.Fatalf("journal %+v", j)
+	}
+	n.systemd.enqueue("start")
+	n.clk.advance(100 * time.Millisecond)
+	expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 3})
+	if n.isHeld("two") || n.journal() != nil {
+		t.Error("held, or still awaited")
+	}
+}

@@ -49,11 +49,13 @@ func machine(sockets, cores int, memory int64) *world.Facts {
 func accelerated(vendor, name, model, device, driver string) *world.Facts {
 	f := machine(2, 32, 2<<40)
 	addresses := []string{"0000:1b:00.0", "0000:43:00.0", "0000:52:00.0", "0000:61:00.0", "0000:9d:00.0", "0000:c3:00.0", "0000:d1:00.0", "0000:df:00.0"}
+	link := world.PCIe{GTs: p(32.0), Width: p(16), MaxGTs: p(32.0), MaxWidth: p(16)}
 	for i, a := range addresses {
 		f.Accelerators = append(f.Accelerators, world.Accelerator{Kind: "gpu", Vendor: p(vendor), Name: p(name), Model: p(model), Device: p(device),
-			NUMA: p(i / 4), Driver: p(driver), Address: p(a), SRIOV: world.SRIOV{TotalVFs: p(16), NumVFs: p(0)}, Evidence: p("witness")})
+			NUMA: p(i / 4), Driver: p(driver), Address: p(a), SRIOV: world.SRIOV{TotalVFs: p(16), NumVFs: p(0)}, PCIe: link, Evidence: p("witness")})
 		f.NICs = append(f.NICs, world.NIC{Interface: p("ib" + string(rune('0'+i))), Vendor: p("mellanox"), Model: p("ConnectX-7"), Device: p("15b3:1021"),
-			SpeedGbps: p(400.0), Link: p("up"), Driver: p("mlx5_core"), NUMA: p(i / 4), Address: p("0001:0" + string(rune('0'+i)) + ":00.0"), SRIOV: world.SRIOV{TotalVFs: p(16), NumVFs: p(0)}})
+			SpeedGbps: p(400.0), Link: p("up"), Driver: p("mlx5_core"), NUMA: p(i / 4), Address: p("0001:0" + string(rune('0'+i)) + ":00.0"), SRIOV: world.SRIOV{TotalVFs: p(16), NumVFs: p(0)}, PCIe: link,
+			InfiniBand: []world.InfiniBandPort{{Device: p("mlx5_" + string(rune('0'+i))), Port: p(1), LinkLayer: p("infiniband"), State: p("active"), RateGbps: p(400.0)}}})
 	}
 	return f
 }

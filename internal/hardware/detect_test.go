@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -57,10 +58,17 @@ func TestNullHasAReason(t *testing.T) {
 			need(a.Name == nil, at+".name")
 			need(a.Model == nil, at+".model")
 			need(a.MemoryGiB == nil, at+".memory_gib")
+			need(a.PCIe == world.PCIe{}, at+".pcie")
 			need(a.NUMA == nil, at+".numa")
 		}
 		for _, n := range facts.NICs {
 			at := "nics[" + *n.Address + "]"
+			need(n.PCIe == world.PCIe{}, at+".pcie")
+			for _, p := range n.InfiniBand {
+				need(p.State == nil, fmt.Sprintf("%s.infiniband[%s/%d].state", at, *p.Device, *p.Port))
+				need(p.RateGbps == nil, fmt.Sprintf("%s.infiniband[%s/%d].rate_gbps", at, *p.Device, *p.Port))
+				need(p.LinkLayer == nil, fmt.Sprintf("%s.infiniband[%s/%d].link_layer", at, *p.Device, *p.Port))
+			}
 			need(n.Interface == nil, at+".interface")
 			need(n.Vendor == nil, at+".vendor")
 			need(n.Model == nil, at+".model")
@@ -68,6 +76,7 @@ func TestNullHasAReason(t *testing.T) {
 			need(n.Link == nil, at+".link")
 		}
 		need(facts.CPU.Model == nil, "cpu.model")
+		need(facts.CPU.SMT == nil, "cpu.smt")
 		need(facts.Product.Name == nil, "product.name")
 		need(facts.Product.Serial == nil, "product.serial")
 		need(facts.Virtualization == nil, "virtualization")

@@ -45,10 +45,9 @@ func (d *detection) readMemory() error {
 	for _, id := range d.nodeIDs() {
 		nodes = append(nodes, d.node(id))
 	}
-	switch {
-	case memory.HugePages == nil:
+	if memory.HugePages == nil {
 		memory.HugePages = d.hugePagesBelow(nodes, values)
-	default:
+	} else {
 		d.saw("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
 	if len(nodes) == 0 {

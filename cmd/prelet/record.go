@@ -2,18 +2,14 @@ package main
 
 import (
 	"compress/gzip"
-	"encoding/json"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/replace"
-	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -68,53 +64,6 @@ func writeRecording(path string, r *world.Recording) error {
 		}
 		return z.Close()
 	})
-}
-
-func (a *app) detect() *cobra.Command {
-	var w where
-	var topology bool
-	c := &cobra.Command{Use: "detect", GroupID: "node", Args: cobra.NoArgs, Short: "Show the hardware as sites see it",
-		Long: "Looks at this machine's hardware, or at a recorded one's. The names are those of stage.detect-hw.NAME in a site.",
-		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.json()
-			if err != nil {
-				return err
-			}
-			if err := w.check(); err != nil {
-				return err
-			}
-			if topology && asJSON {
-				return failure(origin.Usage, "--topology is a picture for people; -o json has the same facts, with the node of each device under numa")
-			}
-			l := live.New(live.Options{Hardware: w.hardware, Site: &site.Site{}})
-			defer l.Close()
-			f, ans, err := world.FactsOf.Ask(c.Context(), l, world.FactsReq{})
-			if err != nil {
-				return failure(origin.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
-			}
-			degraded := []boot.Degraded{}
-			for _, u := range f.Unknown {
-				if u.Degraded {
-					degraded = append(degraded, boot.Degraded{Code: origin.HardwareDegraded, Summary: u.Fact + ": " + u.Why})
-				}
-			}
-			if asJSON {
-				return a.print(func(o io.Writer) error {
-					e := json.NewEncoder(o)
-					e.SetEscapeHTML(false)
-					return e.Encode(present.FactsDocument(ans.Value, f, degraded))
-				})
-			}
-			show := present.FactsText
-			if topology {
-				show = present.TopologyText
-			}
-			return a.print(func(o io.Writer) error { return show(o, f, present.StyleOf(a.stdout, a.getenv)) })
-		}}
-	c.Flags().StringVar(&w.hardware, "hardware", "", "a recorded machine: a tree or a ghw snapshot at `PATH`")
-	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
-	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
-	return c
 }
 
 // exactly is cobra's ExactArgs with a message that says what is missing.

@@ -13,7 +13,7 @@ import (
 )
 
 // FactsDocument is what `detect -o json` prints.
-func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded) any {
+func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded, detectors map[string]any) any {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {
 		m = map[string]any{}
@@ -25,6 +25,12 @@ func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded)
 		}
 	}
 	m["gpus"] = gpus
+	if len(detectors) > 0 {
+		m["detectors"] = detectors
+	}
+	if degraded == nil {
+		degraded = []boot.Degraded{}
+	}
 	return struct {
 		FormatVersion int             `json:"format_version"`
 		Facts         any             `json:"facts"`

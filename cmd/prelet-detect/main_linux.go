@@ -1,5 +1,5 @@
 // Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of JSON. prelet
-// starts it; by hand it does nothing useful. gRPC is here, and not in prelet.
+// starts it; by hand it does nothing useful. gRPC is here, and not in prelet, and so is the conformance kit of detectors.
 package main
 
 import (
@@ -9,11 +9,15 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/inside"
+	"github.com/prelet/prelet/plugins/conformance"
 )
 
 func main() {
+	conformance.Shim() // does not return in a process that a check has started to become the detector
 	var err error
 	switch {
+	case len(os.Args) > 1 && os.Args[1] == "check":
+		os.Exit(conformance.Command(os.Args[2:], os.Stdout, os.Stderr))
 	case len(os.Args) == 1:
 		err = inside.Run(os.Stdin, os.Stdout, confine.Lines{})
 	case len(os.Args) == 3 && os.Args[1] == "sweep":

@@ -82,3 +82,14 @@ func (r *run) detect(ctx context.Context, i *site.Instance, out *Detected) hcl.D
 	}
 	return diags
 }
+
+// Detectors are the site's detector blocks, evaluated, with their locks. Nothing is run.
+func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
+	r := newRun(ctx, s, Options{Source: from})
+	r.bounded(func(r *run) {
+		if r.settings(); !r.diags.HasErrors() {
+			r.open(ctx)
+		}
+	})
+	return r.env.Detectors, r.diags
+}

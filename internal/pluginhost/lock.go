@@ -198,3 +198,6 @@ func (h *Host) Program(l world.Lock) string {
 	}
 	return h.path(filepath.Join(Programs, l.Name))
 }
+
+// SiteLock is the site's own lock file: the first of those that win.
+func (h *Host) SiteLock() string { return h.siteLocks()[0] }

@@ -3,8 +3,6 @@ package pluginhost
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +23,6 @@ import (
 )
 
 const (
-	maxProgram = 512 << 20
 	// unsandboxed is what is told of a user without root where the kernel cannot keep a detector from his other programs.
 	unsandboxed = "without root a detector runs as you, and only Landlock 6 or newer keeps it from your other programs"
 	// reapFor is how long the end of what was killed is waited for: a process in the kernel's hands (a driver that hangs)
@@ -108,34 +105,6 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		answered = errors.New(words(reply.Text))
 	}
 	return reply, t, answered
-}
-
-func openProgram(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s, which its lock names", errGone, path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxProgram) {
-		err = fmt.Errorf("%s is no regular file of at most %d MiB", path, maxProgram>>20)
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// hash reads by position: the descriptor is shared with who executes it.
-func hash(f *os.File) string {
-	d := sha256.New()
-	if _, err := io.Copy(d, io.NewSectionReader(f, 0, maxProgram)); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(d.Sum(nil))
 }
 
 // process is one prelet-detect.

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/pluginhost"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/replace"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+func (a *app) detectorsCommand() *cobra.Command {
+	c := &cobra.Command{Use: "detectors", GroupID: "node", Short: "List, lock and check vendors' detectors",
+		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs confined, with what\n" +
+			"the site grants it, and only as the program that was locked."}
+	c.AddCommand(a.detectorsList(), a.detectorsLock(), a.detectorsCheck())
+	for _, sub := range c.Commands() {
+		sub.Long = present.Reflow(sub.Long, width)
+	}
+	return c
+}
+
+func (a *app) detectorsList() *cobra.Command {
+	var w where
+	var long bool
+	c := &cobra.Command{Use: "list", Args: cobra.NoArgs, Short: "Show what is declared, installed, locked, matching and granted",
+		Long: "Shows for each detector that the site declares or that is installed whether a boot would start it on this machine, and\n" +
+			"what is missing if not. Nothing is started.",
+		RunE: func(c *cobra.Command, _ []string) error {
+			asJSON, err := w.json()
+			if err != nil {
+				return err
+			}
+			if err := w.check(); err != nil {
+				return err
+			}
+			s, err := a.detectorSite(&w)
+			if err != nil {
+				return err
+			}
+			redactor := value.NewRedactor()
+			a.redactor = redactor
+			host := a.detectorHost(w, redactor)
+			l := live.New(live.Options{Root: w.root, Hardware: w.hardware, Site: s, Redactor: redactor, Detectors: host})
+			defer l.Close()
+			var declared []stages.Detector
+			if len(s.Detectors) > 0 {
+				all, diags := boot.Detectors(c.Context(), s, l)
+				if diags.HasErrors() {
+					a.say(s, present.Sorted(diags))
+					return exit(origin.Exit(diags))
+				}
+				declared = all
+			}
+			facts, ans, err := world.FactsOf.Ask(c.Context(), l, world.FactsReq{})
+			if err != nil {
+				return failure(origin.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
+			}
+			rows := host.Survey(declared, facts.PCI)
+			if asJSON {
+				return a.print(func(o io.Writer) error {
+					e := json.NewEncoder(o)
+					e.SetEscapeHTML(false)
+					return e.Encode(struct {
+						FormatVersion int              `json:"format_version"`
+						Detectors     []pluginhost.Row `json:"detectors"`
+					}{1, append([]pluginhost.Row{}, rows...)})
+				})
+			}
+			return a.print(func(o io.Writer) error {
+				return present.DetectorList(o, rows, long, present.StyleOf(a.stdout, a.getenv))
+			})
+		}}
+	w.siteFlags(c)
+	c.Flags().StringVar(&w.root, "root", "", "look for the site, detectors and locks below `DIR`")
+	c.Flags().StringVar(&w.hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
+	c.Flags().BoolVar(&long, "long", false, "show too what each takes as configuration, tells and asks for")
+	return c
+}
+
+func (a *app) detectorsLock() *cobra.Command {
+	var w where
+	var out string
+	var site bool
+	var grant world.Grants
+	c := &cobra.Command{Use: "lock BINARY...", Args: cobra.MinimumNArgs(1), Short: "Say that a detector may run as the program that it is now",
+		Long: "Starts each program confined, asks it what it is, and writes that with its sha256 as a lock: into\n" + pluginhost.Fragments +
+			"/NAME.json, where packages have theirs, or with --site into the site's own file, which wins. A changed program does\n" +
+			"not run until it is locked again.",
+		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out debian/locks build/gaudi",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := w.check(); err != nil {
+				return err
+			}
+			if site && out != "" {
+				return failure(origin.Usage, "--site and --out exclude each other")
+			}
+			host := a.detectorHost(w, value.NewRedactor())
+			for _, program := range args {
+				if err := a.lockOne(c, host, w, program, out, site, grant); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	c.Flags().StringVar(&out, "out", "", "write the lock into `DIR`, for a package")
+	c.Flags().BoolVar(&site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+siteLockName+" in the folder of --config")
+	c.Flags().StringArrayVar(&w.config, "config", nil, "with --site: the site's `PATH`")
+	c.Flags().StringVar(&w.root, "root", "", "programs and locks are below `DIR`")
+	c.Flags().StringArrayVar(&grant.Read, "read", nil, "a `PATH` that the program must read to say what it is (repeatable)")
+	c.Flags().StringArrayVar(&grant.Execute, "execute", nil, "a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
+	return c
+}
+
+func (a *app) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program, out string, site bool, grant world.Grants) error {
+	interpreters, err := pluginhost.Interpreters(program)
+	if err != nil {
+		return failure(origin.Usage, "%s", err)
+	}
+	grant.Execute = slices.Concat(grant.Execute, interpreters)
+	lock, trace, err := host.Describe(c.Context(), program, grant)
+	if err != nil {
+		ans := host.Failure(program, trace, err)
+		return failure(origin.DetectorFailed, "%s", stages.Sentence(ans.Detail, ans.Hint))
+	}
+	if out != "" { // for another machine: where packages put programs
+		lock.Path = ""
+	}
+	text, path, err := lockFile(host, w, lock, out, site)
+	if err == nil {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = replace.File(path, 0o644, text)
+		}
+	}
+	if err != nil {
+		return failure(origin.CannotWrite, "%s", err)
+	}
+	d, err := stages.Description(lock)
+	if err != nil {
+		return failure(origin.Internal, "%s", err)
+	}
+	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n", lock.Name, d.Version, lock.SHA256[:12], path)
+	if d.Needs.Empty() {
+		fmt.Fprintf(a.stdout, "    detector %q {}\n", lock.Name)
+		return nil
+	}
+	fmt.Fprintf(a.stdout, "    detector %q {\n      %s\n    }\n", lock.Name, strings.ReplaceAll(stages.AllowBlock(world.Grants{}, d.Needs), "\n", "\n      "))
+	return nil
+}
+
+// lockFile is the text of a lock file with one more lock, and where it goes.
+func lockFile(host *pluginhost.Host, w where, lock world.Lock, out string, site bool) (text []byte, path string, err error) {
+	switch {
+	case site:
+		path = host.SiteLock()
+		text, err = pluginhost.AddToSite(path, lock)
+	case out != "":
+		path = filepath.Join(out, lock.Name+".json")
+		text, err = pluginhost.WriteFragment(lock)
+	default:
+		path = filepath.Join("/", w.root, pluginhost.Fragments, lock.Name+".json")
+		text, err = pluginhost.WriteFragment(lock)
+	}
+	return text, path, err
+}
+
+func (a *app) detectorsCheck() *cobra.Command {
+	var output, config, timeout string
+	var roots []string
+	c := &cobra.Command{Use: "check BINARY [-- ARGUMENTS]", Args: cobra.MinimumNArgs(1), Short: "Try whether a detector keeps its contract, without its device",
+		Long: "Starts a detector of any language as a boot would, sees what it tries beyond what it declares, and prints what its\n" +
+			"author has to mend: handshake, description, configuration, deadline, sizes, determinism, files, network.",
+		RunE: func(c *cobra.Command, args []string) error {
+			stdout, ok := a.stdout.(*os.File)
+			stderr, ok2 := a.stderr.(*os.File)
+			if !ok || !ok2 {
+				return failure(origin.Internal, "the check prints by itself, and needs files for that")
+			}
+			pass := []string{"-o", output, "--timeout", timeout, "--config", config}
+			for _, r := range roots {
+				pass = append(pass, "--root", r)
+			}
+			pass = append(pass, args[0])
+			if len(args) > 1 {
+				pass = append(append(pass, "--"), args[1:]...)
+			}
+			code, err := a.detectorHost(where{}, value.NewRedactor()).Check(c.Context(), pass, stdout, stderr)
+			if errors.Is(err, os.ErrNotExist) {
+				return failure(origin.Usage, "%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
+			}
+			if err != nil {
+				return failure(origin.Internal, "%s", err)
+			}
+			a.printed = true
+			if code == 1 {
+				return exit(origin.DetectorFailed.Exit())
+			}
+			return exit(code)
+		}}
+	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
+	c.Flags().StringVar(&config, "config", "{}", "a configuration, as `JSON` or @FILE, where the detector has required attributes")
+	c.Flags().StringVar(&timeout, "timeout", "10s", "how long one detection may take")
+	c.Flags().StringArrayVar(&roots, "root", nil, "a machine with devices that the detector knows, as a tree at `DIR` (repeatable)")
+	return c
+}

@@ -1,0 +1,57 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Check runs the conformance kit on a program, by prelet-detect, which has gRPC. It returns the kit's exit status: 0 passed, 1
+// failed, 64 wrong usage.
+func (h *Host) Check(ctx context.Context, args []string, stdout, stderr *os.File) (int, error) {
+	c := exec.CommandContext(ctx, h.o.Helper, append([]string{"check"}, args...)...)
+	c.Stdout, c.Stderr = stdout, stderr
+	err := c.Run()
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended) && ended.ExitCode() >= 0:
+		return ended.ExitCode(), nil
+	case err != nil:
+		return 0, fmt.Errorf("prelet-detect: %w", err)
+	}
+	return 0, nil
+}
+
+// Interpreters are the programs that a #! of a program names. They are not hashed; to describe such a program they must be
+// allowed to run.
+func Interpreters(program string) ([]string, error) {
+	f, err := openProgram(program)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	head := make([]byte, 256) // as much as the kernel looks at
+	n, _ := f.ReadAt(head, 0)
+	line, ok := strings.CutPrefix(string(head[:n]), "#!")
+	if !ok {
+		return nil, nil
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	words := strings.Fields(line)
+	if len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return nil, fmt.Errorf("%s: its #! names no program", program)
+	}
+	out := words[:1]
+	if filepath.Base(words[0]) == "env" && len(words) > 1 {
+		for _, dir := range []string{"/usr/bin", "/bin"} {
+			if _, err := os.Stat(filepath.Join(dir, words[1])); err == nil {
+				return append(out, filepath.Join(dir, words[1])), nil
+			}
+		}
+	}
+	return out, nil
+}

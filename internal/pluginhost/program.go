@@ -1,0 +1,43 @@
+package pluginhost
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// maxProgram is more than any detector has.
+const maxProgram = 512 << 20
+
+// openProgram opens a detector's program without waiting, whatever is there.
+func openProgram(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s, which its lock names", errGone, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxProgram) {
+		err = fmt.Errorf("%s is no regular file of at most %d MiB", path, maxProgram>>20)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// hash reads by position: the descriptor is shared with who executes it.
+func hash(f *os.File) string {
+	d := sha256.New()
+	if _, err := io.Copy(d, io.NewSectionReader(f, 0, maxProgram)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(d.Sum(nil))
+}

@@ -65,7 +65,7 @@ func (a *app) host(ctx context.Context) *host {
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &host{
 		runDir: "/run/prelet", bootID: live.BootID(a.getenv), hostname: name, systemd: live.HasSystemd(),
-		units: live.NewUnits(ctx), probe: live.Probe{Now: time.Now}, clock: live.Clock{}, notify: live.NewNotifier(a.getenv),
+		units: live.NewUnits(ctx), probe: live.Probe{Now: time.Now, Credentials: live.SystemCredentials(a.getenv)}, clock: live.Clock{}, notify: live.NewNotifier(a.getenv),
 		jitter: rand.Float64,
 	}
 	switch unit := live.OwnUnit(live.SelfCgroup()); unit {
@@ -108,9 +108,13 @@ func (a *app) report(h *host, again bool) *report.Reporter {
 }
 
 func (h *host) machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
+	var notes func(activate.Event)
+	if rep != nil {
+		notes = apply.Notes(rep)
+	}
 	return &activate.Machine{Units: h.units, Store: store, Probe: h.probe, Clock: h.clock, Gate: h.gate(), BootID: h.bootID, StateDir: h.stateDir(),
 		Foreign: func(gen int) string { return live.ForeignGeneration(store, gen, h.root) },
-		Note:    apply.Notes(rep), Extend: func(d time.Duration) { _ = h.notify.Extend(d) }}
+		Note:    notes, Extend: func(d time.Duration) { _ = h.notify.Extend(d) }}
 }
 
 // ready makes the run folder, which the units have from systemd.

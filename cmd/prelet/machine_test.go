@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -41,6 +42,10 @@ type machine struct {
 	args       []string        // of the kubelet's command line
 	jitter     float64
 	kubeletLog []string
+	labels     map[string]string // of the Node object
+	taints     []kubelet.Taint
+	patched    []string
+	configz    []string     // how /configz differs from the plan
 	log        bytes.Buffer // journal entries, one JSON document a line
 }
 
@@ -156,7 +161,7 @@ func newMachine(t *testing.T) *machine {
 	}
 	t.Cleanup(func() { _ = server.Close() })
 	server.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": clusterConfig})
-	m := &machine{t: t, root: t.TempDir(), creds: t.TempDir(), server: server, units: &units{}, jitter: 0.5}
+	m := &machine{t: t, root: t.TempDir(), creds: t.TempDir(), server: server, units: &units{}, jitter: 0.5, labels: map[string]string{"example.com/pool": "a"}}
 	m.site = strings.NewReplacer("SERVER", server.URL(), "PIN", server.CAHash()).Replace(nodeSite)
 	m.put("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")
 	m.put("/etc/os-release", "ID=debian\n")
@@ -240,7 +245,19 @@ func (m *machine) Flags(_ context.Context, _ uint32, flags []string) error {
 func (m *machine) Files(ctx context.Context, want map[string]string) error {
 	return m.probe().Files(ctx, want)
 }
-func (m *machine) Node(context.Context, string) error { return nil }
+func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
+	return kubelet.Node{Name: name, Labels: m.labels, Taints: m.taints, Age: -1}, nil
+}
+func (m *machine) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
+	for _, c := range changes {
+		m.patched = append(m.patched, c.String())
+		if m.labels[c.Key] = c.Value; c.Remove {
+			delete(m.labels, c.Key)
+		}
+	}
+	return nil
+}
+func (m *machine) Configz(context.Context, kubelet.Configz) ([]string, error) { return m.configz, nil }
 func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
 	return m.kubeletLog, nil
 }

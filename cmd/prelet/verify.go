@@ -18,8 +18,9 @@ func (a *app) verify() *cobra.Command {
 	var output string
 	c := &cobra.Command{Use: "verify", GroupID: "node", Args: cobra.NoArgs, Short: "Judge whether the kubelet is well on the generation in place",
 		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is good; ill, and the\n" +
-			"node goes back to the last good one. When nothing awaits a verdict, it looks once and changes nothing. Where there\n" +
-			"never was a generation, there is nothing to judge.\n" +
+			"node goes back to the last good one. When nothing awaits a verdict, it looks, with the same checks, and changes\n" +
+			"nothing; labels and taints that others changed are told as drift. Where there never was a generation, there is\n" +
+			"nothing to judge.\n" +
 			"Exit status 0 healthy, 50 not, 51 not healthy after going back either.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := (&where{output: output}).json()
@@ -112,11 +113,21 @@ func (a *app) look(ctx context.Context, h *host, store *generation.Store, gen in
 	}
 	res.Outcome.Generation = gen
 	if h.self == "" && gen > 0 {
-		res.Outcome.Checks = examine(ctx, h, store, gen)
+		if err := store.Unlock(); err != nil { // it waits for a kubelet that has just started
+			return a.storeFailure(err)
+		}
+		checks, cause, err := h.machine(store, nil).Examine(ctx, gen)
+		if err != nil {
+			checks = []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
+		}
+		res.Outcome.Checks, res.Outcome.Cause = checks, cause
 		for _, c := range res.Outcome.Checks {
 			if c.State == "failed" {
 				res.Exit = activate.ExitUnhealthy
 				res.Summary = fmt.Sprintf("the kubelet is not well on generation %d: %s: %s", gen, c.Name, c.Message)
+				if cause != nil {
+					res.Summary += "; the kubelet: " + cause.String()
+				}
 				break
 			}
 		}
@@ -136,18 +147,6 @@ func earlier(h *host) (exit int, summary string) {
 // lasting says whether a failure of the run before is still one when the kubelet is well: the site is as wrong as it
 // was. What went wrong with the kubelet, or in between, is over.
 func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == origin.Internal.Exit() }
-
-func examine(ctx context.Context, h *host, store *generation.Store, gen int) []activate.Check {
-	text, err := store.Blob(gen, activate.PlanBlob)
-	if err != nil {
-		return nil // as before prelet: nothing was planned
-	}
-	p, err := activate.DecodePlan(text)
-	if err != nil {
-		return []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
-	}
-	return apply.Examine(ctx, h.units, h.probe, p)
-}
 
 func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 	out, code := res.Outcome, res.Exit

@@ -116,7 +116,11 @@ func (m *Machine) start(ctx context.Context, plan Plan, since time.Duration, ope
 	if err != nil {
 		return finding{}, err
 	}
-	return m.watch(ctx, plan, since, deadline, result, wait >= plan.Timeout-leastStop)
+	f, err := m.watch(ctx, plan, since, deadline, result, wait >= plan.Timeout-leastStop)
+	if err == nil && f.verdict == Good {
+		f.checks = m.reconcile(ctx, plan, f.checks)
+	}
+	return f, err
 }
 
 // settled is the outcome of somebody else's verdict.
@@ -144,7 +148,7 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Cause: f.cause, Generation: j.Gen}
 	switch f.verdict {
 	case Good:
-		if err := m.good(j.Gen, plan, f.checks); err != nil {
+		if err := m.good(j.Gen, plan, f.checks, m.inPlace(j)); err != nil {
 			return out, afterCommit(fmt.Sprintf("writing down that generation %d is good", j.Gen), err)
 		}
 		return out, nil
@@ -176,13 +180,8 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 }
 
 // good writes down that a generation, which is in place, is good.
-func (m *Machine) good(gen int, plan Plan, checks []Check) error {
-	report, err := json.Marshal(struct {
-		Verdict Verdict   `json:"verdict"`
-		Checks  []Check   `json:"checks"`
-		Time    time.Time `json:"time"`
-		BootID  string    `json:"boot_id"`
-	}{Good, checks, m.Clock.Now().UTC(), m.BootID})
+func (m *Machine) good(gen int, plan Plan, checks []Check, since time.Duration) error {
+	report, err := json.Marshal(verdictReport{Good, checks, m.Clock.Now().UTC(), m.BootID, since.Microseconds()})
 	if err != nil {
 		return err
 	}
@@ -280,7 +279,7 @@ func (m *Machine) afterBack(ctx context.Context, j *generation.Journal, plan Pla
 	out := Outcome{Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict, Held: j.HoldPlan != "", Exit: ExitUnhealthy}
 	switch f.verdict {
 	case Good:
-		if err := m.good(j.Gen, plan, f.checks); err != nil {
+		if err := m.good(j.Gen, plan, f.checks, m.inPlace(j)); err != nil {
 			return out, afterCommit("writing down the verdict", err)
 		}
 		if j.HoldPlan == "" { // it was asked for, and came up well

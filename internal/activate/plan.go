@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"github.com/prelet/prelet/internal/kubelet"
 	"time"
 )
 
@@ -27,6 +28,17 @@ type Plan struct {
 	Flags      []string          // of the kubelet's command line, as planned
 	Files      map[string]string // path → sha256 of the content, 64 hexadecimal digits
 	Node       string            // name of the Node object
+
+	// Of the Node object, but never asked for in the way of the above: see labels.go.
+	Joins      bool                // the node joins with this generation
+	Labels     map[string]string   // as planned
+	Taints     []string            // as planned, key=value:Effect
+	GoneLabels map[string][]string // that generations before had and this one has not: key → values
+	GoneTaints []string            // likewise
+	Reconcile  bool                // the node patches its own labels after a good verdict
+
+	// Configz is asked for where the site gives credentials for that; nil: it is not.
+	Configz *kubelet.Configz
 
 	// Sources says where an item of the plan comes from, as a message tells it ("site.hcl:12:5, label.gpu"), by the names that
 	// package failure gives to items.
@@ -77,6 +89,14 @@ type planDocument struct {
 	Node          string            `json:"node,omitempty"`
 	Retire        []string          `json:"retire,omitempty"`
 	Sources       map[string]string `json:"sources,omitempty"`
+
+	Configz    *kubelet.Configz    `json:"configz,omitempty"`
+	Joins      bool                `json:"joins,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"`
+	Taints     []string            `json:"taints,omitempty"`
+	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
+	GoneTaints []string            `json:"gone_taints,omitempty"`
+	Reconcile  bool                `json:"reconcile_labels,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -88,7 +108,8 @@ func (p Plan) Encode() ([]byte, error) {
 		}
 	}
 	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
-		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources})
+		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources,
+		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile})
 }
 
 // DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
@@ -111,5 +132,6 @@ func DecodePlan(text []byte) (Plan, error) {
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
 		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire, Sources: d.Sources,
+		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile,
 	}, nil
 }

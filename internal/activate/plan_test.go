@@ -1,6 +1,7 @@
 package activate
 
 import (
+	"github.com/prelet/prelet/internal/kubelet"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,7 +12,9 @@ func TestPlanComesBack(t *testing.T) {
 	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Bound: 3 * time.Minute, Rollback: true, UnitFiles: true,
 		Healthz: "http://127.0.0.1:10248/healthz", Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--v=2"},
 		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"},
-		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"}}
+		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"},
+		Configz: &kubelet.Configz{URL: "https://127.0.0.1:10250/configz", Credential: "configz", Served: []string{"/x"}, Planned: map[string]any{"maxPods": 64.0}},
+		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true}
 	text, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)

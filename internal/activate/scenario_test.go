@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that lives as the text of its
@@ -33,7 +35,13 @@ type node struct {
 	apiserver bool // answers
 	foreign   func(pid uint32) error
 	sources   map[string]string
-	log       []string // of the kubelet
+	labels    map[string]string // of the Node object
+	taints    []kubelet.Taint
+	age       time.Duration
+	patches   int
+	configz   func() []string
+	shape     func(*Plan) // of what is planned
+	log       []string    // of the kubelet
 	logged    time.Time
 	onCommit  func() // once, right after COMMIT
 
@@ -130,11 +138,45 @@ func (n *node) Files(_ context.Context, want map[string]string) error {
 	}
 	return nil
 }
-func (n *node) Node(context.Context, string) error {
+func (n *node) Node(_ context.Context, name string) (kubelet.Node, error) {
 	if !n.apiserver {
-		return unknownError{errors.New("the apiserver does not answer")}
+		return kubelet.Node{}, unknownError{errors.New("the apiserver does not answer")}
 	}
+	return kubelet.Node{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}, nil
+}
+
+type refusedError struct{ error }
+
+func (refusedError) Refused() bool { return true }
+
+// PatchLabels is the API server with NodeRestriction, which refuses a patch whole.
+func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
+	if n.locked {
+		n.t.Error("a patch with the lock held")
+	}
+	n.patches++
+	next := maps.Clone(n.labels)
+	for _, c := range changes {
+		switch {
+		case strings.HasPrefix(c.Key, "node-restriction.kubernetes.io/"):
+			return refusedError{errors.New("is not allowed to modify labels: " + c.Key)}
+		case c.Remove && next[c.Key] != c.Value:
+			return refusedError{errors.New("testing value " + c.Key + " failed")}
+		case c.Remove:
+			delete(next, c.Key)
+		default:
+			next[c.Key] = c.Value
+		}
+	}
+	n.labels = next
 	return nil
+}
+
+func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
+	if n.configz == nil {
+		return nil, unknownError{errors.New("credential " + c.Credential + " is not here")}
+	}
+	return n.configz(), nil
 }
 
 func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
@@ -207,9 +249,13 @@ func (n *node) maybeKilled(run func()) (at string) {
 
 func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
-	return Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
+	p := Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
 		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
 		Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
+	if n.shape != nil {
+		n.shape(&p)
+	}
+	return p
 }
 
 // runSite is `prelet run` on a site that renders config into both files.

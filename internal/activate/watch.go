@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // Probe answers what can be seen of a running kubelet, beside what systemd says. Each method returns nil when it is so, an
@@ -19,18 +21,26 @@ type Probe interface {
 	Flags(ctx context.Context, pid uint32, flags []string) error
 	// Files: each path has content with this sha256.
 	Files(ctx context.Context, sha256 map[string]string) error
-	// Node: the Node object exists.
-	Node(ctx context.Context, name string) error
+	// Node: the Node object exists, and this is it.
+	Node(ctx context.Context, name string) (kubelet.Node, error)
+	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method Refused() bool that
+	// returns true is the cluster's no.
+	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
+	// Configz tells in which fields the configuration that the kubelet runs with differs from the planned one.
+	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
 	// Log is what the unit's processes have written since then, oldest line first.
 	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
 }
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node
-	State   string `json:"state"` // ok, failed, unknown
+	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node, labels, taints, configz
+	State   string `json:"state"` // ok, failed, unknown, drift
 	Message string `json:"message,omitempty"`
 }
+
+// Drift is the state of a check that found a difference which is nobody's fault: somebody changed the Node, or it is older.
+const Drift = "drift"
 
 const (
 	lookEvery = 100 * time.Millisecond
@@ -240,7 +250,13 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 		all = w.ask("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
 	}
 	if w.plan.Node != "" {
-		all = w.ask("node", probe.Node(ctx, w.plan.Node)) && all
+		n, err := probe.Node(ctx, w.plan.Node)
+		if all = w.ask("node", err) && all; err == nil {
+			all = w.object(n, now) && all
+		}
+	}
+	if w.plan.Configz != nil && !w.configz(ctx) {
+		return Bad, w.why
 	}
 	if all {
 		return Good, ""

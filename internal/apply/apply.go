@@ -75,6 +75,9 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
 		return out, act, err
 	}
+	if act.Reconcile { // also where nothing changes
+		nodeObject(o, &act)
+	}
 	if cur, err := o.Store.Current(); err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
@@ -95,7 +98,9 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 		}
 		out[name] = b.Bytes()
 	}
-	act.Sources = sources(o.Plan)
+	if !act.Reconcile {
+		nodeObject(o, &act)
+	}
 	var err error
 	if out[activate.PlanBlob], err = act.Encode(); err != nil {
 		return nil, err
@@ -193,6 +198,7 @@ func activation(o Options) activate.Plan {
 		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
+		a.Reconcile = x.ReconcileLabels
 		a.Settle, a.Timeout, a.Bound = millis(x.SettleMillis), millis(x.TimeoutMillis), millis(x.BoundMillis)
 	}
 	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {

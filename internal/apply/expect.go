@@ -58,22 +58,49 @@ func holds(f *kubelet.Flags, n node.Node) bool {
 // last (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). "" when it is turned off, or when the site
 // leaves the configuration to others, so that nobody here knows.
 func Healthz(p *boot.Plan) string {
+	at := listens(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
+	if at == "" {
+		return ""
+	}
+	return "http://" + at + "/healthz"
+}
+
+// configz is how the planned kubelet is asked what it runs with: on its own port, where it shows a certificate of its own unless
+// tlsCertFile names another. Nil where nobody here knows its configuration.
+func configz(p *boot.Plan, credential string) *kubelet.Configz {
+	at := listens(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
+	if at == "" {
+		return nil
+	}
+	served := []string{"/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet-server-current.pem"}
+	if f, ok := p.Node.Config["tlsCertFile"].(string); ok && f != "" {
+		served = []string{f}
+	}
+	for _, f := range p.Node.Flags {
+		if f.Name == "tls-cert-file" && f.Value != "" {
+			served = []string{f.Value}
+		}
+	}
+	return &kubelet.Configz{URL: "https://" + at + "/configz", Credential: credential, Served: served, Planned: p.Node.Config}
+}
+
+// listens is where the planned kubelet listens, as host:port: by its flags, its configuration, or its defaults.
+func listens(p *boot.Plan, address, port string, fields, flags [2]string) string {
 	if p.Node.Config == nil {
 		return ""
 	}
-	address, port := "127.0.0.1", "10248"
 	set := func(into *string, v any) {
 		if s := strings.TrimSpace(fmt.Sprint(v)); v != nil && s != "" {
 			*into = s
 		}
 	}
-	set(&address, p.Node.Config["healthzBindAddress"])
-	set(&port, p.Node.Config["healthzPort"])
+	set(&address, p.Node.Config[fields[0]])
+	set(&port, p.Node.Config[fields[1]])
 	for _, f := range p.Node.Flags {
 		switch f.Name {
-		case "healthz-bind-address":
+		case flags[0]:
 			set(&address, f.Value)
-		case "healthz-port":
+		case flags[1]:
 			set(&port, f.Value)
 		}
 	}
@@ -87,7 +114,7 @@ func Healthz(p *boot.Plan) string {
 	case ip.IsUnspecified():
 		address = "::1"
 	}
-	return "http://" + net.JoinHostPort(address, strconv.Itoa(int(n))) + "/healthz"
+	return net.JoinHostPort(address, strconv.Itoa(int(n)))
 }
 
 // NodeName is the name under which the planned kubelet registers: --hostname-override, or the host's name as the

@@ -142,6 +142,9 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 		return r.failed(ctx, p, Exit(err), err), false
 	case !c.Changed && !proposal.Force:
 		out, err := r.Machine.Resume(ctx)
+		if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
+			out.Checks, err = r.Machine.Reconcile(ctx, act)
+		}
 		return r.ended(p, out, err, false), false
 	}
 	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.

@@ -58,6 +58,14 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 	default:
 		rep.Verdict(string(out.Verdict), out.Why)
 	}
+	if len(out.Checks) > 0 {
+		rep.Forget(string(origin.NodeDrift))
+	}
+	for _, c := range out.Checks {
+		if c.State == activate.Drift {
+			rep.Note(string(origin.NodeDrift), c.Name+": "+c.Message)
+		}
+	}
 	switch {
 	case out.From != 0:
 		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Sentence(out, true), Message: report.MessageRolledBack})

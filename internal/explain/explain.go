@@ -44,7 +44,7 @@ type Explanation struct {
 	Text        string    // what is written there
 	Origins     []origin.Origin
 	Chain       []Step
-	TakesEffect string // registration | restart; "" where nothing would take effect
+	TakesEffect string // registration | restart | reconcile; "" where nothing would take effect
 	Summary     string // of an item that is not there: why, in a sentence
 }
 

@@ -28,6 +28,8 @@ import (
 type Probe struct {
 	Root string           // files and /proc stand below it; "" is /
 	Now  func() time.Time // certificates are judged by it
+	// Credentials are those of this process; nil: none.
+	Credentials Credentials
 }
 
 // Unclear is an error of what cannot be told, which nobody is to be blamed for.

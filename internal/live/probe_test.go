@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -137,7 +138,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") || strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {
 		t.Errorf("not joined: %v", err)
 	}
-	if err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "unknown" {
 		t.Errorf("no identity to ask with: %v", err)
 	}
 	joined, err := s.NodeKubeconfig("n1")
@@ -148,7 +149,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if err := p.Kubeconfig(t.Context(), conf); err != nil {
 		t.Errorf("joined: %v", err)
 	}
-	if err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
+	if _, err := p.Node(t.Context(), "n1"); verdictOf(err) != "failed" || !strings.Contains(err.Error(), "journalctl") {
 		t.Errorf("joined and not registered: %v", err)
 	}
 	if err := (Probe{Root: root, Now: func() time.Time { return time.Now().AddDate(5, 0, 0) }}).Kubeconfig(t.Context(), conf); verdictOf(err) == "ok" {
@@ -168,7 +169,8 @@ func TestNodeObject(t *testing.T) {
 		code        int
 		body, state string
 	}{
-		{200, `{"kind":"Node"}`, "ok"},
+		{200, `{"kind":"Node","metadata":{"name":"n1"}}`, "ok"},
+		{200, `<html>`, "unknown"},
 		{404, `{"kind":"Status","reason":"NotFound","details":{"name":"n1","kind":"nodes"}}`, "failed"},
 		{404, `not found`, "unknown"},
 		{403, `{"kind":"Status","reason":"Forbidden","details":{"kind":"nodes"}}`, "unknown"},
@@ -178,7 +180,8 @@ func TestNodeObject(t *testing.T) {
 		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			asked = r.Method + " " + r.URL.EscapedPath()
 			if strings.HasSuffix(asked, "/certified") {
-				return // this one exists
+				_, _ = w.Write([]byte(`{"kind":"Node","metadata":{"name":"certified"}}`)) // this one exists
+				return
 			}
 			w.WriteHeader(c.code)
 			_, _ = w.Write([]byte(c.body))
@@ -195,7 +198,7 @@ func TestNodeObject(t *testing.T) {
 		}
 		// The same identity at another server, whose certificate is its own CA.
 		place(t, root, kubeletConf, rewrite(string(conf), demoServer.URL(), s))
-		if err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state || asked != "GET /api/v1/nodes/n1" {
+		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state || asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
 		}
 		// Where the host's name is not the node's, the certificate tells it.
@@ -204,7 +207,7 @@ func TestNodeObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		place(t, root, kubeletConf, rewrite(string(other), demoServer.URL(), s))
-		if err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
+		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
 			t.Errorf("%d %s: %v by the certificate's name", c.code, c.body, err)
 		}
 		s.Close()
@@ -257,5 +260,54 @@ func TestKubeletBinary(t *testing.T) {
 	}
 	if c, ok := KubeletBinary(root, time.Now().Add(-time.Minute)); ok {
 		t.Errorf("one that was replaced during the run: %+v", c)
+	}
+}
+
+// What a patch is sent as, and what counts as the cluster's no.
+func TestPatchLabels(t *testing.T) {
+	d, err := demo.Start(demo.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	conf, err := d.NodeKubeconfig("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		code       int
+		body, want string
+	}{
+		{200, "{}", ""},
+		{403, `{"kind":"Status","message":"is not allowed to modify labels: a.k8s.io/x"}`, "refused: is not allowed to modify labels: a.k8s.io/x"},
+		{422, `{"kind":"Status","message":"the server rejected our request due to an error in our request"}`, "refused: the server rejected"},
+		{500, ``, "unknown: "},
+	} {
+		got := ""
+		s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			got = r.Method + " " + r.URL.Path + " " + r.Header.Get("Content-Type") + " " + string(b)
+			w.WriteHeader(c.code)
+			_, _ = w.Write([]byte(c.body))
+		}))
+		root := t.TempDir()
+		place(t, root, kubeletConf, rewrite(string(conf), d.URL(), s))
+		err := Probe{Root: root, Now: time.Now}.PatchLabels(t.Context(), "n1", []kubelet.LabelChange{{Key: "a.k8s.io/x~y", Value: "1"}, {Key: "b", Value: "2", Remove: true}, {Key: "c", Value: ""}})
+		state := ""
+		var refused interface{ Refused() bool }
+		switch {
+		case errors.As(err, &refused) && refused.Refused():
+			state = "refused: " + err.Error()
+		case err != nil:
+			state = verdictOf(err) + ": " + err.Error()
+		}
+		if !strings.HasPrefix(state, c.want) || c.want == "" && state != "" {
+			t.Errorf("%d %s: %q, want %q", c.code, c.body, state, c.want)
+		}
+		want := `PATCH /api/v1/nodes/n1 application/json-patch+json [{"op":"add","path":"/metadata/labels/a.k8s.io~1x~0y","value":"1"},{"op":"test","path":"/metadata/labels/b","value":"2"},{"op":"remove","path":"/metadata/labels/b"},{"op":"add","path":"/metadata/labels/c","value":""}]`
+		if got != want {
+			t.Errorf("sent %s\nwant %s", got, want)
+		}
+		s.Close()
 	}
 }

@@ -92,12 +92,14 @@ type File struct {
 
 // Activation is what apply shall do with the kubelet, as data.
 type Activation struct {
-	Unit          string    `json:"unit"`
-	SettleMillis  int64     `json:"settle_ms"`
-	TimeoutMillis int64     `json:"timeout_ms"`
-	BoundMillis   int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: as long as its parts take
-	Rollback      bool      `json:"rollback"`
-	Range         hcl.Range `json:"-"`
+	Unit            string    `json:"unit"`
+	SettleMillis    int64     `json:"settle_ms"`
+	TimeoutMillis   int64     `json:"timeout_ms"`
+	BoundMillis     int64     `json:"bound_ms,omitempty"` // of the whole activation; 0: as long as its parts take
+	Rollback        bool      `json:"rollback"`
+	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its own labels after a good verdict
+	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential to ask /configz with
+	Range           hcl.Range `json:"-"`
 }
 
 // Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one

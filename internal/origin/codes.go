@@ -79,6 +79,7 @@ const (
 	Held          Code = "held"
 	Unjudged      Code = "unjudged"
 	Drift         Code = "drift"
+	NodeDrift     Code = "node-drift"
 )
 
 // exits holds the codes whose exit status is not 10 (the site is invalid).

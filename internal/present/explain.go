@@ -48,6 +48,7 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 }
 
 var effects = map[string]string{
+	"reconcile":    "when the node patches its own labels, after a good verdict.",
 	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
 	"restart":      "when the kubelet starts anew.",
 }

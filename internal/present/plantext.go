@@ -29,12 +29,12 @@ func PlanText(w io.Writer, v View, s Style) error {
 	}
 	var rows [][]string
 	for _, l := range p.Node.Labels {
-		rows = append(rows, []string{l.Key + "=" + l.Value, from(l.Origins)})
+		rows = append(rows, []string{l.Key + "=" + l.Value, effect(p, p.TakesEffect(l.Key), from(l.Origins))})
 	}
 	section("Labels", rows)
 	rows = nil
 	for _, t := range p.Node.Taints {
-		rows = append(rows, []string{t.String(), from(t.Origins)})
+		rows = append(rows, []string{t.String(), effect(p, "registration", from(t.Origins))})
 	}
 	section("Taints", rows)
 	reserved(&b, p.Node.Reserved, s)
@@ -66,6 +66,15 @@ func PlanText(w io.Writer, v View, s Style) error {
 	summary(&b, v, s)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// effect adds to where an item comes from when it takes effect, which is no question on a node that joins with this plan.
+func effect(p *boot.Plan, when, from string) string {
+	if !p.Kubelet.Joined {
+		return from
+	}
+	words := map[string]string{"restart": "at restart", "reconcile": "patched", "registration": "when registered"}[when]
+	return strings.TrimPrefix(from+"; "+words, "; ")
 }
 
 // note is a line that begins with a painted word; what has no room goes below.

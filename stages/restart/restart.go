@@ -2,6 +2,7 @@
 package restart
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -18,11 +19,12 @@ import (
 var (
 	unit      = schema.Attr[string]{Name: "unit", Default: "kubelet.service", Doc: "The unit that runs the kubelet."}
 	rollback  = schema.Attr[bool]{Name: "rollback", Default: true, Doc: "Whether to go back to the last good generation when the kubelet is not healthy."}
-	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Reserved for patching the labels of a node that has joined. This version patches none, and refuses `true`: use `kubectl label`."}
+	reconcile = schema.Attr[bool]{Name: "reconcile_labels", Default: false, Doc: "Whether a node that has joined patches its own labels after a good verdict, with the kubelet's credentials, as far as the cluster lets it. A label that the site no longer sets is removed if it still has the value that the last generation gave it. Without this, labels count when the kubelet registers the node, but for the few that follow a restart. Taints a node cannot change: `kubectl taint`."}
 	settle    = schema.Attr[string]{Name: "settle", Default: "10s", Check: schema.Duration, Doc: "How long the kubelet must run without a new start before it counts as healthy."}
 	timeout   = schema.Attr[string]{Name: "timeout", Default: "2m", Check: schema.Duration, Doc: "How long to wait for one verdict, from the start of the kubelet on."}
 	bounds    = schema.Attr[string]{Name: schema.Timeout.Name, DefaultText: "as long as its parts take: two verdicts, and twice what systemd needs to stop the kubelet", Check: schema.Duration,
 		Doc: "How long the whole activation may take: the kubelet stopped, started on the new files and judged, and, if it is ill, put back and judged once more. When it is up nobody waits any longer, and a verdict that is still open is reached at the kubelet's next start. Not shorter than `verify.timeout`."}
+	configz   = schema.Attr[string]{Name: "configz_credential", Check: checkCredential, Doc: "The name of a credential with which the verdict also asks the kubelet for the configuration that it runs with (`/configz`) and compares it with the planned one: a client certificate and its key, PEM in one text, of somebody who may get `nodes/configz`. A node's own may not. `prelet-verify.service` and `prelet-apply.service` need it (`LoadCredential=`); where they lack it, the rest is judged."}
 	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
 	message   = schema.Attr[string]{Name: "error_message", Required: true, Doc: "Why not, and what to do."}
 )
@@ -36,9 +38,17 @@ func (Stage) Spec() stages.Spec {
 		Doc:    "What happens with the kubelet after files changed: start or restart, verify, go back.",
 		Fields: []schema.Field{unit, rollback, reconcile},
 		Blocks: []schema.Block{
-			{Type: "verify", Max: 1, Always: true, Doc: "When the kubelet counts as healthy.", Fields: []schema.Field{settle, timeout}},
+			{Type: "verify", Max: 1, Always: true, Doc: "When the kubelet counts as healthy.", Fields: []schema.Field{settle, timeout, configz}},
 			{Type: "precondition", Doc: "What must be true before anything is written; `node` is the finished node.", Fields: []schema.Field{condition, message}},
 		}}}
+}
+
+// checkCredential takes what systemd takes as the name of a credential.
+func checkCredential(name string) error {
+	if name == "" || len(name) > 255 || name == "." || name == ".." || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r == '/' || r == ':' || r >= 0x7f }) {
+		return fmt.Errorf("%q is no name of a credential, as kubelet-configz", name)
+	}
+	return nil
 }
 
 // Outputs implements stages.Stage.
@@ -57,9 +67,6 @@ func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contri
 	bound, _ := time.ParseDuration(in.Timeout.V) // 0 when it is not written
 	if in.Timeout.Expr != nil && in.Timeout.Set() && t > 0 && bound < t {
 		diags = append(diags, origin.Error(origin.WrongType, in.Timeout.Range, "The activation ends before its verdict", "timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), the verdict inside it. Write both, or leave this one out.", bound, t))
-	}
-	if r := reconcile.Of(cfg); r.V {
-		diags = append(diags, origin.Error(origin.WrongType, r.Range, "Labels are not patched", "This version of prelet patches no labels of a node that has joined, so reconcile_labels cannot be true. Leave it out, and change such labels with `kubectl label node`."))
 	}
 	u := unit.Of(cfg)
 	if u.Set() && (!strings.HasSuffix(u.V, ".service") || strings.ContainsAny(u.V, "/ ")) {
@@ -82,5 +89,5 @@ func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contri
 		return node.Contribution{}, out, diags
 	}
 	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(), BoundMillis: bound.Milliseconds(),
-		Rollback: rollback.Of(cfg).V, Range: cfg.Range}}, out, diags
+		Rollback: rollback.Of(cfg).V, ReconcileLabels: reconcile.Of(cfg).V, Configz: configz.Of(v).V, Range: cfg.Range}}, out, diags
 }

@@ -1,0 +1,99 @@
+package activate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Examine looks at a kubelet that was judged before, with the checks that a verdict rests on, each with its own message. It changes
+// nothing, and it is no verdict: a generation that was good stays so. A process that has not run for the settling time yet is
+// watched until it has. The lock is not needed, and must not be held.
+func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
+	plan, err := m.planOf(gen)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), full: true}
+	begun := m.Clock.Monotonic()
+	for first := true; ; first = false {
+		u, err := m.Units.Look(ctx, plan.Unit)
+		if err != nil {
+			return []Check{{"unit", "unknown", err.Error()}}, nil, nil
+		}
+		if u.Active != "active" {
+			w.checks = nil
+			w.wrong("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+			return w.checks, m.cause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+		}
+		if first {
+			w.steady = u.Started // it has answered well since then, as far as anybody knows
+		}
+		now := m.Clock.Monotonic()
+		verdict, _ := w.look(ctx, u, now)
+		if verdict != Pending || !w.settles() || now-begun > plan.Settle {
+			break
+		}
+		if m.Clock.Sleep(ctx, lookEvery) != nil {
+			break
+		}
+	}
+	for _, c := range w.checks {
+		if c.State == "failed" {
+			return w.checks, m.cause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+		}
+	}
+	return w.checks, nil, nil
+}
+
+// settles says whether all is well but for the time that it has been so.
+func (w *watcher) settles() bool {
+	for _, c := range w.checks {
+		if c.State != "ok" && c.Name != "steady" {
+			return false
+		}
+	}
+	return len(w.checks) > 0 && w.checks[len(w.checks)-1].Name == "steady"
+}
+
+// verdictReport is what a generation keeps of the verdict that it is good.
+type verdictReport struct {
+	Verdict Verdict   `json:"verdict"`
+	Checks  []Check   `json:"checks"`
+	Time    time.Time `json:"time"`
+	BootID  string    `json:"boot_id"`
+	// Since is when its files were in place, in microseconds on the monotonic clock of that boot.
+	Since int64 `json:"since_us,omitempty"`
+}
+
+// judgedSince is since when the files of a good generation are in place on this boot's clock: 0 when that was in an earlier boot,
+// or is not known.
+func (m *Machine) judgedSince(gen int) time.Duration {
+	text, err := m.Store.Blob(gen, "report.json")
+	if err != nil {
+		return 0
+	}
+	var r verdictReport
+	if json.Unmarshal(text, &r) != nil || r.BootID != m.BootID {
+		return 0
+	}
+	return time.Duration(r.Since) * time.Microsecond
+}
+
+// configz compares what the kubelet runs with to what is planned. What cannot be told is no reason to wait: it was asked for
+// besides.
+func (w *watcher) configz(ctx context.Context) (ok bool) {
+	c := w.plan.Configz
+	differ, err := w.m.Probe.Configz(ctx, *c)
+	switch {
+	case err != nil:
+		w.ask("configz", err)
+		return w.dunno
+	case len(differ) > 0:
+		w.wrong("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", told(differ)))
+		return false
+	}
+	w.right("configz")
+	return true
+}

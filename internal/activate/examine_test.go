@@ -1,0 +1,140 @@
+package activate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// looked is `prelet verify` by hand, on a generation that was judged.
+func (n *node) looked(gen int) (all string, checks []Check, cause *Cause) {
+	n.t.Helper()
+	_, err := n.process(func(m *Machine) (Outcome, error) {
+		if err := m.Store.Unlock(); err != nil {
+			return Outcome{}, err
+		}
+		var err error
+		if checks, cause, err = m.Examine(n.t.Context(), gen); err != nil {
+			return Outcome{}, err
+		}
+		return Outcome{}, m.relock(n.t.Context())
+	})
+	n.want(err, "examine")
+	for _, c := range checks {
+		all += c.Name + "=" + c.State + " "
+	}
+	return strings.TrimSpace(all), checks, cause
+}
+
+const allOK = "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok"
+
+// TestExamine: what is seen of a kubelet that was judged before.
+func TestExamine(t *testing.T) {
+	play(t, []scenario{
+		{"one that has run for long is seen at once", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.clk.advance(time.Hour)
+			at := n.clk.now
+			if all, _, _ := n.looked(1); all != allOK || n.clk.now != at {
+				t.Errorf("%s after %s", all, n.clk.now-at)
+			}
+		}},
+		{"one that has just started is watched until it has settled", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.enqueue("restart")
+			n.clk.advance(time.Second)
+			at := n.clk.now
+			if all, _, _ := n.looked(1); all != allOK || n.clk.now-at < 8*time.Second {
+				t.Errorf("%s after %s", all, n.clk.now-at)
+			}
+		}},
+		{"one that dies meanwhile is not well, and says why", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.enqueue("restart")
+			n.clk.advance(time.Second)
+			n.clk.after(3*time.Second, func() { n.systemd.fail("exit-code") })
+			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported"`}
+			all, checks, cause := n.looked(1)
+			if !strings.HasPrefix(all, "unit=failed") || !strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") || cause == nil || cause.ID != "swap" {
+				t.Errorf("%s %+v %+v", all, checks, cause)
+			}
+		}},
+		{"one that is stopped is not well", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.somebodyStops()
+			n.clk.advance(time.Second)
+			if all, checks, _ := n.looked(1); all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
+				t.Errorf("%s %+v", all, checks)
+			}
+		}},
+		{"a process that is older than the files of this boot", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.Started = time.Second
+			if all, checks, _ := n.looked(1); all != "unit=ok started=failed" || !strings.Contains(checks[1].Message, "started before the files were in place") {
+				t.Errorf("%s %+v", all, checks)
+			}
+		}},
+		{"files of an earlier boot: any process is younger", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.reboot()
+			n.bootWith("one")
+			n.clk.advance(time.Minute)
+			if all, _, _ := n.looked(1); all != allOK {
+				t.Errorf("%s", all)
+			}
+		}},
+		{"what others changed, and what cannot be told", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) {
+				p.Labels = map[string]string{"example.com/a": "1"}
+				p.Configz = &kubelet.Configz{Credential: "configz"}
+			}
+			n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
+			n.bootWith("one")
+			n.clk.advance(time.Minute)
+			n.labels["example.com/a"] = "2"
+			if all, _, _ := n.looked(1); all != allOK+" labels=drift configz=unknown" {
+				t.Errorf("%s", all)
+			}
+			n.apiserver = false
+			if all, _, _ := n.looked(1); all != strings.Replace(allOK, "node=ok", "node=unknown", 1)+" configz=unknown" {
+				t.Errorf("%s", all)
+			}
+		}},
+	})
+}
+
+// TestConfigz: it is asked for besides. What it cannot tell keeps nobody waiting, and another configuration is ill.
+func TestConfigz(t *testing.T) {
+	play(t, []scenario{
+		{"no credential: good all the same, and told", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
+			_, verify := n.bootWith("one")
+			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			if c := checkOf(verify, "configz"); c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"as planned", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
+			n.configz = func() []string { return nil }
+			_, verify := n.bootWith("one")
+			if c := checkOf(verify, "configz"); verify.Verdict != Good || c.State != "ok" {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"another configuration than planned: bad at once, and back", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
+			n.configz = func() []string { return []string{"maxPods is 64 and not 110"} }
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			if !strings.Contains(out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110") || n.status(2) != generation.StatusRolledBack {
+				t.Errorf("%s", out.Why)
+			}
+		}},
+	})
+}

@@ -1,0 +1,160 @@
+package activate
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
+)
+
+// checkOf is the check of that name.
+func checkOf(out Outcome, name string) Check {
+	for _, c := range out.Checks {
+		if c.Name == name {
+			return c
+		}
+	}
+	return Check{}
+}
+
+// TestLabels: what of a Node object is patched, what is told, and what is judged.
+func TestLabels(t *testing.T) {
+	joined := func(n *node) {
+		n.labels, n.age = map[string]string{"example.com/a": "1", "example.com/old": "x", "kubernetes.io/os": "linux"}, time.Hour
+		n.bootWith("one")
+	}
+	plans := func(n *node, reconcile bool, labels map[string]string) {
+		n.shape = func(p *Plan) {
+			p.Labels, p.Reconcile = labels, reconcile
+			p.GoneLabels = map[string][]string{"example.com/old": {"x"}}
+			p.Sources = map[string]string{"label/example.com/a": "site.hcl:4:5, label.x", "label/node-restriction.kubernetes.io/r": "site.hcl:6:5, label.y"}
+		}
+	}
+	play(t, []scenario{
+		{"patched after a good verdict: set, and removed what an earlier generation set", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, true, map[string]string{"example.com/a": "2", "example.com/b": "3"})
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			if want := map[string]string{"example.com/a": "2", "example.com/b": "3", "kubernetes.io/os": "linux"}; !maps.Equal(n.labels, want) {
+				t.Errorf("labels %v", n.labels)
+			}
+			if c := checkOf(out, "labels"); c.State != "ok" || c.Message != "patched: example.com/a=2 example.com/b=3 example.com/old-" || n.patches != 1 {
+				t.Errorf("%+v after %d patches", c, n.patches)
+			}
+		}},
+		{"one is refused: the others are patched, and it is told with its line", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, true, map[string]string{"example.com/a": "2", "node-restriction.kubernetes.io/r": "1"})
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			c := checkOf(out, "labels")
+			if c.State != Drift || n.labels["example.com/a"] != "2" || n.labels["example.com/old"] != "" ||
+				!strings.Contains(c.Message, "is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1") {
+				t.Errorf("%+v, labels %v", c, n.labels)
+			}
+		}},
+		{"what somebody changed since is not removed", func(t *testing.T, n *node) {
+			joined(n)
+			n.labels["example.com/old"] = "somebody's"
+			plans(n, true, map[string]string{"example.com/a": "1"})
+			_, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			if n.labels["example.com/old"] != "somebody's" || n.patches != 0 {
+				t.Errorf("labels %v, %d patches", n.labels, n.patches)
+			}
+		}},
+		{"zone and its like are the kubelet's own to bring up to date", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, true, map[string]string{"topology.kubernetes.io/zone": "b"})
+			n.labels = map[string]string{"topology.kubernetes.io/zone": "a"}
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			if c := checkOf(out, "labels"); n.patches != 0 || c.State != Drift {
+				t.Errorf("%+v, %d patches", c, n.patches)
+			}
+		}},
+		{"without reconcile: drift, told with the command, and never ill", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, false, map[string]string{"example.com/a": "2"})
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			want := `example.com/a is "1" and not "2" (site.hcl:4:5, label.x), example.com/old=x is there, and no longer planned; kubectl label node n1 --overwrite example.com/a=2 example.com/old-`
+			if c := checkOf(out, "labels"); c.State != Drift || c.Message != want || n.patches != 0 {
+				t.Errorf("%+v, %d patches\nwant %s", c, n.patches, want)
+			}
+		}},
+		{"taints: drift, with the command for who may", func(t *testing.T, n *node) {
+			joined(n)
+			n.taints = []kubelet.Taint{{Key: "old", Effect: "NoExecute"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}}
+			n.shape = func(p *Plan) {
+				p.Taints, p.GoneTaints = []string{"gpu=yes:NoSchedule"}, []string{"old:NoExecute", "older:NoExecute"}
+				p.Sources = map[string]string{"taint/gpu": "site.hcl:9:12, taint.x"}
+			}
+			out, err := n.runSite(t.Context(), "two")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			want := `taint gpu=yes:NoSchedule is missing (site.hcl:9:12, taint.x), taint old:NoExecute is there, and no longer planned; a node cannot change its own taints: kubectl taint node n1 --overwrite gpu=yes:NoSchedule old:NoExecute-`
+			if c := checkOf(out, "taints"); c.State != Drift || c.Message != want {
+				t.Errorf("%+v\nwant %s", c, want)
+			}
+		}},
+		{"a Node that this generation made without its labels is ill", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
+			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second
+			_, verify := n.bootWith("one")
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+			if c := checkOf(verify, "labels"); c.State != "failed" || !strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"an older Node that the kubelet found under its name is not", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
+			n.age = time.Hour
+			_, verify := n.bootWith("one")
+			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			if c := checkOf(verify, "labels"); c.State != Drift {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"nothing to do: somebody's change is patched back where a start may be waited for, and at boot nothing is asked", func(t *testing.T, n *node) {
+			n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
+			plans(n, true, map[string]string{"example.com/a": "1"})
+			n.bootWith("one")
+			n.labels["example.com/a"] = "somebody's"
+			again := func() (checks []Check) {
+				_, err := n.process(func(m *Machine) (_ Outcome, err error) { checks, err = m.Reconcile(t.Context(), n.plan("one")); return })
+				n.want(err, "reconcile")
+				return checks
+			}
+			if checks := again(); n.labels["example.com/a"] != "1" || n.patches != 1 || len(checks) != 1 || checks[0].Message != "patched: example.com/a=1" {
+				t.Errorf("labels %v, %+v", n.labels, checks)
+			}
+			if checks := again(); n.patches != 1 || len(checks) != 0 {
+				t.Errorf("again: %+v, %d patches", checks, n.patches)
+			}
+			n.labels["example.com/a"] = "somebody's"
+			n.reboot()
+			if checks := again(); n.patches != 1 || len(checks) != 0 {
+				t.Errorf("at boot: %+v, %d patches", checks, n.patches)
+			}
+		}},
+		{"the cluster is away after the verdict: that is told, and the verdict stays", func(t *testing.T, n *node) {
+			joined(n)
+			plans(n, true, map[string]string{"example.com/a": "2"})
+			n.shape = func(shape func(*Plan)) func(*Plan) {
+				return func(p *Plan) { shape(p); p.Node = "n1" }
+			}(n.shape)
+			m := &Machine{Probe: n, Clock: n.clk}
+			n.apiserver = false
+			if checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}}); len(checks) != 2 || checks[1].State != "unknown" || !strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
+				t.Errorf("%+v", checks)
+			}
+		}},
+	})
+}

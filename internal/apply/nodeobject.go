@@ -1,0 +1,73 @@
+package apply
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/node"
+)
+
+// nodeObject adds where items come from, and what is planned of the Node object: labels and taints, and those that generations of this machine had before and
+// this one has not. Those count since the last good one: what was planned in between may have reached the cluster as well.
+func nodeObject(o Options, act *activate.Plan) {
+	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
+	act.Sources = sources(o.Plan)
+	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
+		act.Configz = configz(o.Plan, x.Configz)
+	}
+	act.Labels = map[string]string{}
+	for _, l := range o.Plan.Node.Labels {
+		act.Labels[l.Key] = l.Value
+	}
+	for _, t := range o.Plan.Node.Taints {
+		act.Taints = append(act.Taints, t.String())
+	}
+	act.GoneLabels = map[string][]string{}
+	for _, was := range sinceGood(o) {
+		for _, l := range was.Labels {
+			if _, planned := act.Labels[l[0]]; !planned && !slices.Contains(act.GoneLabels[l[0]], l[1]) {
+				act.GoneLabels[l[0]] = append(act.GoneLabels[l[0]], l[1])
+			}
+		}
+		for _, t := range was.Taints {
+			if !slices.Contains(act.Taints, t) && !slices.Contains(act.GoneTaints, t) {
+				act.GoneTaints = append(act.GoneTaints, t)
+			}
+		}
+	}
+}
+
+// canonical is what is read back of node.Canonical.
+type canonical struct {
+	Labels [][2]string
+	Taints []string
+}
+
+// sinceGood are the nodes of the generations from the last good one to the one in place.
+func sinceGood(o Options) (out []canonical) {
+	cur, err := o.Store.Current()
+	if err != nil || cur == nil {
+		return nil
+	}
+	from, ok := o.Store.LastGood()
+	if !ok {
+		from = cur.Gen
+	}
+	for gen := cur.Gen; gen >= from && gen > 0 && live.ForeignOf(o.Store, gen, o.Machine) == ""; gen-- {
+		if was, ok := nodeOf(o.Store, gen); ok {
+			out = append(out, was)
+		}
+	}
+	return out
+}
+
+func nodeOf(s *generation.Store, gen int) (canonical, bool) {
+	var doc struct {
+		Node canonical `json:"node"`
+	}
+	b, err := s.Blob(gen, "plan.json")
+	return doc.Node, err == nil && json.Unmarshal(b, &doc) == nil
+}

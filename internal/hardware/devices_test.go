@@ -132,6 +132,11 @@ func TestAccelerators(t *testing.T) {
 		{"1002:74a1", "120000", "gpu", "amd", "AMD Instinct MI300X", "Instinct MI300X"},
 		{"1002:7408", "038000", "gpu", "amd", "AMD Instinct MI250X", "Instinct MI250X"},
 		{"8086:0bd5", "038000", "gpu", "intel", "Intel Data Center GPU Max 1550", "Data Center GPU Max 1550"},
+		{"8086:56c0", "038000", "gpu", "intel", "Intel Data Center GPU Flex 170", "Data Center GPU Flex 170"},
+		{"1da3:1060", "120000", "npu", "habana", "Gaudi3 AI Training Accelerator", "Gaudi3 AI Training Accelerator"},
+		{"1d0f:7264", "088000", "npu", "amazon", "AWS Inferentia2", "Inferentia2"},
+		{"15b3:a2df", "020000", "dpu", "mellanox", "BF4 Family integrated network controller [BlueField-4 integrated network controller]", "BF4 Family integrated network controller [BlueField-4 integrated network controller]"},
+		{"1414:5353", "030000", "", "", "", ""}, // Hyper-V's screen
 		{"1da3:1020", "120000", "npu", "habana", "Gaudi2 AI Training Accelerator", "Gaudi2 AI Training Accelerator"},
 		{"1d0f:7364", "088000", "npu", "amazon", "AWS Trainium2", "Trainium2"},
 		{"10ee:5000", "120000", "fpga", "xilinx", "Alveo U200 XDMA Platform", "Alveo U200 XDMA Platform"},
@@ -179,6 +184,28 @@ func TestAccelerators(t *testing.T) {
 				t.Errorf("evidence %v, memory %v", value(a.Evidence), value(a.MemoryGiB))
 			}
 		})
+	}
+}
+
+// TestCardsOfClouds names what virtual machines have in place of a card.
+func TestCardsOfClouds(t *testing.T) {
+	for id, want := range map[string]string{
+		"1ae0:0042": "google: Compute Engine Virtual Ethernet [gVNIC]",
+		"1d0f:ec20": "amazon: Elastic Network Adapter (ENA)",
+		"1d0f:efa2": "amazon: Elastic Fabric Adapter (EFA)",
+		"1414:00ba": "microsoft: Microsoft Azure Network Adapter VF",
+		"1af4:1000": "redhat: Virtio network device",
+		"1af4:1041": "redhat: Virtio 1.0 network device",
+		"15ad:07b0": "vmware: VMXNET3 Ethernet Controller",
+		"8086:1889": "intel: Ethernet Adaptive Virtual Function",
+		"15b3:101e": "mellanox: ConnectX Family mlx5Gen Virtual Function",
+	} {
+		files := map[string]string{}
+		pci(files, "0000:05:00.0", id, "020000", "driver", nil)
+		facts := detect(t, Options{Tree: tree(t, files)})
+		if len(facts.NICs) != 1 || text(facts.NICs[0].Vendor)+": "+text(facts.NICs[0].Model) != want {
+			t.Errorf("%s: %+v, want %s", id, facts.NICs, want)
+		}
 	}
 }
 

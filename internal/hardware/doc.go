@@ -17,5 +17,8 @@
 // of this machine (a file that cannot be read, a device that vanished); any other is how the machine is (a link that is
 // down has no speed).
 //
+// Each fact knows where it was read: Facts.Evidence. A file that hangs is given up with its device after
+// Options.Patience, and all else is read.
+//
 // Lists are sorted by PCI address and then name, whatever order the kernel lists folders in.
 package hardware

@@ -301,7 +301,11 @@ func reasonList(b *strings.Builder, title string, rows [][]string, s Style) {
 	}
 	for _, r := range rows {
 		indent, before := "      ", ""
-		if columns(r[0]) <= besideReason {
+		longest := 0 // a path is not broken
+		for _, word := range strings.Fields(r[1]) {
+			longest = max(longest, columns(word))
+		}
+		if columns(r[0]) <= besideReason && wide+4+longest <= s.Width {
 			before = pad("  "+r[0], wide+4)
 			indent = strings.Repeat(" ", wide+4)
 		} else {

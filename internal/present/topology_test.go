@@ -88,6 +88,7 @@ func TestFactsFitTheScreen(t *testing.T) {
 		f.NICs = append(f.NICs, world.NIC{Address: &kind, Interface: &kind, Model: &long, Device: &kind, Driver: &kind, Link: &kind, NUMA: &n,
 			SRIOV: world.SRIOV{TotalVFs: &n, NumVFs: &n}, InfiniBand: []world.InfiniBandPort{{Device: &kind, Port: &n, State: &state}, {Device: &kind, Port: &n, State: &state}}})
 	}
+	f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "cpu.cores[0].cpus and more of that", Why: "there is no /sys/devices/system/cpu/cpu0/topology/core_cpus_list"})
 	for range 3 {
 		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "nics[x].y" + kind, Why: long}, world.UnknownFact{Fact: "os." + kind, Why: "gone"})
 	}

@@ -367,6 +367,18 @@ func TestRollbackToJudge(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("released", func(t *testing.T) {
+		_, s := setUp(t)
+		if err := s.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Good(3, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, held := s.Held("p2"); held {
+			t.Error("it is held though somebody let go of it")
+		}
+	})
 	t.Run("superseded", func(t *testing.T) {
 		b, s := setUp(t)
 		b.apply(s, plan("p4", file("/etc/kubernetes/a", "4")))

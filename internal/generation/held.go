@@ -135,16 +135,27 @@ func (s *Store) Pinned() (gen int, why string, ok bool) {
 	return h.Pin.Gen, h.Pin.Why, true
 }
 
-// Release lets go of every held plan and of the pin.
+// Release lets go of every held plan and of the pin, and of the plan that a verdict on going back would hold.
 func (s *Store) Release() error {
 	if err := s.mayWrite("release"); err != nil {
 		return err
 	}
-	if _, there, err := printAt(s.dir, heldName); err != nil || !there {
+	_, there, err := printAt(s.dir, heldName)
+	if err != nil {
 		return err
 	}
-	if err := s.disk.unlink(s.dir, heldName); err != nil {
+	if there {
+		if err := s.disk.unlink(s.dir, heldName); err != nil {
+			return err
+		}
+		if err := s.disk.sync(s.dir); err != nil {
+			return err
+		}
+	}
+	j, err := s.Journal()
+	if err != nil || j == nil || j.Phase != PhaseVerify || j.HoldPlan == "" {
 		return err
 	}
-	return s.disk.sync(s.dir)
+	j.HoldPlan = ""
+	return s.putJournal(j, nil)
 }

@@ -295,3 +295,18 @@ func TestModesIgnoreTheUmask(t *testing.T) {
 		}
 	}
 }
+
+// An attribute that is larger than what is asked for first is kept as well.
+func TestLargeAttribute(t *testing.T) {
+	b := newBox(t)
+	b.write("/etc/kubernetes/a", "old", 0o644)
+	value := strings.Repeat("x", 3000)
+	if err := unix.Setxattr(b.path("/etc/kubernetes/a"), "user.large", []byte(value), 0); err != nil {
+		t.Skip("no attributes here:", err)
+	}
+	s := b.open()
+	b.apply(s, plan("p", file("/etc/kubernetes/a", "new")))
+	if st, _, err := s.Observe("/etc/kubernetes/a"); err != nil || string(st.Xattrs["user.large"]) != value {
+		t.Errorf("%d bytes, %v", len(st.Xattrs["user.large"]), err)
+	}
+}

@@ -167,13 +167,17 @@ func names(f *folder) ([]string, error) {
 	}
 }
 
+// mostAttributes is what the kernel gives at most: bytes of names, or of one value. Made of it, a buffer of constant size would
+// stand in the frame of whoever asks, and the stack be moved to make room for it.
+const mostAttributes = 64 << 10
+
 // listXattrs reads the extended attributes that belong to a file and not to its bytes: the signatures of IMA and EVM do not
 // survive a change of content and are left out.
 func listXattrs(fd int) (map[string][]byte, error) {
 	buf := make([]byte, 1024)
 	n, err := unix.Flistxattr(fd, buf)
 	if errors.Is(err, unix.ERANGE) {
-		buf = make([]byte, 65536)
+		buf = slices.Grow(buf, mostAttributes)[:mostAttributes]
 		n, err = unix.Flistxattr(fd, buf)
 	}
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
@@ -201,7 +205,7 @@ func getXattr(fd int, name string) ([]byte, bool) {
 	buf := make([]byte, 1024)
 	n, err := unix.Fgetxattr(fd, name, buf)
 	if errors.Is(err, unix.ERANGE) {
-		buf = make([]byte, 65536)
+		buf = slices.Grow(buf, mostAttributes)[:mostAttributes]
 		n, err = unix.Fgetxattr(fd, name, buf)
 	}
 	if err != nil {

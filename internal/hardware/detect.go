@@ -89,11 +89,11 @@ func (o Options) read(ctx context.Context, tree Tree, live bool) <-chan outcome 
 		stack.Grow()
 		defer close(steps)
 		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty(), evidence: map[string]string{}, guids: map[string]string{}}
-		for _, s := range sections {
+		for i := range sections {
 			if ctx.Err() != nil {
 				return
 			}
-			err := s.read(d)
+			err := d.section(i)
 			if ctx.Err() != nil {
 				return // it may have stopped in the middle; what is half read is not told
 			}
@@ -157,6 +157,26 @@ var sections = [...]struct {
 }
 
 const neededSections = 2
+
+// section reads one. A panic, which would be our own fault, costs what the section would have found and not the process,
+// which has the gate to see to; of what is needed it is an error.
+func (d *detection) section(i int) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		why := fmt.Sprintf("reading it broke: %v. This is a fault of prelet; please report it", p)
+		if i < neededSections {
+			err = fmt.Errorf("detect hardware: %s is needed: %s", sections[i].facts[0], why)
+			return
+		}
+		for _, fact := range sections[i].facts {
+			d.broken(fact, why)
+		}
+	}()
+	return sections[i].read(d)
+}
 
 type outcome struct {
 	facts    world.Facts

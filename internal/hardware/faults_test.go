@@ -114,3 +114,38 @@ func TestADeviceThatVanishes(t *testing.T) {
 		t.Errorf("%d cards, degraded %v", len(facts.NICs), Degraded(facts))
 	}
 }
+
+// breaking panics where it reads one file, as a parser of ours might.
+type breaking struct {
+	Tree
+	file string
+}
+
+func (b breaking) ReadFile(name string, limit int) ([]byte, error) {
+	if name == b.file {
+		panic("index out of range")
+	}
+	return b.Tree.ReadFile(name, limit)
+}
+
+func TestAPanicCostsItsSection(t *testing.T) {
+	files := map[string]string{"etc/machine-id": "0123456789abcdef0123456789abcdef"}
+	pci(files, "0000:01:00.0", "10de:2330", "030200", "nvidia", nil)
+	facts := detect(t, Options{Tree: breaking{tree(t, files), pciFolder + "/0000:01:00.0/numa_node"}})
+	if facts.MachineID == nil || facts.PCI == nil || len(facts.PCI) != 0 {
+		t.Errorf("got %+v", facts)
+	}
+	var degraded []string
+	for _, u := range Degraded(facts) {
+		degraded = append(degraded, u.Fact)
+		if !strings.Contains(u.Why, "fault of prelet") {
+			t.Errorf("%s: %s", u.Fact, u.Why)
+		}
+	}
+	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, degraded); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Detect(context.Background(), Options{Tree: breaking{tree(t, files), "proc/meminfo"}}); err == nil || !strings.Contains(err.Error(), "memory is needed") {
+		t.Errorf("memory: %v", err)
+	}
+}

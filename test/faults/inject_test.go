@@ -57,7 +57,8 @@ func TestEveryCallFails(t *testing.T) {
 		model.site(more)
 		kept := scratch(t)
 		copyTree(t, model.root, kept)
-		calls, e, err := traced(model.trace, model.runs("2")...)
+		// As slow as the runs that follow: which thread does what is a matter of time.
+		calls, _, e, err := failingAt(model.trace, call{name: "openat", nth: 60000}, "EIO", model.runs("2")...)
 		must(t, err)
 		if e.exit != 0 {
 			t.Fatal(e.output)
@@ -69,12 +70,15 @@ func TestEveryCallFails(t *testing.T) {
 				continue
 			}
 			for _, errno := range errnos[c.name] {
-				must(t, empty(model.root))
-				copyTree(t, kept, model.root)
 				tried++
-				if where := model.fails(c, errno); where != "" {
-					exits[where]++
-				} else {
+				where := ""
+				for try := 0; where == "" && try < 5; try++ { // the program has several threads, and their counts are not always the same
+					must(t, empty(model.root))
+					copyTree(t, kept, model.root)
+					where = model.fails(c, errno)
+				}
+				if exits[where]++; where == "" {
+					t.Logf("missed: %s %s %s", errno, c, c.paths())
 					missed++
 				}
 			}
@@ -92,7 +96,7 @@ func (b *box) fails(c call, errno string) string {
 	start := b.look()
 	calls, hit, e, err := failingAt(b.trace, c, errno, b.runs("2")...)
 	must(b.t, err)
-	if hit == nil {
+	if hit == nil || !slices.Equal(hit.paths(), c.paths()) {
 		return ""
 	}
 	complain := func(format string, args ...any) {
@@ -112,8 +116,7 @@ func (b *box) fails(c call, errno string) string {
 	}
 	benign := errno == "EINTR" || // done again
 		strings.HasSuffix(path, "/lock") || // of space set aside
-		hit.name == "linkat" && errno == "EPERM" || // a file system without links
-		!hit.changes() // another call than the one that was meant: what is only looked at may be looked at in vain
+		hit.name == "linkat" && errno == "EPERM" // a file system without links
 	switch {
 	case e.exit == 0 && (benign || committed && hit.name == "unlinkat"):
 		b.is("2")

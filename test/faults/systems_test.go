@@ -8,9 +8,9 @@ import (
 
 // TestSweepXFS and TestSweepBtrfs sweep on file systems that keep their own order: xfs forgets the size of a file that was
 // not fsynced, btrfs writes a tree for each fsync. btrfs has no ioctl to cut the power: there, the disk is copied.
-func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], 2, 10) }
+func TestSweepXFS(t *testing.T) { sweepOn(t, filesystems[1], 4, 20) }
 
-func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], 2, 10) }
+func TestSweepBtrfs(t *testing.T) { sweepOn(t, filesystems[2], 4, 20) }
 
 // TestSweepBinary sweeps the real binary, from its start to its end, on files below a root. It works on several threads, and
 // strace counts on each by itself, so that a kill may miss; the writer, on one, has every point.

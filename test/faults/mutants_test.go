@@ -224,6 +224,7 @@ func (m mutant) seen(t *testing.T, good, writer, by string) string {
 		return "it fails by itself: " + e.output
 	}
 	s.calls = calls
+	s.findCommit(t, d)
 	return s.hunt(t, d)
 }
 
@@ -250,7 +251,6 @@ func (m mutant) build(t *testing.T) string {
 // early, with a cut and without.
 func (s *stage) hunt(t *testing.T, d *disk) string {
 	t.Helper()
-	s.findCommit(t, d)
 	at := points(s.calls, s.dir, false)
 	slices.Reverse(at) // the end by itself first
 	rest := at[1:]

@@ -63,6 +63,22 @@ pcinames: ## the names of PCI devices from their sources (PCIIDS=/usr/share/misc
 generate: ## write again what is made from code: the reference pages
 	@for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
+.PHONY: proto
+proto: ## write again the Go code of the protocol of detectors
+	tools/proto.sh write
+
+.PHONY: check-proto
+check-proto: ## fail when that code is stale, or the protocol breaks what it promised
+	tools/proto.sh check
+
+.PHONY: detectors
+detectors: ## the detectors that ship, and the program that checks any, into bin/detectors/
+	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
+
+.PHONY: e2e-detectors
+e2e-detectors: detectors ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, nfpm
+	tools/detectors.sh
+
 .PHONY: kubetables
 kubetables: ## write again what is known of the kubelet of each version, from Kubernetes' own modules (700 MB, once)
 	cd tools/kubetables && $(GO) run . -o $(CURDIR)/internal/kubelet/known/tables.txt

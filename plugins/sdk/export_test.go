@@ -1,0 +1,4 @@
+package sdk
+
+// Command is for tests outside of the package.
+var Command = command

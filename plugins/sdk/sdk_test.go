@@ -1,0 +1,301 @@
+package sdk_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/prelet/prelet/plugins/contract"
+	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/sdk"
+	"github.com/prelet/prelet/plugins/sdk/detectortest"
+	"github.com/prelet/prelet/plugins/wire"
+)
+
+// toy is a detector whose Detect is the test's.
+type toy struct {
+	detect func(context.Context, sdk.Request, *sdk.Answer) error
+	config []sdk.Declaration
+	facts  []sdk.Declaration
+}
+
+// Describe implements sdk.Detector.
+func (d toy) Describe() sdk.Description {
+	return sdk.Description{Name: "toy", Version: "1", Config: d.config, Facts: d.facts, Domains: []string{"toy.example"}, Match: sdk.Match{Always: true}}
+}
+
+// Detect implements sdk.Detector.
+func (d toy) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) error {
+	if d.detect == nil {
+		return nil
+	}
+	return d.detect(ctx, r, a)
+}
+
+// Validate implements sdk.Validator.
+func (toy) Validate(c sdk.Config) []sdk.Problem {
+	if c["ports"] == 13.0 {
+		return []sdk.Problem{{Path: "ports", Summary: "13 is no number of ports"}}
+	}
+	return nil
+}
+
+type firmware struct {
+	Minimum *string `json:"minimum" doc:"The oldest that is good."`
+	Channel string  `json:"channel" one_of:"stable,beta" required:"true"`
+}
+
+type version struct {
+	Of   string  `json:"of"`
+	Text *string `json:"text"`
+}
+
+var (
+	ports    = sdk.Attr[int]{Name: "ports", Doc: "How many.", Default: new(2), Minimum: new(1.0)}
+	names    = sdk.Attr[[]string]{Name: "names"}
+	nested   = sdk.Attr[firmware]{Name: "firmware"}
+	warm     = sdk.Fact[float64]{Name: "temperature", Unit: "celsius"}
+	versions = sdk.Fact[[]version]{Name: "versions"}
+)
+
+func TestMain(m *testing.M) { detectortest.Main(m, toy{}) }
+
+func TestDeclarations(t *testing.T) {
+	d, err := sdk.Describe(toy{config: []sdk.Declaration{ports, names, nested}, facts: []sdk.Declaration{warm, versions}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, a := range append(d.Config, d.Facts...) {
+		types = append(types, a.Name+" "+a.Type.String())
+	}
+	want := []string{"ports number", "names list(string)", "firmware object({minimum=string, channel=string})", "temperature number",
+		"versions list(object({of=string, text=string}))"}
+	if !reflect.DeepEqual(types, want) {
+		t.Errorf("%q", types)
+	}
+	if a := d.Config[2].Type.Attributes[1]; !a.Required || !reflect.DeepEqual(a.OneOf, []string{"stable", "beta"}) {
+		t.Errorf("%+v", a)
+	}
+	for name, bad := range map[string]sdk.Declaration{"a channel": sdk.Attr[chan int]{Name: "x"}, "bytes": sdk.Fact[[]byte]{Name: "x"}, "no tag": sdk.Fact[struct{ X int }]{Name: "x"}} {
+		if _, err := sdk.Describe(toy{facts: []sdk.Declaration{bad}}); err == nil {
+			t.Errorf("%s can be declared", name)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	all := []sdk.Declaration{ports, names, nested}
+	var got []any
+	d := toy{config: all, detect: func(_ context.Context, r sdk.Request, _ *sdk.Answer) error {
+		got = []any{ports.Of(r.Config), names.Of(r.Config), nested.Of(r.Config)}
+		return nil
+	}}
+	ask := func(config map[string]any) []contract.Problem {
+		t.Helper()
+		a, err := sdk.Detect(t.Context(), d, config, nil, sdk.Root{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Problems
+	}
+	if p := ask(nil); len(p) > 0 || !reflect.DeepEqual(got, []any{2, []string(nil), firmware{}}) {
+		t.Errorf("defaults: %v %+v", p, got)
+	}
+	if p := ask(map[string]any{"ports": 3.0, "names": []any{"a"}, "firmware": map[string]any{"channel": "beta"}}); len(p) > 0 ||
+		!reflect.DeepEqual(got, []any{3, []string{"a"}, firmware{Channel: "beta"}}) {
+		t.Errorf("%v %+v", p, got)
+	}
+	for name, tt := range map[string]struct {
+		config map[string]any
+		path   string
+	}{
+		"unknown":                     {map[string]any{"port": 1.0}, "port"},
+		"nested":                      {map[string]any{"firmware": map[string]any{"channel": "gamma"}}, "firmware.channel"},
+		"a fraction where T is whole": {map[string]any{"ports": 1.5}, "ports"},
+		"the detector's own rule":     {map[string]any{"ports": 13.0}, "ports"},
+		"required inside":             {map[string]any{"firmware": map[string]any{}}, "firmware.channel"},
+	} {
+		if p := ask(tt.config); len(p) != 1 || p[0].Path != tt.path {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+}
+
+func TestGuards(t *testing.T) {
+	detect := func(f func(context.Context, sdk.Request, *sdk.Answer) error) (contract.Answer, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		return sdk.Detect(ctx, toy{detect: f, facts: []sdk.Declaration{warm}}, nil, nil, sdk.Root{})
+	}
+	_, err := detect(func(context.Context, sdk.Request, *sdk.Answer) error { panic("out of cheese") })
+	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(string(p.Stack), "TestGuards") {
+		t.Errorf("a panic: %v", err)
+	}
+	if _, err = detect(func(context.Context, sdk.Request, *sdk.Answer) error { select {} }); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one that hangs: %v", err)
+	}
+	if _, err = detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
+		a.Recommend("other.example/x", "y", "")
+		return nil
+	}); err == nil {
+		t.Error("a label of another's domain")
+	}
+	a, err := detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
+		a.Add(sdk.Device{Address: "0000:02:00.0", Name: new("\xff\x1b[31mred\n"), Model: new("\x00")})
+		a.Add(sdk.Device{Address: "0000:01:00.0"})
+		a.Tell(warm.Unknown("line\nbreak"))
+		return nil
+	})
+	if err != nil || a.Devices[0].Address != "0000:01:00.0" || *a.Devices[1].Name != "? [31mred" || a.Devices[1].Model != nil || a.Facts[0].Unknown != "line break" {
+		t.Errorf("%v %+v", err, a)
+	}
+}
+
+func TestRoot(t *testing.T) {
+	r := detectortest.Root(t, `
+pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
+/sys/class/toy/x = " 0x10\n"
+/proc/link -> ../../../../../../../../etc/hostname
+`)
+	if n, err := r.Int("/sys/class/toy/x"); n != 16 || err != nil {
+		t.Error(n, err)
+	}
+	if _, err := r.Text("/proc/link"); err == nil {
+		t.Error("a link leads out of the root")
+	}
+	if _, err := r.Text("/../../../etc/hostname"); err == nil {
+		t.Error("a path leads out of the root")
+	}
+	if _, err := r.Text("/sys/nothing"); err == nil || !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "/sys/nothing: ") {
+		t.Error(err)
+	}
+	want := []sdk.PCIDevice{{Address: "0000:17:00.0", Vendor: "1234", Device: "0001", SubsystemVendor: "abcd", SubsystemDevice: "0002", Class: "120000", Driver: "toy", NUMA: new(1)}}
+	if got := r.PCIDevices(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if g := r.Glob("/sys/class/*/x"); !reflect.DeepEqual(g, []string{"/sys/class/toy/x"}) {
+		t.Error(g)
+	}
+	var zero sdk.Root
+	if zero.Exists("/") || zero.Names("/sys") != nil || zero.Real() {
+		t.Error("the zero root is not empty")
+	}
+}
+
+// TestCommand is a detector for people.
+func TestCommand(t *testing.T) {
+	for _, tt := range []struct {
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		{nil, 64, "describe", ""},
+		{[]string{"help"}, 0, "detect", ""},
+		{[]string{"describe"}, 0, "toy 1", ""},
+		{[]string{"describe", "-o", "json"}, 0, `"name": "toy"`, ""},
+		{[]string{"detect", "--root", t.TempDir()}, 0, "0 devices", ""},
+		{[]string{"detect", "-o", "json"}, 0, `"devices": null`, ""},
+		{[]string{"detect", "--config", `{"x":1}`}, 1, "no such attribute", ""},
+		{[]string{"detect", "--config", `nonsense`}, 64, "", "want a JSON object"},
+		{[]string{"detect", "--root", "/does/not/exist"}, 1, "", "does/not/exist"},
+		{[]string{"detct"}, 64, "", `no command "detct"`},
+		{[]string{"detect", "-o", "yaml"}, 64, "", "yaml"},
+	} {
+		var stdout, stderr strings.Builder
+		if status := sdk.Command(toy{}, tt.args, &stdout, &stderr); status != tt.status || !strings.Contains(stdout.String(), tt.stdout) || !strings.Contains(stderr.String(), tt.stderr) {
+			t.Errorf("%q: %d\n%s%s", tt.args, status, stdout.String(), stderr.String())
+		}
+	}
+}
+
+// old is a detector of a protocol before Validate.
+type old struct {
+	detectorv1.UnimplementedDetectorServiceServer
+}
+
+// Describe implements detector.v1.
+func (old) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.DescribeResponse, error) {
+	return &detectorv1.DescribeResponse{Name: "old", Version: "1", Match: &detectorv1.Match{Always: true}}, nil
+}
+
+func TestMissingMethodsFallBack(t *testing.T) {
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	detectorv1.RegisterDetectorServiceServer(s, old{})
+	go s.Serve(l)
+	defer s.Stop()
+	c, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	client := wire.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(c)}
+	d, err := client.Describe(t.Context())
+	if err != nil || d.Name != "old" {
+		t.Fatal(d, err)
+	}
+	if p, err := client.Validate(t.Context(), nil); p != nil || err != nil {
+		t.Errorf("a detector without Validate objects: %v %v", p, err)
+	}
+	if _, err := client.Detect(t.Context(), d, wire.Request{}); err == nil || !strings.Contains(err.Error(), "no method Detect") {
+		t.Errorf("a detector without Detect: %v", err)
+	}
+}
+
+// TestVersions: what both have is chosen; with nothing in common the detector says so and go-plugin refuses it.
+func TestVersions(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for offered, want := range map[string]string{"1": "1|1|unix|", "2,1": "1|1|unix|", "": "1|1|unix|", "7": "1|1|unix|"} {
+		c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
+		c.Env = []string{wire.CookieKey + "=" + wire.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=" + offered, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir()}
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len(want))
+		if _, err := io.ReadFull(out, b); err != nil || string(b) != want {
+			t.Errorf("offered %q: %q %v", offered, b, err)
+		}
+		c.Process.Kill()
+		c.Wait()
+	}
+}
+
+// TestStandsAlone: what a vendor imports brings neither prelet's internals, nor HCL, nor Kubernetes, nor what only the
+// shipped detectors need.
+func TestStandsAlone(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/prelet/prelet/plugins/sdk/...", "github.com/prelet/prelet/plugins/conformance").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range strings.FieldsSeq(string(out)) {
+		for _, bad := range []string{"github.com/prelet/prelet/internal", "github.com/prelet/prelet/schema", "github.com/prelet/prelet/stages", "github.com/hashicorp/hcl", "github.com/zclconf",
+			"k8s.io/", "sigs.k8s.io/", "github.com/ovn-kubernetes", "github.com/NVIDIA", "github.com/prometheus"} {
+			if strings.HasPrefix(p, bad) {
+				t.Errorf("the SDK reaches %s", p)
+			}
+		}
+	}
+}

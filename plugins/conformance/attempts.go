@@ -11,6 +11,7 @@ const (
 	executed
 	network
 	connected
+	dialled // over a network
 	called
 )
 

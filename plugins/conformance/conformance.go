@@ -97,6 +97,7 @@ type kit struct {
 	dir     string // of all temporary files; removed in the end
 	program *os.File
 	wants   bool // whether what the description wants is granted to what starts next
+	sockets bool // whether what starts next may make sockets, so that one sees where they go
 	tried   attempts
 	watch   string   // why there is no watch; empty: there is one
 	stderr  string   // of the last process that ended badly, or of the first

@@ -173,7 +173,7 @@ func (p *process) watchOver(ours *os.File) error {
 	p.kit.watch = why
 	if listener >= 0 {
 		grants := p.kit.grants()
-		p.watch = &watcher{fd: listener, names: calls(), grants: or(grants), blind: grants == nil, quit: make(chan struct{}), done: make(chan struct{}),
+		p.watch = &watcher{fd: listener, names: calls(), grants: or(grants), blind: grants == nil, open: p.kit.sockets, quit: make(chan struct{}), done: make(chan struct{}),
 			free: []string{p.dir}, roots: p.kit.roots,
 			read: append([]string{"/sys", "/proc", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/dev/zero", "/dev/urandom", p.kit.dir},
 				p.kit.readable()...)}

@@ -99,6 +99,7 @@ func (k *kit) run() {
 		k.odd(p, client, config, odd)
 		k.withoutWants(config, plain)
 		k.stuck(config, stuck, plain[0])
+		k.dials(config, plain)
 	}
 	k.laterVersion(p, client)
 	k.quiet(p)
@@ -399,6 +400,20 @@ func (k *kit) stuck(config map[string]any, m, next machine) {
 	k.pass("stuck")
 }
 
+// dials lets a process make sockets and looks where they go. What it answers does not matter here.
+func (k *kit) dials(config map[string]any, machines []machine) {
+	k.sockets = true
+	defer func() { k.sockets = false }()
+	p, client, err := k.another()
+	if err != nil {
+		return // it started before, without sockets
+	}
+	defer p.kill()
+	for _, m := range machines {
+		_, _, _ = k.detect(client, config, m)
+	}
+}
+
 func (k *kit) laterVersion(p *process, client wire.Client) {
 	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
 	defer cancel()
@@ -437,7 +452,13 @@ func (k *kit) watched() {
 	}
 	t := k.tried
 	k.judge("no-writes", title("no-writes"), Failed, t[wrote], "The sandbox refuses it, and a detector that looks has nothing to write. Devices to open belong into needs.devices or wants.devices.")
-	k.judge("no-network", title("no-network"), Failed, t[network], "The sandbox refuses it. Interfaces and links are in /sys/class/net, without a socket.")
+	used, how := Note, "It was refused, as on a node, and was not missed: libraries look whether there is IPv6. Interfaces and links are in /sys/class/net, without a socket."
+	var sockets []string
+	for _, s := range t[dialled] {
+		used, how = Failed, "The sandbox refuses it: a detector looks at its machine, and tells."
+		sockets = append(sockets, "connects to "+s)
+	}
+	k.judge("no-network", title("no-network"), used, append(sockets, t[network]...), how)
 	var undeclared []string
 	for _, s := range t[executed] {
 		undeclared = append(undeclared, "runs "+s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,7 @@ type watcher struct {
 	free   []string // folders in which everything is allowed: the socket's
 	read   []string // files and folders that may be read
 	roots  []string // of the machines that it is asked about
+	open   bool     // lets sockets be made, to see where they go
 	blind  bool     // lets everything pass: before the description is known, nobody knows what is declared
 
 	mu    sync.Mutex
@@ -222,7 +224,7 @@ func (w *watcher) judgeExec(n notif) unix.Errno {
 
 func (w *watcher) judgeSocket(n notif) unix.Errno {
 	domain, kind := int(int32(n.Args[0])), int(n.Args[1])&0xf
-	if domain == unix.AF_UNIX && kind == unix.SOCK_STREAM {
+	if w.open || domain == unix.AF_UNIX && kind == unix.SOCK_STREAM {
 		return 0
 	}
 	name := map[int]string{unix.AF_UNIX: "a Unix socket that is no stream", unix.AF_INET: "an IPv4 socket", unix.AF_INET6: "an IPv6 socket", unix.AF_NETLINK: "a netlink socket"}[domain]
@@ -235,8 +237,12 @@ func (w *watcher) judgeSocket(n notif) unix.Errno {
 
 func (w *watcher) judgeConnect(n notif) unix.Errno {
 	b := memory(n.PID, n.Args[1], int(min(n.Args[2], 128)))
-	if len(b) < 3 || binary.NativeEndian.Uint16(b) != unix.AF_UNIX {
-		return unix.EPERM // its socket was refused already
+	if len(b) < 3 {
+		return unix.EFAULT
+	}
+	if binary.NativeEndian.Uint16(b) != unix.AF_UNIX {
+		w.tried.add(dialled, address(b))
+		return unix.ECONNREFUSED
 	}
 	p := string(b[2:])
 	if p[0] == 0 {
@@ -262,6 +268,19 @@ func (w *watcher) onNode(p string) string {
 		}
 	}
 	return p
+}
+
+// address writes a sockaddr for people.
+func address(b []byte) string {
+	port := func() uint16 { return binary.BigEndian.Uint16(b[2:]) }
+	switch family := binary.NativeEndian.Uint16(b); {
+	case family == unix.AF_INET && len(b) >= 8:
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte(b[4:8])), port()).String()
+	case family == unix.AF_INET6 && len(b) >= 24:
+		return netip.AddrPortFrom(netip.AddrFrom16([16]byte(b[8:24])), port()).String()
+	default:
+		return fmt.Sprintf("an address of family %d", family)
+	}
 }
 
 func matches(patterns []string, p string) bool {

@@ -20,8 +20,8 @@ type Configz struct {
 }
 
 // ConfigDifferences compares a planned KubeletConfiguration with the one that a kubelet runs with, as /configz tells it: each
-// planned field must be there with the same meaning. What the kubelet fills in besides is its own, and so are a few fields that it
-// settles with others: the cgroup driver is the runtime's where that tells one, and reservedSystemCPUs replace the cpu of what is
+// planned field must be there with the same meaning. What is planned as nothing (0s, 0, "", []: kubeadm's ConfigMap is full of it)
+// is the kubelet's to fill in, and so is what is not planned, and a few fields that it settles with others: the cgroup driver is the runtime's where that tells one, and reservedSystemCPUs replace the cpu of what is
 // reserved (k8s.io/kubernetes cmd/kubelet/app/server.go).
 func ConfigDifferences(planned, running map[string]any) []string {
 	d := differ{}
@@ -67,7 +67,7 @@ func told(v any) string {
 
 // sameValue compares meanings: 10s and 10s, 1000m and 1, 64 and 64.0; what is not set is the same as nothing.
 func sameValue(p, r any) bool {
-	if isZero(p) && isZero(r) {
+	if _, yesOrNo := p.(bool); isZero(p) && (!yesOrNo || isZero(r)) {
 		return true
 	}
 	if a, ok := p.([]any); ok {

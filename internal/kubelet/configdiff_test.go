@@ -8,11 +8,12 @@ import (
 
 func TestConfigDifferences(t *testing.T) {
 	const running = `{"maxPods":64,"syncFrequency":"1m0s","kubeReserved":{"cpu":"200m","memory":"1Gi"},"systemReserved":{"cpu":"2"},"evictionHard":{"memory.available":"100Mi","nodefs.available":"10%"},
-		"featureGates":{"A":true,"B":false},"clusterDNS":["10.96.0.10"],"cgroupDriver":"cgroupfs","registerWithTaints":[{"key":"a","effect":"NoSchedule","timeAdded":null}],"reservedSystemCPUs":"0-1"}`
+		"featureGates":{"A":true,"B":false},"clusterDNS":["10.96.0.10"],"cgroupDriver":"cgroupfs","registerWithTaints":[{"key":"a","effect":"NoSchedule","timeAdded":null}],"reservedSystemCPUs":"0-1","readOnly":true}`
 	for _, c := range []struct{ planned, want string }{
 		{`{"kind":"KubeletConfiguration","apiVersion":"x","maxPods":64.0,"syncFrequency":"60s","kubeReserved":{"memory":"1024Mi"},"cgroupDriver":"systemd"}`, ""},
 		{`{"maxPods":110}`, "maxPods is 64 and not 110"},
-		{`{"syncFrequency":"0s","failSwapOn":false,"staticPodPath":"","podCIDR":null}`, "syncFrequency is 1m0s and not 0s"},
+		{`{"syncFrequency":"0s","maxPods":0,"failSwapOn":false,"staticPodPath":"","podCIDR":null}`, ""},
+		{`{"readOnly":false}`, "readOnly is true and not false"},
 		{`{"failSwapOn":true}`, "failSwapOn is not set and not true"},
 		{`{"kubeReserved":{"cpu":"0.2","memory":"2Gi","ephemeral-storage":"1Gi"}}`, "kubeReserved.ephemeral-storage is not set and not 1Gi, kubeReserved.memory is 1Gi and not 2Gi"},
 		{`{"featureGates":{"A":true,"B":true}}`, "featureGates.B is false and not true"},

@@ -1,0 +1,332 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	admission "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestTwoClones starts two machines from the disk of a node that had joined: they end as two nodes, and the first is untouched.
+func TestTwoClones(t *testing.T) {
+	c := start(t, Options{})
+	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
+	// An image is made of a node at rest.
+	must(t, template.Systemctl(t.Context(), "stop"))
+	before, err := c.Node(t.Context(), "template")
+	must(t, err)
+	for _, name := range []string{"clone-a", "clone-b"} {
+		n := newNode(t, c, NodeOptions{Name: name, Clone: template.Node}, "10.0.0.11:6443")
+		must(t, n.Credential("bootstrap-token", c.Token))
+		r := prelet(t, n, 0, "run")
+		if !strings.Contains(r.Err, "The identity on this disk is that of node template") {
+			t.Errorf("%s: %s", name, r)
+		}
+		_, err := c.Ready(t.Context(), name)
+		must(t, err)
+		subject, err := n.Run(t.Context(), "openssl", "x509", "-noout", "-subject", "-in", "/var/lib/kubelet/pki/kubelet-client-current.pem")
+		must(t, err)
+		if !strings.Contains(subject.Out, "system:node:"+name) {
+			t.Errorf("its certificate is of %s", subject)
+		}
+		if status := prelet(t, n, 0, "status"); !strings.Contains(status.Out, "identity: the identity of node template was on this disk") {
+			t.Errorf("%s", status)
+		}
+		prelet(t, n, 0, "run") // and a second one finds nothing to do
+		if files, err := os.ReadDir(n.Root() + "/var/lib/kubelet/pki"); err != nil || len(files) == 0 {
+			t.Errorf("%v, %v", files, err)
+		}
+	}
+	all, err := c.Client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	if len(all.Items) != 3 {
+		t.Errorf("%d nodes, want the template and two clones", len(all.Items))
+	}
+	if after, err := c.Node(t.Context(), "template"); err != nil || after.UID != before.UID {
+		t.Errorf("the template's Node was touched: %v", err)
+	}
+}
+
+// TestCloneOfAnImageWithoutPrelet starts a machine from the disk of a node that joined, on which prelet never ran: the site names
+// the new one.
+func TestCloneOfAnImageWithoutPrelet(t *testing.T) {
+	c := start(t, Options{})
+	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
+	must(t, template.Systemctl(t.Context(), "stop"))
+	n := newNode(t, c, NodeOptions{Name: "fresh", Clone: template.Node}, "10.0.0.11:6443")
+	must(t, os.RemoveAll(n.Root()+"/var/lib/prelet"))
+	must(t, n.Credential("bootstrap-token", c.Token))
+	m := member{n, t, c, template.pin}
+	m.site("node { name = \"fresh\" }", quick)
+	if r := m.run(0); !strings.Contains(strings.Join(strings.Fields(r.Err), " "), "Its certificate is of node template, and this node is to be fresh") {
+		t.Errorf("%s", r)
+	}
+	_, err := c.Ready(t.Context(), "fresh")
+	must(t, err)
+}
+
+const reconciling = `stage "write" "kubelet" {}
+stage "restart" "kubelet" {
+  reconcile_labels = true
+  verify {
+    settle  = "1s"
+    timeout = "40s"
+  }
+}
+`
+
+// TestReconcile patches a node's labels past the real NodeRestriction plugin, and a policy that refuses one of them.
+func TestReconcile(t *testing.T) {
+	c := start(t, Options{})
+	refuse(t, c, "example.com/locked")
+	labels := func(pairs string) string { return "stage \"label\" \"x\" {\n  labels = {" + pairs + "}\n}\n" }
+	m := newMember(t, c, NodeOptions{}, labels(`"example.com/pool" = "one", "example.com/old" = "x", "example.com/taken" = "x", "topology.kubernetes.io/zone" = "a"`), reconciling)
+	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"example.com/taken":"somebody","example.com/foreign":"y"}}}`))
+
+	m.site(labels(`"example.com/pool" = "two", "example.com/new" = "z", "example.com/locked" = "no", "feature.node.kubernetes.io/f" = "1", "topology.kubernetes.io/zone" = "b"`), reconciling)
+	p := planOf(t, m.Node)
+	for key, when := range map[string]string{"example.com/pool": "reconcile", "topology.kubernetes.io/zone": "restart"} {
+		if p.Node.Labels[key].TakesEffect != when {
+			t.Errorf("%s takes effect at %s", key, p.Node.Labels[key].TakesEffect)
+		}
+	}
+	m.run(0)
+	node, err := c.Node(t.Context(), "n1")
+	must(t, err)
+	for key, want := range map[string]string{"example.com/pool": "two", "example.com/new": "z", "example.com/old": "", "example.com/taken": "somebody", "example.com/foreign": "y",
+		"example.com/locked": "", "feature.node.kubernetes.io/f": "1", "topology.kubernetes.io/zone": "b"} {
+		if node.Labels[key] != want {
+			t.Errorf("%s is %q, want %q", key, node.Labels[key], want)
+		}
+	}
+	status := prelet(t, m.Node, 0, "status", "-o", "json").Out
+	if !strings.Contains(status, "is not allowed here") || !strings.Contains(status, "/etc/prelet/site.hcl:") || !strings.Contains(status, "kubectl label node n1 --overwrite example.com/locked=no") {
+		t.Errorf("the refusal is not told: %s", status)
+	}
+
+	// Somebody changes one: drift, and another run patches it; then there is nothing to do, and nothing is written.
+	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"example.com/pool":"three"}}}`))
+	if r := prelet(t, m.Node, 0, "verify"); !strings.Contains(r.Out, `example.com/pool is "three" and not "two"`) {
+		t.Errorf("%s", r)
+	}
+	before, err := m.disk()
+	must(t, err)
+	m.run(0)
+	after, err := m.disk()
+	must(t, err)
+	if d := difference(before, after); len(d) > 0 {
+		t.Errorf("written: %v", d)
+	}
+	if node, err = c.Node(t.Context(), "n1"); err != nil || node.Labels["example.com/pool"] != "two" {
+		t.Errorf("%v, %v", node.Labels, err)
+	}
+}
+
+// TestTaintDrift plans another taint for a node that has joined: it cannot change its own, and says who can.
+func TestTaintDrift(t *testing.T) {
+	c := start(t, Options{})
+	taint := func(text string) string { return "stage \"taint\" \"x\" {\n  taints = [\"" + text + "\"]\n}\n" }
+	m := newMember(t, c, NodeOptions{}, taint("example.com/a=b:NoSchedule"), quick)
+	m.site(taint("example.com/c:NoExecute"), quick)
+	m.run(0)
+	r := prelet(t, m.Node, 0, "verify")
+	want := "kubectl taint node n1 --overwrite example.com/c:NoExecute example.com/a=b:NoSchedule-"
+	if !strings.Contains(r.Out, want) {
+		t.Errorf("%s", r)
+	}
+	words := strings.Fields(strings.TrimPrefix(want, "kubectl "))
+	_, err := c.Kubectl(t.Context(), words...)
+	must(t, err)
+	if r := prelet(t, m.Node, 0, "verify"); !strings.Contains(r.Out, "taints     ok") {
+		t.Errorf("after the command: %s", r)
+	}
+}
+
+func (c *Cluster) patchNode(t *testing.T, name, patch string) error {
+	_, err := c.Client.CoreV1().Nodes().Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	return err
+}
+
+// refuse keeps nodes from setting one label on themselves, as a site's own policy may.
+func refuse(t *testing.T, c *Cluster, label string) {
+	t.Helper()
+	policies := c.Client.AdmissionregistrationV1()
+	fail := admission.Fail
+	all := admission.Exact
+	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "locked"},
+		Spec: admission.ValidatingAdmissionPolicySpec{FailurePolicy: &fail,
+			MatchConstraints: &admission.MatchResources{MatchPolicy: &all, ResourceRules: []admission.NamedRuleWithOperations{{RuleWithOperations: admission.RuleWithOperations{
+				Operations: []admission.OperationType{admission.Update}, Rule: admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}}}}}},
+			Validations: []admission.Validation{{Expression: fmt.Sprintf(`!request.userInfo.username.startsWith("system:node:") || !(%q in object.metadata.labels)`, label),
+				Message: label + " is not allowed here", Reason: reason(metav1.StatusReasonForbidden)}}}}, metav1.CreateOptions{})
+	must(t, err)
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admission.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "locked"},
+		Spec: admission.ValidatingAdmissionPolicyBindingSpec{PolicyName: "locked", ValidationActions: []admission.ValidationAction{admission.Deny}}}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+func reason(r metav1.StatusReason) *metav1.StatusReason { return &r }
+
+// verdict is what `verify -o json` prints.
+type verdict struct {
+	Verdict string
+	Why     string
+	Checks  []struct{ Name, State, Message string }
+	Cause   *struct{ ID, Sentence, Item, At string }
+	Exit    int
+}
+
+func (j verdict) state(name string) (state, message string) {
+	for _, c := range j.Checks {
+		if c.Name == name {
+			return c.State, c.Message
+		}
+	}
+	return "", ""
+}
+
+func verify(t *testing.T, n *Node, want int) (j verdict) {
+	t.Helper()
+	r := prelet(t, n, want, "verify", "-o", "json")
+	must(t, json.Unmarshal([]byte(r.Out), &j))
+	return j
+}
+
+// TestConfigz asks the kubelet what it runs with, as the API server's own client; and finds a flag that wins over the file.
+func TestConfigz(t *testing.T) {
+	c := start(t, Options{})
+	const asking = `stage "write" "kubelet" {
+  kubelet_config { patch = { maxPods = 64, evictionHard = { "memory.available" = "200Mi" }, kubeReserved = { cpu = "100m", memory = "0.25Gi" }, syncFrequency = "90s" } }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle             = "1s"
+    timeout            = "40s"
+    configz_credential = "kubelet-configz"
+  }
+}
+`
+	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
+	pin, err := c.Pin()
+	must(t, err)
+	m := member{n, t, c, pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	crt, err := os.ReadFile(c.Path("pki/apiserver-kubelet-client.crt"))
+	must(t, err)
+	key, err := os.ReadFile(c.Path("pki/apiserver-kubelet-client.key"))
+	must(t, err)
+	must(t, n.Credential("kubelet-configz", string(crt)+string(key)))
+	m.site(asking)
+	r := prelet(t, n, 0, "run", "-o", "json")
+	if !strings.Contains(r.Out, `{"name":"configz","state":"ok"}`) {
+		t.Errorf("%s", r)
+	}
+	_, err = c.Ready(t.Context(), "n1")
+	must(t, err)
+	must(t, n.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--max-pods=32\n", 0o644))
+	must(t, n.Systemctl(t.Context(), "restart"))
+	must(t, within(t.Context(), 20*time.Second, "the kubelet listens", func() string {
+		if _, err := c.AskKubelet(t.Context(), n, "/healthz"); err != nil {
+			return err.Error()
+		}
+		return ""
+	}))
+	if state, message := verify(t, n, 50).state("configz"); state != "failed" || !strings.Contains(message, "maxPods is 32 and not 64") {
+		t.Errorf("%s: %s", state, message)
+	}
+	must(t, n.Credential("kubelet-configz", ""))
+	if state, message := verify(t, n, 0).state("configz"); state != "unknown" || !strings.Contains(message, "LoadCredential=kubelet-configz") {
+		t.Errorf("without the credential: %s: %s", state, message)
+	}
+}
+
+// TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and wants the reason told, with the site's line where
+// there is one.
+func TestKubeletSaysWhy(t *testing.T) {
+	c := start(t, Options{})
+	// What a node without journald has in its place.
+	journal := func(n *Node) {
+		must(t, n.Write("/usr/local/bin/journalctl", "#!/bin/sh\nexec tail -n 4000 /var/log/kubelet.log\n", 0o755))
+	}
+
+	t.Run("a wrong token, that only the kubelet uses", func(t *testing.T) {
+		n := newNode(t, c, NodeOptions{Name: "token"}, "10.0.0.11:6443")
+		journal(n)
+		pin, err := c.Pin()
+		must(t, err)
+		base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+		must(t, err)
+		must(t, n.Write("/etc/base.yaml", base["kubelet"], 0o644))
+		must(t, n.Credential("bootstrap-token", c.Token[:7]+"0000000000000000"))
+		must(t, n.Site(map[string]string{"site.hcl": `
+cluster {
+  servers        = ["https://10.0.0.11:6443"]
+  ca_cert_hashes = ["` + pin + `"]
+  token          = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "write" "kubelet" {
+  kubelet_config { base = file("/etc/base.yaml") }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "1s"
+    timeout = "10s"
+  }
+}
+`}))
+		must(t, n.Write("/etc/kubernetes/ca.crt", "", 0o644))
+		ca, err := c.CA()
+		must(t, err)
+		must(t, n.Write("/etc/kubernetes/ca.crt", ca, 0o644))
+		site, err := n.Read("/etc/prelet/site.hcl")
+		must(t, err)
+		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `ca_cert_hashes = ["`+pin+`"]`, `ca_file        = "/etc/kubernetes/ca.crt"`, 1)}))
+		r := prelet(t, n, 50, "run", "-o", "json")
+		if !strings.Contains(r.Out, `"id":"token"`) || !strings.Contains(r.Out, "the cluster does not take the bootstrap token") || !strings.Contains(r.Out, `"at":"/etc/prelet/site.hcl:5:`) {
+			t.Errorf("%s", r)
+		}
+	})
+
+	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
+	journal(m.Node)
+	for _, broken := range []struct{ name, id, at, patch, flags, before string }{
+		{name: "a cgroup that is not there", patch: `{ enforceNodeAllocatable = ["pods", "system-reserved"], systemReserved = { cpu = "100m" }, systemReservedCgroup = "/nosuch" }`, id: "cgroup-missing", at: "/etc/prelet/site.hcl:"},
+	} {
+		t.Run(broken.name, func(t *testing.T) {
+			m := m
+			m.t = t
+			m.site("stage \"write\" \"kubelet\" {\n  kubelet_config { patch = "+broken.patch+" }\n}\n", strings.Replace(quick, "stage \"write\" \"kubelet\" {}\n", "", 1))
+			began := time.Now()
+			r := prelet(t, m.Node, 50, "run", "-o", "json")
+			if !strings.Contains(r.Out, `"id":"`+broken.id+`"`) || !strings.Contains(r.Out, broken.at) || !strings.Contains(r.Out, "is put back") && !strings.Contains(r.Out, "was left") {
+				t.Errorf("%s", r)
+			}
+			t.Logf("%s\nback after %s", r, time.Since(began).Round(time.Millisecond))
+		})
+	}
+
+	t.Run("a flag that prelet does not manage, and a kubelet that is down", func(t *testing.T) {
+		m.site(quick)
+		must(t, m.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--network-plugin=cni\n", 0o644))
+		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
+		_ = m.Systemctl(t.Context(), "restart")
+		var j verdict
+		must(t, within(t.Context(), 20*time.Second, "the kubelet is down and says why", func() string {
+			r, err := m.Prelet(t.Context(), "verify", "-o", "json")
+			if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
+				return fmt.Sprint(r, err)
+			}
+			return ""
+		}))
+		if j.Cause.ID != "flag-unknown" || j.Cause.Item != "flag/network-plugin" {
+			t.Errorf("%+v", j)
+		}
+	})
+}

@@ -36,3 +36,5 @@ require (
 )
 
 replace github.com/prelet/prelet => ../..
+
+replace github.com/prelet/prelet/plugins => ../../plugins

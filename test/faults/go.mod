@@ -8,3 +8,5 @@ require (
 )
 
 replace github.com/prelet/prelet => ../..
+
+replace github.com/prelet/prelet/plugins => ../../plugins

@@ -1,5 +1,5 @@
 # Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-kube, faults and sweep, and that modules are downloaded once.
+# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-detectors, e2e-kube, faults and sweep, and that modules are downloaded once.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -118,6 +118,11 @@ size: build ## fail when the binary has outgrown its bound
 e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
+
+.PHONY: e2e-detectors
+e2e-detectors: build ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
+	test/boot/image.sh
+	cd test/detectors && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 
 .PHONY: e2e-kube
 e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)

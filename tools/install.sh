@@ -40,6 +40,12 @@ for kind in tmpfiles.d sysusers.d; do
 	done < <(find packaging -type f -path "*/$kind/*.conf" | sort)
 done
 
+# Packages of detectors put their programs and locks here.
+for folder in detectors detectors.lock.d; do
+	install -d -m 0755 "$destdir$prefix/lib/prelet/$folder"
+	echo "$destdir$prefix/lib/prelet/$folder/"
+done
+
 completions=$(mktemp -d)
 trap 'rm -rf "$completions"' EXIT
 for shell in bash zsh fish; do bin/prelet completion "$shell" >"$completions/$shell"; done

@@ -57,7 +57,7 @@ func (a *app) detect() *cobra.Command {
 				err = a.print(func(o io.Writer) error {
 					e := json.NewEncoder(o)
 					e.SetEscapeHTML(false)
-					return e.Encode(present.FactsDocument(found.Raw, *found.Facts, found.Degraded, found.Detectors))
+					return e.Encode(present.FactsDocument(found.Raw, *found.Facts, found.Degraded, found.Detectors, diags))
 				})
 			} else {
 				// What is unknown stands below the facts already.

@@ -299,7 +299,7 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 func (r *run) degradedBy(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		switch c := origin.CodeOf(d); {
-		case d.Severity != hcl.DiagWarning:
+		case d.Severity != hcl.DiagWarning, origin.IsNote(d):
 		case c == origin.DetectorDegraded, c == origin.HardwareDegraded, c == origin.Stale:
 			r.degrade(c, d.Summary)
 		}

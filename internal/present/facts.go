@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // FactsDocument is what `detect -o json` prints.
-func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded, detectors map[string]any) any {
+func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded, detectors map[string]any, ds hcl.Diagnostics) any {
 	var m map[string]any
 	if json.Unmarshal(raw, &m) != nil {
 		m = map[string]any{}
@@ -35,7 +37,8 @@ func FactsDocument(raw json.RawMessage, f world.Facts, degraded []boot.Degraded,
 		FormatVersion int             `json:"format_version"`
 		Facts         any             `json:"facts"`
 		Degraded      []boot.Degraded `json:"degraded"`
-	}{1, m, degraded}
+		Diagnostics   []Diagnostic    `json:"diagnostics"`
+	}{1, m, degraded, DiagnosticsJSON(Sorted(ds))}
 }
 
 // Count is a number of things in words.

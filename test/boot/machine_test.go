@@ -99,6 +99,9 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m.put("/etc/standin/kubelet.conf", string(conf))
+	if out, err := exec.Command("chroot", m.root, "systemd-sysusers").CombinedOutput(); err != nil { // as the package does
+		t.Fatalf("systemd-sysusers: %v: %s", err, out)
+	}
 	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "kubelet.service", "prelet.service", "prelet-verify.service").CombinedOutput(); err != nil {
 		t.Fatalf("systemctl enable: %v: %s", err, out)
 	}

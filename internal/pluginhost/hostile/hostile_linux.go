@@ -31,10 +31,20 @@ const Domain = "vendor.example.com"
 
 // Describe is what a detector of that name would say of itself. All have something to do everywhere.
 func Describe(name string) contract.Description {
-	return contract.Description{Name: name, Version: "1.0.0", Vendor: "Example", Match: contract.Match{Always: true}, LabelDomains: []string{Domain},
+	d := contract.Description{Name: name, Version: "1.0.0", Vendor: "Example", Match: contract.Match{Always: true}, LabelDomains: []string{Domain},
 		Facts: []contract.Attribute{{Name: "sensors", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
 			Attributes: []contract.Attribute{{Name: "name", Type: contract.Type{Kind: contract.String}}, {Name: "celsius", Type: contract.Type{Kind: contract.Number}}}}}}},
 		Config: []contract.Attribute{{Name: "seconds", Type: contract.Type{Kind: contract.Number}}}}
+	switch name {
+	case "tries": // each is a path to try
+		for _, a := range []string{"read_file", "read_passwd", "read_token", "read_cpuinfo", "list_folder", "list_sys", "make_folder", "run_program", "device_zero",
+			"connect_path", "connect_abstract", "connect_bus", "signal_neighbour"} {
+			d.Config = append(d.Config, contract.Attribute{Name: a, Type: contract.Type{Kind: contract.String}})
+		}
+	case "needy":
+		d.Needs.Execute = []string{"/usr/bin/id"}
+	}
+	return d
 }
 
 // Main is one of them. It returns when a detector would.
@@ -155,6 +165,8 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		a.Labels = []contract.Label{{Key: "other.example.org/x", Value: "1"}}
 	case "role-label":
 		a.Labels = []contract.Label{{Key: "node-role.kubernetes.io/control-plane", Value: ""}}
+	case "contrary":
+		a.Labels[0].Value = "2.0"
 	case "undescribed":
 		a.Facts = []contract.Fact{{Name: "seats", Value: 4.0}}
 	case "wrong-type":

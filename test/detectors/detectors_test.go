@@ -1,0 +1,274 @@
+package detectors
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/pluginhost/hostile"
+)
+
+// the exit status of a required detector that failed.
+const failed = 31
+
+// TestDetectors is one machine, because a boot takes longer than all that is tried on it.
+func TestDetectors(t *testing.T) {
+	m := boot(t)
+	t.Run("good", func(t *testing.T) { m.with(t).good() })
+	t.Run("hostile", func(t *testing.T) { m.with(t).hostile() })
+	t.Run("sandbox", func(t *testing.T) { m.with(t).sandbox() })
+	t.Run("swapped", func(t *testing.T) { m.with(t).swapped() })
+	t.Run("parallel", func(t *testing.T) { m.with(t).parallel() })
+	t.Run("consent", func(t *testing.T) { m.with(t).consent() })
+	t.Run("disagree", func(t *testing.T) { m.with(t).disagree() })
+	t.Run("landlock refused", func(t *testing.T) { m.with(t).refused() })
+	t.Run("security", func(t *testing.T) { m.with(t).security() })
+}
+
+func (m machine) with(t *testing.T) *machine {
+	m.t = t
+	return &m
+}
+
+func (m *machine) nothingLeft(name string) {
+	m.t.Helper()
+	if l := m.left(); len(l) > 0 {
+		m.t.Errorf("%s: still there: %q", name, l)
+	}
+	if out, _ := m.try("find", "/run/prelet/detectors", "-mindepth", "1", "-type", "d"); out != "" {
+		m.t.Errorf("%s: a folder is left: %s", name, out)
+	}
+	if out, _ := m.try("find", "/run/prelet/detectors", "-name", "*.lock", "-size", "+0"); out != "" {
+		m.t.Errorf("%s: a slot is not clean: %s", name, out)
+	}
+}
+
+func (m *machine) good() {
+	m.install("good")
+	s := m.detect("good", `detector "good" { required = true }`)
+	d := s.facts.Facts.Detectors["good"]
+	m.t.Logf("%s, exit %d", s.took, s.exit)
+	if s.exit != 0 || d.State != "ok" || d.Attributes["firmware"] != "1.20" || d.Labels[hostile.Domain+"/firmware"] != "1.20" || len(s.facts.Degraded) > 0 {
+		m.t.Errorf("%+v", s)
+	}
+	if strings.Contains(s.told, "sandbox") {
+		m.t.Errorf("something of the sandbox is missing in the unit: %s", s.told)
+	}
+	m.nothingLeft("good")
+}
+
+// hostile is a row for each way to fail: degraded, or 31 if required, with the reason; in time; and nothing is left.
+func (m *machine) hostile() {
+	const timeout = 3 * time.Second
+	for _, row := range []struct {
+		name, want string // part of what is told; "" answers all the same
+	}{
+		{"crash-before", "vendor library not found: libvendor.so.1"},
+		{"crash-after", "panic: nil device table"},
+		{"crash-call", "assertion failed: table != NULL"},
+		{"says-no", "the driver is older than 1.20"},
+		{"hang-start", "it said nothing until its time was over"},
+		{"hang-call", "it did not answer in its time"},
+		{"flood-stdout", "it did not answer in its time"},
+		{"flood-stderr", ""},
+		{"long-line", "more than 4096 bytes"},
+		{"noise", "Vendor driver 1.2 starting"},
+		{"wrong-version", "of the detector protocol"},
+		{"netrpc", "and prelet gRPC"},
+		{"tcp", "must listen on a Unix socket"},
+		{"foreign-socket", "not in the folder that it was given"},
+		{"bad-label", "is no key of a vendor's label"},
+		{"foreign-label", "is not a described domain"},
+		{"undescribed", "is not described"},
+		{"huge", ""}, // told below: it may run out of memory before it is refused
+		{"grandchild", ""},
+		{"ignores", ""},
+		{"hog", "it ended while it was asked"},
+		{"kill-host", ""},
+		{"setsid", ""},
+		{"fork-bomb", ""},
+		{"missing", "There is no program"},
+	} {
+		m.t.Run(row.name, func(t *testing.T) {
+			m := m.with(t)
+			if row.name != "missing" {
+				m.install(row.name)
+			}
+			for _, required := range []bool{false, true} {
+				s := m.detect(row.name, fmt.Sprintf("detector %q {\n  required = %t\n  timeout  = %q\n}", row.name, required, timeout))
+				text := s.told
+				state := s.facts.Facts.Detectors[row.name].State
+				t.Logf("required %t: exit %d after %s, %s", required, s.exit, s.took.Round(time.Millisecond), state)
+				switch bad := row.want != ""; {
+				case bad && !strings.Contains(text, row.want):
+					t.Errorf("it does not say %q: %s", row.want, s.told)
+				case bad && !required && (s.exit != 0 || state != "failed" && state != "absent" || len(s.facts.Degraded) != 1):
+					t.Errorf("exit %d, state %q, degraded %v", s.exit, state, s.facts.Degraded)
+				case bad && required && s.exit != failed:
+					t.Errorf("exit %d", s.exit)
+				case !bad && s.exit != 0 && s.exit != failed:
+					t.Errorf("exit %d: %s", s.exit, s.told)
+				}
+				if s.took > timeout+2*time.Second {
+					t.Errorf("it took %s", s.took)
+				}
+			}
+			m.nothingLeft(row.name)
+		})
+	}
+}
+
+// sandbox lets a detector try what each line forbids, under the unit; with the same line left out it must succeed, or the test
+// has shown nothing of that line there. What the unit itself forbids as well is not in the list of a control.
+func (m *machine) sandbox() {
+	m.install("tries")
+	m.put("/srv/open/secret", "x", 0o644)
+	m.must(os.Chmod(m.root+"/srv/open", 0o777))
+	site := func(allow string) string {
+		return `detector "tries" {
+  required = true
+  ` + allow + `
+  config {
+    read_file   = "/srv/open/secret"
+    read_passwd = "/etc/passwd"
+    list_folder = "/srv/open"
+    run_program = "/usr/bin/id"
+    connect_bus = "/run/dbus/system_bus_socket"
+    read_token  = "/etc/shadow"
+    read_cpuinfo = "/proc/cpuinfo"
+  }
+}`
+	}
+	try := func(allow string) map[string]string {
+		m.t.Helper()
+		s := m.detect("tries", site(allow))
+		if s.exit != 0 {
+			m.t.Fatalf("exit %d: %s", s.exit, s.told)
+		}
+		return s.facts.Facts.Detectors["tries"].Attributes
+	}
+	with := try("")
+	for _, key := range []string{"read_cpuinfo", "null", "socket_unix_stream"} {
+		if with[key] != "ok" {
+			m.t.Errorf("%s: %q", key, with[key])
+		}
+	}
+	for _, key := range []string{"read_token", "ptrace_host", "memory_of_host", "environment_of_host", "signal_host", "signal_1", "setuid", "mount", "bpf", "perf", "io_uring", "setpgid", "raise_memory"} {
+		if with[key] == "ok" || with[key] == "" {
+			m.t.Errorf("%s: %q", key, with[key])
+		}
+	}
+	if with["status_CapEff"] != "0000000000000000" || with["status_NoNewPrivs"] != "1" || with["oom_score"] != "1000" || strings.Contains(" "+with["status_Uid"], " 0 ") {
+		m.t.Errorf("%v", with)
+	}
+	for line, forbids := range map[string][]string{
+		"landlock": {"read_file", "read_passwd", "list_folder", "run_program"},
+		"connect":  {"connect_bus"},
+		"seccomp":  {"setsid", "memfd", "shared_memory", "socket_tcp", "socket_udp", "socket_unix_datagram"},
+		"limits":   {"write_beside_the_socket"},
+	} {
+		real := m.root + helper + ".real"
+		m.must(os.Rename(m.root+helper, real), os.Link(m.root+m.program, m.root+helper+"-without-"+line), os.Symlink(helper+"-without-"+line, m.root+helper))
+		without := try("")
+		m.must(os.Remove(m.root+helper), os.Rename(real, m.root+helper))
+		for _, key := range forbids {
+			if with[key] == "ok" || with[key] == "" {
+				m.t.Errorf("%s: %q, and it should fail", key, with[key])
+			}
+			if without[key] != "ok" {
+				m.t.Errorf("%s: %q without %s: that it fails proves nothing of it", key, without[key], line)
+			}
+		}
+	}
+	for key, allow := range map[string]string{"read_file": `read = ["/srv/open"]`, "run_program": `execute = ["/usr/bin/id"]`, "connect_bus": `sockets = ["/run/dbus/system_bus_socket"]`} {
+		if got := try("allow { " + allow + " }"); got[key] != "ok" {
+			m.t.Errorf("%s: %q, although it is granted", key, got[key])
+		}
+	}
+	m.nothingLeft("tries")
+}
+
+// swapped is another program in the place of the one that was locked: it is never executed.
+func (m *machine) swapped() {
+	m.install("good")
+	m.must(os.Remove(m.root + programs + "/good"))
+	m.put(programs+"/good", "#!/bin/sh\ntouch /var/lib/prelet/ran /tmp/ran\n", 0o755)
+	s := m.detect("swapped", `detector "good" { required = true }`)
+	if s.exit != failed || !strings.Contains(s.told, "is not the program that was locked, and was not executed") {
+		m.t.Errorf("exit %d: %s", s.exit, s.told)
+	}
+	for _, p := range []string{"/var/lib/prelet/ran", "/tmp/ran"} {
+		if _, err := os.Stat(m.root + p); err == nil {
+			m.t.Error("it was executed")
+		}
+	}
+	m.nothingLeft("swapped")
+}
+
+// parallel: those that hang do not add up, and the good one between them is heard.
+func (m *machine) parallel() {
+	site := ""
+	for _, n := range []string{"good", "hang-start", "hang-call", "flood-stdout", "crash-call"} {
+		m.install(n)
+		site += fmt.Sprintf("detector %q { timeout = \"2s\" }\n", n)
+	}
+	s := m.detect("parallel", site)
+	if s.exit != 0 || s.took > 4*time.Second || s.facts.Facts.Detectors["good"].State != "ok" || len(s.facts.Degraded) != 4 {
+		m.t.Errorf("exit %d after %s: %v", s.exit, s.took, s.facts.Degraded)
+	}
+	m.nothingLeft("parallel")
+}
+
+// consent: what a detector needs and nobody grants keeps it from being started, and the message is the block to paste.
+func (m *machine) consent() {
+	m.install("needy")
+	s := m.detect("consent", `detector "needy" {}`)
+	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "failed" || !strings.Contains(s.told, `execute = ["/usr/bin/id"]`) || !strings.Contains(s.told, "allow {") {
+		m.t.Errorf("exit %d: %+v: %s", s.exit, d, s.told)
+	}
+	s = m.detect("consent", "detector \"needy\" {\n  allow {\n    execute = [\"/usr/bin/id\"]\n  }\n}")
+	if d := s.facts.Facts.Detectors["needy"]; s.exit != 0 || d.State != "ok" {
+		m.t.Errorf("exit %d: %+v: %s", s.exit, d, s.told)
+	}
+}
+
+// disagree: two that recommend different values of one label are told by name, and neither is taken.
+func (m *machine) disagree() {
+	m.install("good")
+	m.install("contrary")
+	s := m.detect("disagree", "detector \"good\" {}\ndetector \"contrary\" {}")
+	if s.exit != 0 || !strings.Contains(s.told, `Detectors "contrary" and "good" disagree`) || len(s.facts.Degraded) != 1 {
+		m.t.Errorf("exit %d: %v %s", s.exit, s.facts.Degraded, s.told)
+	}
+	s = m.detect("disagree", "detector \"good\" { required = true }\ndetector \"contrary\" {}")
+	if s.exit != failed {
+		m.t.Errorf("exit %d: %s", s.exit, s.told)
+	}
+}
+
+// refused: a filter that forbids Landlock is a finding that somebody has to look at, and no old kernel.
+func (m *machine) refused() {
+	m.install("good")
+	m.put("/etc/systemd/system/detect@.service.d/filter.conf", "[Service]\nSystemCallFilter=~landlock_create_ruleset landlock_add_rule landlock_restrict_self\n", 0o644)
+	m.try("systemctl", "daemon-reload")
+	s := m.detect("refused", `detector "good" {}`)
+	m.must(os.RemoveAll(m.root + "/etc/systemd/system/detect@.service.d"))
+	m.try("systemctl", "daemon-reload")
+	if s.exit != 0 || len(s.facts.Degraded) != 1 || !strings.Contains(s.told, "refuses it (EPERM)") {
+		m.t.Errorf("exit %d, %v: %s", s.exit, s.facts.Degraded, s.told)
+	}
+}
+
+// security: what detectors need has not opened the unit.
+func (m *machine) security() {
+	for _, unit := range []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"} {
+		out, _ := m.try("systemd-analyze", "security", "--no-pager", unit)
+		_, level, _ := strings.Cut(out, "Overall exposure level for "+unit+": ")
+		var x float64
+		if _, err := fmt.Sscan(level, &x); err != nil || x > 2.6 {
+			m.t.Errorf("%s: %v %s", unit, err, level)
+		}
+	}
+}

@@ -47,7 +47,7 @@ func (w *where) siteFlags(c *cobra.Command) {
 func (w *where) nodeFlags(c *cobra.Command) {
 	w.siteFlags(c)
 	c.Flags().StringVar(&w.root, "root", "", "files and targets below `DIR`; no unit is touched")
-	c.Flags().StringVar(&w.hardware, "hardware", "", "facts from a recorded machine: a tree or a ghw snapshot at `PATH`")
+	c.Flags().StringVar(&w.hardware, "hardware", "", "facts from a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`")
 	c.Flags().StringVar(&w.objects, "objects", "", "ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
 	c.Flags().StringArrayVar(&w.variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 }

@@ -10,12 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -198,7 +198,7 @@ func waiting(dir, prefix string) []string {
 			age[n] = st.ModTime()
 		}
 	}
-	slices.SortFunc(names, func(x, y string) int { return age[x].Compare(age[y]) })
+	order.By(names, func(x, y string) int { return age[x].Compare(age[y]) })
 	return names
 }
 

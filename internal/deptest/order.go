@@ -20,7 +20,8 @@ func order() [][]string {
 		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/stack/..."},
+		{"internal/value/...", "internal/origin/...", "internal/replace/..."},
+		{"internal/stack/...", "internal/order/..."},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -198,7 +199,7 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error(), Degraded: true})
 		}
 	}
-	slices.SortFunc(last.unknown, func(a, b world.UnknownFact) int {
+	order.By(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Why, b.Why))
 	})
 	f.Unknown, f.Evidence = last.unknown, last.evidence

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -75,7 +76,7 @@ func (d *detection) readDevices() error {
 			functions = append(functions, f)
 		}
 	}
-	slices.SortFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
+	order.By(functions, func(a, b function) int { return a.order.compare(b.order) })
 
 	pci := make([]world.PCIDevice, 0, len(functions))
 	accelerators, nics := []world.Accelerator{}, []world.NIC{}

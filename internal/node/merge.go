@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -126,7 +127,7 @@ func (m *merger) taints(base Base, in []Contribution) {
 			}
 		}
 	}
-	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
+	order.By(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func (m *merger) flags(base Base, in []Contribution) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -151,7 +152,7 @@ func AddToSite(path string, l world.Lock) ([]byte, error) {
 	}
 	locks = slices.DeleteFunc(locks, func(o world.Lock) bool { return o.Name == l.Name })
 	locks = append(locks, l)
-	slices.SortFunc(locks, func(a, b world.Lock) int { return strings.Compare(a.Name, b.Name) })
+	order.By(locks, func(a, b world.Lock) int { return strings.Compare(a.Name, b.Name) })
 	return lockText(siteLock{lockFormat, locks})
 }
 

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/prelet/prelet/internal/order"
 )
 
 // minSecret is the length in bytes from which a secret is looked for. A shorter one stands in ordinary text by
@@ -123,7 +125,7 @@ func newForms(all []string) *forms {
 		f.byFirst[s[0]] = append(f.byFirst[s[0]], s)
 	}
 	for _, ss := range f.byFirst {
-		slices.SortFunc(ss, func(a, b string) int { return len(b) - len(a) })
+		order.By(ss, func(a, b string) int { return len(b) - len(a) })
 	}
 	return f
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -73,7 +74,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		}
 	}
 	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
-	slices.SortFunc(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
+	order.By(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
 	m := cty.MapValEmpty(cty.String)
 	switch {
 	case unknown:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -91,7 +92,7 @@ func coresByNode(f *world.Facts) (by map[int][][]int, nodes []int, lost bool) {
 		by[n] = append(by[n], threads)
 	}
 	for n, list := range by {
-		slices.SortFunc(list, func(a, b []int) int { return a[0] - b[0] })
+		order.By(list, func(a, b []int) int { return a[0] - b[0] })
 		nodes = append(nodes, n)
 	}
 	slices.Sort(nodes)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/order"
 )
 
 // Severity says what is made of a finding.
@@ -89,7 +90,7 @@ func Check(s Subject) []Finding {
 		l.rule = r
 		r.check(l)
 	}
-	slices.SortStableFunc(l.found, func(a, b Finding) int {
+	order.By(l.found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Flag, b.Flag), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(l.found)

@@ -14,8 +14,8 @@ TAGS    := nethttpomithttp2
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 
 # The modules of this repository that are built with it: the program, the generator of its tables, and what vendors of
-# detectors import.
-MODULES := . tools/kubetables $(patsubst %/go.mod,%,$(wildcard plugins/go.mod))
+# detectors import and copy.
+MODULES := . tools/kubetables plugins examples/detector-template
 
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s

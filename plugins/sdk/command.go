@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -27,6 +29,7 @@ const usage = `%s tells prelet about hardware. prelet starts it; by hand it has 
   detect               what it finds on this machine
 
   -o text|json         how to print it
+  -o lock              describe: as the lock that a package ships beside this program
   --config JSON|@FILE  detect: what the site's block "config" would say
   --root DIR           detect: look below DIR instead of /
   --timeout 10s        detect: how long it may take
@@ -63,11 +66,19 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 		return wrong("%s: %v", args[0], err)
 	case flags.NArg() > 0:
 		return wrong("%s takes no argument %q", args[0], flags.Arg(0))
-	case *format != "text" && *format != "json":
-		return wrong("-o is text or json, not %q", *format)
+	case *format != "text" && *format != "json" && !(*format == "lock" && args[0] == "describe"):
+		return wrong("-o is text or json, and for describe lock, not %q", *format)
 	}
 	switch args[0] {
 	case "describe":
+		if *format == "lock" {
+			own, err := lock(description)
+			if err != nil {
+				fmt.Fprintf(stderr, "%s: %v\n", name, err)
+				return exitFailed
+			}
+			return document(stdout, stderr, own)
+		}
 		if *format == "json" {
 			return document(stdout, stderr, description)
 		}
@@ -135,4 +146,31 @@ func document(stdout, stderr io.Writer, v any) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// fragment is a lock as packages ship it, in /usr/lib/prelet/detectors.lock.d/NAME.json. `prelet detectors lock` writes
+// the same, of any detector.
+type fragment struct {
+	FormatVersion int                  `json:"format_version"`
+	Name          string               `json:"name"`
+	SHA256        string               `json:"sha256"`
+	Describe      contract.Description `json:"describe"`
+}
+
+// lock returns this program's own lock.
+func lock(d contract.Description) (fragment, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return fragment{}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return fragment{}, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return fragment{}, err
+	}
+	return fragment{1, d.Name, hex.EncodeToString(h.Sum(nil)), d}, nil
 }

@@ -206,6 +206,8 @@ func TestCommand(t *testing.T) {
 		{[]string{"help"}, 0, "detect", ""},
 		{[]string{"describe"}, 0, "toy 1", ""},
 		{[]string{"describe", "-o", "json"}, 0, `"name": "toy"`, ""},
+		{[]string{"describe", "-o", "lock"}, 0, `"sha256": "`, ""},
+		{[]string{"detect", "-o", "lock"}, 64, "", "lock"},
 		{[]string{"detect", "--root", t.TempDir()}, 0, "0 devices", ""},
 		{[]string{"detect", "-o", "json"}, 0, `"devices": null`, ""},
 		{[]string{"detect", "--config", `{"x":1}`}, 1, "no such attribute", ""},

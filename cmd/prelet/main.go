@@ -142,7 +142,7 @@ func (a *app) commands() []*cobra.Command {
 	return []*cobra.Command{
 		a.init(), a.validate(), a.fmt(), a.schema(), a.importSite(),
 		a.plan(), a.explain(), a.run(), a.detect(), a.detectorsCommand(), a.record(),
-		a.status(), a.history(), a.rollback(), a.verify(), a.recover(),
+		a.status(), a.history(), a.rollback(), a.verify(), a.recover(), a.doctor(),
 		a.version(),
 	}
 }

@@ -12,7 +12,7 @@ func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
 		{"internal/present/...", "internal/apply/..."},
-		{"internal/activate/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/report/..."},
+		{"internal/activate/...", "internal/doctor/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/report/..."},
 		{"internal/boot/..."},
 		{"stages/builtin/..."},
 		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},

@@ -81,6 +81,23 @@ func (s *Store) holder() *Holder {
 	if unix.Fstat(s.lockFD, &st) != nil {
 		return nil
 	}
+	return s.holderOf(&st)
+}
+
+// LockHolder is who holds the lock now, as far as this system tells, for a store that was opened to look at.
+func (s *Store) LockHolder() (Holder, bool) {
+	var st unix.Stat_t
+	if s.dir == nil || unix.Fstatat(s.dir.fd, lockName, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+		return Holder{}, false
+	}
+	h := s.holderOf(&st)
+	if h == nil {
+		return Holder{}, false
+	}
+	return *h, true
+}
+
+func (s *Store) holderOf(st *unix.Stat_t) *Holder {
 	table, err := os.ReadFile("/proc/locks")
 	if err != nil {
 		return nil

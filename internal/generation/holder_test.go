@@ -72,3 +72,33 @@ func TestLockedSaysWho(t *testing.T) {
 		}
 	}
 }
+
+// Who only looks is told as well, and of a lock that nobody holds nothing.
+func TestLockHolder(t *testing.T) {
+	if _, err := os.Stat("/proc/locks"); err != nil {
+		t.Skip("no /proc/locks here:", err)
+	}
+	b := newBox(t)
+	b.o.Now = time.Now
+	look := func() (Holder, bool) {
+		s, err := OpenReadOnly(b.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		return s.LockHolder()
+	}
+	if h, ok := look(); ok {
+		t.Errorf("before there is a lock: %+v", h)
+	}
+	s := b.open()
+	if h, ok := look(); !ok || h.PID != os.Getpid() {
+		t.Errorf("while it is held: %+v, %t", h, ok)
+	}
+	if err := s.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if h, ok := look(); ok {
+		t.Errorf("after it was let go: %+v", h)
+	}
+}

@@ -26,13 +26,14 @@ func (p Plan) made(n kubelet.Node, since, now time.Duration) bool {
 // object judges the labels and the taints of the Node.
 func (w *watcher) object(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
+	ours := slices.ContainsFunc(w.plan.labelChanges(n), func(c kubelet.LabelChange) bool { return !c.Remove }) // cloud controllers set zones and types
 	switch {
 	case len(w.plan.Labels) == 0 && len(differ) == 0:
 		ok = true
 	case len(differ) == 0:
 		w.right("labels")
 		ok = true
-	case w.plan.made(n, w.since, now) && !w.plan.Reconcile:
+	case ours && w.plan.made(n, w.since, now) && !w.plan.Reconcile:
 		w.wrong("labels", "the kubelet has just made node %s with other labels: %s", n.Name, told(differ))
 	default:
 		w.drifts("labels", "%s; %s", told(differ), kubectl)

@@ -113,6 +113,12 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}},
+		{"zone and its like are set by others on a new Node as well", func(t *testing.T, n *node) {
+			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"topology.kubernetes.io/zone": "a"}, true }
+			n.labels, n.age = map[string]string{"topology.kubernetes.io/zone": "cloud"}, 3*time.Second
+			_, verify := n.bootWith("one")
+			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+		}},
 		{"an older Node that the kubelet found under its name is not", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.age = time.Hour

@@ -252,7 +252,7 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
 
 // off opens the gate on what is in place, judged or not.
 func (r *Run) off() Result {
-	const why = "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
+	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
 	cur, err := r.Store.Current()
 	if err != nil {
 		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
@@ -260,6 +260,9 @@ func (r *Run) off() Result {
 	gen := 0
 	if cur != nil {
 		gen = cur.Gen
+	}
+	if r.foreign() {
+		why += fmt.Sprintf("; generation %d was made on another machine, and the kubelet starts as that one", gen)
 	}
 	if _, open, err := r.Machine.Gate.State(); err != nil || !open {
 		if err := r.Machine.Gate.Open(gen); err != nil {

@@ -74,6 +74,37 @@ func TestBadChangeAtBoot(t *testing.T) {
 	}
 }
 
+// Why the kubelet ended is read from its journal, also inside of prelet-verify's sandbox: it is put back at its first death, and the
+// status says it in one sentence.
+func TestReasonFromTheJournal(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.edit(pool, `"e2e.prelet.dev/crash" = "swap"`)
+	m.boot()
+	m.within(90*time.Second, "prelet-verify goes back", func() string {
+		if s := m.status(); s.State != "failed" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.running("prelet-verify.service")
+	s := m.status()
+	for _, want := range []string{"the kubelet: this machine has swap on", "it ended (activating/auto-restart", "and will each time"} {
+		if !strings.Contains(s.Summary, want) {
+			t.Errorf("the status does not say %q: %s", want, s.Summary)
+		}
+	}
+	died := 0
+	for _, start := range m.starts() {
+		if start.Labels["e2e.prelet.dev/crash"] != "" {
+			died++
+		}
+	}
+	if died > 2 { // systemd may have started it once more before prelet had read the journal
+		t.Errorf("it died %d times before it was put back", died)
+	}
+}
+
 // Going back by hand, over a reboot, and letting go of it.
 func TestRollbackByHand(t *testing.T) {
 	m := joined(t)

@@ -7,7 +7,7 @@ type row struct {
 	says     string // a regular expression, over one entry
 	sentence string
 	items    []string
-	final    bool
+	final    bool // false also where a file or a cgroup is missing that another unit may yet make
 }
 
 // rows is the table, in order: what ends a kubelet first, the particular before the general. Where no version is told the words
@@ -47,11 +47,11 @@ func configRows() []row {
 		{"config-kind", `no kind "([^"]*)" is registered for version "([^"]*)"`,
 			"its configuration file is a $1 of $2, and not a KubeletConfiguration that it knows", []string{"file//var/lib/kubelet/config.yaml"}, true},
 		{"config-missing", `failed to read kubelet config file "([^"]*)", error: (.*?)"?$`,
-			"it cannot read its configuration file $1: $2", []string{"file/$1", "flag/config"}, true},
+			"it cannot read its configuration file $1: $2", []string{"file/$1", "flag/config"}, false},
 		{"config-syntax", `failed to load kubelet config file, path: (\S+?), error: .*?error failed to decode: (.*?)"?$`,
 			"its configuration file $1 cannot be read: $2", []string{"file/$1"}, true},
 		{"config-dropins", `failed to walk through kubelet dropin directory "([^"]+)": (.*?)"?$`,
-			"the folder $1 of its configuration drop-ins cannot be read: $2", []string{"flag/config-dir"}, true},
+			"the folder $1 of its configuration drop-ins cannot be read: $2", []string{"flag/config-dir"}, false},
 		{"gate-unknown", `unrecognized feature gate: ([A-Za-z0-9]+)`,
 			"it does not know the feature gate $1", []string{"config/featureGates.$1", "flag/feature-gates"}, true},
 		{"gate-locked", `cannot set feature gate ([A-Za-z0-9]+) to (\w+), feature is locked to (\w+)`,
@@ -61,7 +61,7 @@ func configRows() []row {
 		{"enforce-unnamed", `((?:system|kube)ReservedCgroup) \(--[a-z-]+\) must be specified when "([^"]*)"`,
 			`enforceNodeAllocatable has "$2", and $1 names no cgroup`, []string{"config/$1", "config/enforceNodeAllocatable"}, true},
 		{"cgroup-missing", `[Ff]ailed to enforce (System|Kube) Reserved Cgroup Limits on "([^"]*)": (.*?)(?: has some missing paths.*)?"?$`,
-			"enforceNodeAllocatable needs the cgroup $2, and there is none: systemd, or whoever owns it, has to make it before the kubelet starts", []string{"config/enforceNodeAllocatable", "flag/enforce-node-allocatable"}, true},
+			"enforceNodeAllocatable needs the cgroup $2, and there is none: systemd, or whoever owns it, has to make it before the kubelet starts", []string{"config/enforceNodeAllocatable", "flag/enforce-node-allocatable"}, false},
 		{"cpus-malformed", `unable to parse reservedSystemCPUs \(--reserved-cpus\) (.*?), error`,
 			"reservedSystemCPUs is no list of CPUs: $1", []string{"config/reservedSystemCPUs", "flag/reserved-cpus"}, true},
 		{"cpus-offline", `reserved-cpus: (\S+) is not a subset of online-cpus: ([0-9,-]+)`,
@@ -105,10 +105,10 @@ func machineRows() []row {
 		{"port", `listen tcp (\S+): bind: address already in use`,
 			"another process has its address $1: a kubelet that was started otherwise, most often", []string{"config/port", "flag/port"}, false},
 		{"no-bootstrap", `unable to load bootstrap kubeconfig: (?:stat )?(\S+?): (.*?)"?$`,
-			"it has no identity, and nothing to join with: $1: $2", []string{"file/$1", "flag/bootstrap-kubeconfig"}, true},
-		{"no-kubeconfig", `unable to load kubeconfig: (.*?)"?$`, "its kubeconfig cannot be used: $1", []string{"flag/kubeconfig"}, true},
+			"it has no identity, and nothing to join with: $1: $2", []string{"file/$1", "flag/bootstrap-kubeconfig"}, false},
+		{"no-kubeconfig", `unable to load kubeconfig: (.*?)"?$`, "its kubeconfig cannot be used: $1", []string{"flag/kubeconfig"}, false},
 		{"file-missing", `failed to run Kubelet: .*?open (\S+): (no such file or directory|permission denied)`,
-			"it needs the file $1: $2", []string{"file/$1"}, true},
+			"it needs the file $1: $2", []string{"file/$1"}, false},
 		{"runtime-api", `unknown service runtime\.v1\.RuntimeService`,
 			"the container runtime answers and has no CRI: look at disabled_plugins in /etc/containerd/config.toml, or it is too old for this kubelet", []string{"flag/container-runtime-endpoint", "config/containerRuntimeEndpoint"}, false},
 		{"runtime-away", `(?:for endpoint |endpoint=)"?([^"\s]+)"?.*(?:dial unix|connection error|connect:)`,

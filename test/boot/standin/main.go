@@ -177,6 +177,9 @@ func run(flags, labels map[string]string) int {
 		case <-stop:
 			return 0
 		case <-crash:
+			if labels[crashLabel] == "swap" { // in the words of the real one
+				fmt.Fprintln(os.Stderr, `E0101 00:00:00.000000       1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`)
+			}
 			fmt.Fprintln(os.Stderr, "standin: crash on demand")
 			return 3
 		case <-look.C:

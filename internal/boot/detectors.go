@@ -62,7 +62,7 @@ func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
 		timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 		memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
-			Lock: r.locks[n].answer, Describe: r.locks[n].describe, At: func(path string) hcl.Range { return configRange(det, path) }}
+			Lock: r.locks[n].answer, Describe: r.locks[n].describe, At: func(path string) hcl.Range { return configRange(det, path, false) }}
 		if a, ok := b.One("allow"); ok {
 			x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
 				Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
@@ -72,7 +72,7 @@ func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
 		diags = append(diags, d...)
 		if x.Describe != nil {
 			whole, problems := contract.Config(x.Describe.Config, lists(x.Describe.Config, x.Config))
-			diags = append(diags, configProblems(x, problems, open)...)
+			diags = append(diags, configProblems(x, det, problems, open)...)
 			x.Config = written(whole)
 			diags = append(diags, r.consent(x)...)
 		}
@@ -103,7 +103,7 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 	out = map[string]any{}
 	for _, k := range sortedKeys(c.Free) {
 		v := c.Free[k]
-		at := configRange(det, k)
+		at := configRange(det, k, false)
 		_, secrets, unread := value.Plain(v)
 		switch {
 		case len(secrets) > 0:
@@ -170,20 +170,20 @@ func written(config map[string]any) map[string]any {
 }
 
 // configProblems are diagnostics at the lines of the site, less those about what is not known yet.
-func configProblems(d stages.Detector, problems contract.Problems, open []string) (diags hcl.Diagnostics) {
+func configProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) (diags hcl.Diagnostics) {
 	for _, p := range problems {
 		steps, err := contract.ParsePath(p.Path)
 		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
 			continue
 		}
-		code := origin.WrongType
+		code, at := origin.WrongType, d.At(p.Path)
 		switch p.Summary {
 		case "no such attribute":
-			code = origin.UnknownArgument
+			code, at = origin.UnknownArgument, configRange(det, p.Path, true)
 		case "required, but not set":
 			code = origin.MissingArgument
 		}
-		diags = append(diags, origin.Error(code, d.At(p.Path), fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary), "%s",
+		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary), "%s",
 			stages.Sentence(p.Detail, fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version))))
 	}
 	return diags
@@ -196,8 +196,9 @@ func orWhole(path string) string {
 	return path
 }
 
-// configRange is the place in the site that a path of a detector's configuration names: as much of it as is written.
-func configRange(det *site.Detector, path string) hcl.Range {
+// configRange is the place in the site that a path of a detector's configuration names, as much of it as is written: that of the
+// value, or of its name.
+func configRange(det *site.Detector, path string, name bool) hcl.Range {
 	at := det.Range
 	steps, err := contract.ParsePath(path)
 	if err != nil {
@@ -216,15 +217,15 @@ func configRange(det *site.Detector, path string) hcl.Range {
 			return at
 		}
 		at = a.NameRange
-		return inside(a.Expr, steps[1:], at)
+		return inside(a.Expr, steps[1:], at, name)
 	}
 	return at
 }
 
 // inside follows steps through literals.
-func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range) hcl.Range {
+func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bool) hcl.Range {
 	if len(steps) == 0 {
-		if r := e.Range(); r.Filename != "" && !isBlock(e) {
+		if r := e.Range(); r.Filename != "" && !name && !isBlock(e) {
 			return r
 		}
 		return at
@@ -232,19 +233,19 @@ func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range) hcl.Ran
 	switch x := value.Unwrap(e).(type) {
 	case *hclsyntax.TupleConsExpr:
 		if n := steps[0].Index; n != nil && *n < len(x.Exprs) {
-			return inside(x.Exprs[*n], steps[1:], x.Exprs[*n].Range())
+			return inside(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), name)
 		}
 	case *hclsyntax.ObjectConsExpr:
 		if n := steps[0].Index; n != nil && *n == 0 { // a block that stands once
-			return inside(x, steps[1:], at)
+			return inside(x, steps[1:], at, name)
 		}
-		name := steps[0].Name
+		key := steps[0].Name
 		if steps[0].Key != nil {
-			name = *steps[0].Key
+			key = *steps[0].Key
 		}
 		for _, item := range x.Items {
-			if k, d := item.KeyExpr.Value(nil); !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == name {
-				return inside(item.ValueExpr, steps[1:], item.KeyExpr.Range())
+			if k, d := item.KeyExpr.Value(nil); !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
+				return inside(item.ValueExpr, steps[1:], item.KeyExpr.Range(), name)
 			}
 		}
 	}

@@ -1,0 +1,246 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+// gaudi is a detector with a configuration, facts and needs.
+func gaudi() contract.Description {
+	text, number, yes := contract.Type{Kind: contract.String}, contract.Type{Kind: contract.Number}, contract.Type{Kind: contract.Bool}
+	most := 24.0
+	return contract.Description{Name: "gaudi", Version: "1.20.0", LabelDomains: []string{"habana.example"}, Match: contract.Match{PCIIDs: []string{"1da3:*:12"}},
+		Needs: contract.Needs{Devices: []string{"/dev/accel/accel*"}, Execute: []string{"/usr/bin/hl-smi"}},
+		Config: []contract.Attribute{
+			{Name: "scale_out_ports", Type: yes, Default: false},
+			{Name: "cards", Type: number, Maximum: &most},
+			{Name: "firmware", Type: contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "minimum", Type: text, Required: true}}}},
+			{Name: "port", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "speed", Type: number}}}}},
+		},
+		Facts: []contract.Attribute{{Name: "firmware", Type: text}, {Name: "ports", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
+			Attributes: []contract.Attribute{{Name: "id", Type: number}, {Name: "up", Type: yes}}}}}}}
+}
+
+// detectorWorld is a bare machine with cards, and detectors that are locked and answer.
+func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description, answers map[string]world.Answer) world.Source {
+	t.Helper()
+	all := map[string]any{}
+	b, err := json.Marshal(facts)
+	if err == nil {
+		err = json.Unmarshal(b, &all)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		switch q.Kind {
+		case world.KindLock:
+			r, _ := world.LockOf.Request(q)
+			for _, d := range locks {
+				if d.Name == r.Name {
+					text, _ := json.Marshal(d)
+					return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: d.Name, SHA256: strings.Repeat("0", 64), Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"})
+				}
+			}
+			return world.Answer{Fail: world.Absent, Detail: "There is no program, and no lock"}
+		case world.KindDetector:
+			r, err := world.DetectorOf.Request(q)
+			if a, ok := answers[r.Name]; ok && err == nil {
+				return a
+			}
+			t.Errorf("nobody should ask: %s", q)
+			return world.Answer{Fail: world.Unusable, Detail: "nobody should ask"}
+		}
+		return usual(q, all)
+	})
+}
+
+func parseSite(t testing.TB, text string) *site.Site {
+	t.Helper()
+	s, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}}, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	return s
+}
+
+const afterDetectors = `
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+}
+`
+
+const grants = `
+  allow {
+    devices = ["/dev/accel/accel*", "/dev/accel/accel_controlD*"]
+    execute = ["/usr/bin/hl-smi"]
+  }
+`
+
+// A site's configuration of a detector is checked where no machine is: along the lock, at the site's line, with no process.
+func TestDetectorConfigIsChecked(t *testing.T) {
+	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	for _, test := range []struct{ name, config, want string }{
+		{"right", "scale_out_ports = true\n    firmware {\n      minimum = \"1.20.0\"\n    }", ""},
+		{"a block that may be repeated, once", "port { speed = 100 }", ""},
+		{"twice", "port { speed = 100 }\n    port { speed = 200 }", ""},
+		{"misspelt", "scale_out_port = true", `unknown-argument 8:5 Detector "gaudi": scale_out_port: no such attribute`},
+		{"misspelt inside", "firmware {\n      minimun = \"1\"\n    }", "missing-argument 8:5 Detector \"gaudi\": firmware.minimum: required, but not set\nunknown-argument 9:7 Detector \"gaudi\": firmware.minimun: no such attribute"},
+		{"required inside", "firmware {}", `missing-argument 8:5 Detector "gaudi": firmware.minimum: required, but not set`},
+		{"wrong type", "scale_out_ports = \"yes\"", `wrong-type 8:23 Detector "gaudi": scale_out_ports: wrong type`},
+		{"wrong type inside", "firmware {\n      minimum = 1.20\n    }", `wrong-type 9:17 Detector "gaudi": firmware.minimum: wrong type`},
+		{"too much", "cards = 25", `wrong-type 8:13 Detector "gaudi": cards: 25 is too large`},
+		{"in a list", "port { speed = 100 }\n    port { speed = \"fast\" }", `wrong-type 9:20 Detector "gaudi": port[1].speed: wrong type`},
+		{"not known yet", "cards = var.cards", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := parseSite(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+test.config+"\n  }\n}\n"+afterDetectors)
+			var got []string
+			for _, d := range CheckWith(s, Witnesses(), "", locks) {
+				if strings.HasPrefix(d.Summary, `Detector "gaudi": `) {
+					got = append(got, fmt.Sprintf("%s %d:%d %s", origin.CodeOf(d), d.Subject.Start.Line, d.Subject.Start.Column, d.Summary))
+				}
+			}
+			if strings.Join(got, "\n") != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// What a detector needs and the site does not grant is said where no machine is, with the block to paste.
+func TestDetectorConsentIsChecked(t *testing.T) {
+	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
+		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
+		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
+		if !strings.Contains(text, want) || !strings.Contains(text, "    allow {\n      devices = [\"/dev/accel/*\"]\n      execute = [\"/usr/bin/hl-smi\"]\n    }") {
+			t.Errorf("required = %s: %s", required, text)
+		}
+	}
+	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
+	if text := showDiagnostics(CheckWith(s, Witnesses(), "", locks)); strings.Contains(text, "gaudi") {
+		t.Errorf("all is granted: %s", text)
+	}
+}
+
+// The facts of a detector have their type from its lock: what it does not describe is refused on a laptop.
+func TestDetectorFactsAreTyped(t *testing.T) {
+	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors + "stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
+	for expression, want := range map[string]string{
+		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                              "",
+		`length(stage.detect-hw.node.detectors.gaudi.facts.ports)`:                         "",
+		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.up])`:  "",
+		`stage.detect-hw.node.detectors.gaudi.facts.firmwear`:                              "firmwear",
+		`length([for p in stage.detect-hw.node.detectors.gaudi.facts.ports : p if p.upp])`: "upp",
+		`try(stage.detect-hw.node.detectors.gaudi.facts.ports[0].idd, null)`:               "idd",
+	} {
+		diags := CheckWith(parseSite(t, head+expression+" }\n}\n"), Witnesses(), "", locks)
+		if want == "" && diags.HasErrors() || want != "" && !strings.Contains(showDiagnostics(diags), want) {
+			t.Errorf("%s: want %q, got %s", expression, want, showDiagnostics(diags))
+		}
+		if d := Check(parseSite(t, head+expression+" }\n}\n"), Witnesses()); d.HasErrors() {
+			t.Errorf("%s: without a lock nothing is known of it: %s", expression, showDiagnostics(d))
+		}
+	}
+}
+
+// cards is a machine with two accelerators and a card of the network.
+func cards() world.Facts {
+	f := *bareVM()
+	name, driver, kind := "Gaudi?", "habanalabs", "npu"
+	for _, a := range []string{"0000:10:00.0", "0000:20:00.0"} {
+		f.PCI = append(f.PCI, world.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
+		f.Accelerators = append(f.Accelerators, world.Accelerator{Kind: kind, Name: &name, Address: &a})
+		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "accelerators[" + a + "].memory_gib", Why: "a detector asks that"})
+	}
+	f.PCI = append(f.PCI, world.PCIDevice{Address: "0000:30:00.0", Device: "1da3:2000", Class: "120000"})
+	return f
+}
+
+func says(t testing.TB, devices ...world.DetectorDevice) world.Answer {
+	t.Helper()
+	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}})
+}
+
+// TestDetectorMerge: detector over driver over table, by PCI address, field by field; and where two differ, neither.
+func TestDetectorMerge(t *testing.T) {
+	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"
+	bytes, gib96 := uint64(103079215104), 96.0
+	one := world.DetectorDevice{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes, Evidence: map[string]string{"name": "hl-smi"}}
+	second := gaudi()
+	second.Name = "second"
+	site := func(required bool) string {
+		return fmt.Sprintf("detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s", required, grants, grants, afterDetectors)
+	}
+	t.Run("adds", func(t *testing.T) {
+		w := detectorWorld(t, cards(), []contract.Description{gaudi(), second}, map[string]world.Answer{
+			"gaudi": says(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}), "second": says(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes}, world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
+		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
+		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
+		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" || b.MemoryGiB != nil || len(p.Degraded) > 0 {
+			t.Errorf("%+v %+v %v", a, b, p.Degraded)
+		}
+		if e := p.Facts.Evidence["accelerators[0000:10:00.0].name"]; e != "detector gaudi: hl-smi" {
+			t.Errorf("evidence: %q", e)
+		}
+		if slices.ContainsFunc(p.Facts.Unknown, func(u world.UnknownFact) bool { return u.Fact == "accelerators[0000:10:00.0].memory_gib" }) {
+			t.Error("the memory is known, and has a reason for being unknown")
+		}
+		if i := slices.IndexFunc(p.Facts.NICs, func(n world.NIC) bool { return n.Address != nil && *n.Address == "0000:30:00.0" }); i < 0 {
+			t.Error("the device that a detector calls a network card is none")
+		}
+		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		if q := Run(context.Background(), p.Site, Options{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash || showPlan(q) != showPlan(p) {
+			t.Errorf("the recording plans something else: %s", showPlan(q))
+		}
+	})
+	for required, exit := range map[bool]int{false: 0, true: 31} {
+		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
+			w := detectorWorld(t, cards(), []contract.Description{gaudi(), second}, map[string]world.Answer{
+				"gaudi": says(t, one), "second": says(t, world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
+			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
+			text := showDiagnostics(p.Diagnostics)
+			if origin.Exit(p.Diagnostics) != exit || !strings.Contains(text, `Detectors "gaudi" and "second" disagree: Of name of the device 0000:10:00.0 "gaudi" says HL-225, and "second" says HL-325.`) {
+				t.Errorf("exit %d: %s", origin.Exit(p.Diagnostics), text)
+			}
+			if p.Facts != nil && *p.Facts.Accelerators[0].Name != "Gaudi?" {
+				t.Errorf("one of them was taken: %s", *p.Facts.Accelerators[0].Name)
+			}
+		})
+	}
+}
+
+// A detector without a matching device is not asked, required or not, and its place in the facts says skipped.
+func TestDetectorWithoutDevice(t *testing.T) {
+	w := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {\n  required = true"+grants+"}\n"+afterDetectors+
+		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = stage.detect-hw.node.detectors.gaudi.state }\n}\n"), Options{Source: w})
+	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 || !strings.Contains(text, "label example.com/gaudi=skipped") {
+		t.Error(text)
+	}
+}
+
+// What a detector has against its configuration is shown at the site's line.
+func TestDetectorProblems(t *testing.T) {
+	w := detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
+		Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware", Detail: "The newest is 1.22."}}})})
+	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
+	if text := showDiagnostics(p.Diagnostics); !strings.Contains(text, `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: firmware.minimum: newer than any firmware. The newest is 1.22.`) {
+		t.Error(text)
+	}
+}

@@ -109,6 +109,7 @@ fuzz: ## each fuzz target for T=30s with new inputs
 bench: build ## prelet against the least that any program would need, N=15 times in turns
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	bin/bench/run -n $(N)
+	bin/bench/detect -n $(N)
 
 .PHONY: size
 size: build ## fail when the binary has outgrown its bound

@@ -130,6 +130,12 @@ e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=Tes
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
+.PHONY: storm
+storm: build machines ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
+	test/kube/build.sh "$(KUBE_CACHE)"
+	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 20m -run TestStorm .
+
 .PHONY: e2e-kube-old
 e2e-kube-old: build ## the same with an older kubelet at an older API server (builds these once more)
 	test/kube/build.sh "$(KUBE_CACHE)"

@@ -139,6 +139,8 @@ func classifyStatus(r *reply) *failure {
 	switch s := r.status; {
 	case s == http.StatusOK:
 		return nil
+	case r.starting:
+		return fail(Unreachable, reach, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log", "%s; and the API server is not ready yet (/readyz)", says)
 	case s >= 300 && s < 400:
 		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(r.header.Get("Location")))
 	case s == http.StatusUnauthorized:
@@ -153,6 +155,9 @@ func classifyStatus(r *reply) *failure {
 		f = fail(Unreachable, reach, "Look at the API server's own log", "%s", says)
 	default:
 		return fail(Unusable, final, hintPortal, "%s", says)
+	}
+	if r.doubtful && f.class == final {
+		f.class, f.doubtful = answer, true
 	}
 	if n, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 31); err == nil {
 		f.after = int(n)

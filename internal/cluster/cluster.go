@@ -78,6 +78,7 @@ type Retry struct {
 	Attempt int    // how many there were
 	Server  string // the one that failed
 	Why     string
+	Asked   time.Duration // what the server asked us to wait (Retry-After), as far as it is heeded; 0: nothing
 	Wait    time.Duration // before the next; 0 where another server is asked at once
 	Until   time.Time     // when attempts end
 }

@@ -71,6 +71,9 @@ type failure struct {
 	err    error
 	after  int  // seconds that the server asked us to wait
 	future bool // with class dates: not yet valid, rather than expired
+
+	noToken  bool // there is no bootstrap token
+	doubtful bool // a refusal that may be the server's start: final only after refusalGrace
 }
 
 func fail(kind Kind, cl class, hint, format string, args ...any) *failure {

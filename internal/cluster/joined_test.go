@@ -30,6 +30,9 @@ func newWitness(t *testing.T, ca *testCA) *witness {
 	w := &witness{}
 	w.hostile = newHostile(t, ca, func(_ *hostile, c *tls.Config) { c.ClientAuth = tls.RequestClientCert })
 	w.handle = func(rw http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.URL.Path == "/readyz" {
+			return false
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.shown = [2]string{r.Header.Get("Authorization"), ""}

@@ -93,6 +93,9 @@ type reply struct {
 	header  http.Header
 	body    []byte
 	secrets []string // what we sent, and what must not be printed if the server echoes it
+
+	starting bool // a refusal of a server that says that it is not ready
+	doubtful bool // a refusal of one that does not say whether it is
 }
 
 func (r *reply) withhold() {

@@ -49,14 +49,20 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	}
 	var out Object
 	err = c.try(ctx, servers, object, func(ctx context.Context, server *url.URL, dial time.Duration) *failure {
-		var f *failure
-		for i, cred := range creds {
+		var refused *failure
+		for _, cred := range creds {
+			var f *failure
 			out, f = c.readConfigMap(ctx, server, cred, req, dial)
-			if f == nil || f.kind != Denied || i == len(creds)-1 {
+			if f != nil && f.noToken && refused != nil { // why the token was needed tells more than that there is none
+				refused.detail += "; and " + f.detail
+				return refused
+			}
+			if f == nil || f.kind != Denied || f.doubtful {
 				return f
 			}
+			refused = f
 		}
-		return f
+		return refused
 	})
 	if err != nil {
 		return Object{}, err
@@ -197,6 +203,10 @@ func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 func newRequest(ctx context.Context, server *url.URL, namespace, name string) *http.Request {
 	u := *server
 	u.Path = "/api/v1/namespaces/" + namespace + "/configmaps/" + name
-	r := &http.Request{Method: http.MethodGet, URL: &u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return getRequest(ctx, &u)
+}
+
+func getRequest(ctx context.Context, u *url.URL) *http.Request {
+	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	return r.WithContext(ctx)
 }

@@ -120,6 +120,12 @@ func TestEcho(t *testing.T) {
 			h := newHostile(t, newTestCA(t, "cluster"))
 			h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 				token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				if r.URL.Path == "/readyz" {
+					if token != "" {
+						t.Errorf("/readyz was sent %q", token)
+					}
+					return false
+				}
 				if token != testToken {
 					t.Errorf("the server was sent %q", token)
 				}

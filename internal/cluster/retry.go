@@ -19,6 +19,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 	}
 	latest := make([]*failure, len(servers))
 	start, backoff, clockAsked := c.first(servers), c.opts.BackoffMin, false
+	var doubted time.Time // since when refusals are that nobody can tell the meaning of
 
 	report := func(i, retries int) error {
 		f := latest[i]
@@ -45,7 +46,10 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		if over {
 			return giveUp(n)
 		}
-		if f.class == final {
+		if f.doubtful && doubted.IsZero() {
+			doubted = time.Now()
+		}
+		if f.class == final || f.doubtful && time.Since(doubted) > refusalGrace {
 			return report(i, n)
 		}
 		if f.class == dates && c.opts.WaitClock != nil {
@@ -53,7 +57,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 				return report(i, n)
 			}
 			clockAsked = true
-			c.notify(Retry{n + 1, servers[i].String(), f.detail, 0, deadline})
+			c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Until: deadline})
 			if err := c.opts.WaitClock(ctx); err != nil {
 				f.detail += "; waiting for the clock to be set: " + quote(err.Error())
 				return report(i, n)
@@ -64,10 +68,13 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			return report(i, n)
 		}
 
-		var pause time.Duration
+		var pause, asked time.Duration
 		switch {
 		case f.after > 0:
-			pause = min(time.Duration(f.after)*time.Second, maxRetryAfter)
+			// At least as long as the server asks for; and not all who were told so come back in the same instant.
+			asked = min(time.Duration(f.after)*time.Second, maxRetryAfter)
+			pause = asked + time.Duration(c.opts.Rand()*float64(backoff))
+			backoff = min(2*backoff, c.opts.BackoffMax)
 		case f.class == reach && round < len(servers)-1:
 		default:
 			pause = backoff/2 + time.Duration(c.opts.Rand()*float64(backoff/2))
@@ -76,7 +83,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		if pause >= time.Until(deadline) {
 			return giveUp(n)
 		}
-		c.notify(Retry{n + 1, servers[i].String(), f.detail, pause, deadline})
+		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Until: deadline})
 		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
 			return giveUp(n)
 		}

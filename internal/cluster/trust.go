@@ -211,7 +211,11 @@ func (d *discovery) attempt(ctx context.Context, server *url.URL, dial time.Dura
 			l.close()
 		}
 	}()
-	r, err := l.roundTrip(ctx, clusterInfoRequest(ctx, server))
+	fetch := func() (*reply, error) { return l.roundTrip(ctx, clusterInfoRequest(ctx, server)) }
+	r, err := fetch()
+	if err == nil {
+		r, err = settle(ctx, l, server, r, fetch)
+	}
 	if err != nil {
 		return nil, classifyLine(err, c.opts.Now())
 	}
@@ -288,6 +292,9 @@ func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *
 			}
 		}
 		r, err := send(ctx, l)
+		if err == nil {
+			r, err = settle(ctx, l, server, r, func() (*reply, error) { return send(ctx, l) })
+		}
 		if err == nil {
 			c.keep(l)
 			return r, nil

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// starting is an API server that has just been started: it refuses everybody with status until it was asked n times whether it
+// is ready, and says so.
+func starting(t *testing.T, status, n int) *hostile {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	asked := 0
+	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.URL.Path == "/readyz" {
+			if r.Header.Get("Authorization") != "" {
+				t.Error("/readyz was sent a credential")
+			}
+			if asked++; asked <= n {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+			return true
+		}
+		if asked <= n {
+			writeStatus(w, status, "Forbidden", "User \"system:anonymous\" cannot get resource")
+			return true
+		}
+		return false
+	}
+	return h
+}
+
+func TestStartingServer(t *testing.T) {
+	for _, status := range []int{http.StatusForbidden, http.StatusUnauthorized} {
+		h := starting(t, status, 3)
+		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+			t.Errorf("trust, %d: %v", status, err)
+		}
+		h = starting(t, status, 3)
+		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+			t.Errorf("object, %d: %v", status, err)
+		}
+	}
+	t.Run("it never is ready", func(t *testing.T) {
+		h := starting(t, http.StatusForbidden, 1<<30)
+		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
+		want{kind: Unreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+	})
+	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 9 && answerWith(403)(h, w, r, n) }
+		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+			t.Error(err)
+		}
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(403)(h, w, r, n) }
+		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 5))
+		want{kind: Denied, retry: true, text: []string{"HTTP 403"}}.check(t, err)
+	})
+	t.Run("ready in between", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			return n == 1 && answerWith(403)(h, w, r, n)
+		}
+		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a refusal of a server that is ready", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			return r.URL.Path != "/readyz" && answerWith(403)(h, w, r, n)
+		}
+		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast())
+		want{kind: Denied, text: []string{"HTTP 403"}}.check(t, err)
+		if n := h.requests.Load(); n != 3 {
+			t.Errorf("%d requests, want the request, /readyz and the request once more", n)
+		}
+	})
+}
+
+// A node that has joined and is refused is told of that, and not only that its token is gone, which it does not need.
+func TestRefusedWithoutToken(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		return r.URL.Path == configPath && answerWith(403)(h, w, r, n)
+	}
+	req := h.object()
+	req.Kubeconfig = []byte(kubeconfig(&witness{hostile: h}, "", "    token: a-node's-own\n"))
+	gone := errors.New("credential \"bootstrap-token\": file does not exist")
+	req.Token = func(context.Context) (string, error) { return "", gone }
+	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
+	want{kind: Denied, text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
+	if errors.Is(err, gone) {
+		t.Error("the refusal is lost")
+	}
+}

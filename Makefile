@@ -131,7 +131,7 @@ e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=Tes
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
 .PHONY: storm
-storm: build machines ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
+storm: build ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 20m -run TestStorm .

@@ -2,9 +2,9 @@
 // code (live, boot, the site's stages), as itself, with its own token or its own certificate, from a root folder of its own, and plans.
 // Nothing is written but these folders, and no kubelet is started.
 //
-//	storm -boots FILE [-dir FOLDER] [-within 2m]
+//	storm -boots FILE [-dir FOLDER] [-together N]
 //
-// FILE is JSON: {"site": HCL, "hardware": TREE, "boots": [{"name", "token", "kubeconfig"}]}. What came of it is one JSON document
+// FILE is JSON: {"site": HCL, "boots": [{"name", "token", "kubeconfig"}]}. What came of it is one JSON document
 // on stdout; progress is a line on stderr for each tenth of the boots that are done ("done N"), which a test can wait for.
 package main
 
@@ -40,9 +40,8 @@ func main() {
 
 // storm is what a test wants.
 type storm struct {
-	Site     string `json:"site"`
-	Hardware string `json:"hardware"`
-	Boots    []node `json:"boots"`
+	Site  string `json:"site"`
+	Boots []node `json:"boots"`
 }
 
 // node is one of them: with a token it joins, with a kubeconfig it has joined.
@@ -67,6 +66,7 @@ type retry struct {
 
 func run() error {
 	file := flag.String("boots", "", "`FILE` that says who boots")
+	together := flag.Int("together", 0, "at most `N` boots at the same time; 0: all")
 	dir := flag.String("dir", "", "`FOLDER` for the roots; a temporary one unless given")
 	flag.Parse()
 	text, err := os.ReadFile(*file)
@@ -95,9 +95,17 @@ func run() error {
 		}
 	}
 	done := make(chan outcome)
+	turns := make(chan struct{}, len(s.Boots))
+	if *together > 0 {
+		turns = make(chan struct{}, *together)
+	}
 	began := time.Now()
 	for i, n := range s.Boots {
-		go func() { done <- n.boot(loaded, root(*dir, i), s.Hardware) }()
+		go func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			done <- n.boot(loaded, root(*dir, i))
+		}()
 	}
 	var all []outcome
 	for range s.Boots {
@@ -127,10 +135,10 @@ func (n node) prepare(root string) error {
 }
 
 // boot is what `prelet plan` does, without a process of its own.
-func (n node) boot(s *site.Site, root, hardware string) (out outcome) {
+func (n node) boot(s *site.Site, root string) (out outcome) {
 	var mu sync.Mutex
 	began := time.Now()
-	l := live.New(live.Options{Root: root, Hardware: hardware, Site: s, Credentials: token(n.Token), Redactor: value.NewRedactor(),
+	l := live.New(live.Options{Root: root, Site: s, Credentials: token(n.Token), Redactor: value.NewRedactor(),
 		OnRetry: func(r live.Retry) {
 			mu.Lock()
 			defer mu.Unlock()

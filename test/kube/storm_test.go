@@ -65,32 +65,48 @@ func TestStorm(t *testing.T) {
 	}
 	pin, err := c.Pin()
 	must(t, err)
-	hardware, err := filepath.Abs("../../bin/machines/dgx-h100")
-	must(t, err)
+	// No stage looks at hardware: a thousand machines have a thousand processors for that, and the one here shall have its time for
+	// what they share. The budget is one for this machine, too, on which the API server and all who ask it take turns.
 	site := `
+prelet { deadline = "6m" }
 cluster {
+  retry          = "5m"
   servers        = ["` + server + `"]
   ca_cert_hashes = ["` + pin + `"]
   token          = credential("bootstrap-token")
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
-stage "detect-hw" "node" {}
-stage "reserve" "node" { policy = "gke" }
-stage "label" "node" { labels = { "example.com/gpus" = length(stage.detect-hw.node.gpus) } }
+stage "label" "node" { labels = { "example.com/pool" = "a" } }
 stage "write" "kubelet" {}
 stage "restart" "kubelet" {}
 `
-	text, err := json.Marshal(map[string]any{"site": site, "hardware": hardware, "boots": nodes})
-	must(t, err)
-	file := filepath.Join(t.TempDir(), "boots.json")
-	must(t, os.WriteFile(file, text, 0o600))
+	storm := func(nodes []node, flags ...string) (*exec.Cmd, *bytes.Buffer) {
+		text, err := json.Marshal(map[string]any{"site": site, "boots": nodes})
+		must(t, err)
+		file := filepath.Join(t.TempDir(), "boots.json")
+		must(t, os.WriteFile(file, text, 0o600))
+		cmd := exec.CommandContext(t.Context(), "../../bin/bench/storm", append([]string{"-boots", file, "-dir", t.TempDir()}, flags...)...)
+		var stdout bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, new(bytes.Buffer)
+		return cmd, &stdout
+	}
 
+	// In a calm, what one boot costs a cluster.
 	before, err := c.Requests("prelet")
 	must(t, err)
-	cmd := exec.CommandContext(t.Context(), "../../bin/bench/storm", "-boots", file, "-dir", t.TempDir())
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	some := nodes[:min(boots, 40)]
+	calm, _ := storm(some, "-together", "2")
+	must(t, calm.Run())
+	quiet, err := c.Requests("prelet")
+	must(t, err)
+	if got, want := len(quiet)-len(before), 3*len(some); got != want {
+		t.Errorf("%d boots one after the other: %d requests, want %d: cluster-info twice, and the configuration", len(some), got, want)
+	}
+
+	before = quiet
+	cmd, stdout := storm(nodes)
+	stderr := cmd.Stderr.(*bytes.Buffer)
 	must(t, cmd.Start())
 	down := time.Duration(0)
 	must(t, within(t.Context(), 2*time.Minute, "a third of them have been served", func() string {
@@ -99,7 +115,7 @@ stage "restart" "kubelet" {}
 			return err.Error()
 		}
 		if got := served(all[len(before):], "kubelet-config"); got < boots/3 {
-			return fmt.Sprintf("%d of %d; %s", got, boots, last(stderr.String(), 200))
+			return fmt.Sprintf("%d of %d", got, boots)
 		}
 		return ""
 	}))
@@ -144,8 +160,8 @@ stage "restart" "kubelet" {}
 	if got := served(all, "kubelet-config"); got > boots+r.Retries {
 		t.Errorf("%d boots were given the configuration %d times", boots, got)
 	}
-	// One boot needs three: cluster-info twice, its configuration once. What was asked again is told above.
-	if most := 3*boots + 2*r.Retries; len(all) > most {
+	// An attempt needs three at most, and one that is refused two more: /readyz, and the same once again.
+	if most := 3*boots + 5*r.Retries; len(all) > most {
 		t.Errorf("%d requests, more than %d", len(all), most)
 	}
 }

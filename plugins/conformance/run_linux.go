@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -496,7 +497,9 @@ func (k *kit) grants() *contract.Needs {
 // readable is what must be read to run at all: the program, its interpreter, the given roots.
 func (k *kit) readable() []string {
 	out := slices.Clone(k.options.Roots)
-	out = append(out, k.program.Name())
+	if own, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", k.program.Fd())); err == nil {
+		out = append(out, own)
+	}
 	return append(out, interpreter(k.program)...)
 }
 

@@ -240,7 +240,11 @@ func TestMissingMethodsFallBack(t *testing.T) {
 	}
 	s := grpc.NewServer()
 	detectorv1.RegisterDetectorServiceServer(s, old{})
-	go s.Serve(l)
+	go func() {
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	}()
 	defer s.Stop()
 	c, err := grpc.NewClient("unix:"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

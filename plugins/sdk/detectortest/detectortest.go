@@ -50,7 +50,7 @@ func Root(t testing.TB, description string) sdk.Root {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what is left is of /tmp
 	if err := errors.Join(os.Chmod(dir, 0o755), tree.Write(dir)); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +149,8 @@ func (s state) tell(a *sdk.Answer) {
 			addresses[*l.PCI]++
 		}
 	}
+	// As an attribute too: those need no lock to be written in a site.
+	a.Attribute("dpdk", strconv.FormatBool(any))
 	a.Tell(bridges.Is(s.bridges, "ovsdb, table Bridge"), interfaces.Is(shown, "ovsdb, table Interface"), dpdk.Is(any, "ovsdb, table Interface, column type"))
 	for _, l := range s.interfaces {
 		if l.PCI != nil && addresses[*l.PCI] == 1 { // one address for several: representors, and whose link it is nobody says

@@ -20,6 +20,23 @@ func detector() ovs.Detector { return ovs.Detector{Version: "1.0.0"} }
 func TestMain(m *testing.M)     { detectortest.Main(m, detector()) }
 func TestConforms(t *testing.T) { detectortest.Conform(t, nil) }
 
+// TestDescription keeps the description that the example of a site is checked with.
+func TestDescription(t *testing.T) {
+	b, err := json.MarshalIndent(detectortest.Describe(t, detector()), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "describe.json")
+	if os.Getenv(detectortest.Update) != "" {
+		if err := os.WriteFile(golden, append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || string(b)+"\n" != string(want) {
+		t.Errorf("%s differs (%v):\n%s", golden, err, b)
+	}
+}
+
 // told returns a fact as JSON.
 func told(a contract.Answer, name string) string {
 	for _, f := range a.Facts {

@@ -1,0 +1,114 @@
+package examples
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// ovs is where the detector's own tests keep what it says of itself, and of a database that a real ovsdb-server held.
+const ovs = "../plugins/detectors/ovs/testdata/"
+
+// openVSwitch answers the questions about the detector "ovs" with what it said; dpdk is whether Open vSwitch shows any.
+func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Source {
+	t.Helper()
+	load := func(file string, v any) json.RawMessage {
+		b, err := os.ReadFile(ovs + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, v); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	var description contract.Description
+	var said contract.Answer
+	describe := load("describe.json", &description)
+	load("dpdk.json", &said)
+	if problems := description.CheckAnswer(said); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	ans := world.DetectorAns{Version: description.Version, Attributes: said.Attributes, Facts: map[string]any{}, Labels: map[string]string{}}
+	for _, f := range said.Facts {
+		ans.Facts[f.Name] = f.Value
+	}
+	if !dpdk {
+		ans.Attributes, ans.Facts["dpdk"] = map[string]string{"dpdk": "false"}, false
+	}
+	value := func(v any) world.Answer {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return world.Answer{Value: b}
+	}
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		switch {
+		case q.Kind == world.KindLock && locked:
+			return value(world.LockAns{Lock: world.Lock{Name: "ovs", SHA256: hash, Describe: describe}, File: "/usr/lib/prelet/detectors.lock.d/ovs.json"})
+		case q.Kind == world.KindDetector && locked:
+			return value(ans)
+		}
+		return next.Ask(ctx, q)
+	})
+}
+
+const hash = "0000000000000000000000000000000000000000000000000000000000000000"
+
+// TestSRIOV holds the label and the taint that init-k8s-node.py gave to nodes whose Open vSwitch shows DPDK: by the first
+// card of its list that there is, and to no other node.
+func TestSRIOV(t *testing.T) {
+	const key = "network.netease.com/sriov-type"
+	i := slices.IndexFunc(all(), func(e example) bool { return e.name == "legacy-vm" })
+	e := all()[i]
+	for _, tt := range []struct {
+		machine      string
+		locked, dpdk bool
+		want         string
+	}{
+		{"legacy-mt27710", true, true, "mlnx-25G"},
+		{"legacy-mt27710-down", true, true, ""}, // its link tells no speed, and the script's label was made of that
+		{"legacy-xxv710", true, true, "intel-25G"},
+		{"legacy-x710", true, true, "intel-10G"},
+		{"legacy-82599", true, true, "intel-10G"},
+		{"bare-vm", true, true, ""},
+		{"legacy-82599", true, false, ""},
+		{"legacy-82599", false, true, ""}, // the detector is not installed: degraded, and no label
+	} {
+		s := e.load(t)
+		source := openVSwitch(t, e.world(t, s, tt.machine, secrets{"bootstrap-token": token}), tt.locked, tt.dpdk)
+		p := boot.Run(context.Background(), s, boot.Options{Source: source})
+		if !p.Complete {
+			t.Errorf("%+v: the plan is not complete: %v", tt, p.Diagnostics)
+			continue
+		}
+		got := ""
+		for _, l := range p.Node.Labels {
+			if l.Key == key {
+				got = l.Value
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%+v: label %q", tt, got)
+		}
+		taints := 0
+		for _, taint := range p.Node.Taints {
+			if taint.Key == key {
+				taints++
+				if taint.Value != tt.want || taint.Effect != "NoSchedule" {
+					t.Errorf("%+v: taint %+v", tt, taint)
+				}
+			}
+		}
+		if want := map[bool]int{true: 1}[tt.want != ""]; taints != want {
+			t.Errorf("%+v: %d taints", tt, taints)
+		}
+	}
+}

@@ -79,7 +79,8 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if act.Reconcile { // also where nothing changes
 		nodeObject(o, &act)
 	}
-	if cur, err := o.Store.Current(); err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
+	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as was looked at for the plan
+	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
 	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }

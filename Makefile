@@ -1,5 +1,5 @@
 # Everything that a developer, CI or a packager does here. `make` alone lists it.
-# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-detectors, e2e-kube, faults and sweep, and that modules are downloaded once.
+# Nothing below needs root, a cluster or a network beyond loopback, except e2e-boot, e2e-hostile, e2e-kube, faults and sweep, and that modules are downloaded once.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -76,7 +76,7 @@ detectors: ## the detectors that ship, and the program that checks any, into bin
 	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
 
 .PHONY: e2e-detectors
-e2e-detectors: detectors ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, nfpm
+e2e-detectors: detectors e2e-hostile ## detectors with what they need beside Go (a C compiler, ovsdb-server, python3-grpcio, nfpm), and e2e-hostile
 	tools/detectors.sh
 
 .PHONY: kubetables
@@ -120,8 +120,8 @@ e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName 
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
-.PHONY: e2e-detectors
-e2e-detectors: build ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
+.PHONY: e2e-hostile
+e2e-hostile: build ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
 	test/boot/image.sh
 	cd test/detectors && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 

@@ -44,7 +44,7 @@ func boot(t *testing.T) *machine {
 	t.Helper()
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
-		t.Skip("this boots a machine: make e2e-detectors")
+		t.Skip("this boots a machine: make e2e-hostile")
 	}
 	m := &machine{t: t, name: fmt.Sprintf("prelet-detectors-%d", os.Getpid())}
 	m.dir = filepath.Join(cache, "run", m.name)

@@ -210,6 +210,25 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// Where nobody knows the version, a rule that an older kubelet does not have is no error.
+func TestUnknownVersion(t *testing.T) {
+	for _, c := range cases() {
+		s := c.subject(t)
+		s.Version, s.Accepts = "", nil
+		for _, f := range Check(s) {
+			i := slices.IndexFunc(All(), func(r Rule) bool { return r.ID == f.Rule })
+			if r := All()[i]; r.Since > assumed && f.Severity == Error {
+				t.Errorf("%+v, which came with 1.%d", f, r.Since)
+			}
+		}
+	}
+	v1 := with(func(m *Machine) { m.Cgroup = 1 })
+	found := Check(Subject{Config: config(t, "maxPods: 3"), Machine: v1})
+	if len(found) != 1 || found[0].Severity != Warning || !found[0].Vague {
+		t.Errorf("cgroup v1 with an unknown kubelet: %+v", found)
+	}
+}
+
 // TestRulesAreWhole holds each entry to what the others have.
 func TestRulesAreWhole(t *testing.T) {
 	does := map[string]Does{}

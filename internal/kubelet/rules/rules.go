@@ -131,9 +131,15 @@ func (l *look) tooOld(r Rule) bool {
 	return l.minor < r.Since || r.Until > 0 && l.minor >= r.Until
 }
 
+// assumed is the minor version that a kubelet of which nobody knows the version is taken to have at least.
+const assumed = 24
+
 func (l *look) add(f Finding) {
 	f.Rule, f.Does = l.rule.ID, l.rule.Does
 	f.Severity = cmp.Or(f.Severity, l.rule.Severity)
+	if l.Version == "" && (l.rule.Since > assumed || l.rule.Until > 0) && f.Severity == Error {
+		f.Severity, f.Vague = Warning, true // an older one does not mind
+	}
 	l.found = append(l.found, f)
 }
 

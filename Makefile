@@ -76,7 +76,7 @@ detectors: ## the detectors that ship, and the program that checks any, into bin
 	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
 
 .PHONY: e2e-detectors
-e2e-detectors: detectors e2e-hostile ## detectors with what they need beside Go (a C compiler, ovsdb-server, python3-grpcio, nfpm), and e2e-hostile
+e2e-detectors: detectors ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, nfpm
 	tools/detectors.sh
 
 .PHONY: kubetables

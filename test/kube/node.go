@@ -111,7 +111,7 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	}
 	n.first, err = begin(dir, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWNET|syscall.CLONE_NEWUTS|syscall.CLONE_NEWIPC,
 		[]*os.File{told}, filepath.Join(p.Helpers, "pid1"), filepath.Join(dir, "config.json"))
-	told.Close()
+	_ = told.Close()
 	if err != nil {
 		return n, err
 	}

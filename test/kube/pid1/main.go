@@ -75,7 +75,7 @@ func run() error {
 	if _, err := ready.WriteString("ready\n"); err != nil {
 		return err
 	}
-	ready.Close()
+	_ = ready.Close()
 	// Whatever loses its parent in the node becomes a child of this process.
 	for range children {
 		manager.reap()

@@ -97,7 +97,7 @@ func (m *manager) failed(result string, u *unitFile, why error) {
 		return
 	}
 	m.active, m.sub = "activating", "auto-restart"
-	m.again = time.AfterFunc(u.restartSec, func() {
+	m.again = time.AfterFunc(u.pause, func() {
 		m.mu.Lock()
 		due := m.sub == "auto-restart"
 		if due {

@@ -18,7 +18,7 @@ type unitFile struct {
 	files       []environmentFile // EnvironmentFile=
 	exec        []string          // words of ExecStart=, variables not put in yet
 	restart     string
-	restartSec  time.Duration
+	pause       time.Duration
 	after       []string
 }
 
@@ -31,7 +31,7 @@ type environmentFile struct {
 // loadUnit reads a unit and its drop-ins where systemd looks for them, in the order in which it reads them
 // (systemd.unit(5)): by name, whatever folder they are in.
 func loadUnit(name string) (*unitFile, error) {
-	u := &unitFile{restart: "no", restartSec: 100 * time.Millisecond}
+	u := &unitFile{restart: "no", pause: 100 * time.Millisecond}
 	folders := []string{"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 	for _, d := range folders {
 		p := filepath.Join(d, name)
@@ -118,7 +118,7 @@ func (u *unitFile) read(text string) error {
 			if err != nil {
 				return err
 			}
-			u.restartSec = d
+			u.pause = d
 		case "[Unit]After":
 			u.after = append(u.after, strings.Fields(value)...)
 		}

@@ -141,14 +141,21 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, as
 	if !known {
 		if asJSON && source != "" { // one document for each, whatever it says
 			x.Summary = "Nothing in the site could set it."
+			if p.Diagnostics.HasErrors() {
+				x.Summary = "The run failed, so nothing is known of it."
+			}
 			return a.printExplanation(p, x, source, asJSON)
 		}
+		failed := origin.Exit(p.Diagnostics)
 		message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
+		if failed != 0 {
+			message = fmt.Sprintf("the run failed, so nothing is known of %s.", item)
+		}
 		if near := explain.Near(p, item); len(near) > 0 {
 			message += " There is:\n" + listed(near)
 		}
-		if code := origin.Exit(p.Diagnostics); code != 0 {
-			return exitError{code: code, message: "the run failed, so not all is known: " + message}
+		if failed != 0 {
+			return exitError{code: failed, message: message}
 		}
 		return failure(origin.Usage, "%s", message)
 	}

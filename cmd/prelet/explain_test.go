@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -170,5 +171,41 @@ func TestExplainInvalidSite(t *testing.T) {
 	}
 	if code := run([]string{"explain", "label/x", "--config", site, "-o", "json"}, &stdout, &stderr); code != 10 || json.Unmarshal(stdout.Bytes(), &d) != nil || d.Item != "label/x" || d.Present || len(d.Diagnostics) == 0 {
 		t.Errorf("exit %d\n%s%s", code, &stdout, &stderr)
+	}
+}
+
+// A run that failed says nothing of what the site could have set.
+func TestExplainAfterFailure(t *testing.T) {
+	dgx := filepath.Join(t.TempDir(), "dgx")
+	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range []string{"config/cpuManagerPolicy", "file/etc/default/kubelet"} {
+		got := explaining(t, dgx, item, "--var", "zone=nowhere")
+		if got.exit != 10 || !strings.Contains(got.errors, "the run failed, so nothing is known of "+item) {
+			t.Errorf("explain %s: exit %d\n%s%s", item, got.exit, got.out, got.errors)
+		}
+	}
+}
+
+// A pin that is not of the ca.crt in --objects is a matter of trust there as well.
+func TestObjectsOfAnotherCluster(t *testing.T) {
+	dir := t.TempDir()
+	dgx, site := filepath.Join(dir, "dgx"), filepath.Join(dir, "site.hcl")
+	if err := hwtree.BuildFile("../../testdata/hardware/spec/dgx-h100.json", dgx); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile("../../examples/minimal/site.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = regexp.MustCompile(`sha256:[0-9a-f]{64}`).ReplaceAll(b, []byte("sha256:"+strings.Repeat("0", 64)))
+	if err := os.WriteFile(site, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code := run([]string{"plan", "--config", site, "--objects", "../../examples/objects", "--root", dir, "--hardware", dgx}, &stdout, &stderr)
+	if said := strings.Join(strings.Fields(stderr.String()), " "); code != 21 || !strings.Contains(said, "no pin covers the CA") || !strings.Contains(said, "into ca_cert_hashes") {
+		t.Errorf("exit %d\n%s", code, stderr.String())
 	}
 }

@@ -318,6 +318,7 @@ func TestRollbackByHand(t *testing.T) {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
 	m.want("nonsense", m.as("", "rollback", "77"), ended{64, "", "prelet history"})
+	m.want("status", m.as("", "status"), ended{0, "", ""}) // a number mistyped is no run
 	m.want("both", m.as("", "rollback", "1", "--release"), ended{64, "", "either"})
 }
 

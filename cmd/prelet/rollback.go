@@ -139,6 +139,12 @@ func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
 		return err
 	}
 	defer store.Close()
+	// A number mistyped is no run: status goes on telling of the last one. What was interrupted is finished first.
+	if was, err := store.Journal(); err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
+		if _, err := target(store, to); err != nil {
+			return a.storeFailure(err)
+		}
+	}
 	rep := a.report(h, false)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	var goal int

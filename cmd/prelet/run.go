@@ -50,7 +50,7 @@ func (a *app) run() *cobra.Command {
 			ctx, stop := stoppable(c.Context())
 			defer stop()
 			if w.root != "" {
-				return a.runRoot(ctx, w, asJSON)
+				return a.runRoot(ctx, w, retry, asJSON)
 			}
 			h := a.host(ctx)
 			defer h.units.Close()
@@ -205,7 +205,7 @@ func (p *planner) remember(res apply.Result, began time.Time) {
 }
 
 // runRoot writes below a root where no unit runs.
-func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
+func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 	store, err := a.lock(ctx, w)
 	if err != nil {
 		return err
@@ -223,6 +223,11 @@ func (a *app) runRoot(ctx context.Context, w where, asJSON bool) error {
 	res := apply.Result{Plan: p, Exit: origin.Exit(p.Diagnostics)}
 	if res.Exit == 0 && !p.Complete {
 		return failure(origin.Internal, "the plan is not complete")
+	}
+	if retry && p.Complete {
+		if err := store.Release(); err != nil {
+			return a.storeFailure(err)
+		}
 	}
 	if gen, why, ok := store.Pinned(); ok && p.Complete {
 		res.Held = fmt.Sprintf("generation %d was chosen by hand (%s), so nothing is written; `prelet rollback --release --root %s` lets go of it", gen, why, w.root)

@@ -150,6 +150,8 @@ func TestRollbackBelowRoot(t *testing.T) {
 	if m.read("/etc/default/kubelet") != "" {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))
 	}
+	m.want("run", with("run"), ended{0, "chosen by hand", ""})
+	m.want("retry", with("run", "--retry"), ended{0, "Generation 6 is in place.", ""})
 }
 
 // Somebody asks while a unit waits for its next try: it does not wait on, and in prelet-apply.service the request is

@@ -126,6 +126,9 @@ func (a *app) fmt() *cobra.Command {
 			}
 			changed := 0
 			for _, f := range files {
+				if strings.HasSuffix(f, ".json") {
+					return failure(origin.Usage, "%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", f)
+				}
 				src, err := os.ReadFile(f)
 				if err != nil {
 					return failure(origin.FileUnusable, "%s: %s", f, err)

@@ -145,9 +145,17 @@ func (r *run) original(path string) (world.TargetAns, error) {
 	return a, err
 }
 
+// failedOutput is the output of a stage of which not one copy was made. With for_each it has no keys.
+func failedOutput(i *site.Instance, t cty.Type) cty.Value {
+	if i.ForEach != nil {
+		return keyed(nil)
+	}
+	return withState(value.Absent(t), stateFailed)
+}
+
 func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	if r.blocked(i) {
-		r.e.SetOutput(i.Addr(), withState(value.Absent(r.types[i.Addr()]), stateFailed))
+		r.e.SetOutput(i.Addr(), failedOutput(i, r.types[i.Addr()]))
 		r.took(i.Addr(), stateFailed, 0)
 		return nil
 	}
@@ -161,7 +169,7 @@ func (r *run) decideOne(i *site.Instance) []node.Contribution {
 	questions := unreadOf(diags)
 	t := r.types[i.Addr()]
 	if failed := r.settle(i, diags); failed {
-		r.e.SetOutput(i.Addr(), withState(value.Absent(t), stateFailed))
+		r.e.SetOutput(i.Addr(), failedOutput(i, t))
 		r.took(i.Addr(), stateFailed, r.now().Sub(started))
 		return nil
 	}

@@ -213,7 +213,7 @@ func (l *Live) offlineTrust(a world.Access) world.Answer {
 	if len(a.CACertHashes) > 0 {
 		by = "ca_cert_hashes"
 		if err := cluster.Covers(b, a.CACertHashes); err != nil {
-			return clusterFailure(err)
+			return world.Answer{Fail: world.Untrusted, Detail: path + ": " + err.Error(), Hint: "With --objects, ca.crt in that folder is the CA: put the one there that the site pins, or its pin into ca_cert_hashes"}
 		}
 	}
 	return world.Trust.Answer(world.TrustAns{PEM: string(b), Hash: hashes[0], Servers: a.Servers, VerifiedBy: by})

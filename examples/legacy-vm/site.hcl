@@ -43,7 +43,10 @@ locals {
 }
 
 detector "ovs" {
-  allow { sockets = ["/run/openvswitch/db.sock"] }
+  allow {
+    sockets = ["/run/openvswitch/db.sock"]
+    groups  = ["prelet-ovs"] # whom the drop-in of the detector's package lets connect
+  }
 }
 
 stage "fetch-ca" "cluster" {}

@@ -18,6 +18,9 @@ import (
 // Socket is where ovsdb-server listens.
 const Socket = "/run/openvswitch/db.sock"
 
+// Group is who may connect to the socket, where packaging/ovsdb-server.conf is installed.
+const Group = "prelet-ovs"
+
 // Detector implements sdk.Detector.
 type Detector struct{ Version string }
 
@@ -64,6 +67,8 @@ func (d Detector) Describe() sdk.Description {
 		// The database of Debian and of Fedora; the socket where there is neither.
 		Match: sdk.Match{Paths: []string{"/etc/openvswitch/conf.db", "/var/lib/openvswitch/conf.db", Socket}},
 		Needs: sdk.Needs{Sockets: []string{Socket}},
+		// Debian's socket is for root alone; packaging/ has what lets this group in.
+		Wants: sdk.Needs{Groups: []string{Group}},
 	}
 }
 
@@ -72,7 +77,12 @@ func (d Detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 	s, err := readWithin(ctx, r.Root.Path(Socket), time.Duration(wait.Of(r.Config)*float64(time.Second)))
 	if err != nil {
 		why := reason(err)
-		a.Tell(running.Is(false, Socket), dpdk.Unknown("%s", why), initialized.Unknown("%s", why), ovsVersion.Unknown("%s", why), dpdkVersion.Unknown("%s", why),
+		if notThere(err) {
+			a.Tell(running.Is(false, Socket))
+		} else {
+			a.Tell(running.Unknown("%s", why))
+		}
+		a.Tell(dpdk.Unknown("%s", why), initialized.Unknown("%s", why), ovsVersion.Unknown("%s", why), dpdkVersion.Unknown("%s", why),
 			bridges.Unknown("%s", why), interfaces.Unknown("%s", why))
 		a.Warn("%s", why)
 		return nil
@@ -218,7 +228,8 @@ func address(devargs string) *string {
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errDenied):
-		return fmt.Sprintf("%s may not be opened by this detector: the socket belongs to a group that the site can grant (allow { groups = [\"openvswitch\"] })", Socket)
+		return fmt.Sprintf("%s may not be opened by this detector: ovsdb-server makes it for root alone, until its drop-in of this detector gives it to the group %s, which the site grants (allow { groups = [\"%s\"] })",
+			Socket, Group, Group)
 	case notThere(err):
 		return fmt.Sprintf("Open vSwitch does not run: nobody listens on %s", Socket)
 	}

@@ -23,6 +23,10 @@ func DetectorsText(w io.Writer, all map[string]any, s Style) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		d, _ := all[name].(map[string]any)
 		var said []string
+		if d["state"] != "ok" {
+			rows = append(rows, []string{name, text(d["state"])})
+			continue
+		}
 		if l, _ := d["devices"].([]any); len(l) > 0 {
 			said = append(said, Count(len(l), "device"))
 		}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/pluginhost"
+	"github.com/prelet/prelet/internal/pluginhost/confine"
+	"github.com/prelet/prelet/internal/pluginhost/hostile"
+)
+
+// detectorMachine is a folder with prelet-detect and a detector, and a command that works on it.
+func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, string, string)) {
+	t.Helper()
+	if abi, err := confine.LandlockABI(); os.Geteuid() != 0 && (err != nil || abi < confine.ABIScopes) {
+		t.Skip("without root a detector runs only where Landlock keeps it from this user's programs")
+	}
+	root, err := os.MkdirTemp("", "prelet-") // paths of sockets are short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	if err := os.Chmod(root, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(root+pluginhost.Programs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	helper := filepath.Join(root, "prelet-detect")
+	if err := hostile.Build(t.Context(), helper); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(helper, root+pluginhost.Programs+"/good"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(root+"/passwd", []byte("prelet-detector-1:x:61091:61091::/:/bin/false\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(root+"/etc/prelet", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root, func(args ...string) (int, string, string) {
+		var stdout, stderr bytes.Buffer
+		a := &app{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }, detectors: func(o *pluginhost.Options) {
+			o.Helper, o.RunDir, o.Passwd = helper, root+"/run", root+"/passwd"
+		}}
+		code := a.main(args)
+		return code, stdout.String(), stderr.String()
+	}
+}
+
+func putSite(t *testing.T, root, text string) {
+	t.Helper()
+	if err := os.WriteFile(root+"/etc/prelet/site.hcl", []byte(text+"\nstage \"detect-hw\" \"node\" {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A detector from its program to its facts: not locked, locked, asked, checked along its lock, changed.
+func TestDetectorsCommand(t *testing.T) {
+	root, run := detectorMachine(t)
+	putSite(t, root, `detector "good" {}`)
+	expect := func(code int, out, want string) {
+		t.Helper()
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("exit %d, want %q in %s", code, want, out)
+		}
+	}
+	code, out, _ := run("detectors", "list", "--root", root)
+	expect(code, out, "good does not run")
+	expect(code, out, "no lock")
+	code, _, said := run("detect", "--root", root)
+	expect(code, said, "prelet detectors lock "+root+pluginhost.Programs+"/good")
+	code, out, said = run("detectors", "lock", "--root", root, root+pluginhost.Programs+"/good")
+	expect(code, out+said, `Locked good 1.0.0 as it is`)
+	code, out, _ = run("detectors", "list", "--root", root, "--long")
+	expect(code, out, "good 1.0.0 runs")
+	expect(code, out, "recommends labels in "+hostile.Domain)
+	code, out, said = run("detect", "--root", root)
+	expect(code, out+said, "good ok 1.0.0")
+
+	code, out, said = run("detect", "-o", "json", "--root", root)
+	var doc struct {
+		Facts struct {
+			Detectors map[string]struct {
+				State string
+				Facts struct{ Sensors []struct{ Celsius float64 } }
+			}
+		}
+		Diagnostics []struct{ Severity string }
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 || len(doc.Facts.Detectors["good"].Facts.Sensors) != 1 || doc.Facts.Detectors["good"].Facts.Sensors[0].Celsius != 41.5 {
+		t.Errorf("exit %d, %v: %s%s", code, err, out, said)
+	}
+
+	putSite(t, root, "detector \"good\" {\n  config { second = 1 }\n}")
+	if code, _, said = run("validate", "--root", root); code != 10 || !strings.Contains(said, "site.hcl:2:12") || !strings.Contains(said, `Did you mean "seconds"?`) {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	putSite(t, root, "detector \"good\" { required = true }")
+	program := root + pluginhost.Programs + "/good"
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ntouch "+root+"/ran\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, said = run("detect", "--root", root); code != 31 || !strings.Contains(strings.Join(strings.Fields(said), " "), "is not the program that was locked") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	if _, err := os.Stat(root + "/ran"); err == nil {
+		t.Error("it was executed")
+	}
+	code, out, _ = run("detectors", "list", "--root", root, "-o", "json")
+	expect(code, out, `"why":"another program than was locked"`)
+}
+
+// A detector is not asked for a recorded machine, nor by a replay: what it said is in the recording.
+func TestDetectorsAreRecorded(t *testing.T) {
+	root, run := detectorMachine(t)
+	putSite(t, root, `detector "good" {}`+"\nstage \"label\" \"x\" { from_detectors = [\""+hostile.Domain+"/*\"] }\nstage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n"+
+		"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n}")
+	if code, out, said := run("detectors", "lock", "--site", "--root", root, root+pluginhost.Programs+"/good"); code != 0 {
+		t.Fatalf("exit %d: %s%s", code, out, said)
+	}
+	rec := filepath.Join(root, "node.prelet")
+	if code, _, said := run("record", rec, "--root", root); code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	if err := os.RemoveAll(root + pluginhost.Programs); err != nil {
+		t.Fatal(err)
+	}
+	code, out, said := run("plan", "--from", rec, "-o", "json")
+	if label := fmt.Sprintf(`"%s/firmware":{"value":"1.20"`, hostile.Domain); code != 0 || !strings.Contains(out, label) {
+		t.Errorf("exit %d: %s%s", code, out, said)
+	}
+	code, out, _ = run("explain", "label/"+hostile.Domain+"/firmware", "--from", rec)
+	if code != 0 || !strings.Contains(out, "detector good") {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}

@@ -1,0 +1,52 @@
+package inside
+
+import (
+	"strings"
+	"testing"
+)
+
+// What a handshake names is dialled only if it is a socket in the folder that the detector was given.
+func TestSocketOf(t *testing.T) {
+	const folder = "/run/prelet/detectors/prelet-detector-1"
+	for line, want := range map[string]string{
+		"1|1|unix|" + folder + "/s|grpc":          "",
+		"1|1|unix|" + folder + "/plugin123|grpc|": "",
+		"1|1|unix|" + folder + "/d/s|grpc||false": "",
+		"":                                      "no handshake",
+		"hello":                                 "no handshake",
+		"1|1|unix|" + folder + "/s":             "no handshake",
+		"2|1|unix|" + folder + "/s|grpc":        "go-plugin's protocol",
+		"1|2|unix|" + folder + "/s|grpc":        "detector protocol",
+		"1|1|tcp|127.0.0.1:1|grpc":              "must listen on a Unix socket",
+		"1|1|unix|" + folder + "/s|netrpc":      "prelet gRPC",
+		"1|1|unix|/run/systemd/private|grpc":    "not in the folder",
+		"1|1|unix|" + folder + "/../x|grpc":     "not in the folder",
+		"1|1|unix|" + folder + "|grpc":          "not in the folder",
+		"1|1|unix|" + folder + "x/s|grpc":       "not in the folder",
+		"1|1|unix|@" + folder + "/s|grpc":       "not in the folder",
+		"1|1|unix|" + folder + "/s|grpc|Y2VydA": "TLS",
+	} {
+		path, err := socketOf(line, folder)
+		switch {
+		case want == "" && (err != nil || !strings.HasPrefix(path, folder+"/")):
+			t.Errorf("%q: %q, %v", line, path, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%q: %q, %v, want %q", line, path, err, want)
+		}
+	}
+}
+
+func FuzzSocketOf(f *testing.F) {
+	f.Add("1|1|unix|/x/s|grpc")
+	f.Add("1|1|unix|/x/../s|grpc|cert")
+	f.Add("|||||")
+	f.Fuzz(func(t *testing.T, line string) {
+		path, err := socketOf(line, "/x")
+		if err == nil && (!strings.HasPrefix(path, "/x/") || strings.Contains(path, "..")) {
+			t.Errorf("%q leads to %q", line, path)
+		}
+		if err != nil && len(err.Error()) > 1000 {
+			t.Errorf("%q: a reason of %d bytes", line, len(err.Error()))
+		}
+	})
+}

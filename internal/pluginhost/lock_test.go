@@ -1,0 +1,166 @@
+package pluginhost
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+func lockOf(name string) world.Lock {
+	d, err := json.Marshal(contract.Description{Name: name, Version: "1.0", Match: contract.Match{Always: true}, LabelDomains: []string{"example.com"}})
+	if err != nil {
+		panic(err)
+	}
+	return world.Lock{Name: name, SHA256: strings.Repeat("ab", 32), Describe: d}
+}
+
+func put(t testing.TB, path string, text []byte, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A package's lock counts, and the site's own wins.
+func TestLockOrder(t *testing.T) {
+	root := t.TempDir()
+	h := New(Options{Root: root})
+	if _, err := h.Lock("gaudi"); err != errNoLock {
+		t.Errorf("%v", err)
+	}
+	fragment, err := WriteFragment(lockOf("gaudi"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(root, Fragments, "gaudi.json"), fragment, 0o644)
+	l, err := h.Lock("gaudi")
+	if err != nil || h.Program(l.Lock) != filepath.Join(root, Programs, "gaudi") {
+		t.Errorf("%v %+v", err, l)
+	}
+	own := lockOf("gaudi")
+	own.Path = "/opt/gaudi/detector"
+	for _, add := range []world.Lock{lockOf("other"), lockOf("gaudi"), own} { // the last of a name stays
+		text, err := AddToSite(h.SiteLock(), add)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, h.SiteLock(), text, 0o644)
+	}
+	l, err = h.Lock("gaudi")
+	if err != nil || l.File != filepath.Join(root, SiteLock) || h.Program(l.Lock) != filepath.Join(root, "/opt/gaudi/detector") {
+		t.Errorf("%v %+v", err, l)
+	}
+	if got := strings.Join(h.Installed(), " "); got != "gaudi other" {
+		t.Errorf("installed: %s", got)
+	}
+}
+
+// What decides which program is executed is refused whole when anything of it is odd, or somebody else may have written it.
+func TestLockRefuses(t *testing.T) {
+	change := func(f func(*world.Lock)) []byte {
+		l := lockOf("gaudi")
+		f(&l)
+		text, err := WriteFragment(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	good := change(func(*world.Lock) {})
+	for want, text := range map[string][]byte{
+		"no lock file":           []byte("{"),
+		"format 2":               []byte(strings.Replace(string(good), `"format_version": 1`, `"format_version": 2`, 1)),
+		"lock of \"other\"":      change(func(l *world.Lock) { *l = lockOf("other") }),
+		"64 lower-case":          change(func(l *world.Lock) { l.SHA256 = strings.Repeat("AB", 32) }),
+		"64 lower":               change(func(l *world.Lock) { l.SHA256 = "ab" }),
+		"not absolute and plain": change(func(l *world.Lock) { l.Path = "/opt/../etc/shadow" }),
+		"describes itself as":    change(func(l *world.Lock) { l.Describe = lockOf("other").Describe }),
+		"nothing to match":       change(func(l *world.Lock) { l.Describe = []byte(`{"name":"gaudi","version":"1"}`) }),
+	} {
+		root := t.TempDir()
+		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
+		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	for name, spoil := range map[string]func(path string) error{
+		"others than root may write it": func(p string) error { return os.Chmod(p, 0o666) },
+		"others than root may replace":  func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
+		"no regular file":               func(p string) error { return os.Rename(p, p+"x") },
+	} {
+		root := t.TempDir()
+		path := filepath.Join(root, Fragments, "gaudi.json")
+		put(t, path, good, 0o644)
+		if err := spoil(path); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(name, "no regular") {
+			if err := os.Mkdir(path, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := New(Options{Root: root}).Lock("gaudi"); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("want %q, got %v", name, err)
+		}
+	}
+}
+
+func FuzzLock(f *testing.F) {
+	good, err := WriteFragment(lockOf("gaudi"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add([]byte(`{"format_version":1,"name":"gaudi","sha256":"","describe":{"facts":[{"type":{"kind":"list"}}]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		root := t.TempDir()
+		put(t, filepath.Join(root, Fragments, "gaudi.json"), text, 0o644)
+		l, err := New(Options{Root: root}).Lock("gaudi")
+		if err == nil && (l.Name != "gaudi" || len(l.SHA256) != 64) {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// FuzzAnswer: what gets through has nothing that was not described, and no secret's placeholder.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"attributes":{"a":"b"},"facts":[{"name":"n","value":1}],"labels":[{"key":"example.com/x","value":"1"}],"devices":[{"address":"0000:17:00.0","kind":"gpu"}]}`))
+	f.Add([]byte(`{"problems":[{"path":"a[0].b","summary":"no"}]}`))
+	d := contract.Description{Name: "x", Version: "1", LabelDomains: []string{"example.com"}, Match: contract.Match{Always: true},
+		Facts: []contract.Attribute{{Name: "n", Type: contract.Type{Kind: contract.Number}}}}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var a contract.Answer
+		if json.Unmarshal(text, &a) != nil {
+			return
+		}
+		out, err := checkAnswer(d, &a)
+		if err != nil {
+			return
+		}
+		for k := range out.Labels {
+			if !strings.Contains(k, "example.com/") {
+				t.Errorf("label %q", k)
+			}
+		}
+		for k := range out.Facts {
+			if k != "n" {
+				t.Errorf("fact %q", k)
+			}
+		}
+		b, err := json.Marshal(out)
+		if err != nil || strings.ContainsAny(string(b), "\ue000\ue001\x1b") {
+			t.Errorf("%v %s", err, b)
+		}
+	})
+}

@@ -114,7 +114,7 @@ func TestToken(t *testing.T) {
 
 	t.Run("rights", func(t *testing.T) {
 		o := observe(t)
-		must(t, c.SetConfigMap(t.Context(), "kube-system", "site-config", map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 20\n"}))
+		must(t, c.SetConfigMap(t.Context(), "kube-system", "site-config", map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nmaxPods: 20\n"}))
 		must(t, o.Site(map[string]string{"site.hcl": "cluster {\n" + server + "\n" + o.pin() + "\n" + token + `
 }
 stage "fetch-ca" "cluster" {}

@@ -1,0 +1,78 @@
+package boot
+
+import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/pluginhost/hostile"
+)
+
+// detector installs a hostile one, and the lock that it would have.
+func (m *machine) detector(name string) {
+	m.t.Helper()
+	const program = "/usr/lib/prelet/detectors/"
+	if err := hostile.Build(m.t.Context(), m.root+program+name); err != nil {
+		m.t.Fatal(err)
+	}
+	sum, _, _ := strings.Cut(m.outside("sha256sum", m.root+program+name), " ")
+	describe, err := json.Marshal(hostile.Describe(name))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	lock, err := json.Marshal(map[string]any{"format_version": 1, "name": name, "sha256": sum, "describe": json.RawMessage(describe)})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.put("/usr/lib/prelet/detectors.lock.d/"+name+".json", string(lock))
+}
+
+// landlock lets a container have what nspawn refuses: else no sandbox is tested.
+const landlock = "--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self bpf"
+
+// TestDetectors boots a node whose detectors are asked: one that answers gives it a label, one that crashes leaves the boot
+// degraded, and, once it is required, shuts no gate of a node that has a good generation.
+func TestDetectors(t *testing.T) {
+	m := newMachine(t)
+	m.detector("good")
+	m.detector("crash-call")
+	site := strings.Replace(m.site, `labels = { "example.com/pool" = "a" }`, `from_detectors = ["`+hostile.Domain+`/*"]`, 1) +
+		"stage \"detect-hw\" \"node\" {}\ndetector \"good\" { required = true }\n"
+	m.put("/etc/prelet/site.hcl", site+"detector \"crash-call\" {}\n")
+	m.boot(landlock)
+	s := m.verdict("good")
+	if len(s.Degraded) != 1 || !strings.Contains(s.Degraded[0].Summary, `"crash-call"`) {
+		t.Errorf("degraded: %+v", s.Degraded)
+	}
+	starts := m.starts()
+	if len(starts) == 0 || starts[len(starts)-1].Labels[hostile.Domain+"/firmware"] != "1.20" {
+		t.Errorf("the kubelet has not the detector's label: %+v", starts)
+	}
+	if left := m.try("pgrep", "-fa", "prelet-detect"); left.exit == 0 {
+		t.Errorf("still there: %s", left.out)
+	}
+	m.off()
+
+	m.put("/etc/prelet/site.hcl", site+"detector \"crash-call\" { required = true }\n")
+	m.boot(landlock)
+	m.within(bootTime, "the kubelet runs on what is in place, degraded", func() string {
+		if s := m.status(); s.Exit != 31 || !s.Gate.Open {
+			return s.Summary
+		}
+		return ""
+	})
+	if !strings.Contains(m.journal(), "assertion failed: table != NULL") {
+		t.Errorf("the journal does not say why: %s", m.journal())
+	}
+}
+
+// outside runs a program of the machine that runs the test.
+func (m *machine) outside(name string, args ...string) string {
+	m.t.Helper()
+	out, err := exec.Command(name, args...).Output()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return string(out)
+}

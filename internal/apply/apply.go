@@ -165,7 +165,23 @@ func target(o Options, f node.File) (generation.Target, error) {
 		}
 		t.Content = b
 	}
+	if f.Purpose == "bootstrap-kubeconfig" {
+		if err := bearer(f, o.Secret); err != nil {
+			return t, err
+		}
+	}
 	return t, nil
+}
+
+// bearer refuses a token that no kubelet can send. Who fetches a ConfigMap has seen it before; who does not, first here.
+func bearer(f node.File, secret func(string) ([]byte, error)) error {
+	for _, name := range f.Text.Secrets() {
+		b, err := secret(name)
+		if b = bytes.TrimSuffix(b, []byte("\n")); err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
+			return &SecretError{Path: f.Path, Names: []string{name}, Err: errors.New("it is no token: empty, or with a character that no token has; `kubeadm token create` makes one")}
+		}
+	}
+	return nil
 }
 
 // ours says whether the folders above a file are the kubelet's own, which a fresh image may lack. The folders of a

@@ -188,7 +188,11 @@ func (r *renderer) flags(b schema.Body) {
 		case !x.IsKnown():
 			r.whole = false
 		case x.IsNull():
-			r.diags = append(r.diags, origin.Note(origin.NullFact, at, "No flag --"+name, "Its value is null on this machine."))
+			note := origin.Note(origin.NullFact, at, "No flag --"+name, "Its value is null on this machine.")
+			if slices.ContainsFunc(r.in.Base.Flags, func(f node.Flag) bool { return f.Name == name }) {
+				note = origin.Note(origin.NullFact, at, "Flag --"+name+" stays as the base has it", "Its value here is null, and that takes nothing away.")
+			}
+			r.diags = append(r.diags, note)
 		default:
 			s, err := convert.Convert(x, cty.String)
 			if err != nil {

@@ -31,6 +31,26 @@ func TestNoSystemdAtBoot(t *testing.T) {
 	}
 }
 
+// What the CPU manager's state lists may be held by pods: it goes only where no kubelet has run since the boot, or somebody stopped it.
+func TestStateWhilePodsMayRun(t *testing.T) {
+	m := goodNode(t)
+	const state = "/var/lib/kubelet/cpu_manager_state"
+	m.put(state, `{"policyName":"none"}`)
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  kubelet_config { patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" } }
+}`, 1))
+	before := m.disk()
+	for _, unit := range []string{"", bootUnit} {
+		m.want("run", m.as(unit, "run"), ended{40, "", "drain the node and reboot it"})
+		m.unchanged("refused", before)
+	}
+	m.kubelet.Active, m.kubelet.Sub, m.kubelet.MainPID = "inactive", "dead", 0
+	m.want("stopped", m.as("", "run"), ended{0, "Generation 2 is in place", ""})
+	if m.read(state) != "" {
+		t.Error("the kubelet would end on it")
+	}
+}
+
 // A unit that waits to try again must not hold up a kubelet that may start.
 func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
 	m := goodNode(t)

@@ -230,12 +230,18 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	goal := left.before()
+	if b.to != 0 {
+		if goal, err = m.planOf(b.to); err != nil {
+			return Outcome{}, err
+		}
+	}
 	defer m.bounded(left)()
 	m.note("rollback", "started", "from generation %d to the contents of %d: %s", b.from, b.to, b.why)
 	if err := m.keepOut(steady, left.Unit, fmt.Sprintf("going back from generation %d: %s", b.from, b.why)); err != nil {
 		return Outcome{}, afterCommit("going back", err)
 	}
-	gen, err := m.Store.RollbackToJudge(b.from, b.to, b.why, b.hold)
+	gen, err := m.Store.RollbackToJudge(b.from, b.to, b.why, b.hold, left.outlived(goal)...)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return Outcome{}, fmt.Errorf("going back from generation %d to %d: %w", b.from, b.to, err)

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"github.com/prelet/prelet/internal/kubelet"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // PlanBlob is the name under which a generation keeps its Plan.
@@ -44,6 +47,10 @@ type Plan struct {
 	// package failure gives to items.
 	Sources map[string]string
 
+	// States are the files in which the kubelet's managers remember what they do, with what each is made by: a kubelet ends on one
+	// that was made by something else. Those of managers that do nothing are not among them.
+	States map[string]string
+
 	// Retire are files that go as soon as the generation is good, like the kubeconfig with the bootstrap token. Files must not
 	// name them: they may be gone already when a later boot looks.
 	Retire []string
@@ -74,6 +81,21 @@ func (p Plan) before() Plan {
 	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
 }
 
+// outlived are the state files that a kubelet on this plan leaves and one on another ends on.
+func (p Plan) outlived(by Plan) (out []string) {
+	all := maps.Clone(by.States)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, p.States)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if p.States[path] != by.States[path] {
+			out = append(out, path)
+		}
+	}
+	return out
+}
+
 type planDocument struct {
 	FormatVersion int               `json:"format_version"`
 	Unit          string            `json:"unit"`
@@ -97,6 +119,7 @@ type planDocument struct {
 	GoneLabels map[string][]string `json:"gone_labels,omitempty"`
 	GoneTaints []string            `json:"gone_taints,omitempty"`
 	Reconcile  bool                `json:"reconcile_labels,omitempty"`
+	States     map[string]string   `json:"states,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -109,7 +132,7 @@ func (p Plan) Encode() ([]byte, error) {
 	}
 	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
 		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources,
-		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile})
+		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States})
 }
 
 // DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
@@ -132,6 +155,6 @@ func DecodePlan(text []byte) (Plan, error) {
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
 		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire, Sources: d.Sources,
-		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile,
+		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile, States: d.States,
 	}, nil
 }

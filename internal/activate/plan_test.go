@@ -14,7 +14,8 @@ func TestPlanComesBack(t *testing.T) {
 		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"},
 		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"},
 		Configz: &kubelet.Configz{URL: "https://127.0.0.1:10250/configz", Credential: "configz", Served: []string{"/x"}, Planned: map[string]any{"maxPods": 64.0}},
-		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true}
+		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true,
+		States: map[string]string{"/s": "static"}}
 	text, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,9 @@ type Store interface {
 	// Good closes the journal: this generation was judged good.
 	Good(gen int, report []byte) error
 	// RollbackToJudge puts the contents of generation to back in place of from, as a new generation that awaits a verdict. Files
-	// change. With hold the plan of from counts as held until that verdict: Good holds it, Ill lets go of it.
-	RollbackToJudge(from, to int, why string, hold bool) (int, error)
+	// change. With hold the plan of from counts as held until that verdict: Good holds it, Ill lets go of it. Files named in
+	// without, which neither generation has a content for, go.
+	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
 	// Ill closes the journal of a generation that came by going back: it is ill too.
 	Ill(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed any more once it is good.

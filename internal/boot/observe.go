@@ -173,6 +173,27 @@ func managerStates() []managerState {
 	}
 }
 
+// States are the state files of the managers that do something by a configuration, with all that each depends on.
+func States(config map[string]any) map[string]string {
+	var out map[string]string
+	for _, m := range managerStates() {
+		policy, ok := config[m.policy].(string)
+		if !ok || policy == "" || policy == m.byDefault {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[m.path] = policy
+		for _, field := range m.others {
+			if config[field] != nil {
+				out[m.path] += fmt.Sprintf(" %s=%v", field, config[field])
+			}
+		}
+	}
+	return out
+}
+
 // stateFiles are those that the kubelet would refuse to start with on a configuration that changes: because of what changes
 // in it, or because the state was made by another policy than the planned one. The second is what somebody leaves who has
 // changed the policy by hand: the kubelet is dead of it, and the file on the disk says what is planned already.

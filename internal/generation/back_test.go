@@ -386,6 +386,23 @@ func TestRollbackToJudge(t *testing.T) {
 			t.Error("a plan is held by a journal that is gone")
 		}
 	})
+	t.Run("without what somebody made meanwhile", func(t *testing.T) {
+		b, s := setUp(t)
+		b.apply(s, plan("p4", file("/etc/kubernetes/a", "4")))
+		b.write("/var/lib/kubelet/state", "made on 4", 0o600)
+		n, err := s.RollbackToJudge(4, 1, "ill", true, "/var/lib/kubelet/state", "/etc/kubernetes/a", "/var/lib/kubelet/none")
+		if err != nil || b.read("/etc/kubernetes/a") != "1" {
+			t.Fatal(n, err)
+		}
+		if st, _, err := s.Observe("/var/lib/kubelet/state"); err != nil || st.Kind != Absent {
+			t.Error("it is still there:", st, err)
+		}
+		b.write("/var/lib/kubelet/state", "made on 1", 0o600)
+		b.apply(s, plan("p5", file("/etc/kubernetes/a", "5")))
+		if b.read("/var/lib/kubelet/state") != "made on 1" {
+			t.Error("what was made after that was touched")
+		}
+	})
 	t.Run("of a generation that did not come by going back", func(t *testing.T) {
 		b := newBox(t)
 		s := b.open()

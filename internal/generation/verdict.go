@@ -181,16 +181,18 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 // With hold the plan of fromGen is held as soon as it is done. The caller has made sure that nobody reads the targets
 // meanwhile. The new generation is not judged: Good may be called for it.
 func (s *Store) Rollback(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
-	return s.rollback(fromGen, toGen, why, hold, false)
+	return s.rollback(fromGen, toGen, why, hold, false, nil)
 }
 
 // RollbackToJudge is Rollback to a generation that awaits a verdict, as one that was published does: the journal stays, in
 // PhaseVerify, with From set. With hold the plan of fromGen counts as held from now on, and is held by Good; Ill lets go of it.
-func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool) (newGen int, err error) {
-	return s.rollback(fromGen, toGen, why, hold, true)
+// Files named in without are absent in the new generation, and never put back, unless toGen has a content for them: what somebody
+// else made while fromGen was in place, and that toGen cannot live with.
+func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool, without ...string) (newGen int, err error) {
+	return s.rollback(fromGen, toGen, why, hold, true, without)
 }
 
-func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool) (newGen int, err error) {
+func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, without []string) (newGen int, err error) {
 	_, from, _, err := s.judged("go back from", fromGen)
 	if err != nil {
 		return 0, err
@@ -204,10 +206,10 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool) (newG
 	if hold {
 		j.HoldPlan = from.PlanID
 	}
-	t, err := s.goBack(toGen, j)
+	t, err := s.goBack(toGen, j, without)
 	var e *Error
 	if errors.As(err, &e) && e.Exit == ExitCannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		t, err = s.goBack(toGen, j)
+		t, err = s.goBack(toGen, j, without)
 	}
 	if err != nil {
 		return 0, err
@@ -219,10 +221,15 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool) (newG
 }
 
 // goBack stages and commits the contents of an earlier generation. A transaction without an error is committed.
-func (s *Store) goBack(to int, j *Journal) (*Txn, error) {
+func (s *Store) goBack(to int, j *Journal, without []string) (*Txn, error) {
 	p, err := s.proposalOf(to)
 	if err != nil {
 		return nil, err
+	}
+	for _, path := range without {
+		if !slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Path == path }) {
+			p.Targets = append(p.Targets, Target{Path: path, Mode: Keep, UID: Keep, GID: Keep, Forget: true})
+		}
 	}
 	c, err := s.Compare(p)
 	if err != nil {

@@ -52,6 +52,15 @@ func (m member) run(want int) Result {
 	return prelet(m.t, m.Node, want, "run")
 }
 
+// drained applies what is refused while pods may run.
+func (m member) drained() {
+	m.t.Helper()
+	must(m.t, m.Systemctl(m.t.Context(), "stop"))
+	m.run(0)
+	must(m.t, m.Systemctl(m.t.Context(), "start"))
+	m.run(0)
+}
+
 const quick = `stage "restart" "kubelet" {
   verify {
     settle  = "1s"
@@ -213,7 +222,10 @@ stage "restart" "kubelet" {
 		if !gone["/var/lib/kubelet/cpu_manager_state"] || !gone["/var/lib/kubelet/memory_manager_state"] {
 			t.Errorf("the plan takes away %v", gone)
 		}
-		m.run(0)
+		if r := m.run(40); !strings.Contains(r.Err, "drain the node and reboot it") {
+			t.Errorf("while pods may run: %+v", r)
+		}
+		m.drained()
 		running, err := c.Configz(t.Context(), m.Node)
 		must(t, err)
 		if running["cpuManagerPolicy"] != "static" || running["memoryManagerPolicy"] != "Static" {
@@ -230,6 +242,15 @@ stage "restart" "kubelet" {
 
 	t.Run("and back", func(t *testing.T) {
 		m.site(policy("none", "None"))
-		m.run(0)
+		m.drained()
+	})
+
+	t.Run("and back by hand, over a change", func(t *testing.T) {
+		prelet(t, m.Node, 0, "rollback")
+		running, err := c.Configz(t.Context(), m.Node)
+		must(t, err)
+		if running["cpuManagerPolicy"] != "static" || running["memoryManagerPolicy"] != "Static" {
+			t.Errorf("the kubelet runs with %v and %v", running["cpuManagerPolicy"], running["memoryManagerPolicy"])
+		}
 	})
 }

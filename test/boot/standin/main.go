@@ -2,7 +2,7 @@
 // kubelet, and nothing of what it does for pods.
 //
 // As the real one it takes its flags from argv, ends at once on a flag or a configuration that it cannot use, answers
-// /healthz on 127.0.0.1:10248 before it has joined, joins with --bootstrap-kubeconfig, keeps --kubeconfig, and
+// /healthz on 127.0.0.1:10248 before it has joined, remembers the policy of its CPU manager, joins with --bootstrap-kubeconfig, keeps --kubeconfig, and
 // registers its Node. It never notifies systemd: kubeadm's unit is Type=simple. Each start is one line of
 // /var/log/standin/starts.
 //
@@ -39,6 +39,7 @@ const (
 	signed     = "/etc/standin/kubelet.conf"
 	alwaysFile = "/etc/standin/always"
 	crashLabel = "e2e.prelet.dev/crash"
+	stateFile  = "/var/lib/kubelet/cpu_manager_state"
 	healthz    = "127.0.0.1:10248"
 )
 
@@ -68,6 +69,7 @@ func main() {
 		var config map[string]any
 		if config, err = configuration(flags["config"]); err == nil {
 			s.Taints, s.Domain = config["registerWithTaints"], config["clusterDomain"]
+			err = managers(config)
 		}
 	}
 	if err != nil {
@@ -127,6 +129,29 @@ func configuration(name string) (map[string]any, error) {
 		return nil, fmt.Errorf("%s is no KubeletConfiguration", name)
 	}
 	return c, nil
+}
+
+// managers refuses, as the CPU manager does, the state that another policy left, and makes one where there is none.
+func managers(config map[string]any) error {
+	policy, _ := config["cpuManagerPolicy"].(string)
+	if policy == "" {
+		policy = "none"
+	}
+	text, err := os.ReadFile(stateFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return os.WriteFile(stateFile, []byte(`{"policyName":"`+policy+`"}`), 0o600)
+	}
+	var state struct {
+		PolicyName string `json:"policyName"`
+	}
+	if err := errors.Join(err, json.Unmarshal(text, &state)); err != nil {
+		return err
+	}
+	if state.PolicyName != policy {
+		return fmt.Errorf("start cpu manager error: could not restore state from checkpoint: configured policy %q differs from state checkpoint policy %q, please drain this node and delete the CPU manager checkpoint file %q before restarting Kubelet",
+			policy, state.PolicyName, stateFile)
+	}
+	return nil
 }
 
 func note(s start) error {

@@ -1,0 +1,109 @@
+package boot
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// policy makes the site plan a policy of the CPU manager, with other changes of the site.
+func (m *machine) policy(name string, changes ...string) {
+	m.t.Helper()
+	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  kubelet_config {
+    patch = {
+      cpuManagerPolicy   = "`+name+`"
+      reservedSystemCPUs = "0"
+    }
+  }
+}`)
+	for i := 0; i < len(changes); i += 2 {
+		m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.read("/etc/prelet/site.hcl"), changes[i], changes[i+1]))
+	}
+}
+
+const cpuState = "/var/lib/kubelet/cpu_manager_state"
+
+// state waits until the kubelet has made it by a policy.
+func (m *machine) state(policy string) {
+	m.t.Helper()
+	if s := m.read(cpuState); !strings.Contains(s, `"`+policy+`"`) {
+		m.t.Errorf("the state of the CPU manager: %s, want it made by %s; starts: %+v", s, policy, m.starts())
+	}
+}
+
+// Another policy of the CPU manager at a boot: the state of the old one goes in the commit, because no pod runs yet. Going back
+// by hand takes the new one along, else the kubelet would end on it.
+func TestPolicyAtBoot(t *testing.T) {
+	m := joined(t)
+	m.state("none")
+	m.off()
+	m.policy("static")
+	m.boot()
+	m.verdict("good")
+	m.well(2)
+	m.state("static")
+	if r := m.try("prelet", "rollback"); r.exit != 0 {
+		t.Errorf("prelet rollback: %+v", r)
+	}
+	m.running()
+	m.state("none")
+	m.off()
+	before := m.disk()
+	m.boot()
+	m.running()
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("the boot after it wrote: %q", d)
+	}
+	for _, s := range m.starts() {
+		if s.Error != "" {
+			t.Errorf("a start ended: %+v", s)
+		}
+	}
+}
+
+// At run time pods may hold what the state lists: it is refused with what to do, and that works, as the next boot does.
+func TestPolicyByHand(t *testing.T) {
+	m := joined(t)
+	m.policy("static")
+	before := m.disk()
+	for _, line := range [][]string{{"prelet", "run"}, {"systemctl", "restart", "prelet"}} {
+		if r := m.try(line...); r.exit == 0 {
+			t.Errorf("%q: %+v", line, r)
+		}
+		s := m.status()
+		if s.Exit != 40 || s.Generation != 1 || !s.Gate.Open || !strings.Contains(s.Summary, cpuState) {
+			t.Errorf("%q: status: %+v", line, s)
+		}
+	}
+	if out := m.try("journalctl", "-b", "--no-pager", "-u", "prelet-apply").out; !strings.Contains(out, "drain the node and reboot it") {
+		t.Errorf("nobody tells what to do:\n%s", out)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 1 {
+		t.Errorf("written: %q; starts: %+v", d, m.starts())
+	}
+	m.do("systemctl", "stop", "kubelet")
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("with the kubelet stopped: %+v", r)
+	}
+	m.do("systemctl", "start", "kubelet")
+	m.verdict("good")
+	m.state("static")
+}
+
+// A kubelet that is ill on another policy of the CPU manager, for another reason: the way back takes the new state along.
+func TestBadPolicyAtBoot(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.policy("static", pool, crash)
+	m.boot()
+	m.within(90*time.Second, "prelet-verify goes back", func() string {
+		if s := m.status(); s.State != "failed" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.heldOn(3, "prelet-verify.service")
+	m.state("none")
+}

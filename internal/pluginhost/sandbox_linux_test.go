@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -36,13 +37,19 @@ func (b *bench) field() map[string]any {
 		}
 		b.t.Cleanup(func() { _ = l.Close() })
 	}
-	if err := os.Chmod(path, 0o777); err != nil {
+	log := path + ".datagrams"
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: log, Net: "unixgram"})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = c.Close() })
+	if err := errors.Join(os.Chmod(path, 0o777), os.Chmod(log, 0o777)); err != nil {
 		b.t.Fatal(err)
 	}
 	return map[string]any{
 		"read_file": filepath.Join(b.dir, "open/secret"), "list_folder": filepath.Join(b.dir, "open"), "read_passwd": "/etc/passwd",
 		"make_folder": filepath.Join(b.dir, "open/made"), "run_program": "/usr/bin/id", "device_zero": "/dev/zero",
-		"connect_path": path, "connect_abstract": "@" + path, "signal_neighbour": strconv.Itoa(b.neighbour()), "read_cpuinfo": "/proc/cpuinfo", "list_sys": "/sys/devices",
+		"connect_path": path, "send_path": log, "connect_abstract": "@" + path, "signal_neighbour": strconv.Itoa(b.neighbour()), "read_cpuinfo": "/proc/cpuinfo", "list_sys": "/sys/devices",
 	}
 }
 
@@ -133,7 +140,7 @@ func TestSandbox(t *testing.T) {
 		{name: "scopes", forbids: []string{"connect_abstract", "signal_neighbour", "signal_host"}, allow: world.Grants{Sockets: []string{"/run/example.sock"}}},
 		{name: "connect", forbids: []string{"connect_path"}},
 		{name: "seccomp", forbids: []string{"setsid", "memfd", "shared_memory", "system_v_memory", "keyring", "socket_tcp", "socket_tcp6", "socket_udp",
-			"socket_netlink", "socket_unix_datagram", "socket_unix_packets"}},
+			"socket_netlink", "socket_unix_datagram", "socket_unix_packets", "send_path"}},
 		{name: "limits", forbids: []string{"write_beside_the_socket"}},
 	} {
 		t.Run(line.name, func(t *testing.T) {

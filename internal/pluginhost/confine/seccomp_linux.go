@@ -74,17 +74,16 @@ func processFilter() []unix.SockFilter {
 		p.when(n, refuse)
 	}
 	p.when(unix.SYS_CLONE3, unknown) // its flags lie in memory, where no filter sees them; libraries then use clone
-	p.call(unix.SYS_SOCKET, func(p *program) {
-		p.load(offsetArgs)
-		p.unless(unix.AF_UNIX, refuse)
-		p.load(offsetArgs + 8)
-		p.and(0xf) // the rest are flags
-		p.unless(unix.SOCK_STREAM, refuse)
-	})
-	p.call(unix.SYS_SOCKETPAIR, func(p *program) {
-		p.load(offsetArgs)
-		p.unless(unix.AF_UNIX, refuse)
-	})
+	// A pair too: one of datagrams needs no connect to send to any socket that there is, such as the journal's.
+	for _, n := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		p.call(n, func(p *program) {
+			p.load(offsetArgs)
+			p.unless(unix.AF_UNIX, refuse)
+			p.load(offsetArgs + 8)
+			p.and(0xf) // the rest are flags
+			p.unless(unix.SOCK_STREAM, refuse)
+		})
+	}
 	p.call(unix.SYS_MMAP, func(p *program) {
 		const shared = unix.MAP_ANONYMOUS | unix.MAP_SHARED // MAP_SHARED_VALIDATE has that bit too, MAP_PRIVATE has not
 		p.load(offsetArgs + 3*8)

@@ -49,6 +49,8 @@ func tries(config map[string]any) map[string]string {
 			try(key, err)
 		case "connect":
 			try(key, dial("unix", path))
+		case "send":
+			try(key, send(path))
 		case "signal":
 			var pid int
 			_, _ = fmt.Sscan(path, &pid)
@@ -101,6 +103,17 @@ func dial(network, address string) error {
 		_ = c.Close()
 	}
 	return err
+}
+
+// send reaches a datagram socket without connect(2): one of a pair takes an address with each message.
+func send(path string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	return unix.Sendto(pair[0], []byte("x"), unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: path})
 }
 
 func network(try func(string, error)) {

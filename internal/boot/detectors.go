@@ -75,6 +75,8 @@ func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
 			diags = append(diags, configProblems(x, det, problems, open)...)
 			x.Config = written(whole)
 			diags = append(diags, r.consent(x)...)
+		} else if r.e.Checking() && x.Lock.Fail == world.Unusable { // else its configuration would pass unseen
+			diags = append(diags, origin.Warning(origin.DetectorDegraded, det.Range, fmt.Sprintf("The configuration of detector %q is not checked", n), "%s", stages.Sentence(x.Lock.Detail, x.Lock.Hint)))
 		}
 		out = append(out, x)
 	}

@@ -137,6 +137,20 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 	}
 }
 
+// A lock that is there and cannot be used would leave a wrong configuration unseen. One that is not there is on the node.
+func TestDetectorLockThatCannotBeUsed(t *testing.T) {
+	s := parseSite(t, "detector \"gaudi\" {\n  config { cards = \"none\" }\n}\n"+afterDetectors)
+	for fail, want := range map[world.Failure]bool{world.Unusable: true, world.Absent: false} {
+		locks := world.SourceFunc(func(context.Context, world.Question) world.Answer {
+			return world.Answer{Fail: fail, Detail: "Its lock cannot be used: others than root may write it"}
+		})
+		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
+		if got := strings.Contains(text, "is not checked") && strings.Contains(text, "others than root may write it"); got != want {
+			t.Errorf("%s: %s", fail, text)
+		}
+	}
+}
+
 // The facts of a detector have their type from its lock: what it does not describe is refused on a laptop.
 func TestDetectorFactsAreTyped(t *testing.T) {
 	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)

@@ -380,3 +380,23 @@ func TestReadLine(t *testing.T) {
 		}
 	}
 }
+
+// As root, a program that others may write is not what was hashed for long.
+func TestOthersMayWrite(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root runs programs of others")
+	}
+	b := newBench(t)
+	b.install("good")
+	program := b.dir + Programs + "/good" // shares its inode with prelet-detect here, so that must stay executable
+	for _, mode := range []os.FileMode{0o757, 0o775} {
+		if err := os.Chmod(program, mode); err != nil {
+			t.Fatal(err)
+		}
+		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
+		if !strings.Contains(ans.Detail, "was not executed: others than root may write it") {
+			t.Errorf("mode %o: %q", mode, ans.Detail)
+		}
+	}
+}

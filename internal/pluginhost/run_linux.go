@@ -55,6 +55,9 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 		return reply, t, err
 	}
 	defer program.Close()
+	if err := unchanging(program); err != nil && j.sha256 != "" {
+		return reply, t, fmt.Errorf("%s was not executed: %w", j.program, err)
+	}
 	sum := make(chan string, 1)
 	go func() { sum <- hash(program) }() // while prelet-detect starts
 	s, err := h.take(ctx, j.grants.Groups)

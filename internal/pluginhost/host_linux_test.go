@@ -400,3 +400,14 @@ func TestOthersMayWrite(t *testing.T) {
 		}
 	}
 }
+
+// A lock that cannot be used is told as that, wherever the program is that it names.
+func TestSurveyOfABadLock(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write(filepath.Join(Fragments, "good.json"), []byte("{}"), 0o664)
+	rows := b.host.Survey(nil, nil)
+	if len(rows) != 1 || !strings.Contains(rows[0].Why, "others than root may write it") || rows[0].Locked {
+		t.Errorf("%+v", rows)
+	}
+}

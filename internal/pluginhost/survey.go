@@ -77,6 +77,10 @@ func (h *Host) locked(r *Row, l world.LockAns, allow world.Grants, pci []world.P
 }
 
 func (h *Host) installed(r *Row, l world.LockAns, lockErr error) {
+	if lockErr != nil && !errors.Is(lockErr, errNoLock) { // it may name another program
+		r.Why = lockErr.Error()
+		return
+	}
 	f, err := openProgram(r.Program)
 	switch {
 	case errors.Is(err, errGone), errors.Is(err, fs.ErrNotExist):
@@ -91,8 +95,6 @@ func (h *Host) installed(r *Row, l world.LockAns, lockErr error) {
 	switch {
 	case errors.Is(lockErr, errNoLock):
 		r.Why = "no lock"
-	case lockErr != nil:
-		r.Why = lockErr.Error()
 	case hash(f) != l.SHA256:
 		r.Why = "another program than was locked"
 	default:

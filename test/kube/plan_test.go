@@ -83,6 +83,9 @@ override {
 // asPlanned compares a Node object with the plan that it joined by.
 func asPlanned(t *testing.T, p plan, node *corev1.Node) {
 	t.Helper()
+	if len(p.Node.Labels) == 0 || len(p.Node.Taints) == 0 || p.Node.Reserved == nil || len(p.Node.Reserved.Allocatable) < 2 {
+		t.Errorf("the plan has nothing to compare: %d labels, %d taints, reserved %+v", len(p.Node.Labels), len(p.Node.Taints), p.Node.Reserved)
+	}
 	for key, want := range p.Node.Labels {
 		if got, ok := node.Labels[key]; !ok || got != want.Value {
 			t.Errorf("label %s is %q, planned %q", key, got, want.Value)

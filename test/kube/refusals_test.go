@@ -19,6 +19,7 @@ type refusal struct {
 	name  string
 	patch string // of the configuration, YAML
 	flags map[string]string
+	label string // a pair for --node-labels, which prelet makes of a stage
 	exits bool   // the kubelet ends; else it runs, and prelet says so all the same
 	says  string // the kubelet's words, which prelet uses too; of one that runs prelet's only
 	code  string // of prelet's message; "" for kubelet-config
@@ -106,6 +107,14 @@ func refusals() []refusal {
 		{name: "a gate that is needed", patch: "qosReserved: {memory: 50%}", says: "no effect", code: "kubelet-gate"},
 		{name: "a taint", patch: "registerWithTaints: [{key: a, value: b, effect: NoSchedul}]", exits: true, says: "invalid taint: {a b NoSchedul <nil>}"},
 		{name: "a taint with a time", patch: "registerWithTaints: [{key: a, effect: NoSchedule, timeAdded: '2026-01-01T00:00:00Z'}]", exits: true, says: "taint.TimeAdded is not nil"},
+		{name: "a forbidden label", label: "node-role.kubernetes.io/worker=x", exits: true, says: "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels", code: "label-forbidden"},
+		{name: "a restricted label", label: "x.node-restriction.kubernetes.io/a=b", exits: true, says: "x.node-restriction.kubernetes.io/a", code: "label-forbidden"},
+		{name: "a label value", label: "example.com/a=b c", exits: true, says: "a valid label must be an empty string or consist of alphanumeric characters", code: "label-invalid"},
+		{name: "a long label value", label: "example.com/a=" + strings.Repeat("a", 64), exits: true, says: "must be no more than 63 bytes", code: "label-invalid"},
+		{name: "a label of a feature", label: "feature.node.kubernetes.io/a=b"},
+		{name: "align by socket", patch: "{featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicy: static, reservedSystemCPUs: '0', topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", exits: true, says: "is incompatible with CPUManager"},
+		{name: "pods per core", patch: "{maxPods: 60000, podsPerCore: 1}", says: "is not reached"},
+		{name: "a cgroup driver", patch: "cgroupDriver: sytemd", says: "unknown"},
 		{name: "DNS", patch: "clusterDNS: [dns.example]", says: "no IP address"},
 		{name: "system cgroups", patch: "systemCgroups: /system", exits: true, says: "systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified"},
 		{name: "once", patch: "runOnce: true", exits: true, says: "Runonce mode has been deprecated"},
@@ -189,7 +198,11 @@ func judged(t *testing.T, n *Node, c refusal, patch map[string]any) (said []stri
 	}
 	write("/etc/prelet-case/patch.json", patch)
 	write("/etc/prelet-case/flags.json", flags)
-	must(t, n.Site(map[string]string{"site.hcl": `
+	labels := ""
+	if key, value, ok := strings.Cut(c.label, "="); ok {
+		labels = fmt.Sprintf("stage \"label\" \"x\" { labels = { %q = %q } }\n", key, value)
+	}
+	must(t, n.Site(map[string]string{"site.hcl": labels + `
 stage "detect-hw" "node" {}
 stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
@@ -214,7 +227,7 @@ stage "write" "kubelet" {
 	}
 	failed := false
 	for _, d := range p.Diagnostics {
-		if strings.HasPrefix(d.Code, "kubelet-") && d.Code != "kubelet-deprecated" {
+		if (strings.HasPrefix(d.Code, "kubelet-") || strings.HasPrefix(d.Code, "label-")) && d.Code != "kubelet-deprecated" {
 			said = append(said, d.Code+" "+d.Severity+" "+d.Detail)
 			failed = failed || d.Severity == "error"
 		}
@@ -240,6 +253,9 @@ func ranKubelet(t *testing.T, n *Node, c refusal, patch map[string]any) (log str
 	words := []string{"/usr/bin/kubelet", "--config=/etc/prelet-case/config.yaml", "--root-dir=" + dir, "--hostname-override=n1"}
 	for _, name := range slices.Sorted(maps.Keys(c.flags)) {
 		words = append(words, "--"+name+"="+c.flags[name])
+	}
+	if c.label != "" {
+		words = append(words, "--node-labels="+c.label)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patient)
 	defer cancel()

@@ -64,6 +64,26 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 	}
 }
 
+// A base is one place: all that is wrong in it is told, and not one field at a time.
+func TestCheckForWholeBase(t *testing.T) {
+	const site = `stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\noomScoreAdj: 2000\nfeatureGates: {NoSuch: true, NodeSwap: false}\n" }
+}
+`
+	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
+	told := showDiagnostics(diags)
+	for _, want := range []string{"maxPods", "oomScoreAdj", "NoSuch", "NodeSwap"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%s is not told:\n%s", want, told)
+		}
+	}
+	if len(diags) != 4 {
+		t.Errorf("%d messages, want 4:\n%s", len(diags), told)
+	}
+}
+
 // Where the base is not known each field is judged for itself, and nothing that would need the others.
 func TestCheckForPart(t *testing.T) {
 	const site = cluster + `

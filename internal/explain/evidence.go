@@ -13,6 +13,9 @@ func evidence(f *world.Facts, p path) string {
 	if len(p) == 0 {
 		return ""
 	}
+	if name, _ := toldBy(f, p); name != "" {
+		return f.Evidence[factName(f, p)]
+	}
 	if a := acceleratorAt(f, p); a != nil && a.Evidence != nil && len(p) > 2 && slices.Contains([]string{"name", "model", "kind"}, p[2].name) {
 		return *a.Evidence
 	}
@@ -81,4 +84,28 @@ func deviceOf(f *world.Facts, p path) (address, face string) {
 		face = *name
 	}
 	return address, face
+}
+
+// factName is the name under which facts keep the evidence of a device's field, when that field has its own.
+func factName(f *world.Facts, p path) string {
+	address, _ := deviceOf(f, p)
+	if address == "" || len(p) < 3 {
+		return ""
+	}
+	name := p[0].name + "[" + address + "]"
+	for _, s := range p[2:] {
+		name += "." + s.name
+	}
+	return name
+}
+
+// toldBy is the detector that a device's field comes from, and the device's address; "" if it is built-in detection.
+func toldBy(f *world.Facts, p path) (detector, address string) {
+	said, ok := strings.CutPrefix(f.Evidence[factName(f, p)], "detector ")
+	if !ok {
+		return "", ""
+	}
+	detector, _, _ = strings.Cut(said, ": ")
+	address, _ = deviceOf(f, p)
+	return detector, address
 }

@@ -186,7 +186,34 @@ func (w *walker) fact(s Step, p path, depth int) {
 		s.Note = join(s.Note, device(f, at), why)
 	}
 	w.ofKind(&s, world.KindFacts, at.pointer())
+	if w.plan.Facts != nil {
+		w.overruled(&s, at)
+	}
 	w.say(depth, s)
+}
+
+// overruled names the detector's answer instead of the built-in one, where a detector said it of the device.
+func (w *walker) overruled(s *Step, at path) {
+	name, address := toldBy(w.plan.Facts, at)
+	if name == "" {
+		return
+	}
+	for _, e := range w.entries {
+		r, err := world.DetectorOf.Request(e.Question)
+		var said world.DetectorAns
+		if e.Kind != world.KindDetector || err != nil || r.Name != name || json.Unmarshal(e.Answer.Value, &said) != nil {
+			continue
+		}
+		i := slices.IndexFunc(said.Devices, func(d world.DetectorDevice) bool { return d.Address == address })
+		field := at[len(at)-1].name
+		switch field { // as detector.v1 names it
+		case "memory_gib":
+			field = "memory_bytes"
+		case "total_vfs", "num_vfs":
+			field = "sriov_" + field
+		}
+		s.Kind, s.Answer = origin.Detector, answerTo(e.Question, e.Answer, fmt.Sprintf("/devices/%d/%s", i, field))
+	}
 }
 
 // accelerator is the place of GPU n among the accelerators.

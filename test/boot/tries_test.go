@@ -1,0 +1,42 @@
+package boot
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A machine that dies three times before the verdict on a change: the fourth boot goes back before the kubelet starts, holds the
+// plan, and is well.
+func TestThreeTries(t *testing.T) {
+	m := joined(t)
+	m.off()
+	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "30s"`, 1)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	for n := 2; n <= 4; n++ {
+		m.start()
+		m.within(bootTime, fmt.Sprintf("boot %d begins to verify", n-1), func() string {
+			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" {
+				return fmt.Sprintf("%d starts", len(starts))
+			}
+			return ""
+		})
+		time.Sleep(500 * time.Millisecond) // the try is counted as soon as it runs
+		m.kill()
+	}
+	m.boot()
+	m.within(60*time.Second, "a verdict on what it went back to", func() string {
+		if s := m.status(); s.State == "running" || m.exists("/var/lib/prelet/journal.json") {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	if s := m.status(); s.Held == nil || s.Generation != 3 || !s.Gate.Open {
+		t.Errorf("status: %+v", s)
+	}
+	starts := m.starts()
+	if last := starts[len(starts)-1]; len(starts) != 5 || last.Generation != "3" || last.Labels["example.com/pool"] != "a" {
+		t.Errorf("starts: %+v", starts)
+	}
+}

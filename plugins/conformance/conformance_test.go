@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -102,6 +103,10 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		}
 	case "netlink":
 		_, _ = net.Interfaces()
+	case "datagrams":
+		if pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0); err == nil {
+			_, _ = syscall.Close(pair[0]), syscall.Close(pair[1])
+		}
 	case "undeclared", "declared":
 		_, err := os.ReadFile("/etc/hostname")
 		run := exec.Command("/bin/true").Run()
@@ -182,6 +187,7 @@ func TestBad(t *testing.T) {
 		{"writer", "no-writes", conformance.Failed, "/tmp/detector-conformance-must-not-exist"},
 		{"network", "no-network", conformance.Failed, "connects to 127.0.0.1:1"},
 		{"netlink", "no-network", conformance.Note, "netlink"},
+		{"datagrams", "no-network", conformance.Note, "no stream"},
 		{"undeclared", "declared", conformance.Failed, "/bin/true"},
 		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
 		{"odd", "odd", conformance.Failed, "ended"},

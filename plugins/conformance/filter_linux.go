@@ -14,7 +14,7 @@ import (
 func calls() map[int]string {
 	m := map[int]string{
 		unix.SYS_OPENAT: "open", unix.SYS_OPENAT2: "open", unix.SYS_EXECVE: "exec", unix.SYS_EXECVEAT: "exec",
-		unix.SYS_SOCKET: "socket", unix.SYS_CONNECT: "connect",
+		unix.SYS_SOCKET: "socket", unix.SYS_SOCKETPAIR: "socket", unix.SYS_CONNECT: "connect",
 		unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
 		unix.SYS_LINKAT: "link", unix.SYS_SYMLINKAT: "symlink", unix.SYS_MKNODAT: "mknod", unix.SYS_TRUNCATE: "truncate",
 		unix.SYS_FCHMODAT: "chmod", unix.SYS_FCHOWNAT: "chown", unix.SYS_SETXATTR: "setxattr",

@@ -50,6 +50,14 @@ func TestJoin(t *testing.T) {
 		{name: "gpu-training", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
 			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n"},
 			site:  func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "gpu-training")) }},
+		{name: "gpu-training-drop-in", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
+			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n", "/var/lib/kubelet/config.yaml": base["kubelet"]},
+			site: func(t *testing.T, c *Cluster) map[string]string {
+				site := zone(siteOf(t, c, "gpu-training", "override {\n  stage \"write\" \"kubelet\" {\n    kubelet_config { layout = \"drop-in\" }\n  }\n}\n"))
+				// A drop-in cannot take a field of the base away.
+				site["site.hcl"] = strings.Replace(site["site.hcl"], "allowedUnsafeSysctls  = null", "", 1)
+				return site
+			}},
 		{name: "legacy-vm", addresses: []string{"10.178.4.10:6443"}, node: NodeOptions{Hardware: machines("legacy-mt27710"), Address: "192.0.2.5/24"}, want: "192.0.2.5",
 			files: map[string]string{
 				"/etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,

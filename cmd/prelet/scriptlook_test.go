@@ -290,7 +290,7 @@ func cmdFacts(ts *testscript.TestScript, _ bool, args []string) {
 		}
 	}
 	want["gpus"] = gpus
-	for _, m := range []map[string]any{want, got} { // not by go-cmp, which links text/template: see TestNoTemplateIsLinked
+	for _, m := range []map[string]any{want, got} {
 		for fact := range m {
 			if !reflect.DeepEqual(want[fact], got[fact]) {
 				ts.Fatalf("%s is %v, not %v", fact, got[fact], want[fact])

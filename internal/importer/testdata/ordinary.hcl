@@ -50,7 +50,10 @@ node {
 
 # Says whether Open vSwitch runs with dpdk. Without Open vSwitch, remove this block and what is called sriov.
 detector "ovs" {
-  allow { sockets = ["/run/openvswitch/db.sock"] }
+  allow {
+    sockets = ["/run/openvswitch/db.sock"]
+    groups  = ["prelet-ovs"] # whom the drop-in of the detector's package lets connect
+  }
 }
 
 stage "reserve" "node" {

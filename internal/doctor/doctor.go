@@ -13,6 +13,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -134,10 +135,10 @@ func Examine(in Input) []Finding {
 	e.identity()
 	e.state()
 	e.detectors()
-	order := Checks()
+	checks := Checks()
 	worst := []State{Problem, Warning, Unread, OK}
-	slices.SortStableFunc(e.found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Check), slices.Index(order, b.Check)), cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)))
+	order.By(e.found, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(slices.Index(checks, a.Check), slices.Index(checks, b.Check)), cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)))
 	})
 	return e.found
 }

@@ -282,7 +282,11 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 	case len(copies) == 1:
 		r.e.SetOutput(i.Addr(), values[""])
 	default:
-		r.e.SetOutput(i.Addr(), withState(value.Absent(t), state))
+		out := withState(value.Absent(t), state)
+		if state == stateFailed {
+			out = failedOutput(i, t)
+		}
+		r.e.SetOutput(i.Addr(), out)
 		r.took(i.Addr(), state, 0)
 	}
 	if failed {

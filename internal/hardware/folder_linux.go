@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,7 +17,7 @@ func openFolder(name string) (Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := beneathTree{dir}
+	t := &beneathTree{dir: dir}
 	if fd, err := t.open(".", unix.O_PATH|unix.O_DIRECTORY); err == nil {
 		_ = unix.Close(fd)
 		return t, nil
@@ -26,14 +28,92 @@ func openFolder(name string) (Opened, error) {
 
 // beneathTree is a recorded tree in a folder that is held open. Names are resolved by openat2 with RESOLVE_BENEATH, which
 // refuses what os.Root refuses: any link that leads out of the folder, and any that is absolute.
-type beneathTree struct{ dir *os.File }
+//
+// The files of a device are read one after the other, and their names are long and go over links. So the folder that is asked
+// for twice in a row is held, and names in it are resolved from there: half the cost of looking at a machine with many devices.
+type beneathTree struct {
+	dir *os.File
 
-func (t beneathTree) Close() error { return t.dir.Close() }
+	mu     sync.Mutex
+	before string      // the folder of the name that was opened last
+	held   *heldFolder // may be nil
+}
 
-func (t beneathTree) open(name string, flags uint64) (int, error) {
+// heldFolder is one that is held open while somebody uses it: a read that hangs is left behind, and must not keep others out.
+type heldFolder struct {
+	name string
+	fd   int
+	uses int // guarded by the tree's mutex; the tree's own is one
+}
+
+func (t *beneathTree) Close() error {
+	t.mu.Lock()
+	f := t.held
+	t.held = nil
+	t.mu.Unlock()
+	t.release(f)
+	return t.dir.Close()
+}
+
+func (t *beneathTree) open(name string, flags uint64) (int, error) {
+	dir, base := path.Split(name)
+	if f := t.hold(dir); f != nil {
+		defer t.release(f)
+		if fd, err := resolve(f.fd, base, flags); err != unix.EXDEV { // a link may lead out of this folder and still stay in the tree
+			return fd, err
+		}
+	}
+	return resolve(int(t.dir.Fd()), name, flags)
+}
+
+// hold returns the folder if names in it are resolved from there; whoever gets one releases it.
+func (t *beneathTree) hold(dir string) *heldFolder {
+	if dir == "" {
+		return nil
+	}
+	t.mu.Lock()
+	if f := t.held; f != nil && f.name == dir {
+		f.uses++
+		t.mu.Unlock()
+		return f
+	}
+	again := t.before == dir
+	t.before = dir
+	t.mu.Unlock()
+	if !again {
+		return nil
+	}
+	fd, err := resolve(int(t.dir.Fd()), dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return nil
+	}
+	f := &heldFolder{name: dir, fd: fd, uses: 2}
+	t.mu.Lock()
+	old := t.held
+	t.held = f
+	t.mu.Unlock()
+	t.release(old)
+	return f
+}
+
+func (t *beneathTree) release(f *heldFolder) {
+	if f == nil {
+		return
+	}
+	t.mu.Lock()
+	f.uses--
+	last := f.uses == 0
+	t.mu.Unlock()
+	if last {
+		_ = unix.Close(f.fd)
+	}
+}
+
+// resolve opens a name beneath an open folder.
+func resolve(at int, name string, flags uint64) (int, error) {
 	how := unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	for tries := 0; ; tries++ {
-		fd, err := retry(func() (int, error) { return unix.Openat2(int(t.dir.Fd()), name, &how) })
+		fd, err := retry(func() (int, error) { return unix.Openat2(at, name, &how) })
 		if err != unix.EAGAIN || tries == maxRaces { // something was renamed while .. was resolved
 			return fd, err
 		}
@@ -51,7 +131,7 @@ func refused(name string, err error) error {
 	return &fs.PathError{Op: "open", Path: name, Err: err}
 }
 
-func (t beneathTree) ReadFile(name string, limit int) ([]byte, error) {
+func (t *beneathTree) ReadFile(name string, limit int) ([]byte, error) {
 	// A named pipe in the tree must not hang its reader: non-blocking, and regular files only.
 	fd, err := t.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
@@ -85,7 +165,7 @@ func (t beneathTree) ReadFile(name string, limit int) ([]byte, error) {
 	return data, nil
 }
 
-func (t beneathTree) ReadDir(name string) ([]string, error) {
+func (t *beneathTree) ReadDir(name string) ([]string, error) {
 	fd, err := t.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, refused(name, err)
@@ -93,7 +173,7 @@ func (t beneathTree) ReadDir(name string) ([]string, error) {
 	return readNames(fd, name)
 }
 
-func (t beneathTree) ReadLink(name string) (string, error) {
+func (t *beneathTree) ReadLink(name string) (string, error) {
 	// A link itself is opened and read, so that what is read is what was resolved.
 	fd, err := t.open(name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {

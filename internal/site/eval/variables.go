@@ -17,6 +17,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // Variables gives every variable its value: default, vars files, then what the world says (credential, kernel
@@ -150,7 +151,7 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 			diags = append(diags, origin.Error(origin.WrongType, r.Condition.Range(), "Wrong type for condition", "true or false is needed."))
 		case u.False():
 			if given, _, _ := value.Plain(e.vars[v.Name]); given.IsKnown() && !given.IsNull() && given.Type() == cty.String {
-				refused.Detail += fmt.Sprintf(" It is %q.", given.AsString())
+				refused.Detail = stages.Sentence(refused.Detail, fmt.Sprintf("It is %q", given.AsString()))
 			}
 			diags = append(diags, refused)
 		}

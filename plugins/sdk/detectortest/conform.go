@@ -42,6 +42,9 @@ func Conform(t *testing.T, config map[string]any, roots ...sdk.Root) conformance
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	o := conformance.Options{Config: config, Args: []string{asDetector}}
+	if raceDetector {
+		o.Memory = 1 << 46 // its shadow memory is many times what a detector gets; the other run has the limit
+	}
 	for _, r := range roots {
 		o.Roots = append(o.Roots, r.Dir())
 	}

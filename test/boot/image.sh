@@ -16,8 +16,8 @@ fi
 mkdir -p "$cache"
 if [ ! -d "$cache/debian" ]; then
 	[ -s "$cache/image.tar" ] || {
-		mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.tar.part"
-		mv "$cache/image.tar.part" "$cache/image.tar"
+		mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.part.tar"
+		mv "$cache/image.part.tar" "$cache/image.tar"
 	}
 	rm -rf "$cache/debian.part"
 	mkdir "$cache/debian.part"

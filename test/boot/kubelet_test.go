@@ -204,9 +204,9 @@ func TestRealKubelet(t *testing.T) {
 	}
 	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
 
-	// A change on which this kubelet ends, and that nobody can know before: the file would be the kubelet's to read.
+	// A change on which this kubelet ends, and that nobody knows before: the file is there, and holds no certificate.
 	m.off()
-	m.edit("pki/ca.crt", "pki/other.crt")
+	m.edit("/etc/kubernetes/pki/ca.crt", "/etc/hostname")
 	m.boot(real...)
 	m.within(120*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
@@ -217,8 +217,8 @@ func TestRealKubelet(t *testing.T) {
 	m.running("prelet-verify.service")
 	if s := m.status(); s.Held == nil || s.Generation != 3 || s.Exit != 50 {
 		t.Errorf("status: %+v", s)
-	} else {
-		t.Logf("%s", s.Summary)
+	} else if !strings.Contains(s.Summary, "/etc/hostname") {
+		t.Errorf("the kubelet said why it ended, and the summary does not: %s", s.Summary)
 	}
 	if m.read("/var/lib/kubelet/config.yaml") != before {
 		t.Error("the configuration before it is not back")

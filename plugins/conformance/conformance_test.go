@@ -177,7 +177,11 @@ func check(t *testing.T, mode string) conformance.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := conformance.Run(ctx, detector, conformance.Options{Args: []string{"detector=" + mode}, Timeout: 3 * time.Second})
+	o := conformance.Options{Args: []string{"detector=" + mode}, Timeout: 3 * time.Second}
+	if raceDetector {
+		o.Memory = 1 << 30 // what stands around it in that build is heavy, too
+	}
+	r, err := conformance.Run(ctx, detector, o)
 	if err != nil {
 		t.Fatal(err)
 	}

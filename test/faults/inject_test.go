@@ -65,7 +65,9 @@ func TestEveryCallFails(t *testing.T) {
 		}
 		tried, missed := 0, 0
 		exits := map[string]int{}
+		after := false // COMMIT
 		for _, c := range calls {
+			after = after || c.commits()
 			if c.failed || !c.changes() || !c.below(model.root) {
 				continue
 			}
@@ -75,7 +77,7 @@ func TestEveryCallFails(t *testing.T) {
 				for try := 0; where == "" && try < 5; try++ { // the program has several threads, and their counts are not always the same
 					must(t, empty(model.root))
 					copyTree(t, kept, model.root)
-					where = model.fails(c, errno)
+					where = model.fails(c, errno, after)
 				}
 				if exits[where]++; where == "" {
 					t.Logf("missed: %s %s %s", errno, c, c.paths())
@@ -90,8 +92,13 @@ func TestEveryCallFails(t *testing.T) {
 	})
 }
 
+// commits says whether a call is the COMMIT.
+func (c call) commits() bool {
+	return !c.failed && strings.HasPrefix(c.name, "rename") && strings.HasSuffix(c.paths()[1], stateDir+"/journal.json")
+}
+
 // fails lets one call fail and judges what comes of it: before or after COMMIT, and the exit status. "" when it did not come.
-func (b *box) fails(c call, errno string) string {
+func (b *box) fails(c call, errno string, after bool) string {
 	b.t.Helper()
 	start := b.look()
 	calls, hit, e, err := failingAt(b.trace, c, errno, b.runs("2")...)
@@ -103,9 +110,10 @@ func (b *box) fails(c call, errno string) string {
 		b.t.Errorf("%s of %s %s: exit %d: %s\n%s", errno, hit.name, hit.paths(), e.exit, fmt.Sprintf(format, args...), e.output)
 	}
 	at := slices.IndexFunc(calls, func(x call) bool { return x.injected })
-	committed := slices.ContainsFunc(calls[:at], func(x call) bool {
-		return !x.failed && strings.HasPrefix(x.name, "rename") && strings.HasSuffix(x.paths()[1], stateDir+"/journal.json")
-	})
+	committed := slices.ContainsFunc(calls[:at], call.commits)
+	if byName(c) { // nothing else was traced: the run without a fault tells
+		committed = after
+	}
 	path := hit.paths()[len(hit.paths())-1]
 	if hit.name == "fsync" {
 		for _, x := range calls[at+1:] {
@@ -121,7 +129,7 @@ func (b *box) fails(c call, errno string) string {
 	case e.exit == 0 && (benign || committed && hit.name == "unlinkat"):
 		b.is("2")
 		return "passed over"
-	case (committed || byName(c)) && e.exit == 42: // of a call that was found by its name, nothing else was traced
+	case committed && e.exit == 42:
 	case !committed && e.exit == 40:
 		b.unchanged(start)
 	default:

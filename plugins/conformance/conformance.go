@@ -3,7 +3,8 @@
 //
 // It starts the detector, and writes into a folder for temporary files that it removes. Where the kernel has seccomp's
 // user notifications, it sees what the detector tries beyond what it declares (files, sockets, programs) and refuses
-// that as the sandbox of a node would; nothing that it starts outlives Run. As root it starts the detector as nobody.
+// that as the sandbox of a node would; nothing that it starts outlives Run. As root it starts
+// the detector as a user that has nothing and runs nothing else.
 //
 // A program that calls Run calls Shim first, at the beginning of main: Run starts the program once more to become the
 // detector, because limits and the watch must be in place before the detector's first instruction.
@@ -12,6 +13,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,8 +98,10 @@ type kit struct {
 	report  Report
 	dir     string // of all temporary files; removed in the end
 	program *os.File
-	wants   bool // whether what the description wants is granted to what starts next
-	sockets bool // whether what starts next may make sockets, so that one sees where they go
+	user    int       // who the detector is; 0: who runs the kit
+	claim   io.Closer // of the user
+	wants   bool      // whether what the description wants is granted to what starts next
+	sockets bool      // whether what starts next may make sockets, so that one sees where they go
 	tried   attempts
 	watch   string   // why there is no watch; empty: there is one
 	stderr  string   // of the last process that ended badly, or of the first
@@ -109,13 +113,15 @@ func (k *kit) open(program string) (err error) {
 	if k.dir, err = os.MkdirTemp("", "detector-"); err != nil {
 		return err
 	}
-	if err := os.Chmod(k.dir, 0o711); err != nil { // the detector is nobody, and must get to its own folder
+	if err := os.Chmod(k.dir, 0o711); err != nil { // the detector is another user, and must get to its own folder
 		return err
 	}
 	if k.dir, err = filepath.EvalSymlinks(k.dir); err != nil {
 		return err
 	}
-	k.program, err = os.Open(program)
+	if k.program, err = os.Open(program); err == nil && os.Getuid() == 0 {
+		k.user, k.claim, err = ownUser()
+	}
 	if err != nil {
 		k.close()
 	}
@@ -125,6 +131,9 @@ func (k *kit) open(program string) (err error) {
 func (k *kit) close() {
 	if k.program != nil {
 		_ = k.program.Close() // it was only read
+	}
+	if k.claim != nil {
+		_ = k.claim.Close() // it ends with this process, if not now
 	}
 	_ = os.RemoveAll(k.dir) // who reads the report cannot do anything about it
 }

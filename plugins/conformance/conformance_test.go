@@ -56,7 +56,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}
-	return built, os.Chmod(programs, 0o755) // the detector runs as nobody
+	return built, os.Chmod(programs, 0o755) // the detector runs as another user
 })
 
 // be becomes a detector that does one thing wrong.

@@ -28,9 +28,6 @@ import (
 	"github.com/prelet/prelet/plugins/wire"
 )
 
-// Nobody is who a detector is when Run is root.
-const Nobody = 65534
-
 // start is how long a detector may take to its first line: prelet's own limit is the detector's whole time, but a boot
 // waits for it.
 const startTime = 5 * time.Second
@@ -79,15 +76,11 @@ func (o *output) text() (string, int64) {
 func (k *kit) start(cookie bool) (*process, error) {
 	k.n++
 	p := &process{kit: k, dir: filepath.Join(k.dir, fmt.Sprintf("s%d", k.n)), stdout: &output{}, stderr: &output{}, exited: make(chan struct{})}
-	uid := 0
-	if os.Getuid() == 0 {
-		uid = Nobody
-	}
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		return nil, err
 	}
-	if uid != 0 {
-		if err := os.Chown(p.dir, uid, uid); err != nil {
+	if k.user != 0 {
+		if err := os.Chown(p.dir, k.user, k.user); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +88,7 @@ func (k *kit) start(cookie bool) (*process, error) {
 	if cookie {
 		env = append(env, wire.CookieKey+"="+wire.CookieValue)
 	}
-	told, err := json.Marshal(order{Args: k.options.Args, Env: env, UID: uid, Memory: k.options.Memory})
+	told, err := json.Marshal(order{Args: k.options.Args, Env: env, UID: k.user, Memory: k.options.Memory})
 	if err != nil {
 		return nil, err
 	}

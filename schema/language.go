@@ -22,7 +22,7 @@ var (
 	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins."}
 	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins."}
 	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
-	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined."}
+	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined. Without one, such a node asks with the `/etc/kubernetes/bootstrap-kubelet.conf` of its image, which may name a credential plugin."}
 	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored.", Check: checkProxy}
 	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline. A node that has joined and can fall back on its last good generation waits 15 seconds at most.", Default: "2m", Check: Duration}
 

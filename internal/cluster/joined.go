@@ -21,29 +21,29 @@ type joined struct {
 // rotate), token, token file or exec plugin. It does as client-go does, which would read the file for 2 MB of program and
 // 1.4 ms of every start; the tests compare the two. The connection, its limits and its CA are ours.
 func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
-	none := joined{}
+	none, who := joined{}, req.who()
 	cl, user, err := parseNodeConfig(req.Kubeconfig, req.KubeconfigDir)
 	if err != nil {
-		return none, fmt.Errorf("the node's kubeconfig %w", err)
+		return none, fmt.Errorf("%s %w", who, err)
 	}
 	if len(req.Servers) == 0 {
 		if _, err := ParseServer(cl.Server); err != nil {
-			return none, fmt.Errorf("the node's kubeconfig: %w", err)
+			return none, fmt.Errorf("%s: %w", who, err)
 		}
 	}
 	ca := req.CAPEM
 	switch {
 	case len(ca) > 0:
 	case cl.Insecure:
-		return none, errors.New("the node's kubeconfig says insecure-skip-tls-verify, which is refused")
+		return none, errors.New(who + " says insecure-skip-tls-verify, which is refused")
 	case len(cl.CAData) > 0:
 		ca = cl.CAData
 	case cl.CAFile != "":
 		if ca, err = readCredentialFile(cl.CAFile); err != nil {
-			return none, fmt.Errorf("the node's kubeconfig names a CA: %w", err)
+			return none, fmt.Errorf("%s names a CA: %w", who, err)
 		}
 	default:
-		return none, errors.New("the node's kubeconfig holds no CA, and none is given")
+		return none, errors.New(who + " holds no CA, and none is given")
 	}
 	certs, err := parseBundle(ca)
 	if err != nil {
@@ -58,14 +58,14 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 	if len(req.Servers) == 0 && proxy == "" {
 		proxy = cl.ProxyURL
 	}
-	plugin, err := c.identify(config, user, pluginCluster{Server: cl.Server, TLSServerName: config.ServerName, CAData: ca, ProxyURL: cl.ProxyURL,
+	plugin, err := c.identify(config, user, who, pluginCluster{Server: cl.Server, TLSServerName: config.ServerName, CAData: ca, ProxyURL: cl.ProxyURL,
 		DisableCompression: cl.DisableCompression, Config: cl.extension(execExtension)})
 	if err != nil {
-		return none, fmt.Errorf("the node's kubeconfig: %w", err)
+		return none, fmt.Errorf("%s: %w", who, err)
 	}
 	sum := sha256.Sum256(req.Kubeconfig)
 	return joined{server: cl.Server, credential: credential{
-		key: lineKey{proxy: proxy, anchor: a.id, client: hex.EncodeToString(sum[:])}, config: config, who: "node's kubeconfig",
+		key: lineKey{proxy: proxy, anchor: a.id, client: hex.EncodeToString(sum[:])}, config: config, who: who, plugin: plugin,
 		send: func(ctx context.Context, l *line, r *http.Request) (*reply, error) {
 			token, err := user.bearer()
 			if plugin != nil {
@@ -75,7 +75,7 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 			}
 			if err != nil {
 				l.reusable = false
-				return nil, sendFailure{noCredential(err)}
+				return nil, sendFailure{noCredential(who, err)}
 			}
 			var secrets []string
 			if token != "" {
@@ -94,7 +94,7 @@ func (c *Client) kubeconfigCredential(req ObjectRequest) (joined, error) {
 
 // identify puts a user's certificate into the handshake. The plugin is nil unless the certificate and the token come from one,
 // which is, as with client-go, where the user has neither itself.
-func (c *Client) identify(config *tls.Config, user nodeUser, about pluginCluster) (*plugin, error) {
+func (c *Client) identify(config *tls.Config, user nodeUser, who string, about pluginCluster) (*plugin, error) {
 	switch {
 	case len(user.CertData) > 0 && len(user.KeyData) > 0:
 		cert, err := tls.X509KeyPair(user.CertData, user.KeyData)
@@ -109,7 +109,7 @@ func (c *Client) identify(config *tls.Config, user nodeUser, about pluginCluster
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // anew each time: the kubelet rotates the file
 			cert, err := user.keyPair()
 			if err != nil {
-				return nil, sendFailure{noCredential(err)}
+				return nil, sendFailure{noCredential(who, err)}
 			}
 			return cert, nil
 		}
@@ -127,7 +127,7 @@ func (c *Client) identify(config *tls.Config, user nodeUser, about pluginCluster
 	config.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		got, err := p.get(info.Context())
 		if err != nil {
-			return nil, sendFailure{noCredential(err)}
+			return nil, sendFailure{noCredential(who, err)}
 		}
 		if got.cert == nil {
 			return &tls.Certificate{}, nil // "I have none", as crypto/tls wants it said
@@ -137,10 +137,14 @@ func (c *Client) identify(config *tls.Config, user nodeUser, about pluginCluster
 	return p, nil
 }
 
-// noCredential is a plugin or a file that does not answer; it may yet.
-func noCredential(err error) *failure {
-	return fail(Denied, answer, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
-		"the node's kubeconfig gives no credential: %s", quote(err.Error())).because(err)
+// noCredential is a plugin or a file that does not answer. It may yet, unless there is no such program.
+func noCredential(who string, err error) *failure {
+	f := fail(Denied, answer, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
+		"%s gives no credential: %s", who, quote(err.Error())).because(err)
+	if errors.Is(err, errNoPlugin) {
+		f.class = final
+	}
+	return f
 }
 
 // bearer is the user's token, "" if it has none. The file counts before the text, and is read each time, because it

@@ -266,8 +266,8 @@ func TestRefusedAsClientGo(t *testing.T) {
 		"no such plugin":      {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
 		"plugin that fails":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
 		"rubbish":             {kubeconfig(w, "", block("says-rubbish")), "no ExecCredential"},
-		"another answer":      {kubeconfig(w, "", block("says-kind")), "not an ExecCredential"},
-		"another version":     {kubeconfig(w, "", block("says-beta")), "v1beta1"},
+		"another answer":      {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
+		"another version":     {kubeconfig(w, "", block("says-beta")), "something other than an ExecCredential of client.authentication.k8s.io/v1"},
 		"no status":           {kubeconfig(w, "", block("says-none")), "answers with"},
 		"a key alone":         {kubeconfig(w, "", block("says-key")), "and not both"},
 		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
@@ -384,4 +384,17 @@ func FuzzNodeConfig(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPluginHangs: a plugin that does not answer is at fault, and not the server, whose handshake it would have been asked in.
+func TestPluginHangs(t *testing.T) {
+	w := newWitness(t, newTestCA(t, "cluster"))
+	text := kubeconfig(w, "", execBlock("v1", "Never", "sh", `"-c", "sleep 30"`, ""))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := FetchConfigMap(ctx, ObjectRequest{Kubeconfig: []byte(text), KubeconfigName: "the bootstrap kubeconfig", Namespace: "kube-system", Name: "kubelet-config"}, fast())
+	want{kind: Denied, text: []string{"the bootstrap kubeconfig gives no credential: its plugin sh did not answer in time"}}.check(t, err)
+	if shown := w.take(); shown != [2]string{} {
+		t.Errorf("%q was shown to the server", shown)
+	}
 }

@@ -19,6 +19,8 @@ type ObjectRequest struct {
 	// Kubeconfig is the text of a joined node's kubelet.conf. It is tried first. Nothing else of it but the user's
 	// credentials counts, except for what Servers, ProxyURL and CAPEM leave open.
 	Kubeconfig []byte
+	// KubeconfigName is what messages call it; "" is "the node's kubeconfig", which a node has that joined.
+	KubeconfigName string
 	// KubeconfigDir is what relative paths in it are below.
 	KubeconfigDir string
 	// Token is asked when there is no Kubeconfig, or when the server does not accept it, and only after the server's
@@ -28,6 +30,13 @@ type ObjectRequest struct {
 	Namespace, Name string
 	// Optional says that a Kubernetes NotFound is an answer, and not one to wait for.
 	Optional bool
+}
+
+func (r ObjectRequest) who() string {
+	if r.KubeconfigName != "" {
+		return r.KubeconfigName
+	}
+	return "the node's kubeconfig"
 }
 
 // FetchConfigMap reads one ConfigMap over verified TLS.
@@ -79,6 +88,7 @@ type credential struct {
 	key    lineKey // without server
 	config *tls.Config
 	who    string // for messages
+	plugin *plugin
 	send   func(ctx context.Context, l *line, req *http.Request) (*reply, error)
 }
 
@@ -100,7 +110,7 @@ func (c *Client) credentials(req ObjectRequest) ([]credential, []*url.URL, error
 			}
 		case req.Token == nil:
 			return nil, nil, &Error{Kind: Denied, Detail: err.Error(), Err: err,
-				Hint: "Repair the node's kubeconfig, or remove it and let the node join again with a bootstrap token"}
+				Hint: "Repair " + req.who() + ", or remove it and let the node join with a bootstrap token"}
 		}
 	}
 	servers, err := parseServers(list)
@@ -158,6 +168,11 @@ func withheldReply(r *reply, err error) func(secrets []string) (*reply, error) {
 func (c *Client) readConfigMap(ctx context.Context, server *url.URL, cred credential, req ObjectRequest, dial time.Duration) (Object, *failure) {
 	key := cred.key
 	key.server = server.Host
+	if cred.plugin != nil { // not in the handshake, whose end would hide that the plugin had none
+		if _, err := cred.plugin.get(ctx); err != nil {
+			return Object{}, noCredential(cred.who, err)
+		}
+	}
 	r, f := c.ask(ctx, server, key, cred.config, dial, func(ctx context.Context, l *line) (*reply, error) {
 		return cred.send(ctx, l, newRequest(ctx, server, req.Namespace, req.Name))
 	})
@@ -183,7 +198,7 @@ func (c *Client) readConfigMap(ctx context.Context, server *url.URL, cred creden
 func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 	switch r.status {
 	case http.StatusUnauthorized:
-		f.hint = "The node's client certificate is expired or of another cluster; let the node join again"
+		f.hint = "What " + cred.who + " gives is expired or of another cluster; let the node join again"
 		if cred.who == "bootstrap token" {
 			f.hint = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into the credential that `token` names"
 		}

@@ -206,7 +206,7 @@ func TestKubeconfig(t *testing.T) {
 		{"its name for its server", ObjectRequest{Kubeconfig: named}, "", want{kind: Untrusted, text: []string{"elsewhere.example"}}},
 		{"malformed, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token}, "system:bootstrap:", want{}},
 		{"not accepted, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: with("    token: abcdef.0123456789abcdef\n"), Token: token}, "system:bootstrap:", want{}},
-		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{kind: Denied, retry: true, text: []string{"client certificate is expired"}}},
+		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{kind: Denied, retry: true, text: []string{"the node's kubeconfig gives is expired"}}},
 		{"malformed", ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)}, "", want{kind: Denied, text: []string{"cannot be parsed"}}},
 		{"no certificate where it says", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: gone.pem\n    client-key: gone.pem\n"), KubeconfigDir: dir}, "", want{kind: Denied, text: []string{"gone.pem"}}},
 		{"a plugin that fails", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")}, "", want{kind: Denied, retry: true, text: []string{"plugin"}}},

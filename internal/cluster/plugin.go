@@ -77,6 +77,12 @@ type plugin struct {
 	given *pluginCredential
 }
 
+// errNoPlugin: no waiting brings a program that is not there.
+var errNoPlugin = errors.New("cannot be run")
+
+// pluginTimeout bounds one run: a plugin that hangs once may answer when it is asked again.
+const pluginTimeout = 15 * time.Second
+
 // maxPluginAnswer bounds a plugin's stdout.
 const maxPluginAnswer = 1 << 20
 
@@ -144,7 +150,7 @@ func (p *plugin) forget() {
 // after its name, and quote nothing that it said.
 func (p *plugin) run(ctx context.Context) (pluginCredential, error) {
 	none := pluginCredential{}
-	running, end := context.WithCancel(ctx)
+	running, end := context.WithTimeout(ctx, pluginTimeout)
 	defer end()
 	cmd := exec.CommandContext(running, p.config.Command, p.config.Args...)
 	cmd.Env = os.Environ()
@@ -162,12 +168,12 @@ func (p *plugin) run(ctx context.Context) (pluginCredential, error) {
 	switch {
 	case out.full:
 		return none, errors.New("says more than 1 MiB")
-	case ctx.Err() != nil:
+	case running.Err() != nil:
 		return none, errors.New("did not answer in time")
 	case errors.As(err, &status):
 		return none, fmt.Errorf("fails: %s", status.ProcessState)
 	case err != nil:
-		return none, fmt.Errorf("cannot be run: %w", err)
+		return none, fmt.Errorf("%w: %w", errNoPlugin, err)
 	}
 	return p.read(out.taken)
 }
@@ -179,7 +185,7 @@ func (p *plugin) read(answer []byte) (pluginCredential, error) {
 		return none, errors.New("answers what is no ExecCredential")
 	}
 	if said.Kind != "ExecCredential" || said.APIVersion != p.config.APIVersion {
-		return none, fmt.Errorf("answers with a %q of %q, not an ExecCredential of %s", quote(said.Kind), quote(said.APIVersion), p.config.APIVersion)
+		return none, errors.New("answers with something other than an ExecCredential of " + p.config.APIVersion)
 	}
 	s := said.Status
 	switch {

@@ -162,10 +162,20 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if len(req.Servers) == 0 {
 		req.Servers = ca.Servers
 	}
-	if l.node().Joined {
-		if text, fail := l.readFile(kubeletConf); fail.Fail == "" {
-			req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.path(kubeletConf))
+	conf := kubeletConf
+	if !l.node().Joined {
+		conf = ""
+		if r.Token == "" { // an image may bring what its kubelet joins with, such as a credential plugin
+			conf, req.KubeconfigName = bootstrapConf, "the bootstrap kubeconfig"
 		}
+	}
+	if conf != "" {
+		text, fail := l.readFile(conf)
+		if fail.Fail != "" && conf == bootstrapConf {
+			return world.Answer{Fail: world.NoCredential, Detail: "the cluster block names no token, and " + fail.Detail,
+				Hint: "Write token = credential(\"bootstrap-token\") there, or let the image bring " + bootstrapConf}
+		}
+		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.path(conf))
 	}
 	if r.Token != "" {
 		req.Token = l.token(r.Token)

@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/plugins/conformance"
 	"github.com/prelet/prelet/plugins/sdk"
@@ -68,6 +71,11 @@ func be(mode string) {
 		os.Exit(3)
 	case mode == "chatty start":
 		fmt.Println("Welcome to the detector!")
+	case mode == "memfd at start" && !byHand:
+		if _, err := unix.MemfdCreate("x", 0); err != nil {
+			fmt.Fprintln(os.Stderr, "no memory to share:", err)
+			os.Exit(2)
+		}
 	case mode == "foreign address" && !byHand:
 		fmt.Println("1|1|unix|/run/dbus/system_bus_socket|grpc")
 		time.Sleep(time.Minute)
@@ -134,6 +142,8 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		if pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM, 0); err == nil {
 			_, _ = syscall.Close(pair[0]), syscall.Close(pair[1])
 		}
+	case "refused":
+		refusedCalls()
 	case "undeclared", "declared":
 		_, err := os.ReadFile("/etc/hostname")
 		run := exec.Command("/bin/true").Run()
@@ -167,6 +177,21 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		}
 	}
 	return nil
+}
+
+// refusedCalls tries what no site can grant, and goes on.
+func refusedCalls() {
+	_, _ = unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANON)
+	for _, call := range [][4]uintptr{{unix.SYS_MSGGET, 0, 0}, {unix.SYS_SEMGET, 0, 1, 0}, {unix.SYS_SHMGET, 0, 4096, 0}, {unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&[]byte("x\x00")[0])), 0, 0}} {
+		_, _, _ = unix.RawSyscall(call[0], call[1], call[2], call[3])
+	}
+	if pid, _, errno := unix.RawSyscall(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD), 0, 0); errno == 0 && pid == 0 {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0) // the child that there must not be
+	}
+	args := [8]uint64{unix.CLONE_NEWNET, 4: uint64(unix.SIGCHLD)} // struct clone_args: flags, …, exit_signal
+	if pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0); errno == 0 && pid == 0 {
+		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+	}
 }
 
 func check(t *testing.T, mode string) conformance.Report {
@@ -220,6 +245,14 @@ func TestBad(t *testing.T) {
 		{"netlink", "no-network", conformance.Note, "netlink"},
 		{"datagrams", "no-network", conformance.Note, "no stream"},
 		{"undeclared", "declared", conformance.Failed, "/bin/true"},
+		{"refused", "declared", conformance.Failed, "calls mmap of shared memory without a file, which is refused to all detectors"},
+		{"refused", "declared", conformance.Failed, "calls clone with a new namespace, which"},
+		{"refused", "declared", conformance.Failed, "calls clone3 with a new namespace, which"},
+		{"refused", "declared", conformance.Failed, "calls msgget, which"},
+		{"refused", "declared", conformance.Failed, "calls mq_open, which"},
+		{"refused", "declared", conformance.Failed, "calls semget, which"},
+		{"refused", "declared", conformance.Failed, "calls shmget, which"},
+		{"memfd at start", "declared", conformance.Failed, "calls memfd_create, which"},
 		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
 		{"odd", "odd", conformance.Failed, "ended"},
 		{"without devices", "detect", conformance.Failed, "no device"},

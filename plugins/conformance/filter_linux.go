@@ -2,11 +2,14 @@ package conformance
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/refused"
 )
 
 // calls returns the system calls that Run is asked about, with what they do in words; which of them exist differs by
@@ -18,15 +21,46 @@ func calls() map[int]string {
 		unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
 		unix.SYS_LINKAT: "link", unix.SYS_SYMLINKAT: "symlink", unix.SYS_MKNODAT: "mknod", unix.SYS_TRUNCATE: "truncate",
 		unix.SYS_FCHMODAT: "chmod", unix.SYS_FCHOWNAT: "chown", unix.SYS_SETXATTR: "setxattr",
-		unix.SYS_IO_URING_SETUP: "io_uring_setup", unix.SYS_PTRACE: "ptrace", unix.SYS_MEMFD_CREATE: "memfd_create", unix.SYS_SETSID: "setsid",
-		unix.SYS_SETPGID: "setpgid", unix.SYS_UNSHARE: "unshare", unix.SYS_MOUNT: "mount", unix.SYS_BPF: "bpf",
-		unix.SYS_PERF_EVENT_OPEN: "perf_event_open", unix.SYS_USERFAULTFD: "userfaultfd", unix.SYS_KEYCTL: "keyctl",
-		unix.SYS_PROCESS_VM_READV: "process_vm_readv", unix.SYS_SHMGET: "shmget",
 	}
 	for nr, name := range oldCalls() {
 		m[nr] = name
 	}
+	for nr, name := range refused.Calls() {
+		m[int(nr)] = name
+	}
+	m[refused.Clone3] = "clone3"
 	return m
+}
+
+// filter is the program that asks about calls, and about those of clone and mmap that are refused for their flags: of all the others
+// of these two there are too many to ask.
+func filter(arch uint32) []unix.SockFilter {
+	const (
+		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		and   = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		ret   = unix.BPF_RET | unix.BPF_K
+
+		number, architecture, arguments = 0, 4, 16 // in struct seccomp_data
+	)
+	ask, pass := unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_USER_NOTIF}, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW}
+	program := []unix.SockFilter{
+		{Code: load, K: architecture},
+		{Code: equal, Jt: 1, K: arch},
+		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}, // another architecture's numbers mean other calls
+		{Code: load, K: number},
+	}
+	for _, nr := range slices.Sorted(maps.Keys(calls())) {
+		program = append(program, unix.SockFilter{Code: equal, Jf: 1, K: uint32(nr)}, ask)
+	}
+	return append(program,
+		unix.SockFilter{Code: equal, Jf: 5, K: unix.SYS_MMAP},
+		unix.SockFilter{Code: load, K: arguments + 3*8}, unix.SockFilter{Code: and, K: refused.SharedMemory},
+		unix.SockFilter{Code: equal, Jf: 1, K: refused.SharedMemory}, ask, pass,
+		unix.SockFilter{Code: equal, Jf: 5, K: unix.SYS_CLONE},
+		unix.SockFilter{Code: load, K: arguments}, unix.SockFilter{Code: and, K: refused.Namespaces},
+		unix.SockFilter{Code: equal, Jt: 1}, ask, pass,
+		pass)
 }
 
 // installWatch puts a filter on this thread, and on what it becomes, that asks about calls. It returns the descriptor
@@ -36,26 +70,7 @@ func installWatch() (int, error) {
 	if !ok {
 		return -1, fmt.Errorf("no watch on %s", runtime.GOARCH)
 	}
-	var numbers []int
-	for nr := range calls() {
-		numbers = append(numbers, nr)
-	}
-	slices.Sort(numbers)
-	const (
-		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
-		equal = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
-		ret   = unix.BPF_RET | unix.BPF_K
-	)
-	program := []unix.SockFilter{
-		{Code: load, K: 4}, // seccomp_data.arch
-		{Code: equal, Jt: 1, K: arch},
-		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}, // another architecture's numbers mean other calls
-		{Code: load, K: 0}, // seccomp_data.nr
-	}
-	for _, nr := range numbers {
-		program = append(program, unix.SockFilter{Code: equal, Jf: 1, K: uint32(nr)}, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_USER_NOTIF})
-	}
-	program = append(program, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW})
+	program := filter(arch)
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	// Without the second flag (Linux 5.19) a signal makes a call ask twice, and Go's scheduler sends many.
 	const listener, killable = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER, unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV

@@ -61,6 +61,9 @@ func (k *kit) fail(id string, found error, mend string) {
 // run does all checks. What could not be reached is skipped, so that a report always has the same lines.
 func (k *kit) run() {
 	defer func() {
+		if len(k.tried[called]) > 0 && !slices.ContainsFunc(k.report.Checks, func(c Check) bool { return c.ID == "declared" }) {
+			k.watched() // it may be why it did not get further
+		}
 		for _, t := range titles {
 			if !slices.ContainsFunc(k.report.Checks, func(c Check) bool { return c.ID == t[0] }) {
 				k.check(t[0], t[1], Skipped, "an earlier check failed", "")
@@ -470,6 +473,10 @@ func (k *kit) watched() {
 	for _, s := range t[called] {
 		undeclared = append(undeclared, "calls "+s+", which is refused to all detectors")
 	}
+	mend := "Describe it in needs (cannot work without) or wants (tells more with it): the site grants it. It was refused here, as on a node."
+	if len(t[called]) > 0 {
+		mend += " What is refused to all detectors no site can grant: do without."
+	}
 	state := Failed
 	if len(undeclared) == 0 {
 		state = Note // refused and survived: then it was not needed
@@ -477,7 +484,7 @@ func (k *kit) watched() {
 	for _, s := range t[read] {
 		undeclared = append(undeclared, "reads "+s)
 	}
-	k.judge("declared", title("declared"), state, undeclared, "Describe it in needs (cannot work without) or wants (tells more with it): the site grants it. It was refused here, as on a node.")
+	k.judge("declared", title("declared"), state, undeclared, mend)
 }
 
 // grants is what the detector may do in the process that starts next; nil before the description is known.

@@ -3,10 +3,14 @@ package confine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/refused"
 )
 
 // Offsets in struct seccomp_data. Of an argument the low half is looked at: all that are asked for are 32 bits wide in the kernel.
@@ -25,30 +29,6 @@ const (
 	permit  = unix.SECCOMP_RET_ALLOW
 )
 
-// denied are the system calls that neither host nor detector has a use for, and with which one could get out, stay, hide
-// memory, or burden the machine.
-func denied() []uint32 {
-	return []uint32{
-		// out of the process group, by which prelet ends everything
-		unix.SYS_SETSID, unix.SYS_SETPGID,
-		// other processes
-		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_PROCESS_MADVISE,
-		// round the filters of system calls
-		unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
-		// memory that no limit counts
-		unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET, unix.SYS_MQ_OPEN,
-		// into the kernel
-		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
-		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_FANOTIFY_INIT,
-		// other views of the machine
-		unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_OPEN_TREE,
-		unix.SYS_MOVE_MOUNT, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_PERSONALITY,
-		unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
-		// the disk that the boot waits for
-		unix.SYS_SYNC, unix.SYS_SYNCFS,
-	}
-}
-
 // nativeArch is what the kernel calls this program's architecture in a filter; 0 where it was not tried.
 func nativeArch() uint32 {
 	switch runtime.GOARCH {
@@ -61,7 +41,7 @@ func nativeArch() uint32 {
 }
 
 // processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only; no memory that
-// is shared without a file; no namespaces; and nothing of the list above.
+// is shared without a file; no namespaces; and no call of the table that the conformance kit watches too.
 func processFilter() []unix.SockFilter {
 	p := program{}
 	p.load(offsetArch)
@@ -70,29 +50,28 @@ func processFilter() []unix.SockFilter {
 	if runtime.GOARCH == "amd64" {
 		p.atLeast(x32, refuse)
 	}
-	for _, n := range denied() {
+	for _, n := range slices.Sorted(maps.Keys(refused.Calls())) {
 		p.when(n, refuse)
 	}
-	p.when(unix.SYS_CLONE3, unknown) // its flags lie in memory, where no filter sees them; libraries then use clone
+	p.when(refused.Clone3, unknown)
 	// A pair too: one of datagrams needs no connect to send to any socket that there is, such as the journal's.
 	for _, n := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
 		p.call(n, func(p *program) {
 			p.load(offsetArgs)
 			p.unless(unix.AF_UNIX, refuse)
 			p.load(offsetArgs + 8)
-			p.and(0xf) // the rest are flags
+			p.and(refused.SocketKind)
 			p.unless(unix.SOCK_STREAM, refuse)
 		})
 	}
 	p.call(unix.SYS_MMAP, func(p *program) {
-		const shared = unix.MAP_ANONYMOUS | unix.MAP_SHARED // MAP_SHARED_VALIDATE has that bit too, MAP_PRIVATE has not
 		p.load(offsetArgs + 3*8)
-		p.and(shared)
-		p.when(shared, refuse)
+		p.and(refused.SharedMemory)
+		p.when(refused.SharedMemory, refuse)
 	})
 	p.call(unix.SYS_CLONE, func(p *program) {
 		p.load(offsetArgs)
-		p.and(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP)
+		p.and(refused.Namespaces)
 		p.unless(0, refuse)
 	})
 	p.end(permit)

@@ -72,7 +72,8 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 }
 
 // GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the plan
-// that is left until somebody releases it is the caller's. What a crash left must have been recovered.
+// that is left until somebody releases it is the caller's. What a crash left must have been recovered. While pods may hold what a
+// state file of the kubelet's managers lists, a way back that takes it is refused as a run is (generation.ExitCannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	current, err := m.Store.Current()
 	if err != nil {
@@ -93,6 +94,16 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 	if err != nil {
 		return Outcome{}, err
 	}
+	goal, err := m.goal(plan, to)
+	if err != nil {
+		return Outcome{}, err
+	}
+	for _, state := range plan.outlived(goal) {
+		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", to)
+		if err := PodsHold(ground.Unit, state, why, fmt.Sprintf("drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", plan.Unit, to)); err != nil {
+			return Outcome{}, err
+		}
+	}
 	out, err := m.goBack(ctx, back{from: current.Gen, to: to, why: why, mayWait: ground.MayWait})
 	if err == nil && out.Verdict == Bad && out.Exit == ExitUnhealthy { // it was asked for, and came up well
 		out.Exit, out.Verdict = 0, Good
@@ -107,4 +118,14 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 		out.From, out.InPlace = current.Gen, Good
 	}
 	return out, err
+}
+
+// PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists: where a kubelet
+// has run in this boot, and nobody has stopped it. At a boot none has. why is why the file has to go, hint what to do instead.
+func PodsHold(u Unit, state, why, hint string) error {
+	if u.Started == 0 || u.Active == "inactive" {
+		return nil
+	}
+	return &generation.Error{Op: "remove", Path: state, Exit: generation.ExitCannotWrite, Hint: hint,
+		Err: fmt.Errorf("%s, and pods that run may hold what it lists", why)}
 }

@@ -222,6 +222,14 @@ type back struct {
 	hold     bool   // the plan that is left, if it was at fault
 }
 
+// goal is the plan of what is gone back to from another.
+func (m *Machine) goal(left Plan, to int) (Plan, error) {
+	if to == 0 {
+		return left.before(), nil
+	}
+	return m.planOf(to)
+}
+
 // goBack puts an earlier generation in place and brings the unit up on it. It awaits a verdict like any other: here, where that
 // may be waited for, else by prelet-verify.
 func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
@@ -230,11 +238,9 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	goal := left.before()
-	if b.to != 0 {
-		if goal, err = m.planOf(b.to); err != nil {
-			return Outcome{}, err
-		}
+	goal, err := m.goal(left, b.to)
+	if err != nil {
+		return Outcome{}, err
 	}
 	defer m.bounded(left)()
 	m.note("rollback", "started", "from generation %d to the contents of %d: %s", b.from, b.to, b.why)

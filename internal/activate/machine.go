@@ -2,6 +2,7 @@ package activate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -158,8 +159,11 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	return Ground{Unit: u, MayWait: may}, nil
 }
 
+// errUnseen is wrapped where nobody could say whether the unit runs.
+var errUnseen = errors.New("so it may be running")
+
 // keepOut shuts the gate and stops the unit, so that no process reads the files that are about to change. What ran, or was
-// about to, is owed a start.
+// about to, is owed a start. After an error no file may change; what is about that is for Recover.
 func (m *Machine) keepOut(ctx context.Context, unit, why string) error {
 	if err := m.Gate.Shut(why); err != nil {
 		return err
@@ -167,7 +171,7 @@ func (m *Machine) keepOut(ctx context.Context, unit, why string) error {
 	m.note("gate", "ok", "shut: %s", why)
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w", unit, err)
+		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errUnseen)
 	}
 	if !alive(u) {
 		return nil

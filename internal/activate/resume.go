@@ -2,6 +2,7 @@ package activate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/generation"
@@ -9,7 +10,8 @@ import (
 
 // Recover finishes what a crash left in the middle of changing files, with the gate shut and the kubelet stopped meanwhile,
 // and leaves the gate shut: what follows (Apply, Resume, Verify) opens it. It needs no network, and systemd only when a kubelet
-// could be running on the mixture. Without anything to finish it touches nothing but what a commit that never happened staged.
+// could be running on the mixture: then one that does not stop, or a systemd that does not answer, leaves all as it is
+// (ExitInterrupted). Without anything to finish it touches nothing but what a commit that never happened staged.
 // Afterwards the journal is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	j, err := m.Store.Journal()
@@ -28,9 +30,11 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	if plan, err := m.planOf(j.Gen); err == nil {
 		unit = plan.Unit
 	}
+	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed. Behind one that was open
+	// before, the one that we were about to stop may still run.
+	never := !wasOpen && m.BootID != "" && !m.Gate.OpenedInThisBoot()
 	err = m.keepOut(context.WithoutCancel(ctx), unit, fmt.Sprintf("generation %d is being put in place after a crash", j.Gen))
-	if err != nil && wasOpen {
-		// With the gate shut all along, no kubelet started since we stopped it, and systemd is not needed.
+	if err != nil && !(never && errors.Is(err, errUnseen)) {
 		return nil, afterCommit("recovering", err)
 	}
 	if j, err = m.Store.Recover(); err != nil {

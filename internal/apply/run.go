@@ -113,20 +113,18 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	return r.commit(ctx, p, proposal, act)
 }
 
-// forgets refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists: where a kubelet has
-// run in this boot, and nobody has stopped it. At a boot none has.
+// forgets refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists.
 func (r *Run) forgets(ctx context.Context, p *boot.Plan, unit string) error {
 	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" })
 	if i < 0 {
 		return nil
 	}
 	u, err := r.Machine.Units.Look(ctx, unit)
-	if err != nil || u.Started == 0 || u.Active == "inactive" { // whether systemd answers is Preflight's
+	if err != nil { // whether systemd answers is Preflight's
 		return nil
 	}
-	c := p.Changes[i]
-	return &generation.Error{Op: "remove", Path: c.File.Path, Exit: generation.ExitCannotWrite, Err: fmt.Errorf("%s, and pods that run may hold what it lists", c.Why),
-		Hint: fmt.Sprintf("drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %s, prelet run, systemctl start %s", unit, unit)}
+	return activate.PodsHold(u, p.Changes[i].File.Path, p.Changes[i].Why,
+		fmt.Sprintf("drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s", unit))
 }
 
 // degrade tells the report what is not as the site says. An answer of an earlier boot has its reason in the message.

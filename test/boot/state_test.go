@@ -34,7 +34,8 @@ func (m *machine) state(policy string) {
 }
 
 // Another policy of the CPU manager at a boot: the state of the old one goes in the commit, because no pod runs yet. Going back
-// by hand takes the new one along, else the kubelet would end on it.
+// by hand has to take the new one along, else the kubelet would end on it: it is refused while pods may hold what that lists, with
+// what to do, and that works.
 func TestPolicyAtBoot(t *testing.T) {
 	m := joined(t)
 	m.state("none")
@@ -44,13 +45,29 @@ func TestPolicyAtBoot(t *testing.T) {
 	m.verdict("good")
 	m.well(2)
 	m.state("static")
-	if r := m.try("prelet", "rollback"); r.exit != 0 {
-		t.Errorf("prelet rollback: %+v", r)
+	before := m.disk()
+	for _, line := range [][]string{{"prelet", "rollback"}, {"prelet", "rollback", "0"}} {
+		if r := m.try(line...); r.exit != 40 || !strings.Contains(r.errors, cpuState) || !strings.Contains(r.errors, "drain the node, systemctl stop kubelet.service, prelet rollback") {
+			t.Errorf("%q while pods may run: %+v", line, r)
+		}
 	}
+	after := m.disk()
+	delete(before, "/var/lib/prelet") // that somebody chose a generation was written down there, and taken back
+	delete(after, "/var/lib/prelet")
+	if d := differs(before, after); len(d) > 0 || len(m.starts()) != 2 {
+		t.Errorf("written: %q; starts: %+v", d, m.starts())
+	}
+	m.do("systemctl", "stop", "kubelet")
+	if r := m.try("prelet", "rollback"); r.exit != 0 {
+		t.Errorf("prelet rollback with the kubelet stopped: %+v", r)
+	}
+	m.do("systemctl", "start", "kubelet")
+	m.within(30*time.Second, "a verdict", func() string { return m.read("/var/lib/prelet/journal.json") })
+	m.do("systemctl", "reset-failed")
 	m.running()
 	m.state("none")
 	m.off()
-	before := m.disk()
+	before = m.disk()
 	m.boot()
 	m.running()
 	if d := differs(before, m.disk()); len(d) > 0 {

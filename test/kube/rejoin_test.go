@@ -246,7 +246,12 @@ stage "restart" "kubelet" {
 	})
 
 	t.Run("and back by hand, over a change", func(t *testing.T) {
+		if r := prelet(t, m.Node, 40, "rollback"); !strings.Contains(r.Err, "drain the node, systemctl stop kubelet.service, prelet rollback") {
+			t.Errorf("while pods may run: %+v", r)
+		}
+		must(t, m.Systemctl(t.Context(), "stop"))
 		prelet(t, m.Node, 0, "rollback")
+		must(t, m.Systemctl(t.Context(), "start"))
 		running, err := c.Configz(t.Context(), m.Node)
 		must(t, err)
 		if running["cpuManagerPolicy"] != "static" || running["memoryManagerPolicy"] != "Static" {

@@ -1,0 +1,123 @@
+package activate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// inTheWay runs a site that is committed and cannot be published, and looks that no file has changed and that it says who goes on.
+func (n *node) inTheWay(why string) {
+	n.t.Helper()
+	_, err := n.runSite(n.t.Context(), "two")
+	if n.exit(err) != ExitInterrupted || !strings.Contains(err.Error(), why) {
+		n.t.Errorf("%v; want one of %d that says %q", err, ExitInterrupted, why)
+	}
+	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.gateSays() != "" {
+		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.gateSays(), n.systemd.unit.Active)
+	}
+	if j := n.journal(); j == nil || j.Phase != generation.PhasePublish {
+		n.t.Errorf("journal %+v", j)
+	}
+}
+
+// TestNeverUnderARunningKubelet: between COMMIT and publish the kubelet has to be gone. Who finds the gate shut finds nothing of
+// that: the one before may have shut it and got no further.
+func TestNeverUnderARunningKubelet(t *testing.T) {
+	finishes := func(t *testing.T, n *node) {
+		out, err := n.runSite(t.Context(), "two")
+		n.want(err, "the run after it")
+		expect(t, "the run after it", out, Outcome{Verdict: Good, Generation: 2})
+	}
+	play(t, []scenario{
+		{"it does not stop: no run publishes, however many come, until it has", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.stopping = time.Hour
+			for range 3 {
+				n.inTheWay("did not stop")
+			}
+			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.exit(err) != ExitInterrupted || n.read(configPath) != "one" {
+				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
+			}
+			n.clk.advance(time.Hour)
+			n.systemd.stopping = 0
+			finishes(t, n)
+		}},
+		{"systemd does not answer after COMMIT: the next run knows no more, and does not publish either", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.onCommit = func() { n.systemd.gone = true }
+			n.inTheWay("connection closed")
+			if n.systemd.unit.Active != "active" {
+				t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
+			}
+			n.inTheWay("it may be running")
+			n.systemd.gone = false
+			finishes(t, n)
+		}},
+		{"going back, and it does not stop: nothing is undone under it", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.clk.after(30*time.Second, func() { n.systemd.stopping = time.Hour })
+			_, err := n.runSite(t.Context(), "two healthz=bad")
+			if n.exit(err) != ExitInterrupted || n.read(configPath) != "two healthz=bad" || n.gateSays() != "" {
+				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.gateSays())
+			}
+		}},
+		{"a boot after a crash, before systemd answers: behind a gate that was never open no kubelet has started", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.onCommit = func() { n.systemd.gone = true }
+			n.inTheWay("connection closed")
+			n.reboot()
+			n.systemd.gone = true
+			j, err := (*generation.Journal)(nil), error(nil)
+			_, failed := n.process(func(m *Machine) (Outcome, error) { j, err = m.Recover(t.Context()); return Outcome{}, err })
+			n.want(failed, "recover")
+			if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" || n.read(flagsPath) != "two" || n.gateSays() != "" {
+				t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.gateSays())
+			}
+		}},
+	})
+}
+
+// TestBackByHandKeepsState: going back over another policy of the kubelet's managers takes the state along that lists what pods hold.
+// While some may run it is refused, as a run is, with nothing changed.
+func TestBackByHandKeepsState(t *testing.T) {
+	const state = "/var/lib/kubelet/cpu_manager_state"
+	changed := func(t *testing.T) *node {
+		n := newNode(t)
+		n.bootWith("one")
+		n.shape = func(p *Plan) { p.States = map[string]string{state: "static"} }
+		n.reboot()
+		n.bootWith("two")
+		return n
+	}
+	back := func(n *node, to int) (Outcome, error) {
+		return n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), to, "by hand") })
+	}
+	for _, to := range []int{0, 1} {
+		n := changed(t)
+		n.events = nil
+		_, err := back(n, to)
+		if n.exit(err) != generation.ExitCannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
+			t.Errorf("to %d: %v", to, err)
+		}
+		if n.read(configPath) != "two" || n.systemd.unit.Active != "active" || len(n.events) != 0 {
+			t.Errorf("to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active, n.events)
+		}
+		n.systemd.somebodyStops()
+		n.clk.advance(time.Second)
+		out, err := back(n, to)
+		n.want(err, "with the kubelet stopped")
+		expect(t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+		if n.systemd.unit.Active != "inactive" {
+			t.Errorf("the kubelet is %s", n.systemd.unit.Active)
+		}
+	}
+	n := changed(t) // the same policy on both sides: nothing is in the way
+	_, err := n.runSite(t.Context(), "three")
+	n.want(err, "run")
+	out, err := back(n, 2)
+	n.want(err, "back to the same policy")
+	expect(t, "back to the same policy", out, Outcome{Verdict: Good, Generation: 4, From: 3, InPlace: Good})
+}

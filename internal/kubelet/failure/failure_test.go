@@ -65,6 +65,7 @@ func TestOtherWords(t *testing.T) {
 		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n2\" is forbidden: node \"n1\" is not allowed to modify node \"n2\"" node="n2"`, "other-node", "flag/hostname-override"},
 		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="nodes \"n1\" is forbidden: node \"n1\" is not allowed to set the following labels: a.k8s.io/x, b.k8s.io/y" node="n1"`, "register-labels", "label/a.k8s.io/x"},
 		{`E0101 00:00:00.000000 1 kubelet_node_status.go:96] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: i/o timeout" node="n1"`, "register", ""},
+		{`E0101 00:00:00.000000 1 kubelet_node_status.go:114] "Unable to register node with API server, error getting existing node" err="nodes \"n1\" not found" node="n1"`, "register-forbidden", ""},
 		{`E0101 00:00:00.000000 1 pod_workers.go:1] "Error syncing pod" err="failed to create containerd task: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/podx\" instead: unknown"`, "driver-runc", "config/cgroupDriver"},
 		{`E0101 00:00:00.000000 1 run.go:74] "command failed" err="failed to run Kubelet: validate service connection: CRI v1 runtime API is not implemented for endpoint \"unix:///run/containerd/containerd.sock\": rpc error: code = Unimplemented desc = unknown service runtime.v1.RuntimeService"`, "runtime-api", "flag/container-runtime-endpoint"},
 		{`E0101 00:00:00.000000 1 certificate_manager.go:1] cannot create certificate signing request: certificatesigningrequests.certificates.k8s.io is forbidden: User "system:bootstrap:abcdef" cannot create resource`, "csr-forbidden", "cluster/token"},
@@ -109,6 +110,15 @@ func TestLastError(t *testing.T) {
 
 // Each row has an id of its own, a sentence that goes on after "the kubelet: ", and groups that its expression has.
 func TestRows(t *testing.T) {
+	paragraphs := 0
+	for _, text := range strings.Split(table, "\n\n") {
+		if lines := strings.Split(strings.TrimSpace(text), "\n"); !strings.HasPrefix(lines[len(lines)-1], "#") {
+			paragraphs++
+		}
+	}
+	if n := len(rows()); n != paragraphs || n < 50 {
+		t.Errorf("%d rows of %d", n, paragraphs)
+	}
 	seen := map[string]bool{}
 	for _, r := range rows() {
 		re, err := regexp.Compile(r.says)

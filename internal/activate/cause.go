@@ -3,6 +3,9 @@ package activate
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet/failure"
@@ -42,6 +45,11 @@ func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause
 		}
 		return nil
 	}
+	return p.located(found)
+}
+
+// located is a cause with the item of the plan that it is about.
+func (p Plan) located(found failure.Cause) *Cause {
 	c := &Cause{ID: found.ID, Sentence: found.Sentence, Words: found.Words, final: found.Final}
 	for _, item := range found.Items {
 		if at, ok := p.Sources[item]; ok {
@@ -51,6 +59,13 @@ func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause
 	}
 	if len(found.Items) > 0 {
 		c.Item = found.Items[0]
+		return c
+	}
+	// Words of the cluster's own rules, which may be about anything that is planned of the Node.
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
+		if item := "label/" + key; strings.Contains(found.Words, key) && len(item) > len(c.Item) {
+			c.Item, c.At = item, p.Sources[item]
+		}
 	}
 	return c
 }

@@ -1,12 +1,16 @@
 package apply
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -41,11 +45,59 @@ func sources(p *boot.Plan) map[string]string {
 	}
 	for _, f := range p.Node.Files {
 		put("file/"+f.Path, f.Origins)
+		if f.Purpose == "file" {
+			flagsIn(p, f, put)
+		}
 	}
 	if p.Site != nil && p.Site.Cluster != nil {
 		put("cluster/token", []origin.Origin{{Ref: "cluster", Range: tokenRange(p)}})
 	}
 	return out
+}
+
+// flagsIn finds flags in a file of the site's own: a unit's drop-in, or the environment file of somebody else. No rule judges
+// them, and the kubelet that ends on one is told with the line that has it.
+func flagsIn(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
+	for _, word := range strings.FieldsFunc(f.Text.Template(), func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }) {
+		before, flag, found := strings.Cut(word, "--")
+		if !found || before != "" && !strings.HasSuffix(before, "=") { // also NAME=--flag
+			continue
+		}
+		name, value, _ := strings.Cut(flag, "=")
+		from := lineOf(p, f.Origins, "--"+flag, "--"+name) // its value may come from elsewhere
+		put("flag/"+name, from)
+		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {
+			for _, item := range strings.Split(value, ",") {
+				key, _, _ := strings.Cut(item, "=")
+				key, _, _ = strings.Cut(key, ":")
+				put(kind+key, from)
+			}
+		}
+	}
+}
+
+// lineOf is the first origin whose text in the site has one of the words, narrowed to where that stands; else all of them.
+func lineOf(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin {
+	for _, word := range words {
+		for _, o := range from {
+			src := p.Site.Sources[o.Range.Filename]
+			if !o.Range.CanSliceBytes(src) {
+				continue
+			}
+			before, _, found := bytes.Cut(o.Range.SliceBytes(src), []byte(word))
+			if !found {
+				continue
+			}
+			at := &o.Range.Start
+			if lines := bytes.Count(before, []byte("\n")); lines > 0 {
+				at.Line, at.Column = at.Line+lines, 1
+				before = before[bytes.LastIndexByte(before, '\n')+1:]
+			}
+			at.Column += utf8.RuneCount(before)
+			return []origin.Origin{o}
+		}
+	}
+	return from
 }
 
 func tokenRange(p *boot.Plan) hcl.Range {

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	admission "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // TestTwoClones starts two machines from the disk of a node that had joined: they end as two nodes, and the first is untouched.
@@ -84,7 +87,7 @@ stage "restart" "kubelet" {
 // TestReconcile patches a node's labels past the real NodeRestriction plugin, and a policy that refuses one of them.
 func TestReconcile(t *testing.T) {
 	c := start(t, Options{})
-	refuse(t, c, "example.com/locked")
+	refuse(t, c, metav1.StatusReasonForbidden, "example.com/locked")
 	labels := func(pairs string) string { return "stage \"label\" \"x\" {\n  labels = {" + pairs + "}\n}\n" }
 	m := newMember(t, c, NodeOptions{}, labels(`"example.com/pool" = "one", "example.com/old" = "x", "example.com/taken" = "x", "topology.kubernetes.io/zone" = "a"`), reconciling)
 	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"example.com/taken":"somebody","example.com/foreign":"y"}}}`))
@@ -154,24 +157,35 @@ func (c *Cluster) patchNode(t *testing.T, name, patch string) error {
 }
 
 // refuse keeps nodes from setting one label on themselves, as a site's own policy may.
-func refuse(t *testing.T, c *Cluster, label string) {
+func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 	t.Helper()
+	name := "no-" + strings.ReplaceAll(label, "/", "-")
 	policies := c.Client.AdmissionregistrationV1()
 	fail := admission.Fail
 	all := admission.Exact
-	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "locked"},
+	_, err := policies.ValidatingAdmissionPolicies().Create(t.Context(), &admission.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admission.ValidatingAdmissionPolicySpec{FailurePolicy: &fail,
 			MatchConstraints: &admission.MatchResources{MatchPolicy: &all, ResourceRules: []admission.NamedRuleWithOperations{{RuleWithOperations: admission.RuleWithOperations{
-				Operations: []admission.OperationType{admission.Update}, Rule: admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}}}}}},
+				Operations: []admission.OperationType{admission.Create, admission.Update}, Rule: admission.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes"}}}}}},
 			Validations: []admission.Validation{{Expression: fmt.Sprintf(`!request.userInfo.username.startsWith("system:node:") || !(%q in object.metadata.labels)`, label),
-				Message: label + " is not allowed here", Reason: reason(metav1.StatusReasonForbidden)}}}}, metav1.CreateOptions{})
+				Message: label + " is not allowed here", Reason: &why}}}}, metav1.CreateOptions{})
 	must(t, err)
-	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admission.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "locked"},
-		Spec: admission.ValidatingAdmissionPolicyBindingSpec{PolicyName: "locked", ValidationActions: []admission.ValidationAction{admission.Deny}}}, metav1.CreateOptions{})
+	_, err = policies.ValidatingAdmissionPolicyBindings().Create(t.Context(), &admission.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admission.ValidatingAdmissionPolicyBindingSpec{PolicyName: name, ValidationActions: []admission.ValidationAction{admission.Deny}}}, metav1.CreateOptions{})
 	must(t, err)
+	// The API server knows of it a moment later.
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:probe", Groups: []string{"system:nodes", "system:authenticated"}}
+	probe, err := kubernetes.NewForConfig(config)
+	must(t, err)
+	must(t, within(t.Context(), 30*time.Second, "the policy is in force", func() string {
+		_, err := probe.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "probe", Labels: map[string]string{label: "x"}}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), label+" is not allowed here") {
+			return fmt.Sprint("the answer is ", err)
+		}
+		return ""
+	}))
 }
-
-func reason(r metav1.StatusReason) *metav1.StatusReason { return &r }
 
 // verdict is what `verify -o json` prints.
 type verdict struct {
@@ -244,89 +258,4 @@ stage "restart" "kubelet" {
 	if state, message := verify(t, n, 0).state("configz"); state != "unknown" || !strings.Contains(message, "LoadCredential=kubelet-configz") {
 		t.Errorf("without the credential: %s: %s", state, message)
 	}
-}
-
-// TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and wants the reason told, with the site's line where
-// there is one.
-func TestKubeletSaysWhy(t *testing.T) {
-	c := start(t, Options{})
-	// What a node without journald has in its place.
-	journal := func(n *Node) {
-		must(t, n.Write("/usr/local/bin/journalctl", "#!/bin/sh\nexec tail -n 4000 /var/log/kubelet.log\n", 0o755))
-	}
-
-	t.Run("a wrong token, that only the kubelet uses", func(t *testing.T) {
-		n := newNode(t, c, NodeOptions{Name: "token"}, "10.0.0.11:6443")
-		journal(n)
-		pin, err := c.Pin()
-		must(t, err)
-		base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
-		must(t, err)
-		must(t, n.Write("/etc/base.yaml", base["kubelet"], 0o644))
-		must(t, n.Credential("bootstrap-token", c.Token[:7]+"0000000000000000"))
-		must(t, n.Site(map[string]string{"site.hcl": `
-cluster {
-  servers        = ["https://10.0.0.11:6443"]
-  ca_cert_hashes = ["` + pin + `"]
-  token          = credential("bootstrap-token")
-}
-stage "fetch-ca" "cluster" {}
-stage "write" "kubelet" {
-  kubelet_config { base = file("/etc/base.yaml") }
-}
-stage "restart" "kubelet" {
-  verify {
-    settle  = "1s"
-    timeout = "10s"
-  }
-}
-`}))
-		must(t, n.Write("/etc/kubernetes/ca.crt", "", 0o644))
-		ca, err := c.CA()
-		must(t, err)
-		must(t, n.Write("/etc/kubernetes/ca.crt", ca, 0o644))
-		site, err := n.Read("/etc/prelet/site.hcl")
-		must(t, err)
-		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `ca_cert_hashes = ["`+pin+`"]`, `ca_file        = "/etc/kubernetes/ca.crt"`, 1)}))
-		r := prelet(t, n, 50, "run", "-o", "json")
-		if !strings.Contains(r.Out, `"id":"token"`) || !strings.Contains(r.Out, "the cluster does not take the bootstrap token") || !strings.Contains(r.Out, `"at":"/etc/prelet/site.hcl:5:`) {
-			t.Errorf("%s", r)
-		}
-	})
-
-	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
-	journal(m.Node)
-	for _, broken := range []struct{ name, id, at, patch, flags, before string }{
-		{name: "a cgroup that is not there", patch: `{ enforceNodeAllocatable = ["pods", "system-reserved"], systemReserved = { cpu = "100m" }, systemReservedCgroup = "/nosuch" }`, id: "cgroup-missing", at: "/etc/prelet/site.hcl:"},
-	} {
-		t.Run(broken.name, func(t *testing.T) {
-			m := m
-			m.t = t
-			m.site("stage \"write\" \"kubelet\" {\n  kubelet_config { patch = "+broken.patch+" }\n}\n", strings.Replace(quick, "stage \"write\" \"kubelet\" {}\n", "", 1))
-			began := time.Now()
-			r := prelet(t, m.Node, 50, "run", "-o", "json")
-			if !strings.Contains(r.Out, `"id":"`+broken.id+`"`) || !strings.Contains(r.Out, broken.at) || !strings.Contains(r.Out, "is put back") && !strings.Contains(r.Out, "was left") {
-				t.Errorf("%s", r)
-			}
-			t.Logf("%s\nback after %s", r, time.Since(began).Round(time.Millisecond))
-		})
-	}
-
-	t.Run("a flag that prelet does not manage, and a kubelet that is down", func(t *testing.T) {
-		m.site(quick)
-		must(t, m.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--network-plugin=cni\n", 0o644))
-		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
-		_ = m.Systemctl(t.Context(), "restart")
-		var j verdict
-		must(t, within(t.Context(), 20*time.Second, "the kubelet is down and says why", func() string {
-			r, err := m.Prelet(t.Context(), "verify", "-o", "json")
-			if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
-				return fmt.Sprint(r, err)
-			}
-			return ""
-		}))
-		if j.Cause.ID != "flag-unknown" || j.Cause.Item != "flag/network-plugin" {
-			t.Errorf("%+v", j)
-		}
-	})
 }

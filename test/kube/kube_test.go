@@ -82,9 +82,12 @@ func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses
 		n.Stop()
 	})
 	must(t, n.Reach(c, addresses...))
-	if runtime == Containerd {
+	switch runtime {
+	case Containerd:
 		must(t, n.StartContainerd(t.Context()))
-	} else {
+	case FakeSystemd:
+		must(t, n.StartFakeRuntime(t.Context(), "systemd"))
+	default:
 		must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
 	}
 	must(t, n.WantKubelet(t.Context()))

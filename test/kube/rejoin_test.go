@@ -47,9 +47,9 @@ stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 ` + strings.Join(stages, "\n")}))
 }
 
-func (m member) run(want int) Result {
+func (m member) run(want int, args ...string) Result {
 	m.t.Helper()
-	return prelet(m.t, m.Node, want, "run")
+	return prelet(m.t, m.Node, want, append([]string{"run"}, args...)...)
 }
 
 // drained applies what is refused while pods may run.

@@ -92,7 +92,8 @@ func (n *Node) OpenGate() error {
 
 // The container runtimes that a node can have.
 const (
-	FakeRuntime = "fake" // Kubernetes' own fake, which runs no container
+	FakeRuntime = "fake"         // Kubernetes' own fake, which runs no container
+	FakeSystemd = "fake-systemd" // the same, whose cgroup driver is systemd
 	Containerd  = "containerd"
 )
 

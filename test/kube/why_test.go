@@ -1,0 +1,208 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and wants the reason told, with the site's line where
+// there is one.
+func TestKubeletSaysWhy(t *testing.T) {
+	c := start(t, Options{})
+	pin, err := c.Pin()
+	must(t, err)
+	// What a node without journald has in its place.
+	journal := func(n *Node) {
+		must(t, n.Write("/usr/local/bin/journalctl", "#!/bin/sh\nexec tail -n 4000 /var/log/kubelet.log\n", 0o755))
+	}
+
+	t.Run("a wrong token, that only the kubelet uses", func(t *testing.T) {
+		n := newNode(t, c, NodeOptions{Name: "token"}, "10.0.0.11:6443")
+		journal(n)
+		base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+		must(t, err)
+		must(t, n.Write("/etc/base.yaml", base["kubelet"], 0o644))
+		must(t, n.Credential("bootstrap-token", c.Token[:7]+"0000000000000000"))
+		ca, err := c.CA()
+		must(t, err)
+		must(t, n.Write("/etc/kubernetes/ca.crt", ca, 0o644))
+		must(t, n.Site(map[string]string{"site.hcl": `
+cluster {
+  servers = ["https://10.0.0.11:6443"]
+  ca_file = "/etc/kubernetes/ca.crt"
+  token   = credential("bootstrap-token")
+}
+stage "fetch-ca" "cluster" {}
+stage "write" "kubelet" {
+  kubelet_config { base = file("/etc/base.yaml") }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "1s"
+    timeout = "10s"
+  }
+}
+`}))
+		r := prelet(t, n, 50, "run", "-o", "json")
+		if !strings.Contains(r.Out, `"id":"token"`) || !strings.Contains(r.Out, "the cluster does not take the bootstrap token") || !strings.Contains(r.Out, `"at":"/etc/prelet/site.hcl:5:`) {
+			t.Errorf("%s", r)
+		}
+	})
+
+	// The real kubelet knows the labels that NodeRestriction refuses and ends on them (below); a cluster may have rules of its own.
+	// From 1.32 on a kubelet does not tell the words of a refusal that is Forbidden, and a policy's is Invalid where it says nothing.
+	for _, p := range []struct {
+		reason metav1.StatusReason
+		why
+	}{
+		{metav1.StatusReasonInvalid, why{id: "register", item: "label/example.com/invalid", at: `"team-a"`, says: []string{"it cannot register its node", "example.com/invalid is not allowed here"}}},
+		{metav1.StatusReasonForbidden, why{id: "register-forbidden", says: []string{"the cluster forbids the node forbidden", "does not say why: a label"}}},
+	} {
+		t.Run("a label that the cluster refuses as "+string(p.reason), func(t *testing.T) {
+			name := strings.ToLower(string(p.reason))
+			label := "example.com/" + name
+			refuse(t, c, p.reason, label)
+			n := newNode(t, c, NodeOptions{Name: name}, "10.0.0.11:6443")
+			journal(n)
+			must(t, n.Credential("bootstrap-token", c.Token))
+			m := member{n, t, c, pin}
+			m.site("stage \"label\" \"a\" {\n  labels = {\n    \"example.com/free\" = \"x\"\n    \""+label+"\" = \"team-a\"\n  }\n}\n", strings.Replace(quick, "40s", "15s", 1))
+			toldWhy(t, m, p.why)
+			if _, err := c.Node(t.Context(), name); err == nil {
+				t.Error("the node is there")
+			}
+		})
+	}
+
+	// From 1.31 on a kubelet asks the runtime and takes what that says, so the two cannot differ where the runtime tells. A
+	// kubelet ends of it where the machine has no such driver: here nobody makes slices.
+	t.Run("a cgroup driver that the machine does not have", func(t *testing.T) {
+		n := nodeWith(t, c, FakeSystemd, NodeOptions{Name: "driver"}, "10.0.0.11:6443")
+		journal(n)
+		must(t, n.Credential("bootstrap-token", c.Token))
+		m := member{n, t, c, pin}
+		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { cgroupDriver = \"cgroupfs\" }\n  }\n}", 1))
+		toldWhy(t, m, why{id: "driver-systemd", at: `"cgroupfs"`, says: []string{"its cgroup driver is systemd", "the container runtime"}})
+	})
+
+	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
+	journal(m.Node)
+	// What no rule judges: the site writes another environment file of the kubelet's unit, as it had before it used prelet.
+	const other = "/var/lib/kubelet/kubeadm-flags.env"
+	for _, c := range []struct {
+		name string
+		why
+	}{
+		{"a forbidden label in a file of the site", why{id: "label-forbidden", at: "--node-labels=example.com/a=b,node-role.kubernetes.io/worker=x", item: "label/node-role.kubernetes.io/worker",
+			says: []string{"a kubelet may not set these labels on its own node: node-role.kubernetes.io/worker"}}},
+		{"an unknown flag in a file of the site", why{id: "flag-unknown", at: "--network-plugin=cni", item: "flag/network-plugin", says: []string{"it does not know the flag --network-plugin"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := m
+			m.t = t
+			m.site(strings.Replace(quick, "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = <<-EOT\n      # as before\n      KUBELET_KUBEADM_ARGS=\"--v=2 "+c.at+"\"\n    EOT\n  }\n}", 1))
+			r := toldWhy(t, m, c.why)
+			if !strings.Contains(r.Out, "was left") && !strings.Contains(r.Out, "is put back") {
+				t.Errorf("%s", r)
+			}
+			if text, err := m.Read(other); err == nil {
+				t.Errorf("%s is still there: %s", other, text)
+			}
+		})
+	}
+
+	// It was there when the node was planned. After a reboot the unit that made it did not.
+	t.Run("a cgroup that is gone", func(t *testing.T) {
+		m := m
+		m.t = t
+		reserved := m.Cgroups("site-reserved")
+		for _, g := range reserved {
+			must(t, os.Mkdir(g, 0o755))
+		}
+		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { enforceNodeAllocatable = [\"pods\", \"system-reserved\"], systemReserved = { cpu = \"100m\" }, systemReservedCgroup = \"/site-reserved\" }\n  }\n}", 1))
+		m.run(0)
+		must(t, m.Systemctl(t.Context(), "stop"))
+		for _, g := range reserved {
+			must(t, os.Remove(g))
+		}
+		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
+		must(t, m.Systemctl(t.Context(), "start"))
+		w := why{id: "cgroup-missing", item: "config/enforceNodeAllocatable", at: `["pods", "system-reserved"]`, says: []string{"enforceNodeAllocatable needs the cgroup /site-reserved, and there is none"}}
+		told(t, m.Node, downAndSays(t, m.Node), w)
+	})
+
+	t.Run("a flag that prelet does not manage, and a kubelet that is down", func(t *testing.T) {
+		m := m
+		m.t = t
+		m.site(quick)
+		must(t, m.Write(other, "KUBELET_KUBEADM_ARGS=--network-plugin=cni\n", 0o644))
+		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
+		_ = m.Systemctl(t.Context(), "restart")
+		told(t, m.Node, downAndSays(t, m.Node), why{id: "flag-unknown", item: "flag/network-plugin", says: []string{"it does not know the flag --network-plugin"}})
+	})
+}
+
+// why is what is to be told of a kubelet that fails.
+type why struct {
+	id, item string
+	at       string // what stands in the site where the message points to; "" for nothing of the site's
+	says     []string
+}
+
+// toldWhy runs prelet, which starts the real kubelet and must say why it is ill.
+func toldWhy(t *testing.T, m member, w why) Result {
+	t.Helper()
+	began := time.Now()
+	r := m.run(50, "-o", "json")
+	var j verdict
+	must(t, json.Unmarshal([]byte(r.Out), &j))
+	told(t, m.Node, j, w)
+	t.Logf("after %s: %s", time.Since(began).Round(time.Millisecond), j.Why)
+	return r
+}
+
+// downAndSays waits until the kubelet was started, died, and prelet knows of what.
+func downAndSays(t *testing.T, n *Node) (j verdict) {
+	t.Helper()
+	must(t, within(t.Context(), 30*time.Second, "the kubelet is down and says why", func() string {
+		r, err := n.Prelet(t.Context(), "verify", "-o", "json")
+		if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
+			return fmt.Sprint(r, err)
+		}
+		return ""
+	}))
+	return j
+}
+
+// told holds a verdict to what it must tell, and to where it points.
+func told(t *testing.T, n *Node, j verdict, w why) {
+	t.Helper()
+	if j.Cause == nil || j.Cause.ID != w.id || w.item != "" && j.Cause.Item != w.item {
+		t.Errorf("%+v\n%+v", j, j.Cause)
+		return
+	}
+	for _, s := range w.says {
+		if !strings.Contains(j.Cause.Sentence, s) {
+			t.Errorf("%q does not say %q", j.Cause.Sentence, s)
+		}
+	}
+	if w.at == "" {
+		if j.Cause.At != "" {
+			t.Errorf("it points to %s", j.Cause.At)
+		}
+		return
+	}
+	site, err := n.Read("/etc/prelet/site.hcl")
+	must(t, err)
+	before, _, found := strings.Cut(site, w.at)
+	line := 1 + strings.Count(before, "\n")
+	if want := fmt.Sprintf("/etc/prelet/site.hcl:%d:%d", line, len(before)-strings.LastIndex(before, "\n")); !found || !strings.HasPrefix(j.Cause.At, want+",") {
+		t.Errorf("it points to %q, and %s is %q", j.Cause.At, want, w.at)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -138,7 +137,7 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 	if diags.HasErrors() {
 		return cty.UnknownVal(s.Type), diags
 	}
-	c, err := convert.Convert(v, s.Type)
+	c, err := value.Convert(v, s.Type)
 	if err != nil {
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.WrongType, a.Expr.Range(),
 			"Wrong type for "+s.Name, "%s: %s is needed. Write it as the reference of block %q shows: prelet schema.", err, TypeName(s.Type), b.Type))

@@ -74,7 +74,8 @@ func (r *run) gather(ctx context.Context) {
 			var calls []call
 			var skipped bool
 			var d hcl.Diagnostics
-			if limit := r.dog.watch(func() { calls, skipped, d = r.prepare(ctx, i) }); limit != nil {
+			c := *r // one that is given up still reads it
+			if limit := r.dog.watch(func() { calls, skipped, d = c.prepare(ctx, i) }); limit != nil {
 				r.giveUp(limit) // reads that run are left behind
 				return
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 )
 
@@ -110,7 +109,7 @@ func takesAll(p function.Parameter) function.Parameter {
 func converted(args []cty.Value, of func(int) function.Parameter) ([]cty.Value, error) {
 	out := make([]cty.Value, len(args))
 	for i, a := range args {
-		c, err := convert.Convert(a, of(i).Type)
+		c, err := Convert(a, of(i).Type)
 		if err != nil {
 			return nil, function.NewArgError(i, err)
 		}

@@ -74,9 +74,13 @@ check-proto: ## fail when that code is stale, or the protocol breaks what it pro
 .PHONY: detectors
 detectors: ## the detectors that ship, and the program that checks any, into bin/detectors/
 	cd plugins && CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)" -o ../bin/detectors/ ./cmd/...
+	@# NVML is opened by a C library's dlopen; what it has not, is found out when it is called, so never -z now.
+	@if printf '#include <dlfcn.h>\n' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
+		cd plugins && CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -tags nvml -ldflags "$(LDFLAGS) -extldflags=-Wl,-z,lazy" -o ../bin/detectors/nvidia ./cmd/nvidia; \
+	else echo "nvidia is built without NVML: there is no C compiler" >&2; fi
 
 .PHONY: e2e-detectors
-e2e-detectors: detectors ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, nfpm
+e2e-detectors: build packages ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio; and their packages
 	tools/detectors.sh
 
 .PHONY: kubetables
@@ -116,12 +120,12 @@ size: build ## fail when the binary has outgrown its bound
 	@tools/size.sh bin/prelet
 
 .PHONY: e2e-boot
-e2e-boot: build ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
+e2e-boot: build packages ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
 	test/boot/image.sh
 	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
 
 .PHONY: e2e-hostile
-e2e-hostile: build ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
+e2e-hostile: build packages ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
 	test/boot/image.sh
 	cd test/detectors && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(GO) test -count=1 -v -timeout 15m -run '$(RUN)' .
 
@@ -151,6 +155,10 @@ sweep: ## the same at every system call, on every file system, recoveries includ
 	cd test/faults && PRELET_FAULTS_SWEEP=full $(GO) test -count=1 -v -timeout 5h -parallel 2 -run '$(RUN)' .
 
 ##@ Packaging
+
+.PHONY: packages
+packages: detectors ## deb and rpm of each detector that ships, with its lock, into dist/ (needs a C compiler, for nvidia)
+	tools/packages.sh "$(VERSION)"
 
 .PHONY: install
 install: build ## DESTDIR= PREFIX=/usr: programs, units, completions, documentation

@@ -76,3 +76,24 @@ func (m *machine) outside(name string, args ...string) string {
 	}
 	return string(out)
 }
+
+// told is what one detector came to, as `prelet detect` shows it.
+type told struct {
+	State    string
+	Facts    map[string]any
+	Warnings []string
+	Devices  []struct{ Address string }
+}
+
+// detectors asks those of the node's site, under the unit's hardening.
+func (m *machine) detectors() map[string]told {
+	m.t.Helper()
+	text := m.do("prelet", "detect", "-o", "json")
+	var s struct {
+		Facts struct{ Detectors map[string]told }
+	}
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		m.t.Fatalf("%v: %s", err, text)
+	}
+	return s.Facts.Detectors
+}

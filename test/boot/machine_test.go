@@ -63,8 +63,9 @@ stage "restart" "kubelet" {
 
 var serial atomic.Int32 // of machines; names of cgroups and network namespaces are the host's
 
-// newMachine is one that was never booted: packages installed and enabled, a site, a token, a cluster that answers.
-func newMachine(t *testing.T) *machine {
+// newMachine is one that was never booted: packages installed and enabled, a site, a token, a cluster that answers. more are layers of
+// the image that most machines have not.
+func newMachine(t *testing.T, more ...string) *machine {
 	t.Helper()
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
@@ -84,7 +85,11 @@ func newMachine(t *testing.T) *machine {
 	if err := errors.Join(os.Mkdir(m.dir+"/disk/upper", 0o755), os.Mkdir(m.dir+"/disk/work", 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	layers := fmt.Sprintf("lowerdir=%s/layer:%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", cache, cache, m.dir, m.dir)
+	lower := cache + "/layer:"
+	for _, l := range more {
+		lower += cache + "/" + l + ":"
+	}
+	layers := fmt.Sprintf("lowerdir=%s%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", lower, cache, m.dir, m.dir)
 	if err := syscall.Mount("overlay", m.root, "overlay", 0, layers); err != nil {
 		t.Fatal(err)
 	}

@@ -64,13 +64,14 @@ const Domain = "nvidia.com"
 func (d Detector) Describe() sdk.Description {
 	out := sdk.Description{
 		Name: "nvidia", Version: d.Version, Vendor: "prelet",
-		Doc:     "NVIDIA GPUs: names, driver; with NVML memory, MIG and CUDA.",
+		Doc:     "NVIDIA GPUs: names, driver, MIG instances. This build has no NVML: memory, MIG mode and CUDA stay unknown.",
 		Config:  []sdk.Declaration{useNVML},
 		Facts:   []sdk.Declaration{driverVersion, kernelModule, cudaVersion, products, migEnabled, migDevices},
 		Domains: []string{Domain},
 		Match:   sdk.Match{PCIIDs: []string{"10de:*:0300", "10de:*:0302"}},
 	}
 	if d.library != nil {
+		out.Doc = "NVIDIA GPUs: names, driver, MIG; memory and CUDA from NVML, which this build has."
 		out.Wants = sdk.Needs{Devices: []string{"/dev/nvidiactl", "/dev/nvidia*"}}
 	}
 	return out

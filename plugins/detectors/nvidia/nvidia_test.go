@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,20 @@ func TestNVMLFails(t *testing.T) {
 		a := ask(t, l)
 		if len(a.Devices) != 2 || len(a.Warnings) != 1 || fact(a, "cuda_version") != nil {
 			t.Errorf("%s: what /proc says must stay, with a warning: %+v", name, a)
+		}
+	}
+}
+
+// TestBuild: what a build cannot know, its description says.
+func TestBuild(t *testing.T) {
+	for _, tt := range []struct {
+		l    library
+		doc  string
+		asks int
+	}{{nil, "This build has no NVML", 0}, {fake{}, "NVML, which this build has", 2}} {
+		d := Detector{"1.0.0", tt.l}.Describe()
+		if !strings.Contains(d.Doc, tt.doc) || len(d.Wants.Devices) != tt.asks {
+			t.Errorf("%q, wants %v", d.Doc, d.Wants)
 		}
 	}
 }

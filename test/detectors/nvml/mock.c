@@ -1,0 +1,65 @@
+// libnvidia-ml.so.1 of a machine with two GPUs, one of them in MIG mode: what the detector "nvidia" asks, by the real
+// header's declarations. Like the real one it opens the driver's control device first, and says no where it may not.
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "nvml.h"
+
+static int gpus[2], instances[3];
+
+// In go-nvml's copy of the header a device is a struct around the pointer, which is passed alike.
+#define DEVICE(table, index) ((nvmlDevice_t){(void *)&(table)[index]})
+#define INDEX(table, of) ((int *)(of).handle - (table))
+
+nvmlReturn_t nvmlInit_v2(void) {
+	int fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);
+	if (fd < 0) {
+		perror("NVML: /dev/nvidiactl");
+		return NVML_ERROR_NO_PERMISSION;
+	}
+	close(fd);
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlShutdown(void) { return NVML_SUCCESS; }
+
+static nvmlReturn_t say(char *to, unsigned int room, const char *text) {
+	return (unsigned)snprintf(to, room, "%s", text) < room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
+}
+nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length) { return say(version, length, "570.86.15"); }
+nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) { *version = 12080; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) { *count = 2; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
+	if (index > 1) return NVML_ERROR_INVALID_ARGUMENT;
+	*device = DEVICE(gpus, index);
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci) {
+	memset(pci, 0, sizeof *pci);
+	return say(pci->busId, sizeof pci->busId, INDEX(gpus, device) ? "00000000:3D:00.0" : "00000000:17:00.0");
+}
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length) {
+	if (INDEX(instances, device) >= 0 && INDEX(instances, device) < 3)
+		return say(name, length, INDEX(instances, device) == 2 ? "NVIDIA H100 80GB HBM3 MIG 3g.40gb" : "NVIDIA H100 80GB HBM3 MIG 1g.10gb");
+	return say(name, length, "NVIDIA H100 80GB HBM3");
+}
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
+	memory->total = 85520809984ULL; // 81559 MiB
+	memory->free = memory->total;
+	memory->used = 0;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t *arch) { *arch = NVML_DEVICE_ARCH_HOPPER; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) { *major = 9; *minor = 0; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, unsigned int *pending) {
+	*current = *pending = INDEX(gpus, device) ? NVML_DEVICE_MIG_ENABLE : NVML_DEVICE_MIG_DISABLE;
+	return NVML_SUCCESS;
+}
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned int *count) { *count = 7; return NVML_SUCCESS; }
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t device, unsigned int index, nvmlDevice_t *instance) {
+	if (index > 2) return NVML_ERROR_NOT_FOUND;
+	*instance = DEVICE(instances, index);
+	return NVML_SUCCESS;
+}
+const char *nvmlErrorString(nvmlReturn_t result) { return "an error of the mock"; }

@@ -1,0 +1,150 @@
+package detectors
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// packagesVariable are folders of packages, those of `make packages` and those that the template makes.
+const packagesVariable = "PRELET_PACKAGES"
+
+// TestPackages looks at what each package of a detector installs: the program, the lock of this very program, a drop-in for both units
+// if it opens devices, and nothing else but what is known here; and the rpm the same as the deb.
+func TestPackages(t *testing.T) {
+	dirs := filepath.SplitList(os.Getenv(packagesVariable))
+	if len(dirs) == 0 {
+		t.Skip("this looks into packages: make e2e-detectors")
+	}
+	var names []string
+	for _, dir := range dirs {
+		debs, _ := filepath.Glob(dir + "/prelet-detector-*.deb")
+		for _, deb := range debs {
+			name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(deb), "prelet-detector-"), "_")
+			names = append(names, name)
+			t.Run(name, func(t *testing.T) { inspect(t, name, deb) })
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"amd-gpu", "intel-net", "mellanox", "nvidia", "one", "ovs"}; !slices.Equal(names, want) {
+		t.Errorf("there are packages of %q, want %q", names, want)
+	}
+}
+
+func inspect(t *testing.T, name, file string) {
+	deb, err := readDeb(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rpms, _ := filepath.Glob(filepath.Dir(file) + "/prelet-detector-" + name + "-[0-9]*.rpm")
+	if len(rpms) != 1 {
+		t.Fatalf("rpms: %q", rpms)
+	}
+	rpm, err := readRPM(rpms[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s: %q", filepath.Base(file), slices.Sorted(maps.Keys(deb.files)))
+	if same := maps.EqualFunc(deb.files, rpm.files, func(a, b packaged) bool { return a.Mode == b.Mode && a.Owner == b.Owner && a.SHA256 == b.SHA256 }); !same {
+		t.Errorf("deb and rpm differ: %+v", rpm.files)
+	}
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	for a, want := range map[*archive]string{&deb: runtime.GOARCH, &rpm: arch} {
+		if a.control["Package"] != "prelet-detector-"+name || a.control["Architecture"] != want || a.control["Recommends"] != "prelet" {
+			t.Errorf("it says of itself: %v", a.control)
+		}
+	}
+
+	root := t.TempDir()
+	for path, f := range deb.files {
+		if mode := map[bool]int64{true: 0o755, false: 0o644}[path == programs+"/"+name]; f.Owner != "root" || f.Mode != mode {
+			t.Errorf("%s: mode %o of %s", path, f.Mode, f.Owner)
+		}
+		if !slices.ContainsFunc(places(), func(r *regexp.Regexp) bool { return r.MatchString(path) }) {
+			t.Errorf("%s: no detector's package puts something there", path)
+		}
+		if err := os.MkdirAll(filepath.Dir(root+path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(root+path, f.text, os.FileMode(f.Mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As prelet finds it.
+	out, err := exec.Command("../../bin/prelet", "detectors", "list", "--root", root, "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found struct {
+		Detectors []struct {
+			Name              string
+			Installed, Locked bool
+			Describe          contract.Description
+		}
+	}
+	if err := json.Unmarshal(out, &found); err != nil {
+		t.Fatal(err)
+	}
+	if l := found.Detectors; len(l) != 1 || l[0].Name != name || !l[0].Installed || !l[0].Locked {
+		t.Fatalf("prelet does not find it whole: %s", out)
+	}
+	said, err := exec.Command(root+programs+"/"+name, "describe", "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now contract.Description
+	if err := json.Unmarshal(said, &now); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(now, found.Detectors[0].Describe) {
+		t.Errorf("the program says %+v, and the lock %+v", now, found.Detectors[0].Describe)
+	}
+	dropIns(t, name, now, deb)
+}
+
+func places() (out []*regexp.Regexp) {
+	for _, s := range []string{`/usr/lib/prelet/detectors/[a-z0-9-]+`, `/usr/lib/prelet/detectors\.lock\.d/[a-z0-9-]+\.json`, `/usr/share/doc/prelet-detector-[a-z0-9-]+/copyright`,
+		`/usr/lib/systemd/system/[a-z-]+\.service\.d/50-[a-z0-9-]+\.conf`, `/usr/lib/sysusers\.d/prelet-[a-z0-9-]+\.conf`} {
+		out = append(out, regexp.MustCompile("^"+s+"$"))
+	}
+	return out
+}
+
+// dropIns: the units of prelet that run detectors let one open devices only where its package says so, both of them alike.
+func dropIns(t *testing.T, name string, d contract.Description, deb archive) {
+	t.Helper()
+	devices := len(d.Needs.Devices)+len(d.Wants.Devices) > 0
+	for _, unit := range []string{"prelet.service", "prelet-apply.service"} {
+		f, there := deb.files["/usr/lib/systemd/system/"+unit+".d/50-detector-"+name+".conf"]
+		allows := regexp.MustCompile(`(?m)^DeviceAllow=char-[a-z*-]+ rw$`).Match(f.text)
+		if there != devices || allows != devices {
+			t.Errorf("it asks for devices: %t; %s has a drop-in: %t, with DeviceAllow=: %t", devices, unit, there, allows)
+		}
+	}
+	if len(d.Wants.Groups) == 0 {
+		return
+	}
+	group := d.Wants.Groups[0]
+	users, server := deb.files["/usr/lib/sysusers.d/"+group+".conf"].text, deb.files["/usr/lib/systemd/system/ovsdb-server.service.d/50-"+group+".conf"].text
+	if !strings.Contains(string(users), "g "+group+" -\n") || !strings.Contains(string(server), "chgrp "+group+" "+d.Needs.Sockets[0]) {
+		t.Errorf("nothing makes the group %s, or gives it the socket:\n%s\n%s", group, users, server)
+	}
+	for line := range strings.Lines(string(server)) {
+		if strings.HasPrefix(line, "Exec") && !strings.HasPrefix(line, "ExecStartPost=-") {
+			t.Errorf("a failure of ours would be one of ovsdb-server: %s", line)
+		}
+	}
+	if !strings.Contains(deb.control["postinst"], "systemd-sysusers "+group+".conf") {
+		t.Errorf("the group is not made when it is installed: %s", deb.control["postinst"])
+	}
+}

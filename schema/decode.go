@@ -69,8 +69,13 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 			out.Free[name] = v
 		}
 	}
+	var reach []Spec
 	for _, f := range b.Fields {
 		s := f.Spec()
+		if s.Ref != nil && body.Attributes[s.Name] == nil {
+			reach = append(reach, s)
+			continue
+		}
 		r := Value[cty.Value]{Cty: s.Default, Range: place}
 		if a := body.Attributes[s.Name]; a != nil {
 			v, d := b.value(s, a, ev)
@@ -83,7 +88,12 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 			if !v.IsKnown() || !v.IsNull() { // null means the default
 				r.Cty = v
 			}
-		} else if s.Ref != nil {
+		}
+		out.attrs[s.Name] = r
+	}
+	for _, s := range reach { // after what stands beside them, which may say that they reach for nothing
+		r := Value[cty.Value]{Cty: s.Default, Range: place}
+		if u := s.Ref.Unless; u.Attribute == "" || !out.attrs[u.Attribute].Cty.RawEquals(cty.StringVal(u.Value)) {
 			v, from, d := ev.Default(s, place)
 			diags = append(diags, d...)
 			if _, _, unread := value.Plain(v); len(unread) > 0 {

@@ -37,6 +37,19 @@ type RefDefault struct {
 	Key      string // of that output, where it is a map
 	Optional bool   // none is null
 	Having   string // an attribute that the stage must have: config_map
+	Unless   Given  // an attribute beside it that takes this default away
+}
+
+// Given is an attribute with a value, as a site may write it: layout = "drop-in".
+type Given struct{ Attribute, Value string }
+
+// In says whether a block that is not evaluated has it written so, as a literal.
+func (g Given) In(b *hclsyntax.Body) bool {
+	if g.Attribute == "" || b == nil || b.Attributes[g.Attribute] == nil {
+		return false
+	}
+	v, diags := b.Attributes[g.Attribute].Expr.Value(nil)
+	return !diags.HasErrors() && v.RawEquals(cty.StringVal(g.Value))
 }
 
 // Phase is when an expression is evaluated, and so what it may refer to.

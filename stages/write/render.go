@@ -287,6 +287,11 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 				r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 			}
 		}
+		// A kubelet that merges drop-ins first writes config.yaml out and reads it again, where an empty list is none, and none is the
+		// default: cmd/kubelet/app, mergeKubeletConfigurations. No other list has one.
+		if v, ok := n.Config["enforceNodeAllocatable"].([]any); ok && len(v) == 0 {
+			_ = doc.Set([]string{"enforceNodeAllocatable"}, v) // as it was read
+		}
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}

@@ -42,9 +42,13 @@ func TestJoin(t *testing.T) {
 	base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 	must(t, err)
 
+	legacy := NodeOptions{Hardware: machines("legacy-mt27710"), Address: "192.0.2.5/24"}
 	for _, j := range []joining{
 		{name: "kubeadm", addresses: []string{"10.0.0.11:6443"},
 			site: func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "kubeadm")) }},
+		// What counts is config.yaml and not the ConfigMap that it was made of: here kubeadm has patched it.
+		{name: "kubeadm-drop-in", addresses: []string{"10.0.0.11:6443"}, files: map[string]string{"/var/lib/kubelet/config.yaml": base["kubelet"] + "maxPods: 61\nevictionHard: {memory.available: 333Mi}\n"},
+			site: func(t *testing.T, c *Cluster) map[string]string { return zone(siteOf(t, c, "kubeadm", dropIn)) }},
 		{name: "drop-in", addresses: []string{"10.0.0.11:6443"}, files: map[string]string{"/var/lib/kubelet/config.yaml": base["kubelet"]},
 			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "testdata/dropin") }},
 		{name: "gpu-training", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
@@ -53,16 +57,18 @@ func TestJoin(t *testing.T) {
 		{name: "gpu-training-drop-in", addresses: []string{"10.0.0.11:6443"}, node: NodeOptions{Hardware: machines("dgx-h100")},
 			files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n10.0.0.11 k8s.site3.example\n", "/var/lib/kubelet/config.yaml": base["kubelet"]},
 			site: func(t *testing.T, c *Cluster) map[string]string {
-				site := zone(siteOf(t, c, "gpu-training", "override {\n  stage \"write\" \"kubelet\" {\n    kubelet_config { layout = \"drop-in\" }\n  }\n}\n"))
+				site := zone(siteOf(t, c, "gpu-training", dropIn))
 				// A drop-in cannot take a field of the base away.
 				site["site.hcl"] = strings.Replace(site["site.hcl"], "allowedUnsafeSysctls  = null", "", 1)
 				return site
 			}},
-		{name: "legacy-vm", addresses: []string{"10.178.4.10:6443"}, node: NodeOptions{Hardware: machines("legacy-mt27710"), Address: "192.0.2.5/24"}, want: "192.0.2.5",
-			files: map[string]string{
-				"/etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,
-				"/etc/kubernetes/port.conf":   `{"id": "6a9a1c2e", "fixed_ips": [{"subnet_id": "9d2b40f1"}]}`},
+		{name: "legacy-vm", addresses: []string{"10.178.4.10:6443"}, node: legacy, want: "192.0.2.5", files: legacyFiles(""),
 			site: func(t *testing.T, c *Cluster) map[string]string { return siteOf(t, c, "legacy-vm") }},
+		{name: "legacy-vm-drop-in", addresses: []string{"10.178.4.10:6443"}, node: legacy, want: "192.0.2.5", files: legacyFiles(legacyObjects["vm-kubelet-config"]),
+			// What the script took from the ConfigMap is on the node's disk then.
+			site: func(t *testing.T, c *Cluster) map[string]string {
+				return siteOf(t, c, "legacy-vm", strings.Replace(dropIn, "layout", "base = null\n      layout", 1))
+			}},
 	} {
 		for _, runtime := range []string{FakeRuntime, Containerd} {
 			t.Run(j.name+"/"+runtime, func(t *testing.T) {
@@ -84,6 +90,29 @@ func TestJoin(t *testing.T) {
 			})
 		}
 	}
+}
+
+// dropIn is a layer that leaves config.yaml alone.
+const dropIn = `
+override {
+  stage "write" "kubelet" {
+    kubelet_config {
+      layout = "drop-in"
+    }
+  }
+}
+`
+
+// legacyFiles are what the script of the example found on its machines; config is what config.yaml holds, "" where there is none.
+func legacyFiles(config string) map[string]string {
+	files := map[string]string{
+		"/etc/kubernetes/init-config": `{"apiserver": "10.178.4.10:6443", "k8s_version": "1.11", "listenInterface": "eth0", "nodeLabels": "beta.kubernetes.io/instance-type=virtualMachine, node.netease.com/pool=online", "nodeTaints": "node.netease.com/phase=online:NoSchedule", "resources": {"cpuRemained": 1, "memoryReserved": "50%"}}`,
+		"/etc/kubernetes/port.conf":   `{"id": "6a9a1c2e", "fixed_ips": [{"subnet_id": "9d2b40f1"}]}`,
+	}
+	if config != "" {
+		files["/var/lib/kubelet/config.yaml"] = config
+	}
+	return files
 }
 
 // joined runs prelet, and looks at what became of it.

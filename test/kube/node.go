@@ -38,6 +38,8 @@ type Node struct {
 	Dir  string // its own folder outside
 	IP   string // of its eth0
 
+	otherKubelet bool // NodeOptions.Kubelet
+
 	first   *process
 	cgroups []string
 	doors   []*Door
@@ -63,7 +65,7 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 	if err != nil {
 		return nil, err
 	}
-	n = &Node{Programs: p, Name: o.Name, Dir: dir}
+	n = &Node{Programs: p, Name: o.Name, Dir: dir, otherKubelet: o.Kubelet != ""}
 	defer func() {
 		if err != nil {
 			n.Stop()

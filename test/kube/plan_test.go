@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"sigs.k8s.io/yaml"
 )
 
 // plan is what `prelet plan -o json` says, as far as these tests look.
@@ -118,99 +114,6 @@ func asPlanned(t *testing.T, p plan, node *corev1.Node) {
 	if pods := node.Status.Allocatable[corev1.ResourcePods]; pods.Value() != p.Node.Reserved.MaxPods {
 		t.Errorf("pods %s, planned %d", pods.String(), p.Node.Reserved.MaxPods)
 	}
-}
-
-// asWritten compares the configuration that the kubelet says it runs with, with what stands in its files: field by field, those
-// that are written. A field that is written with its zero value is no setting: the kubelet takes its default instead.
-func asWritten(t *testing.T, c *Cluster, n *Node) {
-	t.Helper()
-	running, err := c.Configz(t.Context(), n)
-	must(t, err)
-	written := map[string]any{}
-	texts := []string{"/var/lib/kubelet/config.yaml"}
-	dropIns, err := filepath.Glob(n.Root() + "/etc/kubernetes/kubelet.conf.d/*.conf")
-	must(t, err)
-	for _, p := range dropIns {
-		texts = append(texts, strings.TrimPrefix(p, n.Root()))
-	}
-	for _, p := range texts {
-		text, err := n.Read(p)
-		must(t, err)
-		var doc map[string]any
-		must(t, yaml.Unmarshal([]byte(text), &doc))
-		merge(written, doc)
-	}
-	delete(written, "apiVersion")
-	delete(written, "kind")
-	fields := 0
-	var compare func(at string, want, got any)
-	compare = func(at string, want, got any) {
-		if zero(want) {
-			return
-		}
-		if m, ok := want.(map[string]any); ok {
-			g, _ := got.(map[string]any)
-			for _, k := range slices.Sorted(maps.Keys(m)) {
-				compare(at+"."+k, m[k], g[k])
-			}
-			return
-		}
-		fields++
-		if !same(want, got) {
-			t.Errorf("%s: the kubelet runs with %v, and %v is written", at[1:], got, want)
-		}
-	}
-	compare("", written, any(running))
-	if fields < 5 {
-		t.Errorf("only %d fields compared", fields)
-	}
-}
-
-// merge puts a drop-in over what is there: objects field by field, all else whole.
-func merge(base, over map[string]any) {
-	for k, v := range over {
-		b, ok := base[k].(map[string]any)
-		o, is := v.(map[string]any)
-		if ok && is {
-			merge(b, o)
-		} else {
-			base[k] = v
-		}
-	}
-}
-
-func zero(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case string:
-		return v == "" || v == "0s" || v == "0"
-	case float64:
-		return v == 0
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
-}
-
-func same(want, got any) bool {
-	if reflect.DeepEqual(want, got) {
-		return true
-	}
-	w, ok := want.(string)
-	g, is := got.(string)
-	if !ok || !is {
-		return fmt.Sprint(want) == fmt.Sprint(got)
-	}
-	if a, err := time.ParseDuration(w); err == nil {
-		b, err := time.ParseDuration(g)
-		return err == nil && a == b
-	}
-	a, err := resource.ParseQuantity(w)
-	b, other := resource.ParseQuantity(g)
-	return err == nil && other == nil && a.Cmp(b) == 0
 }
 
 // disk is what a run that has nothing to do must not write to: path → mode, inode, times.

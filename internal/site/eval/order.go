@@ -39,7 +39,7 @@ func (e *Eval) Edges(i *site.Instance) []Edge {
 	walk = func(sb schema.Block, b *hclsyntax.Body, path string) {
 		for _, f := range sb.Fields {
 			s := f.Spec()
-			if s.Ref == nil || b != nil && b.Attributes[s.Name] != nil {
+			if s.Ref == nil || b != nil && b.Attributes[s.Name] != nil || s.Ref.Unless.In(b) {
 				continue
 			}
 			if to := e.candidates(s.Ref); len(to) == 1 {

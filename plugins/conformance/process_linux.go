@@ -25,6 +25,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/reference"
 	"github.com/prelet/prelet/plugins/wire"
 )
 
@@ -249,17 +250,17 @@ func (p *process) address() (string, error) {
 func short(s string) string { return contract.OneLine(s[:min(len(s), 120)]) }
 
 // dial connects.
-func (p *process) dial(address string) (wire.Client, error) {
+func (p *process) dial(address string) (reference.Client, error) {
 	conn, err := grpc.NewClient("passthrough:///detector", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", address)
 		}))
 	if err != nil {
-		return wire.Client{}, err
+		return reference.Client{}, err
 	}
 	p.conn = conn
-	return wire.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(conn)}, nil
+	return reference.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(conn)}, nil
 }
 
 // shutdown asks the detector to end, as go-plugin does and then as systemd would. It returns what it took, if anything.

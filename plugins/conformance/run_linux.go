@@ -17,6 +17,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/reference"
 	"github.com/prelet/prelet/plugins/sdk"
 	"github.com/prelet/prelet/plugins/wire"
 )
@@ -125,27 +126,27 @@ func place(id string) int {
 }
 
 // another starts one more process and connects to it.
-func (k *kit) another() (*process, wire.Client, error) {
+func (k *kit) another() (*process, reference.Client, error) {
 	p, err := k.start(true)
 	if err != nil {
-		return nil, wire.Client{}, err
+		return nil, reference.Client{}, err
 	}
 	address, err := p.address()
 	if err == nil {
-		var c wire.Client
+		var c reference.Client
 		if c, err = p.dial(address); err == nil {
 			return p, c, nil
 		}
 	}
 	p.kill()
-	return nil, wire.Client{}, err
+	return nil, reference.Client{}, err
 }
 
-func (k *kit) handshake() (*process, wire.Client, bool) {
+func (k *kit) handshake() (*process, reference.Client, bool) {
 	p, client, err := k.another()
 	if err != nil {
 		k.fail("handshake", err, "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc and a newline on standard output, and flush it; say on standard error why you cannot.")
-		return nil, wire.Client{}, false
+		return nil, reference.Client{}, false
 	}
 	if p.took > 500*time.Millisecond {
 		k.check("handshake", title("handshake"), Note, fmt.Sprintf("it took %v", p.took.Round(time.Millisecond)), "A boot waits for it: do at start only what the handshake needs.")
@@ -170,7 +171,7 @@ func (k *kit) byHand() {
 	k.pass("by-hand")
 }
 
-func (k *kit) describe(client wire.Client) bool {
+func (k *kit) describe(client reference.Client) bool {
 	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
 	defer cancel()
 	d, err := client.Describe(ctx)
@@ -186,7 +187,7 @@ func (k *kit) describe(client wire.Client) bool {
 	}
 	if err == nil {
 		var p *process
-		var other wire.Client
+		var other reference.Client
 		if p, other, err = k.another(); err == nil {
 			defer p.kill()
 			if again, err = other.Describe(ctx); err == nil && text(again) != text(d) {
@@ -216,7 +217,7 @@ func (k *kit) interpreter() {
 }
 
 // config finds a complete configuration that the detector accepts.
-func (k *kit) config(client wire.Client) map[string]any {
+func (k *kit) config(client reference.Client) map[string]any {
 	complete, problems := contract.Config(k.report.Description.Config, k.options.Config)
 	if len(problems) > 0 {
 		k.fail("config", problems, "Give the check a configuration that fits the description: --config '{…}'.")
@@ -237,14 +238,14 @@ func (k *kit) config(client wire.Client) map[string]any {
 }
 
 // refused sends what prelet would have refused itself: a lock may be older than the program.
-func (k *kit) refused(client wire.Client, config map[string]any, m machine) {
+func (k *kit) refused(client reference.Client, config map[string]any, m machine) {
 	var findings []string
 	try := func(what, path string, change func(map[string]any)) {
 		c := contract.Clone(config).(map[string]any)
 		change(c)
 		ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
 		defer cancel()
-		r, err := client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: wire.StructToProto(c), Root: m.dir})
+		r, err := client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: reference.StructToProto(c), Root: m.dir})
 		switch {
 		case status.Code(err) == codes.InvalidArgument:
 		case err != nil:
@@ -271,7 +272,7 @@ func (k *kit) refused(client wire.Client, config map[string]any, m machine) {
 	k.judge("config-refused", title("config-refused"), Failed, findings, "Answer with problems, each with the path of the attribute, or with the status INVALID_ARGUMENT.")
 }
 
-func (k *kit) detect(client wire.Client, config map[string]any, m machine) (contract.Answer, time.Duration, error) {
+func (k *kit) detect(client reference.Client, config map[string]any, m machine) (contract.Answer, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(k.ctx, k.options.Timeout)
 	defer cancel()
 	began := time.Now()
@@ -282,7 +283,7 @@ func (k *kit) detect(client wire.Client, config map[string]any, m machine) (cont
 	return a, time.Since(began), err
 }
 
-func (k *kit) detects(client wire.Client, config map[string]any, machines []machine) bool {
+func (k *kit) detects(client reference.Client, config map[string]any, machines []machine) bool {
 	var findings, slow, differ []string
 	said := make([]string, len(machines))
 	for i, m := range machines {
@@ -332,7 +333,7 @@ func different(where, a, b string, err error) string {
 }
 
 // odd may end in an answer or in an error, but not in the end of the process, and not in an answer that breaks the rules.
-func (k *kit) odd(p *process, client wire.Client, config map[string]any, m machine) {
+func (k *kit) odd(p *process, client reference.Client, config map[string]any, m machine) {
 	_, _, err := k.detect(client, config, m)
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -388,7 +389,7 @@ func (k *kit) stuck(config map[string]any, m, next machine) {
 	ctx, cancel := context.WithTimeout(k.ctx, 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err = client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: wire.StructToProto(config), Devices: wire.DevicesToProto(m.devices), Root: m.dir})
+	_, err = client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: reference.StructToProto(config), Devices: reference.DevicesToProto(m.devices), Root: m.dir})
 	if status.Code(err) == codes.Unavailable {
 		k.fail("stuck", fmt.Errorf("the process ended: %w", err), "A file that cannot be read is no reason to die.")
 		return
@@ -418,7 +419,7 @@ func (k *kit) dials(config map[string]any, machines []machine) {
 	}
 }
 
-func (k *kit) laterVersion(p *process, client wire.Client) {
+func (k *kit) laterVersion(p *process, client reference.Client) {
 	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
 	defer cancel()
 	err := p.unknownMethod(ctx)

@@ -12,7 +12,8 @@
 // Everything that a detector says is checked against its own description, here and again by prelet: an answer that
 // breaks it is refused whole, with a reason that names the place. Package detectortest runs a detector in a test.
 //
-// The package brings go-plugin and gRPC, and nothing of prelet, HCL or Kubernetes.
+// The package brings little beside the standard library: a program of 3 MB, which a boot hashes and starts in few milliseconds. It
+// speaks gRPC as go-plugin's hosts do, by package wire/rpc.
 package sdk
 
 import (

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/reference"
 	"github.com/prelet/prelet/plugins/sdk"
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
 	"github.com/prelet/prelet/plugins/wire"
@@ -251,7 +252,7 @@ func TestMissingMethodsFallBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	client := wire.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(c)}
+	client := reference.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(c)}
 	d, err := client.Describe(t.Context())
 	if err != nil || d.Name != "old" {
 		t.Fatal(d, err)

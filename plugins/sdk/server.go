@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
-
-	"github.com/hashicorp/go-hclog"
-	plugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"os/signal"
+	"path/filepath"
 
 	"github.com/prelet/prelet/plugins/contract"
-	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	"github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/wire/rpc"
 )
 
 // Serve runs a detector and does not return: as prelet's when prelet started it, else as a command for people with
@@ -30,65 +25,87 @@ func Serve(d Detector) {
 		fmt.Fprintf(os.Stderr, "%s\n%s", err, stack(err))
 		os.Exit(1)
 	}
-	s := &server{detector: d, stderr: os.Stderr}
-	plugin.Serve(&plugin.ServeConfig{
-		HandshakeConfig:  wire.Handshake(),
-		VersionedPlugins: wire.Detector(s),
-		Logger:           hclog.NewNullLogger(),
-		GRPCServer: func(o []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(o, grpc.MaxRecvMsgSize(contract.MaxAnswer))...)
-		},
-	})
+	if err := serve(d); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(0)
+}
+
+// serve is a detector as go-plugin's hosts know one: it listens in the folder that the host made, says so in one line on standard
+// output, and answers until it is told to end. There is one version of the protocol, which is answered whatever the host
+// offers: a host that does not have it refuses the line.
+func serve(d Detector) error {
+	signal.Ignore(os.Interrupt) // a person's ^C is for the host, which ends its detectors
+	folder := os.Getenv(wire.Folder)
+	if folder == "" {
+		folder = os.TempDir()
+	}
+	path := filepath.Join(folder, fmt.Sprintf("detector-%d", os.Getpid()))
+	l, err := rpc.Listen(path)
+	if err != nil {
+		return err
+	}
+	s := &server{detector: d, stderr: os.Stderr}
+	handshake := fmt.Sprintf("%d|%d|unix|%s|grpc\n", wire.Core, wire.Version, path)
+	if _, err := os.Stdout.WriteString(handshake); err != nil {
+		_ = l.Close()
+		return err
+	}
+	// Standard output is for that one line. What a detector or a library prints goes to standard error, of which prelet keeps
+	// the beginning.
+	os.Stdout = os.Stderr
+	r := rpc.Server{Most: contract.MaxAnswer, Last: wire.Shutdown, Methods: map[string]rpc.Handler{
+		wire.Describe: s.describe,
+		wire.Validate: s.validate,
+		wire.Detect:   s.detect,
+		wire.Shutdown: func(context.Context, []byte) ([]byte, error) { return nil, nil },
+		// HealthCheckResponse{status: SERVING}
+		wire.Health: func(context.Context, []byte) ([]byte, error) { return []byte{1 << 3, 1}, nil },
+	}}
+	return r.Serve(l)
 }
 
 // server is a detector on the wire.
 type server struct {
-	detectorv1.UnimplementedDetectorServiceServer
 	detector Detector
 	stderr   *os.File
-	once     sync.Once
 }
 
-// outputs undoes what go-plugin does to os.Stdout and os.Stderr: it sends both through the connection, where the last
-// words of a detector that dies are lost. What a detector or a library prints goes to the process's own standard error,
-// of which prelet keeps the beginning.
-func (s *server) outputs() {
-	s.once.Do(func() { os.Stdout, os.Stderr = s.stderr, s.stderr })
-}
-
-// Describe implements detector.v1.
-func (s *server) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.DescribeResponse, error) {
-	s.outputs()
+func (s *server) describe(context.Context, []byte) ([]byte, error) {
 	d, err := Describe(s.detector)
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return wire.DescriptionToProto(d), nil
+	return wire.EncodeDescription(d), nil
 }
 
-// Validate implements detector.v1.
-func (s *server) Validate(_ context.Context, r *detectorv1.ValidateRequest) (*detectorv1.ValidateResponse, error) {
-	s.outputs()
-	_, problems, err := Validate(s.detector, wire.StructFromProto(r.GetConfig()))
+func (s *server) validate(_ context.Context, b []byte) ([]byte, error) {
+	config, err := wire.DecodeConfig(b)
+	if err != nil {
+		return nil, rpc.Errorf(rpc.Internal, "%v", err)
+	}
+	_, problems, err := Validate(s.detector, config)
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return &detectorv1.ValidateResponse{Problems: wire.ProblemsToProto(problems)}, nil
+	return wire.EncodeProblems(problems), nil
 }
 
-// Detect implements detector.v1.
-func (s *server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
-	s.outputs()
-	root, err := NewRoot(r.GetRoot())
+func (s *server) detect(ctx context.Context, b []byte) ([]byte, error) {
+	r, err := wire.DecodeRequest(b)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, rpc.Errorf(rpc.Internal, "%v", err)
 	}
-	a, err := Detect(ctx, s.detector, wire.StructFromProto(r.GetConfig()), wire.DevicesFromProto(r.GetDevices()), root)
+	root, err := NewRoot(r.Root)
+	if err != nil {
+		return nil, rpc.Errorf(rpc.InvalidArgument, "%v", err)
+	}
+	a, err := Detect(ctx, s.detector, r.Config, r.Devices, root)
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	return wire.AnswerToProto(a), nil
+	return wire.EncodeAnswer(a), nil
 }
 
 // failed makes the status of an error, and tells standard error what does not belong into it.
@@ -96,8 +113,11 @@ func (s *server) failed(err error) error {
 	if b := stack(err); b != nil {
 		_, _ = io.WriteString(s.stderr, err.Error()+"\n"+string(b)) // nobody is left to tell if this fails
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return status.FromContextError(err).Err()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return rpc.Errorf(rpc.DeadlineExceeded, "%v", err)
+	case errors.Is(err, context.Canceled):
+		return rpc.Errorf(rpc.Canceled, "%v", err)
 	}
-	return status.Error(codes.Internal, err.Error())
+	return rpc.Errorf(rpc.Internal, "%v", err)
 }

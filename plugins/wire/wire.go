@@ -1,16 +1,13 @@
-// Package wire is what both ends of a detector's connection must agree on: the handshake, the versions, and the gRPC
-// service behind them. Hosts and the SDK import it; a vendor's own code does not. It reads and starts nothing.
+// Package wire is what both ends of a detector's connection must agree on: the handshake, the versions, the names of the
+// calls, and the messages of detector.v1 as bytes. prelet's host and the SDK import it; a vendor's own code does not. It reads
+// and starts nothing.
+//
+// The messages are written and read here by hand, from and to package contract. The generated code of plugins/proto says the
+// same with protobuf's library, which registers and reflects for a millisecond and a half at every start, in two processes for
+// each detector that a boot waits for. Package reference has it, and its tests and fuzz targets compare the two.
 package wire
 
-import (
-	"context"
-	"errors"
-
-	plugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
-
-	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-)
+import "github.com/prelet/prelet/plugins/contract"
 
 // The handshake. The cookie keeps a person who runs a detector by hand from a program that waits for ever; it is no
 // secret.
@@ -18,46 +15,37 @@ const (
 	CookieKey   = "PRELET_DETECTOR"
 	CookieValue = "detector.v1"
 
-	// Version is the version of the application protocol, the second field of the line that a detector prints: 1 is
-	// the gRPC service detector.v1.DetectorService.
+	// Core is the version of go-plugin's own protocol, the first field of the line that a detector prints.
+	Core = 1
+	// Version is the version of the application protocol, the second field of that line: 1 is the gRPC service
+	// detector.v1.DetectorService.
 	Version = 1
-
-	// PluginName is the one plugin that a detector serves.
-	PluginName = "detector"
 )
 
-// Handshake returns go-plugin's form of it.
-func Handshake() plugin.HandshakeConfig {
-	return plugin.HandshakeConfig{ProtocolVersion: Version, MagicCookieKey: CookieKey, MagicCookieValue: CookieValue}
-}
+// What a host tells a detector in its environment, as go-plugin names it.
+const (
+	// Folder is the variable with the folder for the detector's socket.
+	Folder = "PLUGIN_UNIX_SOCKET_DIR"
+	// Versions is the variable with the versions of the application protocol that the host has, separated by commas.
+	Versions = "PLUGIN_PROTOCOL_VERSIONS"
+)
 
-// Host returns what a host offers, by version of the protocol: go-plugin and the detector choose the highest that both
-// have. What Dispense(PluginName) returns is a Client.
-func Host() map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{Version: {PluginName: v1{}}}
-}
+// The calls of detector.v1.DetectorService.
+const (
+	Describe = "/detector.v1.DetectorService/Describe"
+	Validate = "/detector.v1.DetectorService/Validate"
+	Detect   = "/detector.v1.DetectorService/Detect"
+)
 
-// Detector returns what a detector offers.
-func Detector(s detectorv1.DetectorServiceServer) map[int]plugin.PluginSet {
-	return map[int]plugin.PluginSet{Version: {PluginName: v1{server: s}}}
-}
+// What go-plugin's own hosts call beside them.
+const (
+	Shutdown = "/plugin.GRPCController/Shutdown"
+	Health   = "/grpc.health.v1.Health/Check"
+)
 
-// v1 implements plugin.GRPCPlugin for version 1.
-type v1 struct {
-	plugin.NetRPCUnsupportedPlugin
-	server detectorv1.DetectorServiceServer
-}
-
-// GRPCServer implements plugin.GRPCPlugin.
-func (p v1) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	if p.server == nil {
-		return errors.New("wire: a host's plugin set serves nothing")
-	}
-	detectorv1.RegisterDetectorServiceServer(s, p.server)
-	return nil
-}
-
-// GRPCClient implements plugin.GRPCPlugin.
-func (v1) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
-	return Client{detectorv1.NewDetectorServiceClient(c)}, nil
+// Request is what Detect carries.
+type Request struct {
+	Config  map[string]any
+	Devices []contract.PCIDevice
+	Root    string // the folder that stands for "/"; empty means "/"
 }

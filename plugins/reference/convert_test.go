@@ -1,4 +1,4 @@
-package wire_test
+package reference_test
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/reference"
 )
 
 // TestNothingIsLost: every field of the contract is set, goes over the wire, and comes back. A field that somebody adds
@@ -26,7 +26,7 @@ func TestNothingIsLost(t *testing.T) {
 	description := contract.Description{Name: "n", Version: "v", Vendor: "w", Doc: "d", Config: []contract.Attribute{attribute}, Facts: []contract.Attribute{attribute},
 		LabelDomains: []string{"example.com"}, Match: contract.Match{PCIIDs: []string{"1234:*"}, Paths: []string{"/p"}, Always: true}, Needs: needs, Wants: needs}
 	whole(t, description)
-	if got := wire.DescriptionFromProto(through(t, wire.DescriptionToProto(description))); !reflect.DeepEqual(got, description) {
+	if got := reference.DescriptionFromProto(through(t, reference.DescriptionToProto(description))); !reflect.DeepEqual(got, description) {
 		t.Errorf("%+v\n%+v", got, description)
 	}
 	answer := contract.Answer{
@@ -36,12 +36,12 @@ func TestNothingIsLost(t *testing.T) {
 		Attributes: map[string]string{"c": "d"}, Facts: []contract.Fact{{Name: "f", Value: []any{"x", 1.0, nil, false}, Evidence: "e", Unknown: "u"}},
 		Labels: []contract.Label{{Key: "k", Value: "v", Evidence: "e"}}, Warnings: []string{"w"}, Problems: []contract.Problem{{Path: "p", Summary: "s", Detail: "d"}}}
 	whole(t, answer)
-	if got := wire.AnswerFromProto(through(t, wire.AnswerToProto(answer))); !reflect.DeepEqual(got, answer) {
+	if got := reference.AnswerFromProto(through(t, reference.AnswerToProto(answer))); !reflect.DeepEqual(got, answer) {
 		t.Errorf("%+v\n%+v", got, answer)
 	}
 	devices := []contract.PCIDevice{{Address: "a", Vendor: "1234", Device: "5678", SubsystemVendor: "9abc", SubsystemDevice: "def0", Class: "030200", Driver: "d", NUMA: new(0)}}
 	whole(t, devices[0])
-	if got := wire.DevicesFromProto(wire.DevicesToProto(devices)); !reflect.DeepEqual(got, devices) {
+	if got := reference.DevicesFromProto(reference.DevicesToProto(devices)); !reflect.DeepEqual(got, devices) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -74,7 +74,7 @@ func through[M proto.Message](t *testing.T, m M) M {
 func TestCountsThatDoNotFit(t *testing.T) {
 	d := contract.Description{}
 	for _, n := range []int{-1, math.MaxUint32 + 1, math.MaxInt64} {
-		a := wire.AnswerFromProto(wire.AnswerToProto(contract.Answer{Devices: []contract.Device{{NUMA: &n}}}))
+		a := reference.AnswerFromProto(reference.AnswerToProto(contract.Answer{Devices: []contract.Device{{NUMA: &n}}}))
 		if len(d.CheckAnswer(a)) == 0 {
 			t.Errorf("%d became %d", n, *a.Devices[0].NUMA)
 		}
@@ -95,7 +95,7 @@ func FuzzAnswer(f *testing.F) {
 		if proto.Unmarshal(b, &p) != nil {
 			return
 		}
-		a := wire.AnswerFromProto(&p)
+		a := reference.AnswerFromProto(&p)
 		if len(d.CheckAnswer(a)) > 0 {
 			return
 		}

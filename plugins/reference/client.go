@@ -1,4 +1,7 @@
-package wire
+// Package reference is the protocol as everybody else speaks it: gRPC, and the generated code of plugins/proto. The conformance
+// kit asks detectors with it, so that they are judged by that and not by our own short form of it (packages wire and rpc), which
+// its tests compare with it. Nothing that a boot waits for imports it.
+package reference
 
 import (
 	"context"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/wire"
 )
 
 // Client asks a detector, in the words of package contract. It bounds what it receives and checks it; it keeps no
@@ -45,16 +49,9 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 	return ProblemsFromProto(p.GetProblems()), nil
 }
 
-// Request is what Detect carries.
-type Request struct {
-	Config  map[string]any
-	Devices []contract.PCIDevice
-	Root    string // the folder that stands for "/"; empty means "/"
-}
-
 // Detect asks what there is. An answer that is too large, or breaks the description, is an error; problems of the
 // configuration are in the answer.
-func (c Client) Detect(ctx context.Context, d contract.Description, r Request) (contract.Answer, error) {
+func (c Client) Detect(ctx context.Context, d contract.Description, r wire.Request) (contract.Answer, error) {
 	p, err := c.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: StructToProto(r.Config), Devices: DevicesToProto(r.Devices), Root: r.Root},
 		grpc.MaxCallRecvMsgSize(contract.MaxAnswer))
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of JSON. prelet
-// starts it; by hand it does nothing useful. gRPC is here, and not in prelet, and so is the conformance kit of detectors.
+// starts it; by hand it does nothing useful. A boot waits for one of these for each detector: what is not needed to ask one
+// question is in other programs.
 package main
 
 import (
@@ -9,15 +10,11 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/inside"
-	"github.com/prelet/prelet/plugins/conformance"
 )
 
 func main() {
-	conformance.Shim() // does not return in a process that a check has started to become the detector
 	var err error
 	switch {
-	case len(os.Args) > 1 && os.Args[1] == "check":
-		os.Exit(conformance.Command(os.Args[2:], os.Stdout, os.Stderr))
 	case len(os.Args) == 1:
 		err = inside.Run(os.Stdin, os.Stdout, confine.Lines{})
 	case len(os.Args) == 3 && os.Args[1] == "sweep":

@@ -20,7 +20,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	protocol "github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/reference"
 )
 
 // Secret is what the detector "secret" prints.
@@ -126,7 +126,7 @@ func (s server) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 	case "wordy":
 		d.Doc = strings.Repeat("x", 1<<20)
 	}
-	return protocol.DescriptionToProto(d), nil
+	return reference.DescriptionToProto(d), nil
 }
 
 // Good is what the detector "good" finds.
@@ -178,7 +178,7 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 	case "terminal":
 		a.Warnings = []string{"\x1b]0;owned\a\x1b[2J"}
 	case "problem":
-		return protocol.AnswerToProto(contract.Answer{Problems: []contract.Problem{{Path: "seconds", Summary: "too long", Detail: "At most 60."}}}), nil
+		return reference.AnswerToProto(contract.Answer{Problems: []contract.Problem{{Path: "seconds", Summary: "too long", Detail: "At most 60."}}}), nil
 	case "huge":
 		a.Attributes["x"] = strings.Repeat("x", 100<<20)
 	case "many":
@@ -221,7 +221,7 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 	case "tries":
 		a.Attributes = tries(r.GetConfig().AsMap())
 	}
-	return protocol.AnswerToProto(a), nil
+	return reference.AnswerToProto(a), nil
 }
 
 func report(a *contract.Answer, key string, err error) { a.Attributes[key] = said(err) }

@@ -4,73 +4,60 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/plugins/contract"
-	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 	protocol "github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/wire/rpc"
 )
-
-// maxHeaders bounds what a detector may put beside its answer; gRPC would take 16 MiB.
-const maxHeaders = 64 << 10
 
 // ask makes the one call.
 func (r *run) ask(ctx context.Context, socket string) error {
-	conn, err := grpc.NewClient("passthrough:///detector",
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // the folder is private to this user; see decision 0005
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-		}),
-		grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithMaxHeaderListSize(maxHeaders))
+	method, most, request := protocol.Describe, contract.MaxDescription, []byte(nil)
+	if r.req.Ask != wire.Describe {
+		method, most = protocol.Detect, contract.MaxAnswer
+		request = protocol.EncodeRequest(protocol.Request{Config: r.req.Config, Devices: r.req.Devices})
+	}
+	conn, err := rpc.Dial(ctx, socket)
 	if err != nil {
+		return fmt.Errorf("%w: %w", errConnection, err)
+	}
+	said, err := rpc.Call(ctx, conn, method, request, most)
+	if err != nil {
+		return callError(ctx, rpc.StatusOf(err), most)
+	}
+	if r.req.Ask == wire.Describe {
+		d, err := protocol.DecodeDescription(said)
+		if err == nil {
+			r.reply.Describe = &d
+		}
 		return err
 	}
-	defer conn.Close()
-	client := detectorv1.NewDetectorServiceClient(conn)
-	if r.req.Ask == wire.Describe {
-		d, err := client.Describe(ctx, &detectorv1.DescribeRequest{}, grpc.MaxCallRecvMsgSize(contract.MaxDescription))
-		if err != nil {
-			return callError(ctx, err, contract.MaxDescription)
-		}
-		said := protocol.DescriptionFromProto(d)
-		r.reply.Describe = &said
-		return nil
+	a, err := protocol.DecodeAnswer(said)
+	if err == nil {
+		r.reply.Answer = &a
 	}
-	a, err := client.Detect(ctx, &detectorv1.DetectRequest{Config: protocol.StructToProto(r.req.Config), Devices: protocol.DevicesToProto(r.req.Devices)},
-		grpc.MaxCallRecvMsgSize(contract.MaxAnswer))
-	if err != nil {
-		return callError(ctx, err, contract.MaxAnswer)
-	}
-	said := protocol.AnswerFromProto(a)
-	r.reply.Answer = &said
-	return nil
+	return err
 }
 
 // errConnection is a connection that could not be made, or broke.
 var errConnection = errors.New("its socket does not answer")
 
-// callError is gRPC's error in the words of who mends it.
-func callError(ctx context.Context, err error, most int) error {
-	s := status.Convert(err)
-	text := cut(strings.TrimSuffix(s.Message(), "."), contract.MaxText)
+// callError is a call's status in the words of who mends it.
+func callError(ctx context.Context, s *rpc.Status, most int) error {
+	text := cut(strings.TrimSuffix(s.Message, "."), contract.MaxText)
 	switch {
-	case ctx.Err() != nil || s.Code() == codes.DeadlineExceeded:
+	case ctx.Err() != nil || s.Code == rpc.DeadlineExceeded:
 		return errors.New("it did not answer in its time")
-	case s.Code() == codes.ResourceExhausted && strings.Contains(text, "larger than max"):
+	case s.Code == rpc.ResourceExhausted && strings.Contains(text, "larger than max"):
 		return fmt.Errorf("its answer is larger than the %d KiB that are read", most>>10)
-	case s.Code() == codes.Unimplemented:
+	case s.Code == rpc.Unimplemented:
 		return fmt.Errorf("it does not know the call: %s", text)
-	case s.Code() == codes.Unavailable:
+	case s.Code == rpc.Unavailable:
 		return fmt.Errorf("%w: %s", errConnection, text)
-	case s.Code() == codes.Unknown:
+	case s.Code == rpc.Unknown:
 		return errors.New(text) // what the detector's own function returned
 	}
-	return fmt.Errorf("%s (%s)", text, s.Code())
+	return fmt.Errorf("%s (%s)", text, s.Code)
 }

@@ -1,6 +1,6 @@
 // Package inside is prelet-detect: it runs as the detector's own user, confines itself, starts one detector, asks it one
 // question and prints one line. It trusts prelet, who gives it the request and the open program, and nothing that comes
-// from the detector. It is the only room with gRPC.
+// from the detector. What speaks gRPC is plugins/wire/rpc.
 //
 // It speaks go-plugin's protocol by itself: a line with the address of a socket, then gRPC. go-plugin's own client waits for
 // pipes that a grandchild may hold for ever, dials whatever address it is told, and calls four different failures
@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -164,8 +165,8 @@ func onOwnThread(f func()) {
 
 // environment is all that a detector finds in its environment.
 func environment(socket string) []string {
-	return []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=2", "TMPDIR=" + socket, "PLUGIN_UNIX_SOCKET_DIR=" + socket,
-		protocol.CookieKey + "=" + protocol.CookieValue, fmt.Sprintf("PLUGIN_PROTOCOL_VERSIONS=%d", protocol.Version)}
+	return []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=2", "TMPDIR=" + socket, protocol.Folder + "=" + socket,
+		protocol.CookieKey + "=" + protocol.CookieValue, protocol.Versions + "=" + strconv.Itoa(protocol.Version)}
 }
 
 func startError(err error) error {
@@ -185,9 +186,6 @@ func startError(err error) error {
 	}
 	return err
 }
-
-// core is the version of go-plugin's own protocol.
-const core = "1"
 
 // handshake reads the one line that a detector prints before anything else, and returns the path of its socket.
 func (p *process) handshake(ctx context.Context, folder string) (string, error) {
@@ -222,9 +220,9 @@ func socketOf(line, folder string) (string, error) {
 		return "", fmt.Errorf("its first line is no handshake: %q", cut(line, 100))
 	}
 	switch {
-	case f[0] != core:
+	case f[0] != strconv.Itoa(protocol.Core):
 		return "", fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet 1", cut(f[0], 20))
-	case f[1] != fmt.Sprint(protocol.Version):
+	case f[1] != strconv.Itoa(protocol.Version):
 		return "", fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d", cut(f[1], 20), protocol.Version)
 	case f[4] != "grpc":
 		return "", fmt.Errorf("it speaks %q, and prelet gRPC", cut(f[4], 20))

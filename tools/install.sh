@@ -27,7 +27,9 @@ put_text() { # as put, with the prefix written into it
 }
 
 put 0755 bin/prelet "$prefix/bin/prelet"
-[ ! -f bin/prelet-detect ] || put 0755 bin/prelet-detect "$prefix/lib/prelet/prelet-detect"
+for helper in prelet-detect prelet-detector-check; do
+	[ ! -f "bin/$helper" ] || put 0755 "bin/$helper" "$prefix/lib/prelet/$helper"
+done
 
 # Units and drop-ins keep the places that they have below packaging/systemd.
 while IFS= read -r file; do

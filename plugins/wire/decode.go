@@ -19,8 +19,10 @@ const (
 // Errors of what is no message. What they are wrapped in names no place: who sends this has another protocol.
 var (
 	errMessage = errors.New("it is no message of detector.v1")
-	errDeep    = fmt.Errorf("%w: nested deeper than %d", errMessage, maxDepth)
-	errMany    = fmt.Errorf("%w: more than %d in one list", errMessage, maxMany)
+	// ErrBounds is a message that is nested deeper, or holds more, than any that the contract would let pass.
+	ErrBounds = errors.New("it is larger than detector.v1 allows")
+	errDeep   = fmt.Errorf("%w: nested deeper than %d", ErrBounds, maxDepth)
+	errMany   = fmt.Errorf("%w: more than %d in one list", ErrBounds, maxMany)
 )
 
 // field is one field of a message that is being read.

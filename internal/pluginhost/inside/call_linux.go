@@ -35,6 +35,9 @@ func (r *run) ask(ctx context.Context, socket string) error {
 		return err
 	}
 	a, err := protocol.DecodeAnswer(said)
+	if len(a.Problems) > 0 { // nothing else is looked at then
+		a = contract.Answer{Problems: a.Problems}
+	}
 	if err == nil {
 		r.reply.Answer = &a
 	}

@@ -33,7 +33,7 @@ func Call(ctx context.Context, conn Conn, method string, request []byte, most in
 		return answer, nil
 	case ctx.Err() != nil:
 		return nil, StatusOf(ctx.Err())
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(err, os.ErrDeadlineExceeded), limited && !time.Now().Before(deadline): // the other side has the same deadline
 		return nil, &Status{DeadlineExceeded, "it did not answer in its time"}
 	case errors.As(err, &s):
 		return nil, s
@@ -60,6 +60,7 @@ type call struct {
 
 	room     int64 // what may still come
 	response bool  // its headers came
+	deaf     bool  // it closed the connection; what it said before is still there to be read
 	answer   []byte
 }
 
@@ -106,11 +107,15 @@ func (c *call) send(out []byte) error {
 		out = appendFrame(out, frameData, flags, the, c.rest[:n])
 		c.rest, c.window, c.stream = c.rest[n:], c.window-n, c.stream-n
 	}
-	if len(out) == 0 {
+	if len(out) == 0 || c.deaf {
 		return nil
 	}
 	_, err := c.conn.Write(out)
-	return err
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	c.deaf = err != nil
+	return nil
 }
 
 // take looks at one frame. The answer is whole when it says so.

@@ -150,10 +150,10 @@ func unpercent(s string) string {
 	return b.String()
 }
 
-// timeout writes the time that is left as the header grpc-timeout wants it: at most eight digits and a unit.
+// timeout writes the time that is left as the header grpc-timeout wants it: at most eight digits and a unit. It is rounded up, so
+// that who asks gives up first, and knows why.
 func timeout(d time.Duration) string {
-	d = max(d, time.Millisecond)
-	if ms := d.Milliseconds(); ms < 1e8 {
+	if ms := max(d+time.Millisecond-1, time.Millisecond).Milliseconds(); ms < 1e8 {
 		return strconv.FormatInt(ms, 10) + "m"
 	}
 	return strconv.FormatInt(min(int64(d/time.Second), 1e8-1), 10) + "S"

@@ -340,7 +340,7 @@ func (c *connection) reply(s *stream, answer []byte, err error) error {
 	if err != nil {
 		status := StatusOf(err)
 		message := percent(status.Message)
-		const most = 8 << 10 // of a header that others read
+		const most = 24 << 10 // of a header that others read
 		if len(message) > most {
 			message = percent(strings.ToValidUTF8(status.Message[:most/3], ""))
 		}

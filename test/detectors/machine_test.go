@@ -39,8 +39,9 @@ type machine struct {
 	program   string // the program in all roles
 }
 
-// boot boots one. Landlock and bpf(2) have to be asked for: nspawn refuses them, and a test of a sandbox would prove nothing.
-func boot(t *testing.T) *machine {
+// boot boots one. Landlock and bpf(2) have to be asked for: nspawn refuses them, and a test of a sandbox would prove nothing. prepare puts
+// onto its disk what the others have not.
+func boot(t *testing.T, prepare ...func(*machine)) *machine {
 	t.Helper()
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
@@ -65,6 +66,9 @@ func boot(t *testing.T) *machine {
 	m.put("/etc/systemd/system/detect@.service", text, 0o644)
 	m.program = "/usr/lib/hostile"
 	m.must(hostile.Build(t.Context(), m.root+m.program))
+	for _, p := range prepare {
+		p(m)
+	}
 	m.start()
 	return m
 }
@@ -175,6 +179,12 @@ type said struct {
 				State      string
 				Attributes map[string]string
 				Labels     map[string]string
+				Facts      map[string]any
+				Warnings   []string
+			}
+			GPUs []struct {
+				Address, Name, Model string
+				MemoryGiB            *float64 `json:"memory_gib"`
 			}
 		}
 		Degraded    []struct{ Code, Summary string }

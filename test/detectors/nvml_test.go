@@ -1,0 +1,110 @@
+package detectors
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// gpus puts two GPUs in the place of the PCI devices that this machine has, a libnvidia-ml.so.1 that knows them, and the package of the
+// detector "nvidia".
+func gpus(m *machine) {
+	m.t.Helper()
+	for _, address := range []string{"0000:17:00.0", "0000:3d:00.0"} {
+		for name, text := range map[string]string{"vendor": "0x10de", "device": "0x2330", "subsystem_vendor": "0x10de", "subsystem_device": "0x16c1", "class": "0x030200", "revision": "0xa1",
+			"numa_node": "0", "modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00"} {
+			m.put("/srv/pci/"+address+"/"+name, text+"\n", 0o644)
+		}
+	}
+	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml")
+	list.Dir = "../../plugins"
+	dir, err := list.Output()
+	m.must(err)
+	triplet, err := exec.Command("gcc", "-print-multiarch").Output()
+	m.must(err)
+	libraries := "/usr/lib/" + strings.TrimSpace(string(triplet))
+	m.must(os.MkdirAll(m.root+libraries, 0o755))
+	header := filepath.Join(strings.TrimSpace(string(dir)), "pkg/nvml")
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-shared", "-fPIC", "-I", header, "-Wl,-soname,libnvidia-ml.so.1", "-o", m.root+libraries+"/libnvidia-ml.so.1", "nvml/mock.c").CombinedOutput(); err != nil {
+		m.t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	found, _ := filepath.Glob("../../dist/prelet-detector-nvidia_*.deb")
+	if len(found) != 1 {
+		m.t.Fatal("no package of nvidia in dist/: make packages")
+	}
+	text, err := os.ReadFile(found[0])
+	m.must(err)
+	m.put("/root/nvidia.deb", string(text), 0o644)
+	if out, err := exec.Command("chroot", m.root, "dpkg", "--install", "/root/nvidia.deb").CombinedOutput(); err != nil {
+		m.t.Fatalf("dpkg --install: %v: %s", err, out)
+	}
+}
+
+// TestNVML is the package of "nvidia" on a node with GPUs, under the unit: the program opens libnvidia-ml.so.1 in the sandbox, and that the
+// driver's device. Without the site's grant, and without the package's drop-in, there is plainly less, and the reason.
+func TestNVML(t *testing.T) {
+	m := boot(t, gpus)
+	if out, exit := m.try("mount", "--bind", "/srv/pci", "/sys/bus/pci/devices"); exit != 0 {
+		t.Fatal(out)
+	}
+	number := "" // of a device of the kernel's own that anybody may open, and that the unit may not
+	for _, name := range []string{"loop-control", "fuse", "cpu_dma_latency", "vga_arbiter"} {
+		text, _ := os.ReadFile("/proc/misc")
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); number == "" && len(f) == 2 && f[1] == name {
+				number = f[0]
+			}
+		}
+	}
+	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidiactl", "c", "10", number); exit != 0 {
+		t.Fatal(out)
+	}
+	for _, unit := range []string{"prelet.service", "prelet-apply.service"} {
+		if out, _ := m.try("systemctl", "show", unit, "--value", "-p", "DeviceAllow"); !strings.Contains(out, "char-nvidia* rw") {
+			t.Errorf("%s: DeviceAllow=%s", unit, out)
+		}
+	}
+	dropIn, err := os.ReadFile(m.root + "/usr/lib/systemd/system/prelet.service.d/50-detector-nvidia.conf")
+	m.must(err)
+	const granted = `detector "nvidia" {
+  allow {
+    devices = ["/dev/nvidiactl", "/dev/nvidia*"]
+  }
+}`
+	refused := func(name, site string) {
+		t.Helper()
+		s := m.detect(name, site)
+		d := s.facts.Facts.Detectors["nvidia"]
+		if s.exit != 0 || d.State != "ok" || d.Facts["cuda_version"] != nil || !slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, "the devices are not granted") }) {
+			t.Errorf("%s: exit %d: %+v\n%s", name, s.exit, d, s.told)
+		}
+		if g := s.facts.Facts.GPUs; len(g) != 2 {
+			t.Errorf("%s: the GPUs that the kernel shows: %+v", name, g)
+		}
+	}
+	refused("ungranted", `detector "nvidia" {}`)
+	refused("closed", granted) // DevicePolicy=closed
+
+	// This kernel has no nvidia in /proc/devices: the same line for the group of the device that stands for it.
+	m.put("/etc/systemd/system/detect@.service.d/devices.conf", strings.Replace(string(dropIn), "char-nvidia*", "char-misc", 1), 0o644)
+	m.try("systemctl", "daemon-reload")
+	s := m.detect("granted", granted)
+	d := s.facts.Facts.Detectors["nvidia"]
+	t.Logf("%s: %v %v", s.took, d.Facts, d.Labels)
+	if s.exit != 0 || d.State != "ok" || d.Facts["driver_version"] != "570.86.15" || d.Facts["cuda_version"] != "12.8" || d.Facts["mig_enabled"] != true || len(s.facts.Degraded) > 0 {
+		t.Errorf("exit %d: %+v\n%s", s.exit, d, s.told)
+	}
+	if mig, _ := d.Facts["mig_devices"].(map[string]any); mig["1g.10gb"] != 2.0 || mig["3g.40gb"] != 1.0 {
+		t.Errorf("MIG devices: %v", d.Facts["mig_devices"])
+	}
+	if g := s.facts.Facts.GPUs; len(g) != 2 || g[0].Name != "NVIDIA H100 80GB HBM3" || g[0].MemoryGiB == nil || *g[0].MemoryGiB < 79.6 || *g[0].MemoryGiB > 79.7 {
+		t.Errorf("GPUs: %+v", g)
+	}
+	if d.Labels["nvidia.com/gpu.memory"] != "81559" || d.Labels["nvidia.com/gpu.family"] != "hopper" || d.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
+		t.Errorf("labels: %v", d.Labels)
+	}
+	m.nothingLeft("nvidia")
+}

@@ -61,6 +61,8 @@ type Event struct {
 	Step    string // commit, gate, stop, publish, reload, restart, verify, rollback
 	State   string // started, ok, failed, notice
 	Summary string // one line
+
+	Generation int // in place from now on; 0: as before
 }
 
 // Verdict is what became of the generation in place.
@@ -203,7 +205,9 @@ func (m *Machine) open(gen int) error {
 	if err := m.Gate.Open(gen); err != nil {
 		return err
 	}
-	m.note("gate", "ok", "open on generation %d", gen)
+	if m.Note != nil {
+		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
+	}
 	return nil
 }
 

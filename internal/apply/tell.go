@@ -94,6 +94,9 @@ func (t told) Commit() (int, error) {
 // Notes passes the steps of activate on to a report.
 func Notes(rep *report.Reporter) func(activate.Event) {
 	return func(e activate.Event) {
+		if e.Generation != 0 { // also one that came by going back
+			rep.Generation(e.Generation)
+		}
 		x := report.Event{Stage: e.Step, State: e.State, Summary: e.Summary}
 		if e.Step == "commit" && e.State == report.OK {
 			x.Message = report.MessageCommitted

@@ -3,10 +3,12 @@
 //
 // As the real one it takes its flags from argv, ends at once on a flag or a configuration that it cannot use, answers
 // /healthz on 127.0.0.1:10248 before it has joined, remembers the policy of its CPU manager, joins with --bootstrap-kubeconfig, keeps --kubeconfig, and
-// registers its Node. It never notifies systemd: kubeadm's unit is Type=simple. Each start is one line of
-// /var/log/standin/starts.
+// registers its Node. Where systemd listens (Type=notify; kubeadm's unit is Type=simple) it says READY=1 as soon as /healthz
+// answers, and a line of STATUS=. Each start is one line of /var/log/standin/starts, which survives a power cut.
 //
-// A label e2e.prelet.dev/crash ends it a moment after each start, a file /etc/standin/always at each, with the status that
+// A label e2e.prelet.dev/crash makes it ill, so that illness comes and goes with a generation: "early" ends it before it is
+// ready, "hang" lets it hang there and never answer, "yes" and "swap" end it a moment after, "later" 3 s after, and with
+// "unjoined" it is well and never joins. A file /etc/standin/always ends it at each start, with the status that
 // stands in it, as on a machine that is ill whatever its kubelet is told; a file /run/standin/exit ends it once, with the
 // status that stands in it. The certificate that a real cluster would sign is what the image brings as
 // /etc/standin/kubelet.conf: it is taken when the API server has accepted the bootstrap token, and not before.
@@ -166,10 +168,40 @@ func note(s start) error {
 	if err == nil {
 		_, err = f.Write(append(b, '\n')) // one write: a kill leaves a whole line or none
 	}
+	if err == nil {
+		err = f.Sync()
+	}
 	return errors.Join(err, f.Close())
 }
 
+// notify tells systemd, where it listens.
+func notify(state string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err == nil {
+		_, err = c.Write([]byte(state))
+		err = errors.Join(err, c.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "standin:", err)
+	}
+}
+
 func run(flags, labels map[string]string) int {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
+	switch labels[crashLabel] {
+	case "early":
+		fmt.Fprintln(os.Stderr, "standin: crash on demand, before it is ready")
+		return 3
+	case "hang":
+		notify("STATUS=hangs on demand")
+		<-stop
+		return 0
+	}
 	l, err := net.Listen("tcp", healthz)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "standin:", err)
@@ -189,12 +221,16 @@ func run(flags, labels map[string]string) int {
 		fmt.Fprintln(os.Stderr, "standin: ill on demand")
 		return code
 	}
-	go join(flags, labels)
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
+	notify("READY=1\nSTATUS=answers on " + healthz)
 	var crash <-chan time.Time
-	if labels[crashLabel] != "" {
+	switch labels[crashLabel] {
+	case "yes", "swap":
 		crash = time.After(200 * time.Millisecond)
+	case "later":
+		crash = time.After(3 * time.Second)
+	}
+	if labels[crashLabel] != "unjoined" {
+		go join(flags, labels)
 	}
 	look := time.NewTicker(50 * time.Millisecond)
 	for {

@@ -1,0 +1,153 @@
+package boot
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// notifying makes the kubelet's unit one that systemd waits for: Type=notify, as some distributions have it.
+func (m *machine) notifying(lines ...string) {
+	m.t.Helper()
+	m.put("/etc/systemd/system/kubelet.service.d/60-notify.conf", "[Service]\nType=notify\nRestartSec=1\n"+strings.Join(lines, "\n")+"\n")
+	if m.leader != 0 {
+		m.do("systemctl", "daemon-reload")
+	}
+}
+
+// patience sets how long the kubelet is watched.
+func (m *machine) patience(settle, timeout string) {
+	m.t.Helper()
+	m.site = strings.NewReplacer(`settle  = "1s"`, `settle  = "`+settle+`"`, `timeout = "60s"`, `timeout = "`+timeout+`"`).Replace(m.site)
+	m.put("/etc/prelet/site.hcl", m.site)
+}
+
+// said are the messages of this boot's journal with these fields, oldest first.
+func (m *machine) said(match ...string) (out []string) {
+	m.t.Helper()
+	text := m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)
+	for line := range strings.Lines(text) {
+		var e struct {
+			Message string `json:"MESSAGE"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			m.t.Fatalf("%q: %v", line, err)
+		}
+		out = append(out, e.Message)
+	}
+	return out
+}
+
+// job is how the job ended by which a generation's kubelet was brought up.
+func (m *machine) job(generation int) string {
+	m.t.Helper()
+	const before = "kubelet.service: "
+	result := ""
+	for _, s := range m.said("PRELET_STAGE=restart", fmt.Sprintf("PRELET_GENERATION=%d", generation)) {
+		if _, r, ok := strings.Cut(s, before); ok {
+			result = r
+		}
+	}
+	return result
+}
+
+// ill is a way to be it that a change brings.
+type ill struct {
+	name, label string
+	job         string // how the start ended that prelet waited for
+	why         string // in the summary
+}
+
+// notifiers are those that only systemd's waiting tells apart.
+var notifiers = []ill{
+	{"it dies before it is ready, in a loop", "early", "failed", "crash loop"},
+	{"it hangs in start until TimeoutStartSec=", "hang", "failed", "crash loop"},
+	{"it is ready, and dies 3 s later", "later", "done", "crash loop"},
+}
+
+// A kubelet that tells systemd when it is ready: it is judged after that, on the first boot and on one with nothing to do, and by
+// hand its start is waited for.
+func TestNotify(t *testing.T) {
+	m := newMachine(t)
+	m.notifying()
+	m.boot()
+	m.verdict("good")
+	m.well(1)
+	if kind, text := m.property("kubelet", "Type"), m.property("kubelet", "StatusText"); kind != "notify" || text != "answers on 127.0.0.1:10248" {
+		t.Errorf("the kubelet's unit is Type=%s, and its status is %q", kind, text)
+	}
+	ready, judged := m.monotonic("kubelet", "ActiveEnter"), m.monotonic("prelet-verify", "InactiveExit")
+	if ready == 0 || judged < ready {
+		t.Errorf("ready at %s, and judged from %s on", ready, judged)
+	}
+	m.off()
+	m.boot()
+	m.well(1)
+	if n := len(m.starts()); n != 2 {
+		t.Errorf("%d starts in two boots", n)
+	}
+	m.edit(pool, `"example.com/pool" = "b"`)
+	if r := m.try("prelet", "run"); r.exit != 0 || m.job(2) != "done" {
+		t.Errorf("prelet run, its job was %q: %+v", m.job(2), r)
+	}
+	m.well(2)
+}
+
+// monotonic is one of a unit's times since the boot.
+func (m *machine) monotonic(unit, name string) time.Duration {
+	m.t.Helper()
+	var us int64
+	if _, err := fmt.Sscan(m.property(unit, name+"TimestampMonotonic"), &us); err != nil {
+		m.t.Fatal(err)
+	}
+	return time.Duration(us) * time.Microsecond
+}
+
+// A change by hand on which such a kubelet is ill: it is waited for no longer than its start lasts, judged, and put back.
+func TestNotifyBadChangeByHand(t *testing.T) {
+	m := newMachine(t)
+	m.notifying("TimeoutStartSec=3")
+	m.patience("5s", "40s")
+	m.boot()
+	m.verdict("good")
+	for n, ill := range notifiers {
+		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+ill.label+`"`)
+		began := time.Now()
+		r := m.try("prelet", "run")
+		took := time.Since(began).Round(time.Second)
+		if r.exit != 50 || !strings.Contains(r.errors, ill.why) {
+			t.Errorf("%s: prelet run: %+v", ill.name, r)
+		}
+		if got := m.job(2 + 2*n); got != ill.job {
+			t.Errorf("%s: its start was %q, want %q", ill.name, got, ill.job)
+		}
+		m.heldOn(3+2*n, "prelet-apply.service")
+		t.Logf("%s: its start was %q; back after %s", ill.name, ill.job, took)
+	}
+}
+
+// The same at a boot, where prelet-verify comes after the start, however that ended.
+func TestNotifyBadChangeAtBoot(t *testing.T) {
+	m := newMachine(t)
+	m.notifying("TimeoutStartSec=3")
+	m.patience("5s", "40s")
+	m.boot()
+	m.verdict("good")
+	for n, ill := range notifiers {
+		m.off()
+		m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "`+ill.label+`"`)
+		m.boot()
+		m.within(90*time.Second, "prelet-verify goes back", func() string {
+			if s := m.status(); s.State != "failed" {
+				return fmt.Sprintf("%+v", s)
+			}
+			return ""
+		})
+		m.heldOn(3+2*n, "prelet-verify.service")
+		if s := m.status(); s.Exit != 50 || s.Verdict != "good" || !strings.Contains(s.Summary, ill.why) {
+			t.Errorf("%s: status: %+v", ill.name, s)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Rows 65 to 75 of the matrix of faults, as far as no other file here has them: what systemd answers, when, and what that says of
+// the kubelet. Each looks in the journal whether it met what it is about.
+
+// hanging is a machine whose kubelet's unit is waited for, and a site on which it would hang in start.
+func hanging(t *testing.T, timeout string, lines ...string) *machine {
+	t.Helper()
+	m := newMachine(t)
+	m.notifying(lines...)
+	m.patience("1s", timeout)
+	m.boot()
+	m.verdict("good")
+	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "hang"`)
+	return m
+}
+
+// Row 65: a unit that is gone is refused before COMMIT, like one that is masked.
+func TestUnitMissing(t *testing.T) {
+	m := joined(t)
+	const unit = "/usr/lib/systemd/system/kubelet.service"
+	text := m.read(unit)
+	if err := os.Remove(m.root + unit); err != nil {
+		t.Fatal(err)
+	}
+	m.do("systemctl", "daemon-reload")
+	m.do("systemctl", "stop", "kubelet")
+	if state := m.property("kubelet", "LoadState"); state != "not-found" {
+		t.Fatalf("the unit is %s: nothing is shown", state)
+	}
+	m.edit(pool, `"example.com/pool" = "b"`)
+	before := m.disk()
+	if r := m.try("prelet", "run"); r.exit != 52 || !strings.Contains(r.errors, "there is no kubelet.service") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("written: %q", d)
+	}
+	m.put(unit, text)
+	m.do("systemctl", "daemon-reload")
+	m.do("systemctl", "start", "kubelet")
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("when it is back: %+v", r)
+	}
+	m.well(2)
+}
+
+// Row 68, timeout: systemd gives the start's job up (JobTimeoutSec=), and the unit goes on starting. The change is bad.
+func TestJobTimeout(t *testing.T) {
+	m := hanging(t, "10s", "TimeoutStartSec=120", "[Unit]", "JobTimeoutSec=3")
+	r := m.try("prelet", "run")
+	if r.exit != 50 || !strings.Contains(r.errors, "activating/start") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	if job := m.job(2); job != "timeout" {
+		t.Errorf("its job was %q", job)
+	}
+	m.heldOn(3, "prelet-apply.service")
+}
+
+// Row 68, canceled: somebody stops the kubelet while its start is waited for. Nobody is to blame, so nothing is undone or held, and
+// the next start is judged: here it hangs again, and the change is bad.
+func TestJobCanceled(t *testing.T) {
+	m := hanging(t, "10s", "TimeoutStartSec=120")
+	done := make(chan ran)
+	go func() { done <- m.try("prelet", "run") }()
+	m.within(30*time.Second, "it hangs", func() string {
+		if text := m.property("kubelet", "StatusText"); text != "hangs on demand" {
+			return "StatusText: " + text
+		}
+		return ""
+	})
+	m.do("systemctl", "stop", "kubelet")
+	r := <-done
+	if job := m.job(2); job != "canceled" {
+		t.Errorf("its job was %q", job)
+	}
+	if s := m.status(); r.exit != 0 || s.Verdict != "unknown" || s.Held != nil || s.Generation != 2 || !m.exists("/var/lib/prelet/journal.json") {
+		t.Errorf("prelet run: %+v; status: %+v", r, s)
+	}
+	m.do("systemctl", "start", "--no-block", "kubelet")
+	if r := m.try("prelet", "run"); r.exit != 50 {
+		t.Errorf("prelet run when it is started again: %+v", r)
+	}
+	m.heldOn(3, "prelet-apply.service")
+}
+
+// Row 68, dependency: the site writes a drop-in by which the kubelet requires a unit that fails. The way back takes it away.
+func TestJobDependency(t *testing.T) {
+	m := joined(t)
+	m.put("/etc/systemd/system/broken.service", "[Service]\nType=oneshot\nExecStart=/bin/false\n")
+	m.do("systemctl", "daemon-reload")
+	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
+    content = "[Unit]\nRequires=broken.service\nAfter=broken.service\n"
+  }
+}`)
+	r := m.try("prelet", "run")
+	if r.exit != 50 || !strings.Contains(r.errors, "a unit that it requires failed") {
+		t.Errorf("prelet run: %+v", r)
+	}
+	if job := m.job(2); job != "dependency" {
+		t.Errorf("its job was %q", job)
+	}
+	m.heldOn(3, "broken.service", "prelet-apply.service")
+	if m.exists("/etc/systemd/system/kubelet.service.d/20-site.conf") {
+		t.Error("the drop-in is still there")
+	}
+}
+
+// Row 69, Type=simple: "done" says nothing of health. The kubelet dies 3 s after its start, by hand and at a boot.
+func TestDoneThenDies(t *testing.T) {
+	m := newMachine(t)
+	m.patience("5s", "40s")
+	m.put("/etc/systemd/system/kubelet.service.d/60-soon.conf", "[Service]\nRestartSec=1\n")
+	m.boot()
+	m.verdict("good")
+	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "later"`)
+	r := m.try("prelet", "run")
+	if r.exit != 50 || !strings.Contains(r.errors, "crash loop") || m.job(2) != "done" {
+		t.Errorf("prelet run, its job was %q: %+v", m.job(2), r)
+	}
+	m.heldOn(3, "prelet-apply.service")
+	m.off()
+	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "later"`)
+	m.boot()
+	m.within(90*time.Second, "prelet-verify goes back", func() string {
+		if s := m.status(); s.Exit != 50 || s.State != "failed" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.heldOn(5, "prelet-verify.service")
+}
+
+// Row 72: prelet.service, which the kubelet is ordered after, never waits for it: not at a boot, where the kubelet's start is queued
+// behind it, and not where somebody restarts prelet.service at run time with a change to apply. It has ended before the kubelet's
+// process begins, and prelet-verify waits instead. The kubelet takes 4 s to start, so that to wait would be seen.
+func TestNeverWaitsForItself(t *testing.T) {
+	m := newMachine(t)
+	const slow = 4 * time.Second
+	m.put("/etc/systemd/system/kubelet.service.d/60-slow.conf", "[Service]\nExecStartPre=/bin/sleep 4\n")
+	ended := func(when string, generation int) {
+		t.Helper()
+		m.verdict("good")
+		m.well(generation)
+		begun, end, kubelet := m.monotonic("prelet", "InactiveExit"), m.monotonic("prelet", "ActiveEnter"), m.monotonic("kubelet", "ActiveEnter")
+		if end == 0 || kubelet-end < slow || end-begun > slow-time.Second {
+			t.Errorf("%s: prelet.service took %s, and the kubelet was there %s after it", when, end-begun, kubelet-end)
+		}
+	}
+	m.boot()
+	ended("first boot", 1)
+	if asked := m.said("PRELET_STAGE=restart"); len(asked) != 0 {
+		t.Errorf("at a boot the kubelet has its job, and nothing was to be asked for: %q", asked)
+	}
+	m.edit(pool, `"example.com/pool" = "b"`)
+	began := time.Now()
+	m.do("systemctl", "restart", "prelet")
+	if took := time.Since(began); took > slow-time.Second {
+		t.Errorf("systemctl restart prelet took %s", took)
+	}
+	ended("restart", 2)
+	if asked := m.said("PRELET_STAGE=restart"); !slices.Contains(asked, "restart: kubelet.service: queued") {
+		t.Errorf("what was asked for at run time: %q", asked)
+	}
+}
+
+// Row 73: the end of a start that nobody hears of in time. prelet gives the wait up and goes on over the same connection: the stop
+// cancels the start, whose end is told then, to nobody. A channel without room would hold up all that systemd says after it.
+func TestJobUnanswered(t *testing.T) {
+	m := hanging(t, "6s", "TimeoutStartSec=infinity")
+	began := time.Now()
+	r := m.try("prelet", "run")
+	took := time.Since(began)
+	if r.exit != 50 || !strings.Contains(r.errors, "not healthy after 6s") || took > 30*time.Second {
+		t.Errorf("prelet run, after %s: %+v", took, r)
+	}
+	if job := m.job(2); job != "unanswered" {
+		t.Errorf("its job was %q", job)
+	}
+	if job := m.job(3); job != "done" {
+		t.Errorf("the job of the way back was %q", job)
+	}
+	m.heldOn(3, "prelet-apply.service")
+	t.Logf("given up and back after %s", took.Round(100*time.Millisecond))
+}
+
+// Row 74 at run time: a kubelet that somebody stopped is not started by a change, which awaits its verdict until somebody does.
+func TestStoppedKubelet(t *testing.T) {
+	m := joined(t)
+	m.do("systemctl", "stop", "kubelet")
+	m.edit(pool, `"example.com/pool" = "b"`)
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("prelet run: %+v", r)
+	}
+	s := m.status()
+	if s.Verdict != "unknown" || s.Generation != 2 || !s.Gate.Open || !strings.Contains(m.read("/var/lib/prelet/journal.json"), `"verify"`) {
+		t.Errorf("status: %+v, journal %s", s, m.read("/var/lib/prelet/journal.json"))
+	}
+	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "inactive" {
+		t.Errorf("%d starts, and it is %s", n, m.property("kubelet", "ActiveState"))
+	}
+	m.do("systemctl", "start", "kubelet")
+	m.verdict("good")
+	m.well(2)
+}
+
+// Row 75: a kubelet that answers /healthz and has not joined is ill: on the first boot, where there is nothing to go back to, until
+// a site comes with which it joins.
+func TestHealthzWithoutKubeconfig(t *testing.T) {
+	m := newMachine(t)
+	m.patience("1s", "8s")
+	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "unjoined"`)
+	m.boot()
+	m.within(60*time.Second, "a bad verdict", func() string {
+		if s := m.status(); s.Verdict != "bad" || s.Exit != 50 || s.Held != nil || s.Generation != 1 {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	if s := m.status(); !strings.Contains(s.Summary, "/etc/kubernetes/kubelet.conf") {
+		t.Errorf("the summary does not say what is missing: %+v", s)
+	}
+	if well := m.do("bash", "-c", `exec 3<>/dev/tcp/127.0.0.1/10248; printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3; cat <&3`); !strings.Contains(well, "200 OK") {
+		t.Errorf("/healthz: %s", well)
+	}
+	if n := len(m.starts()); n != 1 || m.property("kubelet", "ActiveState") != "active" || m.exists("/etc/kubernetes/kubelet.conf") {
+		t.Errorf("%d starts, it is %s", n, m.property("kubelet", "ActiveState"))
+	}
+	m.put("/etc/prelet/site.hcl", m.site)
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("with the site mended: %+v", r)
+	}
+	m.do("systemctl", "reset-failed")
+	m.well(2)
+}

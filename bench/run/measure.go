@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +39,10 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(base)
+	prelet, floorProgram := filepath.Join(base, "prelet"), filepath.Join(base, "floor")
+	if err := errors.Join(install(o.prelet, prelet), install(filepath.Join(o.helpers, "floor"), floorProgram)); err != nil {
+		return nil, err
+	}
 	machine := filepath.Join(base, "machine")
 	cluster, err := startCluster(ctx, o, machine)
 	if err != nil {
@@ -49,11 +55,11 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 	}
 
 	preletRun := func(round string) []string {
-		return []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", machine}
+		return []string{prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", machine}
 	}
 	programs := []program{
 		{name: floor, args: func(round string) []string {
-			return []string{filepath.Join(o.helpers, "floor"), "-server", cluster.URL, "-ca-hash", cluster.CAHash,
+			return []string{floorProgram, "-server", cluster.URL, "-ca-hash", cluster.CAHash,
 				"-token-file", filepath.Join(credentials, "bootstrap-token"), "-hardware", machine, "-out", filepath.Join(round, "floor")}
 		}},
 		{name: first, args: preletRun},
@@ -66,7 +72,7 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 			_, err := measure(ctx, preletRun(round), credentials)
 			return err
 		}},
-		{name: version, args: func(string) []string { return []string{o.prelet, "version"} }},
+		{name: version, args: func(string) []string { return []string{prelet, "version"} }},
 	}
 
 	samples := map[string][]sample{}
@@ -97,6 +103,24 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 		}
 	}
 	return samples, nil
+}
+
+// install writes a program as a package manager does. The linker writes through a mapping, which leaves the file in the cache
+// page by page: each start of it maps them one by one, and a run takes a tenth more CPU time than on any node.
+func install(from, to string) (err error) {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, out.Close()) }()
+	// Not by the kernel's own copying, which may share the pages of the original.
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 1<<20))
+	return err
 }
 
 // measure runs one command to its end.

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -132,37 +133,53 @@ func refused(name string, err error) error {
 }
 
 func (t *beneathTree) ReadFile(name string, limit int) ([]byte, error) {
-	// A named pipe in the tree must not hang its reader: non-blocking, and regular files only.
+	// A named pipe in the tree must not hang its reader.
 	fd, err := t.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, refused(name, err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
-	}
-	// One byte more than there should be: a read that comes back short has seen the end. Files of /proc say 0.
-	var small [256]byte
+	// What has come short has come whole, but for files of /proc, which come in pieces.
+	pieces := !strings.HasPrefix(name, "sys/")
+	var small [2048]byte
 	buf := small[:]
-	if st.Size >= int64(len(buf)) {
-		buf = make([]byte, min(st.Size, int64(limit))+1)
-	}
 	var data []byte
 	for len(data) < limit {
 		n, err := retry(func() (int, error) { return unix.Read(fd, buf[:min(len(buf), limit-len(data))]) })
+		if len(data) == 0 && n <= 0 {
+			return data, gaveNothing(fd, name, err)
+		}
 		if err != nil {
 			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 		}
 		data = append(data, buf[:n]...)
-		if n == 0 || st.Size > 0 && int64(len(data)) >= st.Size && n < len(buf) {
+		if n == 0 || n < len(buf) && !pieces {
 			break
+		}
+		if len(buf) < maxPiece {
+			buf = make([]byte, min(limit, maxPiece))
 		}
 	}
 	return data, nil
+}
+
+// maxPiece is how much of a long file is read at once.
+const maxPiece = 16 << 10
+
+// gaveNothing tells about a file that gave nothing: it is empty, or it is no regular file, or it cannot be read. To ask that of every
+// file first would be a quarter of all system calls.
+func gaveNothing(fd int, name string, err error) error {
+	var st unix.Stat_t
+	if statErr := unix.Fstat(fd, &st); statErr != nil {
+		return &fs.PathError{Op: "stat", Path: name, Err: statErr}
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		err = errNotRegular
+	case err == nil:
+		return nil
+	}
+	return &fs.PathError{Op: "read", Path: name, Err: err}
 }
 
 func (t *beneathTree) ReadDir(name string) ([]string, error) {

@@ -13,14 +13,15 @@ import (
 // factsValue is facts as sites see them, of type factsType: a nil pointer is null, a nil list or map is empty. It works on
 // what was decoded already: to read a large machine's JSON once more, token by token, takes longer than to read the machine.
 func factsValue(f world.Facts) (cty.Value, error) {
-	c := converter{types: map[reflect.Type]cty.Type{}, numbers: map[int64]cty.Value{}}
+	c := converter{types: map[reflect.Type]cty.Type{}, names: map[reflect.Type][]string{}, numbers: map[int64]cty.Value{}}
 	return c.value(reflect.ValueOf(f))
 }
 
-// converter shares what repeats hundreds of times in one machine's facts: types of elements, and small numbers. Values of
+// converter shares what repeats hundreds of times in one machine's facts: types of elements, names of fields, and small numbers. Values of
 // cty do not change.
 type converter struct {
 	types   map[reflect.Type]cty.Type
+	names   map[reflect.Type][]string // of a struct's fields
 	numbers map[int64]cty.Value
 }
 
@@ -29,6 +30,17 @@ func (c converter) typeOf(t reflect.Type) cty.Type {
 	if !ok {
 		known = typeOf(t)
 		c.types[t] = known
+	}
+	return known
+}
+
+func (c converter) fieldsOf(t reflect.Type) []string {
+	known, ok := c.names[t]
+	if !ok {
+		for i := range t.NumField() {
+			known = append(known, fieldName(t.Field(i)))
+		}
+		c.names[t] = known
 	}
 	return known
 }
@@ -77,9 +89,9 @@ func (c converter) value(v reflect.Value) (cty.Value, error) {
 		}
 		return cty.MapVal(out), nil
 	case reflect.Struct:
-		out := make(map[string]cty.Value, v.NumField())
-		for i := range v.NumField() {
-			name := fieldName(v.Type().Field(i))
+		names := c.fieldsOf(v.Type())
+		out := make(map[string]cty.Value, len(names))
+		for i, name := range names {
 			e, err := c.value(v.Field(i))
 			if err != nil {
 				return e, fmt.Errorf(".%s%w", name, err)

@@ -100,40 +100,52 @@ var (
 )
 
 // Question writes a request as a question.
-func (t Topic[Req, Ans]) Question(r Req) Question {
-	b, err := json.Marshal(r)
-	if err != nil {
-		panic("world: a request that is no JSON: " + err.Error())
-	}
-	return Question{t.Kind, string(b)}
-}
+func (t Topic[Req, Ans]) Question(r Req) Question { return question(t.Kind, r) }
 
 // Ask asks s, and decodes the answer. The error is a *Failed.
-func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (Ans, Answer, error) {
-	var out Ans
-	q := t.Question(r)
-	a := s.Ask(ctx, q)
-	if a.Fail != "" {
-		return out, a, &Failed{q, a}
-	}
-	if err := json.Unmarshal(a.Value, &out); err != nil {
-		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
-		return out, a, &Failed{q, a}
-	}
-	return out, a, nil
+func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (out Ans, a Answer, err error) {
+	a, err = ask(ctx, s, question(t.Kind, r), &out)
+	return out, a, err
 }
 
 // Request decodes a question's arguments, for adapters.
-func (t Topic[Req, Ans]) Request(q Question) (Req, error) {
-	var r Req
-	d := json.NewDecoder(bytes.NewReader([]byte(q.Args)))
-	d.DisallowUnknownFields()
-	err := d.Decode(&r)
+func (t Topic[Req, Ans]) Request(q Question) (r Req, err error) {
+	err = request(q, &r)
 	return r, err
 }
 
 // Answer encodes a value as an answer, for adapters.
-func (t Topic[Req, Ans]) Answer(v Ans) Answer {
+func (t Topic[Req, Ans]) Answer(v Ans) Answer { return answer(v) }
+
+// The methods of Topic are made once for each topic, what they do once for all.
+
+func question(k Kind, r any) Question {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("world: a request that is no JSON: " + err.Error())
+	}
+	return Question{k, string(b)}
+}
+
+func ask(ctx context.Context, s Source, q Question, into any) (Answer, error) {
+	a := s.Ask(ctx, q)
+	if a.Fail != "" {
+		return a, &Failed{q, a}
+	}
+	if err := json.Unmarshal(a.Value, into); err != nil {
+		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
+		return a, &Failed{q, a}
+	}
+	return a, nil
+}
+
+func request(q Question, into any) error {
+	d := json.NewDecoder(bytes.NewReader([]byte(q.Args)))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+func answer(v any) Answer {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return Answer{Fail: Unusable, Detail: err.Error()}

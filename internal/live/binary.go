@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -178,6 +179,22 @@ func cgroupVersion(dir string) int {
 		return 1
 	}
 	return 0
+}
+
+// hierarchies are the folders of cgroup v1, of a table of mounts, in which a kubelet looks for a group (pkg/kubelet/cm,
+// cgroupV1impl.Validate).
+func hierarchies(mounts string) (out []string) {
+	b, _ := os.ReadFile(mounts)
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) > 3 && f[2] == "cgroup" && slices.ContainsFunc(strings.Split(f[3], ","), func(o string) bool {
+			return slices.Contains([]string{"cpu", "cpuacct", "cpuset", "hugetlb", "memory", "name=systemd", "pids"}, o)
+		}) {
+			out = append(out, f[1])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // swapOn says whether swap is on: a line for each device below the headline of /proc/swaps. The kubelet does not count

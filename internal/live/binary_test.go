@@ -95,6 +95,14 @@ func TestSurroundings(t *testing.T) {
 			t.Errorf("%s: %d, want %d", dir, got, want)
 		}
 	}
+	place(t, root, "/mounts", "tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0\ncgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n"+
+		"cgroup /sys/fs/cgroup/systemd cgroup rw,xattr,name=systemd 0 0\ncgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup rw,memory 0 0\n")
+	if got := hierarchies(filepath.Join(root, "mounts")); !slices.Equal(got, []string{"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/systemd"}) {
+		t.Errorf("%q", got)
+	}
+	if got := hierarchies(filepath.Join(root, "none")); got != nil {
+		t.Errorf("%q", got)
+	}
 	place(t, root, "/off", "Filename\tType\tSize\tUsed\tPriority\n")
 	place(t, root, "/on", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1\t0\t-2\n")
 	for file, want := range map[string]bool{"/off": false, "/on": true} {

@@ -16,6 +16,9 @@ func (l *Live) kubelet(ctx context.Context) world.Answer {
 	}
 	if l.o.Root == "" && l.o.Hardware == "" {
 		k.Cgroup, k.Swap = cgroupVersion("/sys/fs/cgroup"), swapOn("/proc/swaps")
+		if k.Cgroup == 1 {
+			k.Hierarchies = hierarchies("/proc/self/mounts")
+		}
 	}
 	return world.Kubelet.Answer(k)
 }

@@ -102,6 +102,8 @@ type KubeletAns struct {
 	// What it would find when it starts; 0 and nil are unknown.
 	Cgroup int   `json:"cgroup,omitempty"` // the hierarchy's version, 1 or 2
 	Swap   *bool `json:"swap,omitempty"`   // some is on
+	// Hierarchies are the folders of version 1 in which it looks for a control group.
+	Hierarchies []string `json:"hierarchies,omitempty"`
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.

@@ -66,6 +66,10 @@ func refusals() []refusal {
 		{name: "throttling", patch: "memoryThrottlingFactor: 1.5", exits: true, says: "memoryThrottlingFactor 1.5 must be greater than 0 and less than or equal to 1.0"},
 		{name: "user namespaces", patch: "userNamespaces: {idsPerPod: 65537}", exits: true, says: "userNamespaces.idsPerPod must be a multiple of 65536"},
 		{name: "enforcement without a cgroup", patch: "enforceNodeAllocatable: [system-reserved]", exits: true, says: `systemReservedCgroup (--system-reserved-cgroup) must be specified when "system-reserved"`},
+		{name: "a cgroup that is not there", patch: "{enforceNodeAllocatable: [pods, system-reserved], systemReserved: {cpu: 100m}, systemReservedCgroup: /nosuch}", exits: true, says: `Failed to enforce System Reserved Cgroup Limits on "/nosuch"`, code: "kubelet-machine"},
+		{name: "another one of the kubelet", patch: "{enforceNodeAllocatable: [kube-reserved-compressible], kubeReserved: {cpu: 100m}, kubeReservedCgroup: /no/such}", exits: true, says: "Failed to enforce Kube Reserved", code: "kubelet-machine"},
+		{name: "a cgroup that is there", patch: "{enforceNodeAllocatable: [pods, system-reserved], systemReserved: {cpu: 100m}, systemReservedCgroup: /is/there, cgroupRoot: /is}"},
+		{name: "a root of cgroups that is not there", patch: "cgroupRoot: /nosuch", exits: true, says: "has some missing paths: /sys/fs/cgroup/", code: "kubelet-machine"},
 		{name: "an unknown enforcement", patch: "enforceNodeAllocatable: [nosuch]", exits: true, says: `option "nosuch" specified for enforceNodeAllocatable`},
 		{name: "no QoS cgroups", patch: "cgroupsPerQOS: false", exits: true, says: "cgroupsPerQOS (--cgroups-per-qos) must be set to true"},
 		{name: "a CPU list", patch: "reservedSystemCPUs: 0-", exits: true, says: "unable to parse reservedSystemCPUs (--reserved-cpus) 0-"},
@@ -152,6 +156,9 @@ func TestRefusals(t *testing.T) {
 	t.Cleanup(n.Stop)
 	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
 	must(t, n.Write(caseBase, baseline, 0o644))
+	for _, g := range n.Cgroups("is/there") {
+		must(t, os.MkdirAll(g, 0o755))
+	}
 	for _, c := range refusals() {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			var patch map[string]any

@@ -163,6 +163,18 @@ func cases() []one {
 		{rule: "machine-node-ip", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"node-ip", "203.0.113.9"}}, machine: single(), place: "--node-ip", says: "of no interface", not: flags(Flag{"node-ip", "198.51.100.7"})},
 		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{enforceNodeAllocatable: [pods, system-reserved], systemReservedCgroup: /system.slice, cgroupDriver: systemd}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/enforceNodeAllocatable/1", says: "/sys/fs/cgroup/system.slice",
 			not: machine(with(func(m *Machine) { m.Exists = exists("/sys/fs/cgroup/system.slice") }))},
+		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{enforceNodeAllocatable: [pods, kube-reserved-compressible], kubeReservedCgroup: /a/b}", machine: with(func(m *Machine) {
+			m.Cgroup, m.Hierarchies, m.Exists = 1, []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"}, exists("/sys/fs/cgroup/cpu/a/b")
+		}), place: "/enforceNodeAllocatable/1", says: `Failed to enforce Kube Reserved Cgroup Limits on "/a/b": the cgroup does not exist (/sys/fs/cgroup/memory/a/b)`,
+			not: machine(with(func(m *Machine) {
+				m.Cgroup, m.Hierarchies, m.Exists = 1, []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/memory"}, exists("/sys/fs/cgroup/cpu/a/b", "/sys/fs/cgroup/memory/a/b")
+			}))},
+		// A runtime that does not say its driver has no say: the group stands where the kubelet's own puts it.
+		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{enforceNodeAllocatable: [system-reserved], systemReservedCgroup: /system.slice, cgroupDriver: cgroupfs}", machine: with(func(m *Machine) {
+			m.Runtime, m.RuntimeVersion, m.CgroupDriver, m.Exists = "containerd", "1.7.2", "systemd", exists("/sys/fs/cgroup/a.slice/a-b.slice")
+		}), place: "/enforceNodeAllocatable/0", says: "(/sys/fs/cgroup/system.slice)", not: machine(single())},
+		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{cgroupRoot: /a-b/c, cgroupDriver: systemd}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/cgroupRoot", says: "/sys/fs/cgroup/a_b.slice/a_b-c.slice",
+			not: machine(with(func(m *Machine) { m.Exists = exists("/sys/fs/cgroup/a_b.slice/a_b-c.slice") }))},
 		{rule: "machine-file-missing", version: "1.36.3", config: "authentication: {x509: {clientCAFile: /etc/ca}}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/authentication/x509/clientCAFile", says: "open /etc/ca: no such file or directory", not: machine(with(func(m *Machine) { m.Exists = exists("/etc/ca") }))},
 		{rule: "machine-path-missing", version: "1.36.3", config: "resolvConf: /run/nothing", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/resolvConf", says: "/run/nothing is not there", not: machine(single())},
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -19,10 +20,11 @@ type Machine struct {
 	MemoryBytes    int64
 	NUMA           []int // the nodes' numbers
 	Addresses      []netip.Addr
-	Runtime        string // containerd, cri-o
-	RuntimeVersion string // 1.7.2
-	CgroupDriver   string // the runtime's
-	Cgroup         int    // 1 or 2
+	Runtime        string   // containerd, cri-o
+	RuntimeVersion string   // 1.7.2
+	CgroupDriver   string   // the runtime's
+	Cgroup         int      // 1 or 2
+	Hierarchies    []string // of cgroup v1, where groups stand
 	Swap           *bool
 	// Exists says whether a path is there, for those that the configuration names. nil: nobody can tell.
 	Exists func(path string) (there, told bool)
@@ -30,7 +32,7 @@ type Machine struct {
 
 // MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
 func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
-	m := &Machine{Cgroup: k.Cgroup, Swap: k.Swap}
+	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap}
 	if f == nil {
 		return m
 	}
@@ -142,7 +144,7 @@ func machineRules() []Rule {
 				}
 			}
 		})},
-		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, enforceNodeAllocatableCgroups", check: with((*look).cgroups)},
+		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup, or `cgroupRoot`, that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate", check: with((*look).cgroups)},
 		{ID: "machine-file-missing", Minds: "a certificate or key that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
 			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "open %s: no such file or directory")
 			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
@@ -197,21 +199,21 @@ func (l *look) larger(name string) string {
 	return "kubeReserved"
 }
 
-// driver compares the kubelet's cgroup driver with the runtime's. From 1.31 on the kubelet asks the runtime, as far as
-// that answers: containerd does since 2.0, CRI-O since 1.28. One whose version is unknown has the benefit of the doubt.
+// driver compares the kubelet's cgroup driver with the runtime's.
 func (l *look) driver(m *Machine) {
-	own := l.text("cgroupDriver")
-	if own == "" {
-		own = "cgroupfs"
+	if own := l.drives(m); m.CgroupDriver != "" && own != m.CgroupDriver {
+		l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start", m.CgroupDriver, own)
 	}
-	if m.CgroupDriver == "" || own == m.CgroupDriver {
-		return
-	}
+}
+
+// drives is the driver that the kubelet will use. From 1.31 on it asks the runtime, as far as that answers: containerd does
+// since 2.0, CRI-O since 1.28. One whose version is unknown has the benefit of the doubt.
+func (l *look) drives(m *Machine) string {
 	tells := m.RuntimeVersion == "" || m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
-	if l.gate("KubeletCgroupDriverFromCRI") && tells {
-		return
+	if m.CgroupDriver != "" && tells && l.gate("KubeletCgroupDriverFromCRI") {
+		return m.CgroupDriver
 	}
-	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start", m.CgroupDriver, own)
+	return cmp.Or(l.text("cgroupDriver"), "cgroupfs")
 }
 
 func newer(version string, major, minor int) bool {
@@ -222,31 +224,42 @@ func newer(version string, major, minor int) bool {
 	return a > major || a == major && b >= minor
 }
 
-// cgroups looks for those that are to be enforced. They stand where the driver puts them: cgroupfs at their path,
-// systemd as a slice, a-b.slice inside a.slice.
+// cgroups looks for those that are to be enforced, and for the root of pods. They stand where the driver puts them: cgroupfs at their path,
+// systemd as a slice, a-b.slice inside a.slice; with cgroup v1 in every hierarchy.
 func (l *look) cgroups(m *Machine) {
-	if m.Exists == nil || m.Cgroup != 2 {
-		return
+	roots := m.Hierarchies
+	if m.Cgroup == 2 {
+		roots = []string{"/sys/fs/cgroup"}
 	}
+	missing := func(path string) string {
+		for _, root := range roots {
+			if m.Exists == nil {
+				break
+			} else if there, told := m.Exists(root + path); told && !there {
+				return root + path
+			}
+		}
+		return ""
+	}
+	const hint = "let a unit make it before the kubelet starts, or take "
 	for i, v := range l.list("enforceNodeAllocatable") {
 		word, _ := v.(string)
 		owner := strings.TrimSuffix(strings.TrimSuffix(word, "-compressible"), "-reserved")
-		if owner != "system" && owner != "kube" {
-			continue
-		}
 		name := l.text(owner + "ReservedCgroup")
-		if name == "" {
-			continue
-		}
-		driver := l.text("cgroupDriver")
-		if m.CgroupDriver != "" {
-			driver = m.CgroupDriver
-		}
-		at := "/sys/fs/cgroup" + cgroupPath(name, driver)
-		if there, told := m.Exists(at); told && !there {
-			l.at([]string{"enforceNodeAllocatable", strconv.Itoa(i)}, "let a unit make it before the kubelet starts, or take the word out",
+		if at := missing(cgroupPath(name, l.drives(m))); name != "" && at != "" {
+			l.at([]string{"enforceNodeAllocatable", strconv.Itoa(i)}, hint+"the word out",
 				"Failed to enforce %s Reserved Cgroup Limits on %q: the cgroup does not exist (%s)", strings.ToUpper(owner[:1])+owner[1:], name, at)
 		}
+	}
+	root := path.Clean("/" + l.text("cgroupRoot"))
+	if root == "/" {
+		return
+	}
+	if l.drives(m) == "systemd" { // the name of a slice is made of it
+		root = cgroupPath(strings.ReplaceAll(strings.ReplaceAll(root[1:], "-", "_"), "/", "-"), "systemd")
+	}
+	if at := missing(root); at != "" && l.boolean("cgroupsPerQOS", true) {
+		l.field("cgroupRoot", hint+"cgroupRoot out", "invalid configuration: cgroup %q has some missing paths: %s", l.text("cgroupRoot"), at)
 	}
 }
 

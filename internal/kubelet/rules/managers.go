@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -12,39 +13,32 @@ const (
 	topologyOptions = "pkg/kubelet/cm/topologymanager/policy_options.go"
 )
 
-// levels are by version the options of a policy and how ripe each is: from the minor in the key on.
-type levels map[string][]level
+// levels say by version how ripe each option of a policy is: from the minor version on alpha (a), beta (b) or stable.
+type levels string
 
-type level struct {
-	since int
-	stage string // alpha, beta, "" for stable
-}
+const (
+	cpuLevels levels = `full-pcpus-only 22a 23b 33
+distribute-cpus-across-numa 23a 33b
+align-by-socket 25a
+distribute-cpus-across-cores 31a
+strict-cpu-reservation 32a 33b 35
+prefer-align-cpus-by-uncorecache 32a 34b 36`
+	topologyLevels levels = `prefer-closest-numa-nodes 26a 28b 32
+max-allowable-numa-nodes 31b 35`
+)
 
-func (ls levels) at(option string, minor int) (stage string, known bool) {
-	for _, l := range ls[option] {
-		if minor >= l.since {
-			stage, known = l.stage, true
+// at is the stage of an option in a version, a, b or "", and all options that there are.
+func (ls levels) at(option string, minor int) (stage string, known bool, all []string) {
+	for line := range strings.Lines(string(ls)) {
+		f := strings.Fields(line)
+		all = append(all, f[0])
+		for _, l := range f[1:] {
+			if since, _ := strconv.Atoi(l[:2]); f[0] == option && minor >= since {
+				stage, known = l[2:], true
+			}
 		}
 	}
-	return stage, known
-}
-
-func cpuManagerOptions() levels {
-	return levels{
-		"full-pcpus-only":                  {{22, "alpha"}, {23, "beta"}, {33, ""}},
-		"distribute-cpus-across-numa":      {{23, "alpha"}, {33, "beta"}},
-		"align-by-socket":                  {{25, "alpha"}},
-		"distribute-cpus-across-cores":     {{31, "alpha"}},
-		"strict-cpu-reservation":           {{32, "alpha"}, {33, "beta"}, {35, ""}},
-		"prefer-align-cpus-by-uncorecache": {{32, "alpha"}, {34, "beta"}, {36, ""}},
-	}
-}
-
-func topologyManagerOptions() levels {
-	return levels{
-		"prefer-closest-numa-nodes": {{26, "alpha"}, {28, "beta"}, {32, ""}},
-		"max-allowable-numa-nodes":  {{31, "beta"}, {35, ""}},
-	}
+	return stage, known, all
 }
 
 // managerRules mind the CPU, memory and topology managers together.
@@ -54,14 +48,14 @@ func managerRules() []Rule {
 			if l.text("cpuManagerPolicy") != "static" {
 				return
 			}
-			l.options("cpuManagerPolicyOptions", "CPU Manager Policy", "CPUManagerPolicy", cpuManagerOptions())
+			l.options("cpuManagerPolicyOptions", "CPU Manager Policy", "CPUManagerPolicy", cpuLevels)
 			l.exclusive()
 		}},
 		{ID: "config-topology-option", Minds: "options of the topology manager that are unknown or not ripe", Since: 26, Does: Exits, Severity: Error, Source: topologyOptions, check: func(l *look) {
 			if p := l.text("topologyManagerPolicy"); p == "" || p == "none" {
 				return
 			}
-			l.options("topologyManagerPolicyOptions", "Topology Manager Policy", "TopologyManagerPolicy", topologyManagerOptions())
+			l.options("topologyManagerPolicyOptions", "Topology Manager Policy", "TopologyManagerPolicy", topologyLevels)
 			path := []string{"topologyManagerPolicyOptions", "max-allowable-numa-nodes"}
 			if v, ok := l.stringMap(path[0])[path[1]]; ok {
 				if n, err := strconv.Atoi(v); err != nil {
@@ -106,18 +100,18 @@ func managerRules() []Rule {
 }
 
 // options minds names, ripeness and values of a policy's options.
-func (l *look) options(field, what, gate string, known levels) {
+func (l *look) options(field, what, gate string, ls levels) {
 	m := l.stringMap(field)
 	for _, name := range sorted(m) {
 		path := []string{field, name}
-		stage, ok := known.at(name, l.minor)
+		stage, ok, all := ls.at(name, l.minor)
 		switch {
 		case !ok:
-			l.at(path, choose(name, sorted(known)), "unknown %s option: %q", what, name)
+			l.at(path, choose(name, all), "unknown %s option: %q", what, name)
 			continue
-		case stage == "alpha" && !l.gate(gate+"AlphaOptions"):
+		case stage == "a" && !l.gate(gate+"AlphaOptions"):
 			l.at(path, "set the feature gate "+gate+"AlphaOptions", "%s Alpha-level Options not enabled, but option %q provided", what, name)
-		case stage == "beta" && !l.gate(gate+"BetaOptions"):
+		case stage == "b" && !l.gate(gate+"BetaOptions"):
 			l.at(path, "set the feature gate "+gate+"BetaOptions", "%s Beta-level Options not enabled, but option %q provided", what, name)
 		}
 		if name == "max-allowable-numa-nodes" {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -70,52 +71,50 @@ func (l *look) duration(path ...string) (time.Duration, bool) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// span is a number's range.
-type span struct {
-	path, flag string
-	low, high  int64
-	zero       bool // 0 has a meaning of its own
-	says       string
+// ranges are numbers: the field, its flag, the least, the most, 0 where that has a meaning of its own, and the words.
+const ranges = `maxPods max-pods 0 - - must not be a negative number
+podsPerCore pods-per-core 0 - - must not be a negative number
+maxOpenFiles max-open-files 0 - - must not be a negative number
+eventBurst event-burst 0 - - must not be a negative number
+eventRecordQPS event-qps 0 - - must not be a negative number
+kubeAPIBurst kube-api-burst 0 - - must not be a negative number
+kubeAPIQPS kube-api-qps 0 - - must not be a negative number
+registryBurst registry-burst 0 - - must not be a negative number
+registryPullQPS registry-qps 0 - - must not be a negative number
+nodeStatusMaxImages node-status-max-images -1 - - must be -1 or greater
+imageGCHighThresholdPercent image-gc-high-threshold 0 100 - must be between 0 and 100, inclusive
+imageGCLowThresholdPercent image-gc-low-threshold 0 100 - must be between 0 and 100, inclusive
+oomScoreAdj oom-score-adj -1000 1000 - must be between -1000 and 1000, inclusive
+port port 1 65535 0 must be between 1 and 65535, inclusive
+readOnlyPort read-only-port 1 65535 0 must be between 0 and 65535, inclusive
+healthzPort healthz-port 1 65535 0 must be between 1 and 65535, inclusive
+iptablesDropBit iptables-drop-bit 0 31 - must be between 0 and 31, inclusive
+iptablesMasqueradeBit iptables-masquerade-bit 0 31 - must be between 0 and 31, inclusive
+maxParallelImagePulls - 1 - - must be a positive number
+nodeLeaseDurationSeconds - 1 - 0 must be greater than 0
+containerLogMaxWorkers - 1 - 0 must be greater than or equal to 1
+containerLogMaxFiles container-log-max-files 2 - 0 must be greater than 1`
+
+func (l *look) ranges() {
+	for line := range strings.Lines(ranges) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 6)
+		n, ok := l.number(f[0])
+		low, _ := strconv.ParseInt(f[2], 10, 64)
+		high, err := strconv.ParseInt(f[3], 10, 64)
+		if !ok || n >= low && (n <= high || err != nil) || n == 0 && f[4] == "0" {
+			continue
+		}
+		flag := ""
+		if f[1] != "-" {
+			flag = " (--" + f[1] + ")"
+		}
+		l.field(f[0], "", "invalid configuration: %s%s %d %s", f[0], flag, n, f[5])
+	}
 }
 
-const most = 1 << 62
-
 func valueRules() []Rule {
-	negative := "must not be a negative number"
-	ranges := func(spans ...span) func(*look) {
-		return func(l *look) {
-			for _, r := range spans {
-				if n, ok := l.number(r.path); ok && (n < r.low || n > r.high) && !(r.zero && n == 0) {
-					l.field(r.path, "", "invalid configuration: %s%s %d %s", r.path, r.flag, n, r.says)
-				}
-			}
-		}
-	}
 	return []Rule{
-		{ID: "config-out-of-range", Minds: "a number outside of its range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: ranges(
-			span{"maxPods", " (--max-pods)", 0, most, false, negative},
-			span{"podsPerCore", " (--pods-per-core)", 0, most, false, negative},
-			span{"maxOpenFiles", " (--max-open-files)", 0, most, false, negative},
-			span{"eventBurst", " (--event-burst)", 0, most, false, negative},
-			span{"eventRecordQPS", " (--event-qps)", 0, most, false, negative},
-			span{"kubeAPIBurst", " (--kube-api-burst)", 0, most, false, negative},
-			span{"kubeAPIQPS", " (--kube-api-qps)", 0, most, false, negative},
-			span{"registryBurst", " (--registry-burst)", 0, most, false, negative},
-			span{"registryPullQPS", " (--registry-qps)", 0, most, false, negative},
-			span{"nodeStatusMaxImages", " (--node-status-max-images)", -1, most, false, "must be -1 or greater"},
-			span{"imageGCHighThresholdPercent", " (--image-gc-high-threshold)", 0, 100, false, "must be between 0 and 100, inclusive"},
-			span{"imageGCLowThresholdPercent", " (--image-gc-low-threshold)", 0, 100, false, "must be between 0 and 100, inclusive"},
-			span{"oomScoreAdj", " (--oom-score-adj)", -1000, 1000, false, "must be between -1000 and 1000, inclusive"},
-			span{"port", " (--port)", 1, 65535, true, "must be between 1 and 65535, inclusive"},
-			span{"readOnlyPort", " (--read-only-port)", 1, 65535, true, "must be between 0 and 65535, inclusive"},
-			span{"healthzPort", " (--healthz-port)", 1, 65535, true, "must be between 1 and 65535, inclusive"},
-			span{"iptablesDropBit", " (--iptables-drop-bit)", 0, 31, false, "must be between 0 and 31, inclusive"},
-			span{"iptablesMasqueradeBit", " (--iptables-masquerade-bit)", 0, 31, false, "must be between 0 and 31, inclusive"},
-			span{"maxParallelImagePulls", "", 1, most, false, "must be a positive number"},
-			span{"nodeLeaseDurationSeconds", "", 1, most, true, "must be greater than 0"},
-			span{"containerLogMaxWorkers", "", 1, most, true, "must be greater than or equal to 1"},
-			span{"containerLogMaxFiles", " (--container-log-max-files)", 2, most, true, "must be greater than 1"},
-		)},
+		{ID: "config-out-of-range", Minds: "a number outside of its range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).ranges},
 		{ID: "config-unknown-word", Minds: "a word where a field takes one of few", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).words},
 		{ID: "config-cgroup-driver-word", Minds: "a cgroup driver that there is not", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: func(l *look) {
 			if driver := l.text("cgroupDriver"); driver != "" && driver != "systemd" && driver != "cgroupfs" {
@@ -171,38 +170,33 @@ func valueRules() []Rule {
 	}
 }
 
-// words minds fields that take one of few words. An empty one stands for the default. What the type of a field says is
-// in the tables; the others are validated by hand in Kubernetes, so they are here.
+// words are of fields that take one of few: the field, its words, and what the kubelet says of another. What the type of a
+// field says is in the tables of package known; the others are validated by hand in Kubernetes, so they are here.
+const words = `cpuManagerPolicy none,static unknown policy: %q
+memoryManagerPolicy None,Static unknown policy: %q
+topologyManagerPolicy none,best-effort,restricted,single-numa-node invalid configuration: topologyManagerPolicy (--topology-manager-policy) %q must be one of
+topologyManagerScope container,pod invalid configuration: topologyManagerScope (--topology-manager-scope) %q must be one of
+hairpinMode hairpin-veth,promiscuous-bridge,none invalid configuration: option %q specified for hairpinMode (--hairpin-mode)
+configMapAndSecretChangeDetectionStrategy Get,Cache,Watch unknown configmap and secret manager mode: %s
+imagePullCredentialsVerificationPolicy NeverVerify,NeverVerifyPreloadedImages,NeverVerifyAllowlistedImages,AlwaysVerify invalid configuration: option %q specified for imagePullCredentialsVerificationPolicy
+memoryReservationPolicy None,TieredReservation invalid configuration: option %q specified for memoryReservationPolicy
+tlsMinVersion VersionTLS10,VersionTLS11,VersionTLS12,VersionTLS13 unknown tls version %q
+authorization.mode AlwaysAllow,Webhook unknown authorization mode %s
+logging.format text,json logging.format: Invalid value: %q: Unsupported log format`
+
+// words minds them. An empty one stands for the default.
 func (l *look) words() {
-	for _, w := range []struct {
-		field, says string
-		allowed     []string
-	}{
-		{"cpuManagerPolicy", "unknown policy: %q", []string{"none", "static"}},
-		{"memoryManagerPolicy", "unknown policy: %q", []string{"None", "Static"}},
-		{"topologyManagerPolicy", "invalid configuration: topologyManagerPolicy (--topology-manager-policy) %q must be one of", []string{"none", "best-effort", "restricted", "single-numa-node"}},
-		{"topologyManagerScope", "invalid configuration: topologyManagerScope (--topology-manager-scope) %q must be one of", []string{"container", "pod"}},
-		{"hairpinMode", "invalid configuration: option %q specified for hairpinMode (--hairpin-mode)", []string{"hairpin-veth", "promiscuous-bridge", "none"}},
-		{"configMapAndSecretChangeDetectionStrategy", "unknown configmap and secret manager mode: %s", []string{"Get", "Cache", "Watch"}},
-		{"imagePullCredentialsVerificationPolicy", "invalid configuration: option %q specified for imagePullCredentialsVerificationPolicy",
-			[]string{"NeverVerify", "NeverVerifyPreloadedImages", "NeverVerifyAllowlistedImages", "AlwaysVerify"}},
-		{"memoryReservationPolicy", "invalid configuration: option %q specified for memoryReservationPolicy", []string{"None", "TieredReservation"}},
-		{"tlsMinVersion", "unknown tls version %q", []string{"VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"}},
-	} {
-		if word := l.text(w.field); word != "" && !slices.Contains(w.allowed, word) {
-			l.field(w.field, choose(word, w.allowed), w.says, word)
+	for line := range strings.Lines(words) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		path, allowed := strings.Split(f[0], "."), strings.Split(f[1], ",")
+		if word, _ := l.inner(path...).(string); word != "" && !slices.Contains(allowed, word) {
+			l.at(path, choose(word, allowed), f[2], word)
 		}
 	}
-	if mode, ok := l.inner("authorization", "mode").(string); ok && mode != "" && mode != "AlwaysAllow" && mode != "Webhook" {
-		l.at([]string{"authorization", "mode"}, choose(mode, []string{"AlwaysAllow", "Webhook"}), "unknown authorization mode %s", mode)
-	}
-	if format, ok := l.inner("logging", "format").(string); ok && format != "" && format != "text" && format != "json" {
-		l.at([]string{"logging", "format"}, choose(format, []string{"text", "json"}), "logging.format: Invalid value: %q: Unsupported log format", format)
-	}
-	if word, ok := l.inner("memorySwap", "swapBehavior").(string); ok && word != "" {
+	if word, _ := l.inner("memorySwap", "swapBehavior").(string); word != "" {
 		allowed := []string{"LimitedSwap", "NoSwap"}
 		if l.minor < 30 {
-			allowed = []string{"LimitedSwap", "UnlimitedSwap"}
+			allowed[1] = "UnlimitedSwap"
 		}
 		if !slices.Contains(allowed, word) {
 			l.at([]string{"memorySwap", "swapBehavior"}, choose(word, allowed), "invalid configuration: memorySwap.swapBehavior %q must be one of: \"\", %q or %q", word, allowed[0], allowed[1])

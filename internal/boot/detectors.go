@@ -75,12 +75,26 @@ func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
 			diags = append(diags, configProblems(x, det, problems, open)...)
 			x.Config = written(whole)
 			diags = append(diags, r.consent(x)...)
-		} else if r.e.Checking() && x.Lock.Fail == world.Unusable { // else its configuration would pass unseen
-			diags = append(diags, origin.Warning(origin.DetectorDegraded, det.Range, fmt.Sprintf("The configuration of detector %q is not checked", n), "%s", stages.Sentence(x.Lock.Detail, x.Lock.Hint)))
+		} else if r.e.Checking() {
+			diags = append(diags, unchecked(x)...)
 		}
 		out = append(out, x)
 	}
 	return out, diags
+}
+
+// unchecked says, where no machine is at hand, that a configuration passes unseen: with a lock that cannot be used that is a mistake; where
+// there is none, the lock is with the detector, on the node.
+func unchecked(d stages.Detector) hcl.Diagnostics {
+	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
+	switch {
+	case d.Lock.Fail == world.Unusable:
+		return hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
+	case d.Lock.Fail == "" || len(d.Config) == 0:
+		return nil
+	}
+	return hcl.Diagnostics{origin.Note(origin.DetectorDegraded, d.Range, summary, "%s Nor is what the site reads of its facts. "+
+		"A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Detail, ""))}
 }
 
 // consent says, where no machine is at hand, that a detector would not be started: on a node the detector itself says so,

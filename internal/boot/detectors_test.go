@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -137,17 +139,42 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 	}
 }
 
-// A lock that is there and cannot be used would leave a wrong configuration unseen. One that is not there is on the node.
+// A lock that cannot be used would leave a wrong configuration unseen: a warning. One that is not there is on the node: a note, with what to
+// do, and only where there is a configuration.
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
-	s := parseSite(t, "detector \"gaudi\" {\n  config { cards = \"none\" }\n}\n"+afterDetectors)
-	for fail, want := range map[world.Failure]bool{world.Unusable: true, world.Absent: false} {
+	for _, tt := range []struct {
+		body string
+		fail world.Failure
+		want string // severity; "": nothing is said
+	}{
+		{"config { cards = \"none\" }", world.Unusable, "warning"},
+		{"", world.Unusable, "warning"},
+		{"config { cards = \"none\" }", world.Absent, "note"},
+		{"config { cards = \"none\" }", world.Denied, "note"},
+		{"config {}", world.Absent, ""},
+		{"", world.Absent, ""},
+	} {
 		locks := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Answer{Fail: fail, Detail: "Its lock cannot be used: others than root may write it"}
+			return world.Answer{Fail: tt.fail, Detail: "There is no lock of it that can be used"}
 		})
-		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
-		if got := strings.Contains(text, "is not checked") && strings.Contains(text, "others than root may write it"); got != want {
-			t.Errorf("%s: %s", fail, text)
+		said := ""
+		for _, d := range CheckWith(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), Witnesses(), "", locks) {
+			if !strings.Contains(d.Summary, `The configuration of detector "gaudi" is not checked`) {
+				continue
+			}
+			if said = "warning"; origin.IsNote(d) {
+				said = "note"
+			}
+			if d.Severity != hcl.DiagWarning || !strings.Contains(d.Detail, "There is no lock of it that can be used.") || said == "note" && !strings.Contains(d.Detail, "prelet detectors lock --site --config DIR PROGRAM") {
+				t.Errorf("%q, %s: %s", tt.body, tt.fail, d.Detail)
+			}
 		}
+		if said != tt.want {
+			t.Errorf("%q, %s: a %q, want %q", tt.body, tt.fail, said, tt.want)
+		}
+	}
+	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors), Witnesses())); strings.Contains(text, "not checked") {
+		t.Errorf("nobody was asked for a lock: %s", text)
 	}
 }
 

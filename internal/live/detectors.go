@@ -10,7 +10,7 @@ import (
 // detector passes the questions about detectors on. What a stranger's program said may hold a secret that it came by: the
 // secrets of the site are read before anything of it is kept.
 func (l *Live) detector(ctx context.Context, name string, q world.Question) world.Answer {
-	hint := "See that the site does without them: required = false, and try(…, null) or a test of the state where they are used"
+	hint := "See that the site does without them: try(…, null) or a test of the state where they are used"
 	if l.o.Hardware != "" {
 		return world.Answer{Fail: world.Absent, Hint: hint,
 			Detail: fmt.Sprintf("Detectors look at devices, and the hardware here is recorded, so %q gives no facts and has state = \"absent\"", name)}

@@ -177,7 +177,7 @@ func (h *Host) failed(name string, t Trace, err error) world.Answer {
 	case errors.Is(err, errGone):
 		fail = world.Absent
 	}
-	return world.Answer{Fail: fail, Detail: h.o.Redact(text), Hint: h.o.Redact(t.hint(name))}
+	return world.Answer{Fail: fail, Detail: h.o.Redact(text), Hint: h.o.Redact(t.hint())}
 }
 
 // lastWords are the last lines of what a detector printed: a library's complaints come before the reason. Of a Go program that

@@ -38,12 +38,12 @@ type Trace struct {
 }
 
 // hint is what to do next.
-func (t Trace) hint(name string) string {
+func (t Trace) hint() string {
 	switch t.Step {
 	case wire.Sandbox:
 		return "`prelet detectors list` shows what is installed and locked"
 	case wire.Start, wire.Handshake:
 		return "`prelet detectors check` on its program shows what its author has to mend"
 	}
-	return "Its vendor can mend that, or detector \"" + name + "\" { required = false } and a site that does without"
+	return "Its vendor can mend that"
 }

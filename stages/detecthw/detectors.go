@@ -121,7 +121,8 @@ func (f *found) failed(ans world.Answer) {
 		f.state = stateAbsent
 	}
 	if f.Required {
-		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(ans.Detail, ans.Hint))
+		without := fmt.Sprintf("A site that does without it says detector %q { required = false }", f.Name) // before the hint, which may end in a command
+		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(ans.Detail, without, ans.Hint))
 		return
 	}
 	f.complain(f.Range, fmt.Sprintf("Detector %q is %s", f.Name, f.state), "%s", stages.Sentence(ans.Detail, ans.Hint))

@@ -9,6 +9,8 @@ MAKEFLAGS   += --no-print-directory
 GO      ?= go
 VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# Functions begin at every 16th byte and not at every 32nd: 0.1 MB of padding less to read from a cold disk.
+ALIGN   := -funcalign=16
 # Nothing here speaks HTTP/2: the apiserver is asked over HTTP/1.1, two small requests on one connection. 0.35 MB.
 TAGS    := nethttpomithttp2
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
@@ -37,7 +39,7 @@ help: ## this list
 
 .PHONY: build
 build: ## the programs of cmd/, static, into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags "$(TAGS)" -ldflags "$(LDFLAGS) $(ALIGN)" -o bin/ ./cmd/...
 
 .PHONY: demo
 demo: build ## plan, run, explain and run again on a recorded GPU machine: no cluster, no root

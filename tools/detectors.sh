@@ -40,6 +40,30 @@ echo "== the one in Python"
 cp -r examples/detector-python "$work/python"
 (cd "$work/python" && make --silent && PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m unittest --quiet && "$top/bin/detectors/detector-check" build/nvme | tail -n 1)
 
+echo "== the same, asked by prelet: its own gRPC, and the C library's"
+mkdir "$work/asked"
+cp bin/prelet bin/prelet-detect "$work/python/build/nvme" "$work/asked"
+cat >"$work/asked/site.hcl" <<-'SITE'
+	detector "nvme" {
+	  required = true
+	  allow {
+	    execute = ["/usr/bin/python3"]
+	  }
+	}
+	stage "detect-hw" "node" {}
+SITE
+unprivileged=()
+[ "$(id -u)" != 0 ] || unprivileged=(setpriv --reuid=65534 --regid=65534 --clear-groups) # root's need users of a pool
+[ "$(id -u)" != 0 ] || chown -R 65534:65534 "$work/asked"
+(
+	cd "$work/asked"
+	"${unprivileged[@]}" ./prelet detectors lock --site --config "$work/asked" "$work/asked/nvme" >/dev/null
+	sed -i 's#"match": {#"match": {"always": true,#' detectors.lock.json # this machine may have no such disk
+	"${unprivileged[@]}" ./prelet detect -o json --config "$work/asked" |
+		/usr/bin/python3 -c 'import json, sys; print("nvme:", json.load(sys.stdin)["facts"]["detectors"]["nvme"]["state"])' | tee said
+	grep -qx 'nvme: ok' said
+)
+
 echo "== the one to copy"
 cp -r examples/detector-template "$work/template"
 (

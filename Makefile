@@ -114,6 +114,7 @@ fuzz: ## each fuzz target for T=30s with new inputs
 .PHONY: bench
 bench: build ## prelet against the least that any program would need, N=15 times in turns
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/vendor
 	bin/bench/run -n $(N)
 	bin/bench/detect -n $(N)
 

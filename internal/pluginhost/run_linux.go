@@ -132,7 +132,7 @@ func (h *Host) start(s *slot, program *os.File) (*process, error) {
 		pipes[i], pipes[i+1] = r, w
 	}
 	in, out, stderr := pipes[0], pipes[3], pipes[5]
-	attr := &os.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=2"}, Files: []*os.File{in, out, stderr, program},
+	attr := &os.ProcAttr{Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=1"}, Files: []*os.File{in, out, stderr, program},
 		Sys: &syscall.SysProcAttr{Setpgid: true}}
 	if s.own {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: s.groups}

@@ -3,7 +3,6 @@ package boot
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
@@ -407,4 +407,4 @@ func text(s string) cty.Value {
 	return cty.StringVal(s)
 }
 
-func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[T any](m map[string]T) []string { return order.Keys(m) }

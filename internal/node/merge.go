@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -95,7 +94,7 @@ func (m *merger) labels(base Base, in []Contribution) {
 			have[l.Key], fromBase[l.Key] = l, false
 		}
 	}
-	for _, k := range slices.Sorted(maps.Keys(have)) {
+	for _, k := range order.Keys(have) {
 		m.Labels = append(m.Labels, have[k])
 	}
 }
@@ -171,7 +170,7 @@ func (m *merger) files(in []Contribution) {
 			have[f.Path] = f
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(have)) {
+	for _, p := range order.Keys(have) {
 		m.Files = append(m.Files, have[p])
 	}
 	for i, f := range m.Files {

@@ -26,3 +26,12 @@ func FuzzBy(f *testing.F) {
 		}
 	})
 }
+
+func TestKeys(t *testing.T) {
+	if got := Keys(map[string]int{"b": 1, "a": 2, "": 3, "B": 4}); !slices.Equal(got, []string{"", "B", "a", "b"}) {
+		t.Errorf("%q", got)
+	}
+	if got := Keys(map[string]bool(nil)); got != nil {
+		t.Errorf("of none %q", got)
+	}
+}

@@ -3,7 +3,6 @@ package label
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -169,8 +168,8 @@ func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, d
 			return nil
 		}
 	}
-	for _, d := range slices.Sorted(maps.Keys(in.Recommended)) {
-		for _, k := range slices.Sorted(maps.Keys(in.Recommended[d])) {
+	for _, d := range order.Keys(in.Recommended) {
+		for _, k := range order.Keys(in.Recommended[d]) {
 			taken := slices.ContainsFunc(patterns.V, func(p string) bool { ok, _ := path.Match(p, k); return ok })
 			if _, dup := have[k]; !taken || dup {
 				continue

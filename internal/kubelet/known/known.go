@@ -7,11 +7,11 @@ package known
 import (
 	_ "embed"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/prelet/prelet/internal/order"
 )
 
 //go:embed tables.txt
@@ -150,7 +150,7 @@ func (h History) When() string {
 // names lists what a version has, sorted.
 func names(kind string, minor int) []string {
 	var out []string
-	for _, name := range slices.Sorted(maps.Keys(read().lines[kind])) {
+	for _, name := range order.Keys(read().lines[kind]) {
 		if h, _ := history(kind, name); h.at(minor) != "" {
 			out = append(out, name)
 		}

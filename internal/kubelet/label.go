@@ -92,6 +92,18 @@ func selfLabels() []string {
 // count only when the Node object is made.
 func FollowsRestart(key string) bool { return slices.Contains(selfLabels(), key) }
 
+// CheckOwnLabel says whether the kubelet lets a label have this value. Over kubernetes.io/os and kubernetes.io/arch it writes what it was
+// built for, at each update of its status, and so without an end (pkg/kubelet/kubelet_node_status.go, updateNode).
+func CheckOwnLabel(key, value string) error {
+	switch {
+	case key == "kubernetes.io/os" && value != "linux":
+	case key == "kubernetes.io/arch" && !slices.Contains([]string{"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}, value):
+	default:
+		return nil
+	}
+	return fmt.Errorf("label %s=%s: the kubelet writes its own value over it, again and again (linux; amd64, arm64): leave it out", key, value)
+}
+
 func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }

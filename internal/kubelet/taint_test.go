@@ -162,6 +162,13 @@ func TestCheckNodeLabel(t *testing.T) {
 	if err := CheckNodeLabel("a", "x y", ""); err == nil {
 		t.Error("a value with a space passed")
 	}
+	for label, ok := range map[string]bool{"kubernetes.io/os=linux": true, "kubernetes.io/os=Linux": false, "kubernetes.io/arch=arm64": true, "kubernetes.io/arch=x86_64": false,
+		"beta.kubernetes.io/os=x": true, "kubernetes.io/hostname=x": true, "os=x": true} {
+		key, value, _ := strings.Cut(label, "=")
+		if err := CheckOwnLabel(key, value); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("%s: %v", label, err)
+		}
+	}
 	if !FollowsRestart("topology.kubernetes.io/zone") || FollowsRestart("accelerator") {
 		t.Error("FollowsRestart")
 	}

@@ -126,6 +126,9 @@ func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs
 	if d := check(l.Key, l.Value, at, in); d.HasErrors() {
 		return nil, d
 	}
+	if err := kubelet.CheckOwnLabel(l.Key, l.Value); err != nil {
+		return nil, hcl.Diagnostics{origin.Error(origin.LabelForbidden, at, "Label "+key+" is the kubelet's own", "%s", stages.Sentence(err.Error()))}
+	}
 	return l, nil
 }
 

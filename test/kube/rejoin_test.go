@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -118,53 +119,139 @@ func difference(before, after map[string]string) (out []string) {
 	return out
 }
 
-// TestTakesEffect changes every kind of label on a node that has joined, and sees on the Node object what the plan has said.
+// TestTakesEffect has every kind of label on a node, and sees on the Node object that the plan says of each when it takes effect: when
+// the node is made, whenever its kubelet starts, or when prelet patches it.
 func TestTakesEffect(t *testing.T) {
 	c := start(t, Options{})
-	labels := func(v string) string {
-		return fmt.Sprintf(`stage "label" "x" {
-  labels = {
-    "topology.kubernetes.io/zone"       = "zone-%[1]s"
-    "topology.kubernetes.io/region"     = "region-%[1]s"
-    "node.kubernetes.io/instance-type"  = "type-%[1]s"
-    "beta.kubernetes.io/instance-type"  = "type-%[1]s"
-    "failure-domain.beta.kubernetes.io/zone"   = "zone-%[1]s"
-    "failure-domain.beta.kubernetes.io/region" = "region-%[1]s"
-    "node.kubernetes.io/rack"           = "rack-%[1]s"
-    "example.com/pool"                  = "pool-%[1]s"
-  }
-}
-`, v)
+	keys := map[string]bool{ // and whether the kubelet sees to it at each start (pkg/kubelet/kubelet_node_status.go, updateDefaultLabels)
+		"kubernetes.io/hostname":                   true,
+		"beta.kubernetes.io/os":                    true,
+		"beta.kubernetes.io/arch":                  true,
+		"topology.kubernetes.io/zone":              true,
+		"topology.kubernetes.io/region":            true,
+		"failure-domain.beta.kubernetes.io/zone":   true,
+		"failure-domain.beta.kubernetes.io/region": true,
+		"node.kubernetes.io/instance-type":         true,
+		"beta.kubernetes.io/instance-type":         true,
+		"node.kubernetes.io/rack":                  false,
+		"feature.node.kubernetes.io/fast":          false,
+		"x.kubelet.kubernetes.io/y":                false,
+		"example.com/pool":                         false,
+		"unqualified":                              false,
 	}
-	m := newMember(t, c, NodeOptions{}, labels("one"), quick)
-	m.site(labels("two"), quick)
-	p := planOf(t, m.Node)
+	labels := func(v string) string {
+		var b strings.Builder
+		for key := range keys {
+			fmt.Fprintf(&b, "    %q = %q\n", key, v)
+		}
+		return "stage \"label\" \"x\" {\n  labels = {\n" + b.String() + "  }\n}\n"
+	}
+	// told wants the plan to say when, of those that the kubelet sees to at each start, and of the others.
+	told := func(m member, itself, others string) {
+		t.Helper()
+		p := planOf(t, m.Node)
+		for key, follows := range keys {
+			want := others
+			if follows {
+				want = itself
+			}
+			if got := p.Node.Labels[key].TakesEffect; got != want {
+				t.Errorf("the plan says that %s takes effect at %q, want %q", key, got, want)
+			}
+		}
+	}
+	// has wants the values on the Node object, once the kubelet has had its turn.
+	has := func(when, itself, others string) {
+		t.Helper()
+		if err := within(t.Context(), 30*time.Second, when, func() string {
+			node, err := c.Node(t.Context(), "n1")
+			if err != nil {
+				return err.Error()
+			}
+			wrong := ""
+			for key, follows := range keys {
+				want := others
+				if follows {
+					want = itself
+				}
+				if got := node.Labels[key]; got != want {
+					wrong += fmt.Sprintf("%s is %q, want %q; ", key, got, want)
+				}
+			}
+			return wrong
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+
+	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
+	pin, err := c.Pin()
+	must(t, err)
+	m := member{n, t, c, pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	m.site(labels("one"), quick)
+	told(m, "registration", "registration")
 	m.run(0)
-	follows := map[string]bool{}
-	must(t, within(t.Context(), 20*time.Second, "the kubelet has brought its labels up to date", func() string {
+	has("the Node is made", "one", "one")
+
+	var patch strings.Builder
+	for key := range keys {
+		fmt.Fprintf(&patch, ",%q:\"others\"", key)
+	}
+	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{`+patch.String()[1:]+`}}}`))
+	must(t, m.Systemctl(t.Context(), "restart"))
+	has("the kubelet has started again", "one", "others")
+
+	m.site(labels("two"), quick)
+	told(m, "restart", "registration")
+	m.run(0)
+	has("the site has changed", "two", "others")
+
+	m.site(labels("three"), reconciling)
+	told(m, "restart", "reconcile")
+	m.run(0)
+	has("prelet patches labels", "three", "three")
+
+	m.site(reconciling)
+	m.run(0)
+	must(t, within(t.Context(), 30*time.Second, "labels that nobody wants are gone, and the kubelet's own are as it makes them", func() string {
 		node, err := c.Node(t.Context(), "n1")
 		if err != nil {
 			return err.Error()
 		}
-		for key := range p.Node.Labels {
-			follows[key] = strings.HasSuffix(node.Labels[key], "-two")
+		wrong := ""
+		for key := range keys {
+			want := map[string]string{"kubernetes.io/hostname": "n1", "beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": runtime.GOARCH}[key]
+			if got := node.Labels[key]; got != want {
+				wrong += fmt.Sprintf("%s is %q, want %q; ", key, got, want)
+			}
 		}
-		if !follows["topology.kubernetes.io/zone"] {
-			return fmt.Sprint(node.Labels)
+		return wrong
+	}))
+
+	// Two are the kubelet's own for good: no flag changes them, and no site is let try.
+	own := fmt.Sprintf("kubernetes.io/os=%s,kubernetes.io/arch=%s", "plan9", "pdp11")
+	must(t, m.Write("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=--node-labels="+own+"\n", 0o644))
+	must(t, m.Systemctl(t.Context(), "restart"))
+	must(t, c.patchNode(t, "n1", `{"metadata":{"labels":{"kubernetes.io/os":"plan9","kubernetes.io/arch":"pdp11"}}}`))
+	must(t, within(t.Context(), 30*time.Second, "the kubelet has written its own values over these", func() string {
+		node, err := c.Node(t.Context(), "n1")
+		if err != nil {
+			return err.Error()
+		}
+		if got := node.Labels["kubernetes.io/os"] + " " + node.Labels["kubernetes.io/arch"]; got != "linux "+runtime.GOARCH {
+			return got
 		}
 		return ""
 	}))
-	restart := 0
-	for key, l := range p.Node.Labels {
-		if (l.TakesEffect == "restart") != follows[key] {
-			t.Errorf("%s takes effect at %s, says the plan; after a restart it has followed: %v", key, l.TakesEffect, follows[key])
-		}
-		if follows[key] {
-			restart++
-		}
+	s, err := m.Service(t.Context())
+	must(t, err)
+	if line, err := m.Read(fmt.Sprintf("/proc/%d/cmdline", s.PID)); err != nil || !strings.Contains(line, "--node-labels="+own) {
+		t.Errorf("the kubelet was never told of another system: %q, %v", line, err)
 	}
-	if restart == 0 || restart == len(p.Node.Labels) {
-		t.Errorf("%d of %d labels followed a restart", restart, len(p.Node.Labels))
+	m.site("stage \"label\" \"x\" {\n  labels = { \"kubernetes.io/os\" = \"plan9\" }\n}\n", quick)
+	if r := m.run(10); !strings.Contains(r.Err, "Label kubernetes.io/os is the kubelet's own") {
+		t.Errorf("%s", r)
 	}
 }
 

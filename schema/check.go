@@ -37,12 +37,12 @@ func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.D
 				hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s { … }.", a.Name, a.Name)
 			}
 			diags = append(diags, origin.Error(origin.UnknownArgument, a.NameRange,
-				fmt.Sprintf("Unknown argument %q", a.Name), "A %s block has no argument of this name. %s", b.Type, hint))
+				fmt.Sprintf("Unknown argument %q", a.Name), "Block %s has no argument of this name. %s", b.Type, hint))
 		}
 		for _, f := range b.Fields {
 			if s := f.Spec(); s.Required && body.Attributes[s.Name] == nil {
 				diags = append(diags, origin.Error(origin.MissingArgument, head,
-					fmt.Sprintf("Missing argument %q", s.Name), "A %s block needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc))
+					fmt.Sprintf("Missing argument %q", s.Name), "Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc))
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.D
 			if set(attrs)[x.Type] {
 				hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
 			}
-			diags = append(diags, origin.Error(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "A %s block has no block of this name. %s", b.Type, hint))
+			diags = append(diags, origin.Error(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "Block %s has no block of this name. %s", b.Type, hint))
 			continue
 		}
 		if len(x.Labels) != len(n.Labels) {
@@ -71,7 +71,7 @@ func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.D
 			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Block %s %q is there twice", x.Type, strings.Join(x.Labels, " ")), "Give one of them another name, or remove it."))
 		}
 		if count[x.Type]++; len(n.Labels) == 0 && n.Max > 0 && count[x.Type] == n.Max+1 {
-			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "A %s block takes %d of it.", b.Type, n.Max))
+			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "Block %s takes %d of it.", b.Type, n.Max))
 		}
 		diags = append(diags, n.check(x.Body, x.DefRange(), nil)...)
 	}

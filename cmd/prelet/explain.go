@@ -183,7 +183,7 @@ func (a *app) explainCode(name string, asJSON bool) error {
 		for _, x := range origin.Codes() {
 			known = append(known, string(x))
 		}
-		return failure(origin.Usage, "there is no code %q. %s", name, schema.Suggest(name, known))
+		return failure(origin.Usage, "%s", strings.TrimSpace(present.Reflow(fmt.Sprintf("there is no code %q. %s", name, schema.Suggest(name, known)), width)))
 	}
 	return a.print(func(o io.Writer) error {
 		if asJSON {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -106,6 +107,7 @@ func (a *app) root() *cobra.Command {
 	c.AddGroup(&cobra.Group{ID: "site", Title: "Write and check a site:"}, &cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
+	c.SetHelpCommand(helpCommand())
 	c.AddCommand(a.commands()...)
 	c.SetUsageFunc(usage)
 	help := c.HelpFunc()
@@ -114,6 +116,21 @@ func (a *app) root() *cobra.Command {
 		help(sub, args)
 	})
 	return c
+}
+
+// helpCommand is cobra's, which ends with 0 for a command that is not there.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show the help of a command",
+		RunE: func(c *cobra.Command, args []string) error {
+			sub, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return failure(origin.Usage, "there is no command %q\nprelet: `prelet help` lists the commands", strings.Join(args, " "))
+			}
+			sub.InitDefaultHelpFlag()
+			return sub.Help()
+		},
+	}
 }
 
 // app is what all commands share.

@@ -165,7 +165,11 @@ func CodeText(w io.Writer, c origin.Code, p origin.Page, s Style) error {
 		}
 		body = append(body, wrap(l, s.Width)...)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(body, "\n"), s.dim(fmt.Sprintf("Exit status %d.", c.Exit())))
+	status := fmt.Sprintf("Exit status %d.", c.Exit())
+	if p.Warning {
+		status = "A warning: it changes no exit status, but under `prelet validate --strict`."
+	}
+	_, err := fmt.Fprintf(w, "%s  %s\n\n%s\n\n%s\n", s.bold(string(c)), p.Title, strings.Join(body, "\n"), s.dim(status))
 	return err
 }
 

@@ -29,10 +29,10 @@ detector "nvidia" {
   required = false # absent or broken: the node joins, with the taint below
   timeout  = "8s"
   allow {
-    devices = ["/dev/nvidiactl", "/dev/nvidia[0-9]*"]
+    devices = ["/dev/nvidiactl", "/dev/nvidia*"]
   }
   config {
-    mig = true
+    nvml = true # the default
   }
 }
 
@@ -68,12 +68,12 @@ stage "label" "gpu" {
     "accelerator"               = "nvidia-${slug(local.nvidia[0].model)}"
     "gpu.example.com/count"     = length(local.nvidia)
     "gpu.example.com/memory-gb" = local.nvidia[0].memory_gib # null when the driver is not up: no label
-    "gpu.example.com/mig"       = try(local.hw.detectors.nvidia.attributes.mig_capable, null)
+    "gpu.example.com/mig"       = try(local.hw.detectors.nvidia.facts.mig_enabled, null)
   }
 }
 
 stage "label" "vendor" {
-  from_detectors = ["nvidia.com/*", "feature.node.kubernetes.io/network-*"] # which of the recommended labels are taken
+  from_detectors = ["nvidia.com/*", "mellanox.com/*"] # which of the recommended labels are taken
 }
 
 stage "label" "fabric" {

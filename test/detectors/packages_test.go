@@ -2,6 +2,7 @@ package detectors
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"os/exec"
@@ -35,9 +36,35 @@ func TestPackages(t *testing.T) {
 			t.Run(name, func(t *testing.T) { inspect(t, name, deb) })
 		}
 	}
+	t.Run("examples", func(t *testing.T) { examples(t, dirs) })
 	slices.Sort(names)
 	if want := []string{"amd-gpu", "intel-net", "mellanox", "nvidia", "one", "ovs"}; !slices.Equal(names, want) {
 		t.Errorf("there are packages of %q, want %q", names, want)
+	}
+}
+
+// examples of sites that declare detectors fit those that ship: what they configure and read is checked along the packages' locks.
+func examples(t *testing.T, dirs []string) {
+	root := t.TempDir()
+	for _, dir := range dirs {
+		debs, _ := filepath.Glob(dir + "/prelet-detector-*.deb")
+		for _, file := range debs {
+			deb, err := readDeb(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for path, f := range deb.files {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(root+path), 0o755), os.WriteFile(root+path, f.text, os.FileMode(f.Mode))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"gpu-training", "legacy-vm"} {
+		out, err := exec.Command("../../bin/prelet", "validate", "--root", root, "--config", "../../examples/"+name).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "detector") {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 

@@ -226,9 +226,7 @@ func TestLimits(t *testing.T) {
 	if v := said.Attributes["start"]; v == "ok" || v == "" {
 		t.Errorf("its child left the process group: %q %s", v, ans.Detail)
 	}
-	if l := b.left(); len(l) > 0 {
-		t.Errorf("still there: %q", l)
-	}
+	b.nothingLeft(t)
 }
 
 // Without the filter a child can leave the group. Then the pool's user is swept.
@@ -246,10 +244,7 @@ func TestSweep(t *testing.T) {
 	if said.Attributes["start"] != "ok" {
 		t.Fatalf("it did not get out: %v", said.Attributes)
 	}
-	if l := b.left(); len(l) == 0 {
-		return
-	}
-	t.Errorf("still there: %q", b.left())
+	b.nothingLeft(t)
 }
 
 // What could not be set up stands in the answer.

@@ -89,6 +89,16 @@ func Main(name string) {
 	case "dead-socket":
 		fmt.Println("1|1|unix|" + socket() + "|grpc")
 		time.Sleep(time.Hour)
+	case "other-protocol":
+		raw(func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")) })
+	case "ping-flood":
+		raw(func(c net.Conn) {
+			flood := []byte(strings.Repeat("\x00\x00\x08\x06\x00\x00\x00\x00\x00pingpong", 1000))
+			_, err := c.Write([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
+			for err == nil {
+				_, err = c.Write(flood) // and reads no answer
+			}
+		})
 	case "ignores":
 		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	}
@@ -96,6 +106,20 @@ func Main(name string) {
 }
 
 func socket() string { return filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "s") }
+
+// raw answers without any gRPC, and lives on.
+func raw(answer func(net.Conn)) {
+	l, err := net.Listen("unix", socket())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println("1|1|unix|" + socket() + "|grpc")
+	if c, err := l.Accept(); err == nil {
+		answer(c)
+	}
+	time.Sleep(time.Hour)
+}
 
 func serve(name string) {
 	l, err := net.Listen("unix", socket())

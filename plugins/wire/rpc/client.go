@@ -12,7 +12,8 @@ import (
 )
 
 // Call asks one question over a connection of its own, and closes it. An answer of more than most bytes is refused before it is
-// read. The error is a *Status: Unavailable where the connection was at fault, DeadlineExceeded where ctx was.
+// read. The error is a *Status: Unavailable where the connection was at fault, DeadlineExceeded where ctx was, Internal where the
+// other side does not keep to the protocol.
 func Call(ctx context.Context, conn Conn, method string, request []byte, most int) ([]byte, error) {
 	defer conn.Close()
 	deadline, limited := ctx.Deadline()
@@ -37,6 +38,8 @@ func Call(ctx context.Context, conn Conn, method string, request []byte, most in
 		return nil, &Status{DeadlineExceeded, "it did not answer in its time"}
 	case errors.As(err, &s):
 		return nil, s
+	case errors.Is(err, errProtocol):
+		return nil, &Status{Internal, err.Error()}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil, &Status{Unavailable, "it closed the connection"}
 	}

@@ -71,6 +71,17 @@ func TestRequestThatCameLate(t *testing.T) {
 	m.want("run", m.as("", "run"), ended{52, "", "journalctl -u prelet-apply.service"})
 }
 
+// A unit that somebody stopped is not started again: that would cancel the stop.
+func TestServerStopped(t *testing.T) {
+	m := goodNode(t)
+	starts := 0
+	m.units.apply, m.units.job = func() { starts++ }, "canceled"
+	m.want("run", m.as("", "run"), ended{42, "", "somebody stopped prelet-apply.service"})
+	if starts != 1 {
+		t.Errorf("%d starts", starts)
+	}
+}
+
 // A request whose server was killed is answered, and not done twice.
 func TestKilledServer(t *testing.T) {
 	m := goodNode(t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,6 +63,7 @@ type units struct {
 	onStart func()
 	reloads int
 	apply   func() // prelet-apply.service's body
+	job     string // how its start ends; empty: done
 }
 
 func (u *units) Prepare() {}
@@ -95,7 +97,7 @@ func (u *units) Reload(context.Context) error { u.reloads++; return nil }
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
 	if name == applyUnit && u.apply != nil {
 		u.apply()
-		return "done", nil
+		return cmp.Or(u.job, "done"), nil
 	}
 	return "failed", nil
 }

@@ -101,6 +101,9 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 			a.printed = out.Stdout != ""
 			return exit(out.Exit)
 		}
+		if result == "canceled" { // by a stop, which another start would cancel in its turn
+			return failure(origin.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", applyUnit)
+		}
 	}
 	return failure(origin.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", applyUnit, result, applyUnit)
 }

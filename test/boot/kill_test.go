@@ -45,28 +45,3 @@ func TestKilledWhileBooting(t *testing.T) {
 	}
 	m.noMixture()
 }
-
-// prelet-apply.service is killed at some moment of its work: systemd starts it again, and it finishes what it had begun.
-func TestApplyKilled(t *testing.T) {
-	m := joined(t)
-	for n := range 6 {
-		name := fmt.Sprintf("w%d", n)
-		m.edit(pool, `"example.com/pool" = "`+name+`"`)
-		after := time.Duration(n) * 40 * time.Millisecond
-		m.do("sh", "-c", fmt.Sprintf(`prelet run >/dev/null 2>&1 & sleep %f; systemctl kill -s KILL prelet-apply.service; wait; :`, after.Seconds()))
-		m.within(60*time.Second, fmt.Sprintf("well again, killed after %s", after), func() string {
-			if s := m.status(); s.State == "running" || m.exists("/var/lib/prelet/journal.json") {
-				return fmt.Sprintf("%+v", s)
-			}
-			return ""
-		})
-		if r := m.try("prelet", "run"); r.exit != 0 {
-			t.Errorf("killed after %s, and run again: %+v", after, r)
-		}
-		m.running()
-		starts := m.starts()
-		if last := starts[len(starts)-1]; last.Labels["example.com/pool"] != name {
-			t.Errorf("killed after %s: the kubelet runs on %+v", after, last)
-		}
-	}
-}

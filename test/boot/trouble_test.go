@@ -28,33 +28,6 @@ func (m *machine) noMixture() {
 	}
 }
 
-// A kubelet that crashes again and again while a run by hand publishes: none of its starts sees a mixture.
-func TestCrashesWhilePublishing(t *testing.T) {
-	m := joined(t)
-	m.put("/etc/systemd/system/kubelet.service.d/60-at-once.conf", "[Service]\nRestartSec=10ms\n")
-	m.do("systemctl", "daemon-reload")
-	for n := range 8 {
-		name := fmt.Sprintf("c%d", n)
-		m.both(name)
-		// Two crashes around the moment of the publish, which comes some 50-150 ms after the command.
-		m.do("sh", "-c", fmt.Sprintf(`prelet run >/dev/null 2>&1 & sleep %f; systemctl kill -s KILL kubelet.service; sleep 0.02; systemctl kill -s KILL kubelet.service 2>/dev/null; wait; :`, 0.04+0.02*float64(n)))
-		m.within(60*time.Second, "well again", func() string {
-			s := m.status()
-			starts := m.starts()
-			if last := starts[len(starts)-1]; s.State == "running" || m.exists("/var/lib/prelet/journal.json") || last.Labels["example.com/pool"] != name && s.Held == nil {
-				return fmt.Sprintf("%+v, last start %+v", s, last)
-			}
-			return ""
-		})
-		if s := m.status(); s.Held != nil { // killed by us in its settling time: that is a bad verdict, rightly
-			m.do("prelet", "run", "--retry")
-		}
-	}
-	m.noMixture()
-	m.running()
-	t.Logf("%d starts", len(m.starts()))
-}
-
 // A kubelet that is ill on the old generation too: the plan is not to blame, and is not held; status says that going back
 // did not help.
 func TestRollbackFails(t *testing.T) {
@@ -120,29 +93,6 @@ func TestHeldOverThreeReboots(t *testing.T) {
 	m.well(3)
 }
 
-// SIGTERM at some moment of a run by hand: it finishes or goes back in time, and the next run leaves nothing over.
-func TestStoppedInTheMiddle(t *testing.T) {
-	m := joined(t)
-	for n := range 6 {
-		name := fmt.Sprintf("s%d", n)
-		m.both(name)
-		began := time.Now()
-		m.do("sh", "-c", fmt.Sprintf(`prelet run >/dev/null 2>&1 & sleep %f; systemctl stop prelet-apply.service; wait; :`, 0.03+0.04*float64(n)))
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("stop %d took %s", n, took)
-		}
-		if r := m.try("prelet", "run"); r.exit != 0 {
-			t.Errorf("stop %d, and run again: %+v", n, r)
-		}
-		m.running()
-		starts := m.starts()
-		if last := starts[len(starts)-1]; last.Labels["example.com/pool"] != name {
-			t.Errorf("stop %d: the kubelet runs on %+v", n, last)
-		}
-	}
-	m.noMixture()
-}
-
 // systemd does not answer: nothing is written, 52, and it says so. When it is back, the next run applies the site.
 func TestNoBus(t *testing.T) {
 	m := joined(t)
@@ -164,29 +114,6 @@ func TestNoBus(t *testing.T) {
 		t.Errorf("when it is back: %+v", r)
 	}
 	m.well(2)
-}
-
-// The run that is interrupted by systemd's loss after COMMIT leaves a journal, and the next finishes it.
-func TestBusGoneAfterCommit(t *testing.T) {
-	m := joined(t)
-	for n := range 5 {
-		name := fmt.Sprintf("g%d", n)
-		m.both(name)
-		m.do("sh", "-c", fmt.Sprintf(`prelet run >/run/out 2>&1 & sleep %f
-mv /run/systemd/private /run/systemd/private.gone; mv /run/dbus/system_bus_socket /run/dbus/gone
-sleep 1
-mv /run/systemd/private.gone /run/systemd/private; mv /run/dbus/gone /run/dbus/system_bus_socket
-wait; :`, 0.05+0.03*float64(n)))
-		if r := m.try("prelet", "run"); r.exit != 0 {
-			t.Errorf("number %d, and run again: %+v", n, r)
-		}
-		m.running()
-		starts := m.starts()
-		if last := starts[len(starts)-1]; last.Labels["example.com/pool"] != name {
-			t.Errorf("number %d: the kubelet runs on %+v", n, last)
-		}
-	}
-	m.noMixture()
 }
 
 // What prelet costs a boot, as systemd sees it, for the slowest of some.

@@ -236,20 +236,6 @@ func TestKubeletNotEnabled(t *testing.T) {
 	m.well(1)
 }
 
-// Whoever asked for a run by hand goes away in the middle of it: the unit goes on, and the node is well.
-func TestAskerGoesAway(t *testing.T) {
-	m := joined(t)
-	m.edit(pool, `"example.com/pool" = "b"`)
-	m.do("sh", "-c", "timeout -s KILL 0.3 prelet run; :")
-	m.within(30*time.Second, "the unit ends what was asked for", func() string {
-		if s := m.status(); s.Verdict != "good" || s.Generation != 2 {
-			return fmt.Sprintf("%+v", s)
-		}
-		return ""
-	})
-	m.well(2)
-}
-
 // `systemctl stop prelet-verify` before the verdict: none is reached, nothing is undone, and the next start of the kubelet judges.
 func TestVerifyStopped(t *testing.T) {
 	m := newMachine(t)

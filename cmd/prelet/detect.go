@@ -80,7 +80,7 @@ func (a *app) detect() *cobra.Command {
 		}}
 	c.Flags().StringArrayVar(&w.config, "config", nil, "site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
 	c.Flags().StringVar(&w.root, "root", "", "look for the site, its detectors and their locks below `DIR`")
-	c.Flags().StringVar(&w.hardware, "hardware", "", "a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`; detectors are not asked")
+	c.Flags().StringVar(&w.hardware, "hardware", "", "a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`; detectors are asked about a tree, with --config")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
 	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c

@@ -14,6 +14,12 @@ const siteLockName = "detectors.lock.json"
 // detectorHost is who runs detectors for a command, and knows their locks.
 func (a *app) detectorHost(w where, redactor *value.Redactor) *pluginhost.Host {
 	o := pluginhost.Options{Root: w.root, Redact: redactor.String, Helper: helper()}
+	if w.hardware != "" {
+		o.Tree = w.hardware
+		if abs, err := filepath.Abs(w.hardware); err == nil {
+			o.Tree = abs
+		}
+	}
 	for _, c := range w.config {
 		if st, err := os.Stat(c); err == nil && !st.IsDir() {
 			c = filepath.Dir(c)

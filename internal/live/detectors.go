@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -11,9 +12,9 @@ import (
 // secrets of the site are read before anything of it is kept.
 func (l *Live) detector(ctx context.Context, name string, q world.Question) world.Answer {
 	hint := "See that the site does without them: try(…, null) or a test of the state where they are used"
-	if l.o.Hardware != "" {
+	if st, err := os.Stat(l.o.Hardware); l.o.Hardware != "" && (err != nil || !st.IsDir()) {
 		return world.Answer{Fail: world.Absent, Hint: hint,
-			Detail: fmt.Sprintf("Detectors look at devices, and the hardware here is recorded, so %q gives no facts and has state = \"absent\"", name)}
+			Detail: fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, so %q gives no facts and has state = \"absent\"", name)}
 	}
 	if l.o.Detectors == nil {
 		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name), Hint: hint}

@@ -39,6 +39,7 @@ type Options struct {
 	SiteLocks []string // lock files that win over fragments, the first before the next; nil is /etc/prelet/detectors.lock.json below Root
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
 	Helper    string   // prelet-detect; "" is DefaultHelper
+	Tree      string   // a recorded machine's root, where detectors look in the place of /; of this machine they get nothing
 	Passwd    string   // where the pool's users are looked up; "" is /etc/passwd
 	// Redact takes secrets out of what a detector printed. nil: none are known.
 	Redact func(string) string
@@ -131,8 +132,14 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	for _, p := range r.Devices {
 		devices = append(devices, stages.PCI(p))
 	}
-	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: r.Allow, memory: max(r.Memory, MinMemory),
-		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: devices}})
+	grants := r.Allow
+	if h.o.Tree != "" {
+		if grants, err = h.onTree(h.Program(l.Lock), grants); err != nil {
+			return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("Detector %q: %s", r.Name, err)}
+		}
+	}
+	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: grants, memory: max(r.Memory, MinMemory),
+		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: devices, Root: h.o.Tree}})
 	if err != nil {
 		return h.failed(r.Name, trace, err)
 	}
@@ -150,7 +157,12 @@ func (h *Host) nothingToDo(m contract.Match, devices []world.PCIDevice) string {
 		return ""
 	}
 	for _, p := range m.Paths {
-		if found, _ := filepath.Glob(h.path(p)); len(found) > 0 {
+		if h.o.Tree != "" {
+			p = filepath.Join(h.o.Tree, p)
+		} else {
+			p = h.path(p)
+		}
+		if found, _ := filepath.Glob(p); len(found) > 0 {
 			return ""
 		}
 	}

@@ -192,13 +192,16 @@ func (h *Host) Pool() int {
 	return len(users)
 }
 
-// granted are the paths below the root that a grant names.
+// granted are the paths below the root that a grant names; of a recorded machine, its tree.
 func (h *Host) granted(g world.Grants) world.Grants {
 	below := func(l []string) (out []string) {
 		for _, p := range l {
 			out = append(out, h.path(p))
 		}
 		return out
+	}
+	if h.o.Tree != "" {
+		return world.Grants{Read: []string{h.o.Tree}, Execute: below(g.Execute)}
 	}
 	return world.Grants{Devices: g.Devices, Read: below(g.Read), Execute: below(g.Execute), Sockets: below(g.Sockets), Groups: g.Groups}
 }

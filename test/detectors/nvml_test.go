@@ -1,6 +1,7 @@
 package detectors
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -106,5 +107,36 @@ func TestNVML(t *testing.T) {
 	if d.Labels["nvidia.com/gpu.memory"] != "81559" || d.Labels["nvidia.com/gpu.family"] != "hopper" || d.Labels["nvidia.com/gpu.product"] != "NVIDIA-H100-80GB-HBM3" {
 		t.Errorf("labels: %v", d.Labels)
 	}
+	m.recorded(granted)
 	m.nothingLeft("nvidia")
+}
+
+// recorded asks the same package about a machine that is a tree: it tells what stands there, and nothing of this node and its NVML.
+func (m *machine) recorded(site string) {
+	m.t.Helper()
+	build := exec.Command("go", "run", "./tools/machines", "testdata/hardware/spec", m.root+"/srv/machines")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		m.t.Fatalf("%v: %s", err, out)
+	}
+	m.put("/etc/sites/recorded/site.hcl", site+"\nstage \"detect-hw\" \"node\" {}\n", 0o644)
+	out, exit := m.try("prelet", "detect", "-o", "json", "--config", "/etc/sites/recorded", "--hardware", "/srv/machines/dgx-h100")
+	var s struct {
+		Facts struct {
+			Detectors map[string]struct {
+				State string
+				Facts struct {
+					Products map[string]int
+					Cuda     *string `json:"cuda_version"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		m.t.Fatalf("exit %d: %v: %s", exit, err, out)
+	}
+	if d := s.Facts.Detectors["nvidia"]; exit != 0 || d.State != "ok" || d.Facts.Products["NVIDIA H100 80GB HBM3"] != 8 || d.Facts.Cuda != nil {
+		m.t.Errorf("exit %d: a recorded machine: %+v", exit, d)
+	}
+	m.t.Logf("a recorded machine: %+v", s.Facts.Detectors["nvidia"].Facts)
 }

@@ -244,6 +244,7 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		report(&a, "kill", unix.Kill(os.Getppid(), unix.SIGKILL))
 	case "tries":
 		a.Attributes = tries(r.GetConfig().AsMap())
+		a.Attributes["root"] = r.GetRoot()
 	}
 	return reference.AnswerToProto(a), nil
 }

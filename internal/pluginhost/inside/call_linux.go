@@ -17,7 +17,7 @@ func (r *run) ask(ctx context.Context, socket string) error {
 	method, most, request := protocol.Describe, contract.MaxDescription, []byte(nil)
 	if r.req.Ask != wire.Describe {
 		method, most = protocol.Detect, contract.MaxAnswer
-		request = protocol.EncodeRequest(protocol.Request{Config: r.req.Config, Devices: r.req.Devices})
+		request = protocol.EncodeRequest(protocol.Request{Config: r.req.Config, Devices: r.req.Devices, Root: r.req.Root})
 	}
 	conn, err := rpc.Dial(ctx, socket)
 	if err != nil {

@@ -33,6 +33,7 @@ type Request struct {
 
 	Config  map[string]any       `json:"config,omitempty"`
 	Devices []contract.PCIDevice `json:"devices,omitempty"`
+	Root    string               `json:"root,omitempty"` // the folder that stands for "/"
 }
 
 // Step is how far a detector came.

@@ -34,6 +34,17 @@ type Policy struct {
 // Lines are the parts of the sandbox.
 type Lines struct {
 	Limits, Landlock, Scopes, Seccomp, Connect bool
+
+	Newer int // what versions of Landlock after this one brought; 0: nothing of it
+}
+
+// landlockABI is the version of Landlock that is used.
+func (p Policy) landlockABI() (int, error) {
+	abi, err := LandlockABI()
+	if p.Without.Newer > 0 {
+		abi = min(abi, p.Without.Newer)
+	}
+	return abi, err
 }
 
 // Limits that no site sets. A Go program needs some twenty threads, a vendor's library a few more.
@@ -93,7 +104,7 @@ func Process(p Policy) (r Report) {
 // outlive the detector, whose death signal it is.
 func Thread(p Policy) (r Report) {
 	if !p.Without.Landlock && !p.Without.Scopes {
-		r.scopes()
+		r.scopes(p)
 	}
 	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", loadFilter(connectFilter(), 0))

@@ -78,7 +78,7 @@ const Binary = 3
 
 // landlock leaves to all threads of the process what any detector may read, and what was granted to this one.
 func (r *Report) landlock(p Policy) {
-	abi, err := LandlockABI()
+	abi, err := p.landlockABI()
 	if errors.Is(err, ErrNone) {
 		r.lack("Landlock", err.Error())
 		return
@@ -129,8 +129,8 @@ func loaders() []string {
 }
 
 // scopes keeps signals and abstract sockets of the calling thread, and of what it starts, to themselves.
-func (r *Report) scopes() {
-	abi, err := LandlockABI()
+func (r *Report) scopes(p Policy) {
+	abi, err := p.landlockABI()
 	if err != nil || abi < ABIScopes {
 		return // told for the process
 	}

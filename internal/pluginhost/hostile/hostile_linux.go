@@ -37,8 +37,8 @@ func Describe(name string) contract.Description {
 		Config: []contract.Attribute{{Name: "seconds", Type: contract.Type{Kind: contract.Number}}}}
 	switch name {
 	case "tries": // each is a path to try
-		for _, a := range []string{"read_file", "read_passwd", "read_token", "read_cpuinfo", "list_folder", "list_sys", "make_folder", "run_program", "device_zero",
-			"connect_path", "connect_abstract", "connect_bus", "signal_neighbour"} {
+		for _, a := range []string{"read_file", "read_passwd", "read_token", "read_cpuinfo", "list_folder", "list_sys", "make_folder", "truncate_file", "run_program", "device_zero", "device_null",
+			"connect_path", "connect_abstract", "connect_bus", "tcp_listener", "signal_neighbour"} {
 			d.Config = append(d.Config, contract.Attribute{Name: a, Type: contract.Type{Kind: contract.String}})
 		}
 	case "needy":

@@ -31,6 +31,10 @@ func tries(config map[string]any) map[string]string {
 			try(key, err)
 		case "write":
 			try(key, os.WriteFile(path, []byte("x"), 0o600))
+		case "truncate":
+			try(key, os.Truncate(path, 0))
+		case "tcp":
+			try(key, dial("tcp", path))
 		case "make":
 			try(key, os.Mkdir(path, 0o700))
 		case "run":

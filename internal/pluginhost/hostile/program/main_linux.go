@@ -1,6 +1,6 @@
 // Command program is, for tests, prelet-detect or one of the hostile detectors, by the name that it is started under. As
-// prelet-detect it leaves out a line of the sandbox that its own file's name ends in (prelet-detect-without-seccomp): for
-// controls.
+// prelet-detect it leaves out the lines of the sandbox that its own file's name has (prelet-detect-without-seccomp): for
+// controls; and takes the kernel for one with an older Landlock (prelet-detect-landlock-4).
 package main
 
 import (
@@ -39,7 +39,10 @@ func main() {
 func without() (l confine.Lines) {
 	exe, _ := os.Executable()
 	for line, out := range map[string]*bool{"limits": &l.Limits, "landlock": &l.Landlock, "scopes": &l.Scopes, "seccomp": &l.Seccomp, "connect": &l.Connect} {
-		*out = strings.HasSuffix(exe, "-without-"+line)
+		*out = strings.Contains(exe, "-without-"+line)
+	}
+	if _, version, ok := strings.Cut(exe, "-landlock-"); ok {
+		_, _ = fmt.Sscan(version, &l.Newer)
 	}
 	return l
 }

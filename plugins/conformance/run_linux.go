@@ -33,6 +33,7 @@ var titles = [...][2]string{
 	{"config-refused", "A wrong configuration is refused, politely"},
 	{"detect", "It answers on a machine without its device, and with it"},
 	{"deterministic", "The same machine gives the same answer"},
+	{"node", "It answers a node's own short gRPC as it answers gRPC's library"},
 	{"odd", "It survives files that hold what they should not"},
 	{"wants", "It answers without what it only wants"},
 	{"stuck", "One that waits for ever keeps the others from nothing"},
@@ -101,6 +102,7 @@ func (k *kit) run() {
 		if !k.detects(client, config, plain) {
 			return
 		}
+		k.node(p, client, config, plain)
 		k.odd(p, client, config, odd)
 		k.withoutWants(config, plain)
 		k.stuck(config, stuck, plain[0])

@@ -24,6 +24,10 @@ const helperName = "prelet-detect"
 var program string
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(askVariable); dir != "" {
+		askAndWait(dir)
+		return
+	}
 	dir, err := os.MkdirTemp("", "prelet-")
 	if err == nil {
 		program = filepath.Join(dir, "program")

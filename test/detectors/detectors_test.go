@@ -20,6 +20,7 @@ func TestDetectors(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { m.with(t).hostile() })
 	t.Run("sandbox", func(t *testing.T) { m.with(t).sandbox() })
 	t.Run("swapped", func(t *testing.T) { m.with(t).swapped() })
+	t.Run("killed", func(t *testing.T) { m.with(t).killed() })
 	t.Run("parallel", func(t *testing.T) { m.with(t).parallel() })
 	t.Run("consent", func(t *testing.T) { m.with(t).consent() })
 	t.Run("disagree", func(t *testing.T) { m.with(t).disagree() })
@@ -77,13 +78,27 @@ func (m *machine) hostile() {
 		{"noise", "Vendor driver 1.2 starting"},
 		{"wrong-version", "of the detector protocol"},
 		{"netrpc", "and prelet gRPC"},
+		{"wrong-core", "of go-plugin's protocol"},
+		{"other-protocol", "is not HTTP/2 as gRPC has it"},
+		{"ping-flood", "it did not answer in its time"},
 		{"tcp", "must listen on a Unix socket"},
 		{"foreign-socket", "not in the folder that it was given"},
+		{"dotted-socket", "not in the folder that it was given"},
+		{"dead-socket", "its socket does not answer"},
+		{"secret", "It said: cannot log in with"},
+		{"role-label", "is not a described domain"},
+		{"wrong-type", "wrong type"},
+		{"bad-address", "is no PCI address"},
+		{"placeholder", "U+E000"},
+		{"terminal", "not a text of one line"},
+		{"many", "too many"},
 		{"bad-label", "is no key of a vendor's label"},
 		{"foreign-label", "is not a described domain"},
 		{"undescribed", "is not described"},
 		{"huge", ""}, // told below: it may run out of memory before it is refused
 		{"grandchild", ""},
+		{"hang-child", "it did not answer in its time"},
+		{"shared-hog", ""},
 		{"ignores", ""},
 		{"hog", "it ended while it was asked"},
 		{"kill-host", ""},
@@ -110,6 +125,9 @@ func (m *machine) hostile() {
 					t.Errorf("exit %d", s.exit)
 				case !bad && s.exit != 0 && s.exit != failed:
 					t.Errorf("exit %d: %s", s.exit, s.told)
+				}
+				if strings.Contains(s.journal+s.written, hostile.Secret) {
+					t.Errorf("a credential of the unit is told: %s", s.journal)
 				}
 				if s.took > timeout+2*time.Second {
 					t.Errorf("it took %s", s.took)
@@ -205,6 +223,31 @@ func (m *machine) swapped() {
 		}
 	}
 	m.nothingLeft("swapped")
+}
+
+// killed is prelet itself, by SIGKILL, while a detector hangs that has a child: the unit's cgroup ends them all, and the slot that nobody gave
+// back is clean again after the next one.
+func (m *machine) killed() {
+	m.install("hang-child")
+	m.install("good")
+	m.put("/etc/sites/killed/site.hcl", "detector \"hang-child\" {\n  timeout = \"60s\"\n}\nstage \"detect-hw\" \"node\" {}\n", 0o644)
+	const unit = "detect@killed.service"
+	m.try("systemctl", "start", "--no-block", unit)
+	until := func(what string, is func() bool) {
+		m.t.Helper()
+		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(late) {
+				m.t.Fatalf("%s: not within 30 s: %q", what, m.left())
+			}
+		}
+	}
+	until("the detector and its child run", func() bool { return len(m.left()) >= 3 }) // prelet-detect is the third
+	m.try("systemctl", "kill", "--kill-who=main", "--signal=KILL", unit)
+	until("nothing runs any more", func() bool { return len(m.left()) == 0 })
+	if s := m.detect("after", `detector "good" { required = true }`); s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" {
+		m.t.Errorf("the next run: exit %d: %s", s.exit, s.told)
+	}
+	m.nothingLeft("killed")
 }
 
 // parallel: those that hang do not add up, and the good one between them is heard.

@@ -64,6 +64,7 @@ func boot(t *testing.T, prepare ...func(*machine)) *machine {
 	text := strings.NewReplacer("ExecStart=/usr/bin/prelet run", "ExecStart=/usr/bin/prelet detect -o json --config /etc/sites/%i\nStandardOutput=file:/var/lib/said-%i.json",
 		"Restart=on-failure", "Restart=no", "Wants=network-online.target", "", "After=network-online.target", "").Replace(string(unit))
 	m.put("/etc/systemd/system/detect@.service", text, 0o644)
+	m.put("/etc/credstore/bootstrap-token", hostile.Secret+"\n", 0o600)
 	m.program = "/usr/lib/hostile"
 	m.must(hostile.Build(t.Context(), m.root+m.program))
 	for _, p := range prepare {
@@ -190,7 +191,8 @@ type said struct {
 		Degraded    []struct{ Code, Summary string }
 		Diagnostics []struct{ Severity, Summary, Detail string }
 	}
-	told string // all diagnostics
+	told    string // all diagnostics
+	written string // on standard output
 }
 
 // detect starts the unit with a site, and waits for its end.
@@ -215,6 +217,7 @@ func (m *machine) detect(name, site string) said {
 	s.took = time.Duration(values["ExecMainExitTimestampMonotonic"]-values["ExecMainStartTimestampMonotonic"]) * time.Microsecond
 	s.journal, _ = m.try("journalctl", "-u", unit, "-o", "cat", "--no-pager", "--after-cursor", at)
 	if b, err := os.ReadFile(m.root + "/var/lib/said-" + name + ".json"); err == nil && len(b) > 0 {
+		s.written = string(b)
 		if err := json.Unmarshal(b, &s.facts); err != nil {
 			m.t.Errorf("%s: %v\n%s", name, err, b)
 		}

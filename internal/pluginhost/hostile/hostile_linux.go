@@ -173,6 +173,9 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		return nil, errors.New("the driver is older than 1.20; install a newer one")
 	case "hang-call":
 		select {}
+	case "hang-child": // and what it started has its pipes
+		_ = child("sleeper").Start()
+		select {}
 	case "flood-stdout":
 		line := []byte(strings.Repeat("x", 60) + "\n")
 		for {

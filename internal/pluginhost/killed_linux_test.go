@@ -1,0 +1,77 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// askVariable makes this test's program a prelet that asks one detector, of the bench in that folder, and waits for ever.
+const askVariable = "PRELET_TEST_ASKS"
+
+func askAndWait(dir string) {
+	h := New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
+	_, _, _ = world.DetectorOf.Ask(context.Background(), h, world.DetectorReq{Name: "hang-child"}) // until it is killed
+}
+
+// TestPreletIsKilled: with prelet dies prelet-detect, and with that the detector, although nobody is left to end them. What the detector had
+// started has no such tie: under systemd it dies with the unit's cgroup; without, who gets the slot next finds it not clean, and ends it.
+func TestPreletIsKilled(t *testing.T) {
+	b := newBench(t)
+	b.install("hang-child")
+	b.install("good")
+	if os.Geteuid() != 0 {
+		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Fail == world.Denied {
+			t.Skip(ans.Detail)
+		}
+	}
+	prelet := exec.Command("/proc/self/exe")
+	prelet.Env = append(os.Environ(), askVariable+"="+b.dir)
+	if err := prelet.Start(); err != nil {
+		t.Fatal(err)
+	}
+	runs := func(name string) bool {
+		return slices.ContainsFunc(b.left(), func(l string) bool { return strings.Contains(l, " "+name) })
+	}
+	within := func(what string, is func() bool) {
+		t.Helper()
+		for late := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(late) {
+				_ = prelet.Process.Kill()
+				t.Fatalf("%s: not within 20 s: %q", what, b.left())
+			}
+		}
+	}
+	within("all three run", func() bool { return runs(helperName) && runs("hang-child") && runs("sleeper") })
+	if err := prelet.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var killed *exec.ExitError
+	if err := prelet.Wait(); !errors.As(err, &killed) {
+		t.Fatal(err)
+	}
+	within("prelet-detect and the detector end", func() bool { reapUser(b.uid); return !runs(helperName) && !runs("hang-child") })
+	if os.Geteuid() != 0 { // a user's own programs are never ended by prelet
+		for _, l := range b.left() {
+			pid, _ := strconv.Atoi(strings.Fields(l)[0])
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return
+	}
+	if !runs("sleeper") {
+		t.Fatal("the child is gone too: this shows nothing of the slot")
+	}
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fail != "" {
+		t.Errorf("the next one: %s: %s", ans.Fail, ans.Detail)
+	}
+	b.nothingLeft(t)
+}

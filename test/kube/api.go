@@ -12,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,8 +77,12 @@ func (c *Cluster) Ready(ctx context.Context, name string) (node *corev1.Node, er
 }
 
 // Configz is the configuration that a kubelet runs with, by its own word: asked as the API server asks, since a node may not.
+// One that was only just started does not listen yet.
 func (c *Cluster) Configz(ctx context.Context, n *Node) (map[string]any, error) {
 	text, err := c.AskKubelet(ctx, n, "/configz")
+	for late := time.Now().Add(30 * time.Second); errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
+		text, err = c.AskKubelet(ctx, n, "/configz")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -186,11 +186,11 @@ func refusedCalls() {
 		_, _, _ = unix.RawSyscall(call[0], call[1], call[2], call[3])
 	}
 	if pid, _, errno := unix.RawSyscall(unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD), 0, 0); errno == 0 && pid == 0 {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0) // the child that there must not be
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0) // the child that there must not be
 	}
 	args := [8]uint64{unix.CLONE_NEWNET, 4: uint64(unix.SIGCHLD)} // struct clone_args: flags, …, exit_signal
 	if pid, _, errno := unix.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&args)), unsafe.Sizeof(args), 0); errno == 0 && pid == 0 {
-		unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+		_, _, _ = unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
 	}
 }
 

@@ -70,6 +70,7 @@ func TestNVML(t *testing.T) {
 	}
 	dropIn, err := os.ReadFile(m.root + "/usr/lib/systemd/system/prelet.service.d/50-detector-nvidia.conf")
 	m.must(err)
+	m.beforeTheDriver(string(dropIn))
 	const granted = `detector "nvidia" {
   allow {
     devices = ["/dev/nvidiactl", "/dev/nvidia*"]
@@ -109,6 +110,30 @@ func TestNVML(t *testing.T) {
 	}
 	m.recorded(granted)
 	m.nothingLeft("nvidia")
+}
+
+// beforeTheDriver: the unit may open the driver's devices although no driver was loaded when it started. That nothing answers there is another
+// error than that it may not.
+func (m *machine) beforeTheDriver(dropIn string) {
+	m.t.Helper()
+	if out, exit := m.try("mknod", "-m", "666", "/dev/nvidia15", "c", "195", "15"); exit != 0 {
+		m.t.Fatal(out)
+	}
+	run := []string{"systemd-run", "--quiet", "--wait", "--pipe", "-p", "DevicePolicy=closed"}
+	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "Operation not permitted") {
+		m.t.Errorf("without the drop-in: %s", out)
+	}
+	for line := range strings.Lines(dropIn) {
+		if strings.HasPrefix(line, "DeviceAllow=") {
+			run = append(run, "-p", strings.TrimSpace(line))
+		}
+	}
+	if out, _ := m.try(append(run, "cat", "/dev/nvidia15")...); !strings.Contains(out, "No such device") {
+		m.t.Errorf("with it: %s", out)
+	}
+	if out, exit := m.try("rm", "/dev/nvidia15"); exit != 0 {
+		m.t.Fatal(out)
+	}
 }
 
 // recorded asks the same package about a machine that is a tree: it tells what stands there, and nothing of this node and its NVML.

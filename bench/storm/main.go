@@ -184,14 +184,15 @@ type result struct {
 	Causes   map[string]int `json:"causes"`       // of retries
 	// Early are attempts that were to come before the server wanted them (Retry-After).
 	Early int `json:"early"`
-	// Together is the largest number of retries that were planned for the same 10 ms.
+	// Together is the largest number of retries that were planned for the same 10 ms; Herd is what it would be without chance.
 	Together int `json:"together"`
+	Herd     int `json:"herd"`
 }
 
 func summary(all []outcome, took time.Duration) result {
 	r := result{Boots: len(all), Seconds: round(took.Seconds()), Causes: map[string]int{}}
 	var seconds []float64
-	slots := map[int64]int{}
+	slots, herds := map[int64]int{}, map[int64]int{}
 	for _, o := range all {
 		seconds = append(seconds, o.seconds)
 		if o.failure != "" {
@@ -211,10 +212,14 @@ func summary(all []outcome, took time.Duration) result {
 				r.Early++
 			}
 			slots[x.at.Add(x.Wait).UnixMilli()/10]++
+			herds[x.at.Add(x.Least).UnixMilli()/10]++
 		}
 	}
 	for _, n := range slots {
 		r.Together = max(r.Together, n)
+	}
+	for _, n := range herds {
+		r.Herd = max(r.Herd, n)
 	}
 	slices.Sort(seconds)
 	at := func(q float64) float64 {

@@ -11,7 +11,7 @@ import (
 func TestSummary(t *testing.T) {
 	at := time.Unix(1000, 0)
 	again := func(why string, after, asked, wait time.Duration) retry {
-		return retry{live.Retry{Why: why, Asked: asked, Wait: wait}, at.Add(after)}
+		return retry{live.Retry{Why: why, Asked: asked, Wait: wait, Least: time.Second - after}, at.Add(after)}
 	}
 	r := summary([]outcome{
 		{seconds: 1},
@@ -19,7 +19,7 @@ func TestSummary(t *testing.T) {
 		{seconds: 9, failure: "no", retries: []retry{again("connection refused", 0, 0, time.Second)}},
 	}, 9*time.Second)
 	want := result{Boots: 3, Failed: 1, Failures: []string{"no"}, Seconds: 9, P50: 2, P90: 9, Max: 9, Retried: 2, Retries: 3, Most: 2,
-		Causes: map[string]int{"HTTP 429": 2, "connection refused": 1}, Early: 1, Together: 2}
+		Causes: map[string]int{"HTTP 429": 2, "connection refused": 1}, Early: 1, Together: 2, Herd: 3}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("%+v\nwant %+v", r, want)
 	}

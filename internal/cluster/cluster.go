@@ -29,6 +29,7 @@ const (
 	maxBody       = 1 << 20          // bytes of an answer's body
 	maxHead       = 64 << 10         // bytes of an answer's head
 	maxRetryAfter = 30 * time.Second // what a server may ask us to wait
+	maxSpread     = 15 * time.Second // and what we wait beyond, by chance
 	defaultBudget = 5 * time.Minute  // when the caller's context has no deadline
 )
 
@@ -80,6 +81,7 @@ type Retry struct {
 	Why     string
 	Asked   time.Duration // what the server asked us to wait (Retry-After), as far as it is heeded; 0: nothing
 	Wait    time.Duration // before the next; 0 where another server is asked at once
+	Least   time.Duration // what Wait would be without the part of it that is chance
 	Until   time.Time     // when attempts end
 }
 

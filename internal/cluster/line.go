@@ -40,6 +40,8 @@ type line struct {
 	opts     *Options
 	used     bool
 	reusable bool
+	refused  *reply    // by a server that said that it is only starting (settle)
+	silent   time.Time // when it did not let us ask that
 }
 
 // open connects and shakes hands. With a key without an anchor, config must be the one of a quarantine.

@@ -215,7 +215,7 @@ func TestRequestTimeout(t *testing.T) {
 
 // Row 12: what the server asks for is waited, but of that never more than 30 seconds; and a little longer, each client as it happens.
 func TestRetryAfter(t *testing.T) {
-	for header, expect := range map[string]time.Duration{"7": 7*time.Second + 2*time.Millisecond, "3600": 30*time.Second + 2*time.Millisecond, "": 2 * time.Millisecond, "soon": 2 * time.Millisecond, "-1": 2 * time.Millisecond} {
+	for header, expect := range map[string]time.Duration{"7": 14 * time.Second, "3600": 45 * time.Second, "": 2 * time.Millisecond, "soon": 2 * time.Millisecond, "-1": 2 * time.Millisecond} {
 		t.Run(header, func(t *testing.T) {
 			h := newHostile(t, newTestCA(t, "cluster"))
 			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -226,7 +226,7 @@ func TestRetryAfter(t *testing.T) {
 			opts.Rand = func() float64 { return 1 }
 			var slept []time.Duration
 			opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
-			if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
+			if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Fatal(err)
 			}
 			if len(slept) != 1 || slept[0] != expect {
@@ -234,6 +234,36 @@ func TestRetryAfter(t *testing.T) {
 			}
 		})
 	}
+	for jitter, expect := range map[float64]string{0: "[1s 1s 1s 1s 1s 1s]", 0.5: "[1.5s 2s 3s 5s 8.5s 8.5s]", 1: "[2s 3s 5s 9s 16s 16s]"} {
+		t.Run(fmt.Sprint("again and again, ", jitter), func(t *testing.T) {
+			h := newHostile(t, newTestCA(t, "cluster"))
+			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+				return n < 7 && answerWith(429, "Retry-After", "1")(h, w, r, n)
+			}
+			var slept []time.Duration
+			opts := Options{Rand: func() float64 { return jitter }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
+			if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(slept); got != expect {
+				t.Errorf("slept %s, want %s", got, expect)
+			}
+		})
+	}
+	t.Run("chance does not wait past the deadline", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			return n == 1 && answerWith(429, "Retry-After", "20")(h, w, r, n)
+		}
+		var slept []time.Duration
+		opts := Options{Rand: func() float64 { return 1 }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
+		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
+			t.Error(err)
+		}
+		if len(slept) != 1 || slept[0] < 20*time.Second || slept[0] > 25*time.Second {
+			t.Errorf("slept %v of 30s, where 20s are asked for", slept)
+		}
+	})
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {

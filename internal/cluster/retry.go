@@ -19,7 +19,8 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 	}
 	latest := make([]*failure, len(servers))
 	start, backoff, clockAsked := c.first(servers), c.opts.BackoffMin, false
-	var doubted time.Time // since when refusals are that nobody can tell the meaning of
+	var spread time.Duration // over which those come back whom a server has told to wait
+	var doubted time.Time    // since when refusals are that nobody can tell the meaning of
 
 	report := func(i, retries int) error {
 		f := latest[i]
@@ -68,22 +69,25 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			return report(i, n)
 		}
 
-		var pause, asked time.Duration
+		var pause, least, asked time.Duration
 		switch {
 		case f.after > 0:
-			// At least as long as the server asks for; and not all who were told so come back in the same instant.
+			// At least as long as the server asks for; and not all who were told so come back in the same instant, but over twice the
+			// time after each further refusal, because they are more than it can serve. Within the deadline, as far as that goes.
 			asked = min(time.Duration(f.after)*time.Second, maxRetryAfter)
-			pause = asked + time.Duration(c.opts.Rand()*float64(backoff))
-			backoff = min(2*backoff, c.opts.BackoffMax)
+			spread = min(max(2*spread, asked), maxSpread)
+			least = asked
+			pause = least + time.Duration(c.opts.Rand()*float64(min(spread, max(time.Until(deadline)-asked, 0)/2)))
 		case f.class == reach && round < len(servers)-1:
 		default:
-			pause = backoff/2 + time.Duration(c.opts.Rand()*float64(backoff/2))
+			least = backoff / 2
+			pause = least + time.Duration(c.opts.Rand()*float64(backoff/2))
 			backoff = min(2*backoff, c.opts.BackoffMax)
 		}
 		if pause >= time.Until(deadline) {
 			return giveUp(n)
 		}
-		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Until: deadline})
+		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Least: least, Until: deadline})
 		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
 			return giveUp(n)
 		}

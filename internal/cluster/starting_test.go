@@ -96,3 +96,82 @@ func TestRefusedWithoutToken(t *testing.T) {
 		t.Error("the refusal is lost")
 	}
 }
+
+// TestOnlyWhatFailed: what was fetched and verified is not fetched again because the next request failed, and who is told to wait
+// comes back over the same connection.
+func TestOnlyWhatFailed(t *testing.T) {
+	for name, c := range map[string]struct {
+		fails    func(n int) bool
+		requests int32
+	}{
+		"none":            {func(int) bool { return false }, 2},
+		"the first fetch": {func(n int) bool { return n <= 3 }, 5},
+		"the second":      {func(n int) bool { return n > 1 && n <= 4 }, 5},
+		"each once":       {func(n int) bool { return n%2 == 1 }, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t, newTestCA(t, "cluster"))
+			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+				return c.fails(n) && answerWith(429)(h, w, r, n)
+			}
+			if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+				t.Fatal(err)
+			}
+			if got := h.requests.Load(); got != c.requests {
+				t.Errorf("%d requests, want %d", got, c.requests)
+			}
+			if got := h.conns.Load(); got != 1 {
+				t.Errorf("%d connections, want one", got)
+			}
+		})
+	}
+	t.Run("a second text after a wait", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n == 2 && answerWith(429)(h, w, r, n) }
+		h.info = func(n int) map[string]string {
+			if n == 2 {
+				return signedInfo(infoText("https://elsewhere.example:6443", h.ca.pem()))
+			}
+			return signedInfo(infoText(h.URL, h.ca.pem()))
+		}
+		_, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast())
+		want{kind: Untrusted, retry: true, text: []string{"differs from the first"}}.check(t, err)
+	})
+	t.Run("another server has to introduce itself", func(t *testing.T) {
+		ca := newTestCA(t, "cluster")
+		one, two := newHostile(t, ca), newHostile(t, ca)
+		one.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			return n > 1 && answerWith(503)(one, w, r, n)
+		}
+		req := one.pinned()
+		req.Servers = append(req.Servers, two.URL)
+		if _, err := FetchTrust(within(t, 30*time.Second), req, fast()); err != nil {
+			t.Fatal(err)
+		}
+		if a, b := one.requests.Load(), two.requests.Load(); a != 2 || b != 2 {
+			t.Errorf("%d and %d requests, want two of each", a, b)
+		}
+	})
+	t.Run("a server that closes what is held", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n == 1 && answerWith(429)(h, w, r, n) }
+		opts := fast()
+		opts.OnRetry = func(Retry) { h.CloseClientConnections() }
+		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.conns.Load(); got != 2 {
+			t.Errorf("%d connections, want two", got)
+		}
+	})
+	t.Run("a server that starts is asked whether it has", func(t *testing.T) {
+		h := starting(t, http.StatusForbidden, 4)
+		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+			t.Fatal(err)
+		}
+		// The request, /readyz five times, and cluster-info twice.
+		if got := h.requests.Load(); got != 8 {
+			t.Errorf("%d requests, want 8", got)
+		}
+	})
+}

@@ -89,6 +89,11 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 		return Trust{}, invalid("trust", hint, "%v", err)
 	}
 	d := discovery{client: c, proxy: req.ProxyURL, pins: pins, token: req.Token, by: ByPins}
+	defer func() {
+		if d.held != nil {
+			d.held.close()
+		}
+	}()
 	if len(pins) == 0 {
 		d.by = ByToken
 	}
@@ -194,57 +199,23 @@ type discovery struct {
 	pins   pinSet
 	token  Token
 	by     string
+
+	// What an attempt leaves to the next at the same server, so that only what failed is asked for again.
+	held   *line    // in quarantine, after a whole answer
+	first  *infoDoc // verified, and not yet fetched a second time
+	from   string   // which server's that is
+	anchor anchor   // and the CA in it
 }
 
 func (d *discovery) attempt(ctx context.Context, server *url.URL, dial time.Duration) ([]*x509.Certificate, *failure) {
-	c := d.client
-	quarantine := lineKey{server: server.Host, proxy: d.proxy}
-	// InsecureSkipVerify is what quarantine means: an anonymous request for public data, on a line that carries nothing
-	// else until anchor.verify.
-	l, err := c.open(ctx, server, quarantine, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, dial)
-	if err != nil {
-		return nil, classifyLine(err, c.opts.Now())
-	}
-	owned := true
-	defer func() {
-		if owned {
-			l.close()
-		}
-	}()
-	fetch := func() (*reply, error) { return l.roundTrip(ctx, clusterInfoRequest(ctx, server)) }
-	r, err := fetch()
-	if err == nil {
-		r, err = settle(ctx, l, server, r, fetch)
-	}
-	if err != nil {
-		return nil, classifyLine(err, c.opts.Now())
-	}
-	first, f := parseClusterInfo(r)
-	if f != nil {
-		return nil, f
-	}
-	if len(d.pins) > 0 {
-		if err := d.pins.covers(first.certs); err != nil {
-			return nil, fail(Untrusted, final, "Compare with the hash that `kubeadm token create --print-join-command` prints on a control-plane node; after a change of the CA, add its pin to ca_cert_hashes",
-				"%v", err).because(err)
-		}
-	} else if f := d.checkSignature(ctx, first); f != nil {
-		return nil, f
-	}
-	a := newAnchor(first.certs)
-	if err := a.verify(l, c.opts.Now()); err != nil {
-		return nil, classifyChain(err, c.opts.Now())
-	}
-	if len(d.pins) > 0 && d.token != nil { // after the chain, so that a hurried signer is waited for only where it is ours
-		if f := d.checkSignature(ctx, first); f != nil {
+	if d.first == nil || d.from != server.Host {
+		if f := d.introduce(ctx, server, dial); f != nil {
 			return nil, f
 		}
 	}
-	owned = false
-	c.keep(l)
-
+	a := d.anchor
 	key := lineKey{server: server.Host, proxy: d.proxy, anchor: a.id}
-	r, f = c.ask(ctx, server, key, a.config(), dial, func(ctx context.Context, l *line) (*reply, error) {
+	r, f := d.client.ask(ctx, server, key, a.config(), dial, func(ctx context.Context, l *line) (*reply, error) {
 		return l.roundTrip(ctx, clusterInfoRequest(ctx, server))
 	})
 	if f != nil {
@@ -254,11 +225,82 @@ func (d *discovery) attempt(ctx context.Context, server *url.URL, dial time.Dura
 	if f != nil {
 		return nil, f
 	}
-	if first.kubeconfig != second.kubeconfig {
+	if d.first.kubeconfig != second.kubeconfig {
 		return nil, fail(Untrusted, final, "If the cluster's CA is being changed right now, run again; else somebody stands between",
 			"the second fetch, over verified TLS, differs from the first")
 	}
-	return first.certs, nil
+	return d.first.certs, nil
+}
+
+// quarantine is a line that nobody has verified: the one that is held, or a new one.
+func (d *discovery) quarantine(ctx context.Context, server *url.URL, dial time.Duration) (*line, error) {
+	l := d.held
+	d.held = nil
+	if l != nil && l.key.server == server.Host {
+		return l, nil
+	}
+	if l != nil {
+		l.close()
+	}
+	// InsecureSkipVerify is what quarantine means: an anonymous request for public data, on a line that carries nothing
+	// else until anchor.verify.
+	return d.client.open(ctx, server, lineKey{server: server.Host, proxy: d.proxy}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, dial)
+}
+
+// introduce fetches cluster-info anonymously, verifies it, and then the line that it came over.
+func (d *discovery) introduce(ctx context.Context, server *url.URL, dial time.Duration) *failure {
+	c := d.client
+	var l *line
+	var r *reply
+	for {
+		var err error
+		if l, err = d.quarantine(ctx, server, dial); err != nil {
+			return classifyLine(err, c.opts.Now())
+		}
+		r, err = settle(ctx, l, server, func() (*reply, error) { return l.roundTrip(ctx, clusterInfoRequest(ctx, server)) })
+		if err == nil {
+			break
+		}
+		l.close()
+		if err != errStale {
+			return classifyLine(err, c.opts.Now())
+		}
+	}
+	verified := false
+	defer func() {
+		switch {
+		case verified:
+			c.keep(l)
+		case l.reusable:
+			d.held = l
+		default:
+			l.close()
+		}
+	}()
+	first, f := parseClusterInfo(r)
+	if f != nil {
+		return f
+	}
+	if len(d.pins) > 0 {
+		if err := d.pins.covers(first.certs); err != nil {
+			return fail(Untrusted, final, "Compare with the hash that `kubeadm token create --print-join-command` prints on a control-plane node; after a change of the CA, add its pin to ca_cert_hashes",
+				"%v", err).because(err)
+		}
+	} else if f := d.checkSignature(ctx, first); f != nil {
+		return f
+	}
+	a := newAnchor(first.certs)
+	if err := a.verify(l, c.opts.Now()); err != nil {
+		return classifyChain(err, c.opts.Now())
+	}
+	if len(d.pins) > 0 && d.token != nil { // after the chain, so that a hurried signer is waited for only where it is ours
+		if f := d.checkSignature(ctx, first); f != nil {
+			l.key.anchor = "" // nobody vouches for this text yet
+			return f
+		}
+	}
+	d.first, d.from, d.anchor, verified = &first, server.Host, a, true
+	return nil
 }
 
 func (d *discovery) checkSignature(ctx context.Context, info infoDoc) *failure {
@@ -291,10 +333,7 @@ func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *
 				return nil, classifyLine(err, c.opts.Now())
 			}
 		}
-		r, err := send(ctx, l)
-		if err == nil {
-			r, err = settle(ctx, l, server, r, func() (*reply, error) { return send(ctx, l) })
-		}
+		r, err := settle(ctx, l, server, func() (*reply, error) { return send(ctx, l) })
 		if err == nil {
 			c.keep(l)
 			return r, nil

@@ -11,8 +11,8 @@ import (
 func TestToken(t *testing.T) {
 	c := start(t, Options{Audit: true})
 	server := `servers = ["https://10.0.0.11:6443"]`
-	observe := func(t *testing.T) observer {
-		o := newObserver(t, c)
+	observe := func(t *testing.T) candidate {
+		o := newCandidate(t, c)
 		must(t, o.Reach(c, "10.0.0.11:6443"))
 		return o
 	}
@@ -36,10 +36,11 @@ func TestToken(t *testing.T) {
 			})
 			resume()
 		}()
-		o.plan(0)
+		o.plan()
 		if got, _ := asked(t, c, n); len(got) < 4 {
 			t.Errorf("asked %q: the signature was there from the start", got)
 		}
+		o.joins()
 	})
 
 	t.Run("a wrong secret is final", func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestToken(t *testing.T) {
 		o.cluster(server, o.pin(), token, `retry = "30s"`)
 		must(t, o.Credential("bootstrap-token", c.Token[:len(c.Token)-1]+"x"))
 		_, n := asked(t, c, 0)
-		if _, took := o.plan(untrusted, "does not match the token"); took > 5*time.Second {
+		if _, took := o.refused(untrusted, "does not match the token"); took > 5*time.Second {
 			t.Errorf("took %s", took)
 		}
 		got, _ := asked(t, c, n)
@@ -56,6 +57,8 @@ func TestToken(t *testing.T) {
 				t.Errorf("a token that is known to be wrong was sent: %q", r)
 			}
 		}
+		must(t, o.Credential("bootstrap-token", c.Token))
+		o.joins()
 	})
 
 	t.Run("expired", func(t *testing.T) {
@@ -66,7 +69,7 @@ func TestToken(t *testing.T) {
 		must(t, c.Signed(t.Context(), short))
 		must(t, o.Credential("bootstrap-token", short))
 		o.cluster(server, o.pin(), token, `retry = "2s"`)
-		o.plan(0)
+		o.plan()
 		time.Sleep(time.Until(expires))
 		must(t, within(t.Context(), 10*time.Second, "the signature is gone", func() string {
 			info, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
@@ -75,7 +78,7 @@ func TestToken(t *testing.T) {
 			}
 			return ""
 		}))
-		o.plan(denied, "no signature for the token", "expired")
+		o.refused(denied, "no signature for the token", "expired")
 		ca, err := c.CA()
 		must(t, err)
 		must(t, o.Write("/etc/kubernetes/ca-given.crt", ca, 0o644))
@@ -87,7 +90,11 @@ func TestToken(t *testing.T) {
 			}
 			return ""
 		}))
-		o.plan(denied, "Unauthorized", "wrong or expired", "kubeadm token create")
+		o.refused(denied, "Unauthorized", "wrong or expired", "kubeadm token create")
+		fresh, err := c.NewToken(t.Context(), "1h") // what the message says
+		must(t, err)
+		must(t, o.Credential("bootstrap-token", fresh))
+		o.joins()
 	})
 
 	t.Run("usages", func(t *testing.T) {
@@ -99,29 +106,37 @@ func TestToken(t *testing.T) {
 		must(t, err)
 		must(t, c.Signed(t.Context(), signing))
 		must(t, o.Credential("bootstrap-token", signing))
-		o.plan(denied, "Unauthorized")
+		o.refused(denied, "Unauthorized")
 		only, err := c.NewToken(t.Context(), "1h", "--usages", "authentication")
 		must(t, err)
 		must(t, o.Credential("bootstrap-token", only))
-		o.plan(denied, "no signature for the token", "not for signing")
+		o.refused(denied, "no signature for the token", "not for signing")
+		must(t, o.Credential("bootstrap-token", c.Token))
+		o.joins()
 	})
 
 	t.Run("trust by token", func(t *testing.T) {
 		o := observe(t)
 		o.cluster(server, `trust = "token"`, token)
-		o.plan(0)
+		must(t, o.Credential("bootstrap-token", c.Token[:len(c.Token)-1]+"x"))
+		o.refused(untrusted, "does not match the token")
+		must(t, o.Credential("bootstrap-token", c.Token))
+		o.joins()
 	})
 
 	t.Run("rights", func(t *testing.T) {
 		o := observe(t)
-		must(t, c.SetConfigMap(t.Context(), "kube-system", "site-config", map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nmaxPods: 20\n"}))
+		must(t, c.SetConfigMap(t.Context(), "kube-system", "site-config", map[string]string{"kubelet": "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nfailSwapOn: false\ncgroupDriver: cgroupfs\nauthentication: {x509: {clientCAFile: /etc/kubernetes/pki/ca.crt}}\nmaxPods: 20\n"}))
 		must(t, o.Site(map[string]string{"site.hcl": "cluster {\n" + server + "\n" + o.pin() + "\n" + token + `
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/site-config" }
 stage "write" "kubelet" {}
+stage "restart" "kubelet" {
+  verify { settle = "1s" }
+}
 `}))
-		r, _ := o.plan(denied, "system:bootstrap:"+c.Token[:6])
+		r, _ := o.refused(denied, "system:bootstrap:"+c.Token[:6])
 		ran := 0
 		for line := range strings.Lines(r.Err) { // what the message says to do, done
 			if words := strings.Fields(line); len(words) > 3 && words[0] == "kubectl" && words[3] == "create" {
@@ -134,7 +149,7 @@ stage "write" "kubelet" {}
 		if ran != 2 {
 			t.Fatalf("%d commands to paste, want 2:\n%s", ran, r)
 		}
-		o.plan(0)
+		o.joins()
 	})
 
 	t.Run("a plugin gives the node's identity", func(t *testing.T) {
@@ -161,13 +176,13 @@ users:
 		o.cluster(server, o.pin(), token)
 		conf(fmt.Sprintf(`{"clientCertificateData": "%s", "clientKeyData": "%s"}`, quote(cert), quote(key)))
 		_, n := asked(t, c, 0)
-		o.plan(0)
+		o.plan()
 		if got, _ := asked(t, c, n); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "system:node:n1 ") {
 			t.Errorf("asked %q", got)
 		}
 		conf(fmt.Sprintf(`{"token": %q}`, c.Token))
 		_, n = asked(t, c, 0)
-		o.plan(0)
+		o.plan()
 		if got, _ := asked(t, c, n); len(got) == 0 || !strings.HasPrefix(got[len(got)-1], "system:bootstrap:") {
 			t.Errorf("asked %q", got)
 		}

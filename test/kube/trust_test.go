@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -19,47 +17,115 @@ const (
 	unreachable = 20
 )
 
-// observer is a node that only looks at a cluster: prelet plans there, and no kubelet runs.
-type observer struct {
+// candidate is a node that wants to join, whose kubelet has been asked for: what keeps it from joining is refused first, and once that is
+// mended the same machine joins.
+type candidate struct {
 	*Node
 	t *testing.T
 	c *Cluster
 }
 
-func newObserver(t *testing.T, c *Cluster) observer {
+func newCandidate(t *testing.T, c *Cluster) candidate {
 	t.Helper()
-	n, err := c.NewNode(t.Context(), NodeOptions{Name: "n1", NoKubelet: true, Loopback: []string{"10.0.0.11", "10.0.0.12"}})
-	must(t, err)
-	t.Cleanup(n.Stop)
+	_, name, _ := strings.Cut(t.Name(), "/")
+	name = strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '_' || r == '\'' || r == '/' {
+			return '-'
+		}
+		return r
+	}, name))
+	n := newNode(t, c, NodeOptions{Name: name, Loopback: []string{"10.0.0.11", "10.0.0.12"}})
 	must(t, n.Credential("bootstrap-token", c.Token))
-	return observer{n, t, c}
+	return candidate{n, t, c}
+}
+
+// joins runs prelet, and waits until the real kubelet has joined with what it wrote.
+func (o candidate) joins() {
+	o.t.Helper()
+	if r := prelet(o.t, o.Node, 0, "run"); !strings.Contains(r.Out, "healthy") {
+		o.t.Errorf("%s", r)
+	}
+	o.hasJoined()
+}
+
+func (o candidate) hasJoined() {
+	o.t.Helper()
+	_, err := o.c.Ready(o.t.Context(), o.Name)
+	must(o.t, err)
+	conf, err := o.Read("/etc/kubernetes/kubelet.conf")
+	must(o.t, err)
+	if !strings.Contains(conf, "server: https://10.0.0.11:6443\n") {
+		o.t.Errorf("the kubelet asks another server than the site's first:\n%s", conf)
+	}
+}
+
+// untouched wants nothing written, and no kubelet.
+func (o candidate) untouched() {
+	o.t.Helper()
+	for _, p := range []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt", "/etc/default/kubelet"} {
+		if _, err := o.Read(p); err == nil {
+			o.t.Errorf("%s was written", p)
+		}
+	}
+	if s, err := o.Service(o.t.Context()); err != nil || s.PID != 0 {
+		o.t.Errorf("the kubelet is %+v, %v", s, err)
+	}
+}
+
+// refused runs prelet, wants an exit status, words of the message, and nothing written; and returns how long it took.
+func (o candidate) refused(want int, words ...string) (Result, time.Duration) {
+	o.t.Helper()
+	began := time.Now()
+	r := prelet(o.t, o.Node, want, "run")
+	took := time.Since(began)
+	o.says(r, words...)
+	o.untouched()
+	return r, took
+}
+
+// moved opens a door to the cluster where there was another one.
+func (o candidate) moved(d *Door) {
+	o.t.Helper()
+	d.Shut()
+	must(o.t, o.Reach(o.c, d.address))
 }
 
 // cluster makes a site of a cluster block's lines, which reads kubelet-config.
-func (o observer) cluster(lines ...string) {
+func (o candidate) cluster(lines ...string) {
 	o.t.Helper()
 	must(o.t, o.Site(map[string]string{"site.hcl": "cluster {\n" + strings.Join(lines, "\n") + `
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
 stage "write" "kubelet" {}
+stage "restart" "kubelet" {
+  verify { settle = "1s" }
+}
 `}))
 }
 
 const token = `token = credential("bootstrap-token")`
 
-func (o observer) pin() string {
+func (o candidate) pin() string {
 	o.t.Helper()
 	pin, err := o.c.Pin()
 	must(o.t, err)
 	return fmt.Sprintf("ca_cert_hashes = [%q]", pin)
 }
 
-// plan wants an exit status and words of the message, and returns it with how long it took.
-func (o observer) plan(want int, words ...string) (Result, time.Duration) {
+// plan is a plan that succeeds, and how long it took.
+func (o candidate) plan(words ...string) time.Duration {
 	o.t.Helper()
 	began := time.Now()
-	r := prelet(o.t, o.Node, want, "plan")
+	r := prelet(o.t, o.Node, 0, "plan")
+	took := time.Since(began)
+	o.says(r, words...)
+	return took
+}
+
+// says wants words of a message, wherever its lines end, and nothing of the token's secret.
+func (o candidate) says(r Result, words ...string) {
+	o.t.Helper()
 	flat := strings.Join(strings.Fields(r.String()), " ")
 	for _, w := range words {
 		if !strings.Contains(flat, w) {
@@ -69,7 +135,6 @@ func (o observer) plan(want int, words ...string) (Result, time.Duration) {
 	if _, secret, _ := strings.Cut(o.c.Token, "."); strings.Contains(flat, secret) {
 		o.t.Errorf("the token is printed:\n%s", r)
 	}
-	return r, time.Since(began)
 }
 
 // asked are prelet's requests at a cluster since the last call, as "user path code".
@@ -94,26 +159,57 @@ func TestTrust(t *testing.T) {
 	user := "system:bootstrap:" + c.Token[:6]
 
 	t.Run("pins", func(t *testing.T) {
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
 		must(t, o.Reach(c, "10.0.0.11:6443"))
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
 		_, n := asked(t, c, 0)
-		o.plan(0)
+		o.plan()
 		got, _ := asked(t, c, n)
 		want := []string{"system:anonymous " + info + " 200", "system:anonymous " + info + " 200", user + " " + config + " 200"}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("asked %q, want %q", got, want)
 		}
+		pin, err := PinOf(newAuthority(t, "another cluster's").pem())
+		must(t, err)
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, fmt.Sprintf("ca_cert_hashes = [%q]", pin), token)
+		o.refused(untrusted, "no pin covers the CA", "--print-join-command")
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
+		o.joins()
+	})
+
+	t.Run("the answer names another server", func(t *testing.T) {
+		before, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
+		must(t, err)
+		text := strings.Replace(before["kubeconfig"], fmt.Sprintf("https://127.0.0.1:%d", c.Port), "https://10.0.0.12:6443", 1)
+		if text == before["kubeconfig"] {
+			t.Fatal("cluster-info does not name the server as it was made")
+		}
+		must(t, c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": text})) // and the signer signs it
+		must(t, c.Signed(t.Context(), c.Token))
+		defer func() {
+			must(t, c.SetConfigMap(t.Context(), "kube-public", "cluster-info", map[string]string{"kubeconfig": before["kubeconfig"]}))
+			must(t, c.Signed(t.Context(), c.Token))
+		}()
+		o := newCandidate(t, c)
+		must(t, o.Reach(c, "10.0.0.11:6443"))
+		evil, err := o.Door("10.0.0.12:6443", fmt.Sprintf("127.0.0.1:%d", other.Port))
+		must(t, err)
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
+		o.joins()
+		if n := evil.Opened.Load(); n != 0 {
+			t.Errorf("%d connections to a server that no site names", n)
+		}
 	})
 
 	t.Run("another cluster", func(t *testing.T) {
-		o := newObserver(t, c)
-		must(t, o.Reach(other, "10.0.0.11:6443"))
+		o := newCandidate(t, c)
+		impostor, err := o.Door("10.0.0.11:6443", fmt.Sprintf("127.0.0.1:%d", other.Port))
+		must(t, err)
 		must(t, o.Reach(c, "10.0.0.12:6443"))
 		o.cluster(`servers = ["https://10.0.0.11:6443", "https://10.0.0.12:6443"]`, o.pin(), token)
 		_, here := asked(t, c, 0)
 		_, there := asked(t, other, 0)
-		_, took := o.plan(untrusted, "no pin covers the CA")
+		_, took := o.refused(untrusted, "no pin covers the CA")
 		if got, _ := asked(t, other, there); fmt.Sprint(got) != fmt.Sprint([]string{"system:anonymous " + info + " 200"}) {
 			t.Errorf("an impostor was asked %q: identity comes before the token", got)
 		}
@@ -123,23 +219,27 @@ func TestTrust(t *testing.T) {
 		if took > 10*time.Second {
 			t.Errorf("it took %s, and nothing mends it", took)
 		}
+		o.moved(impostor)
+		o.joins()
 	})
 
 	t.Run("a stranger with the right CA in his answer", func(t *testing.T) {
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
 		b := &between{}
 		stranger := newAuthority(t, "kubernetes").issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
-		_, err := o.Door("10.0.0.11:6443", serve(t, stranger, b.handler(t, c)))
+		door, err := o.Door("10.0.0.11:6443", serve(t, stranger, b.handler(t, c)))
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
-		o.plan(untrusted, "not signed by the cluster's CA")
+		o.refused(untrusted, "not signed by the cluster's CA")
 		if b.anonymous != 1 || b.withToken != 0 {
 			t.Errorf("%d anonymous requests and %d with the token, want 1 and 0", b.anonymous, b.withToken)
 		}
+		o.moved(door)
+		o.joins()
 	})
 
 	t.Run("the second fetch differs", func(t *testing.T) {
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
 		b := &between{change: func(path string, n int, body string) string {
 			if path == info && n == 2 {
 				return strings.Replace(body, "https://", "https://x", 1)
@@ -147,13 +247,15 @@ func TestTrust(t *testing.T) {
 			return body
 		}}
 		cert := authorityOf(t, c).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(-time.Hour), "10.0.0.11")
-		_, err := o.Door("10.0.0.11:6443", serve(t, cert, b.handler(t, c)))
+		door, err := o.Door("10.0.0.11:6443", serve(t, cert, b.handler(t, c)))
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
-		o.plan(untrusted, "differs from the first")
+		o.refused(untrusted, "differs from the first")
 		if b.withToken != 0 {
 			t.Error("the token was sent")
 		}
+		o.moved(door)
+		o.joins()
 	})
 
 	t.Run("every CA is pinned", func(t *testing.T) {
@@ -173,20 +275,24 @@ func TestTrust(t *testing.T) {
 		}
 		change(text)
 		defer change(before["kubeconfig"])
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
 		must(t, o.Reach(c, "10.0.0.11:6443"))
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
-		o.plan(untrusted, "no pin covers the CA", "next year's CA")
+		o.refused(untrusted, "no pin covers the CA", "next year's CA")
 		pin, err := c.Pin()
 		must(t, err)
 		next, err := PinOf(second)
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, fmt.Sprintf("ca_cert_hashes = [%q, %q]", pin, next), token)
-		o.plan(0)
+		o.joins()
 	})
 
 	t.Run("servers", func(t *testing.T) {
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token, `retry = "2s"`)
+		if _, took := o.refused(unreachable, "connection refused"); took > 5*time.Second {
+			t.Errorf("gave up after %s, the budget is 2 s", took)
+		}
 		must(t, o.Reach(c, "10.0.0.12:6443"))
 		silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
 		must(t, err)
@@ -194,24 +300,22 @@ func TestTrust(t *testing.T) {
 		_, err = o.Door("10.0.0.11:7443", silent.Addr().String())
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443", "https://10.0.0.11:7443", "https://10.0.0.12:6443"]`, o.pin(), token, `retry = "9s"`)
-		if _, took := o.plan(0); took > 8*time.Second {
+		if took := o.plan(); took > 8*time.Second {
 			t.Errorf("a dead and a silent server cost %s of 9 s", took)
 		}
-		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token, `retry = "2s"`)
-		if _, took := o.plan(unreachable, "connection refused"); took > 5*time.Second {
-			t.Errorf("gave up after %s, the budget is 2 s", took)
-		}
+		must(t, o.Reach(c, "10.0.0.11:6443")) // the kubelet is told one server, and tries no other
+		o.joins()
 	})
 
 	t.Run("discovery file", func(t *testing.T) {
-		o := newObserver(t, c)
+		o := newCandidate(t, c)
 		must(t, o.Reach(c, "10.0.0.11:6443"))
 		cm, err := c.ConfigMap(t.Context(), "kube-public", "cluster-info")
 		must(t, err)
 		must(t, o.Write("/etc/kubernetes/discovery.conf", cm["kubeconfig"], 0o644))
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, `discovery_file = "/etc/kubernetes/discovery.conf"`, token)
 		_, n := asked(t, c, 0)
-		o.plan(0)
+		o.plan()
 		if got, _ := asked(t, c, n); len(got) != 1 || !strings.HasPrefix(got[0], user+" "+config) {
 			t.Errorf("asked %q: with a CA at hand a handshake is enough", got)
 		}
@@ -222,35 +326,16 @@ func TestTrust(t *testing.T) {
 		_, err = o.Door("10.0.0.12:443", serve(t, cert, files))
 		must(t, err)
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, `discovery_file = "https://10.0.0.12/cluster.conf"`, token)
-		o.plan(untrusted, "discovery_file")
+		o.refused(untrusted, "discovery_file")
 		must(t, o.Write("/etc/ssl/certs/ca-certificates.crt", web.pem(), 0o644))
-		o.plan(0)
+		o.plan()
 
 		foreign, err := other.ConfigMap(t.Context(), "kube-public", "cluster-info")
 		must(t, err)
 		must(t, o.Write("/etc/kubernetes/discovery.conf", foreign["kubeconfig"], 0o644))
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, `discovery_file = "/etc/kubernetes/discovery.conf"`, token)
-		o.plan(untrusted, "not signed by the cluster's CA")
-	})
-
-	t.Run("clock", func(t *testing.T) {
-		const wait = 4 * time.Second
-		o := newObserver(t, c)
-		cert := authorityOf(t, c).issue(t, pkix.Name{CommonName: "kube-apiserver"}, time.Now().Add(wait), "10.0.0.11")
-		_, err := o.Door("10.0.0.11:6443", serve(t, cert, (&between{}).handler(t, c)))
-		must(t, err)
-		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token, `retry = "30s"`)
-		var x unix.Timex
-		if state, err := unix.Adjtimex(&x); err != nil || state == unix.TIME_ERROR || x.Status&unix.STA_UNSYNC != 0 {
-			go func() {
-				time.Sleep(wait + time.Second)
-				_ = o.Write("/run/systemd/timesync/synchronized", "", 0o644)
-			}()
-			if _, took := o.plan(0, "waiting for the clock to be set"); took < wait {
-				t.Errorf("believed a certificate of the future after %s", took)
-			}
-			return
-		}
-		o.plan(untrusted, "is valid from") // this machine's clock is set, so the certificate is wrong
+		o.refused(untrusted, "not signed by the cluster's CA")
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, `discovery_file = "https://10.0.0.12/cluster.conf"`, token)
+		o.joins()
 	})
 }

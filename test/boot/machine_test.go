@@ -37,6 +37,9 @@ type machine struct {
 	cluster *cluster
 	site    string
 
+	image string // of its disk, where that can lose its power; else the disk is memory
+	loop  int    // the device that it is on
+
 	container *exec.Cmd
 	ended     chan struct{}
 	leader    int // PID 1 of it, as we see it
@@ -67,6 +70,28 @@ var serial atomic.Int32 // of machines; names of cgroups and network namespaces 
 // the image that most machines have not.
 func newMachine(t *testing.T, more ...string) *machine {
 	t.Helper()
+	return machineOn(t, func(m *machine, cache string) error { return m.layers(cache, more) })
+}
+
+// layers is a disk in memory over the image. What it holds is the same whether it was fsynced or not.
+func (m *machine) layers(cache string, more []string) error {
+	if err := errors.Join(os.MkdirAll(m.dir+"/disk", 0o755), syscall.Mount("tmpfs", m.dir+"/disk", "tmpfs", 0, "mode=755")); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Mkdir(m.dir+"/disk/upper", 0o755), os.Mkdir(m.dir+"/disk/work", 0o755)); err != nil {
+		return err
+	}
+	lower := cache + "/layer:"
+	for _, l := range more {
+		lower += cache + "/" + l + ":"
+	}
+	layers := fmt.Sprintf("lowerdir=%s%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", lower, cache, m.dir, m.dir)
+	return syscall.Mount("overlay", m.root, "overlay", 0, layers)
+}
+
+// machineOn is newMachine on a disk that is made by disk.
+func machineOn(t *testing.T, disk func(m *machine, cache string) error) *machine {
+	t.Helper()
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
 		t.Skip("this boots machines: make e2e-boot")
@@ -76,21 +101,10 @@ func newMachine(t *testing.T, more ...string) *machine {
 	m.root = filepath.Join(m.dir, "root")
 	t.Cleanup(m.remove)
 	m.cluster = newCluster(t, name)
-	if err := errors.Join(os.MkdirAll(m.dir+"/disk", 0o755), os.MkdirAll(m.root, 0o755)); err != nil {
+	if err := os.MkdirAll(m.root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", m.dir+"/disk", "tmpfs", 0, "mode=755"); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Mkdir(m.dir+"/disk/upper", 0o755), os.Mkdir(m.dir+"/disk/work", 0o755)); err != nil {
-		t.Fatal(err)
-	}
-	lower := cache + "/layer:"
-	for _, l := range more {
-		lower += cache + "/" + l + ":"
-	}
-	layers := fmt.Sprintf("lowerdir=%s%s/debian,upperdir=%s/disk/upper,workdir=%s/disk/work", lower, cache, m.dir, m.dir)
-	if err := syscall.Mount("overlay", m.root, "overlay", 0, layers); err != nil {
+	if err := disk(m, cache); err != nil {
 		t.Fatal(err)
 	}
 	m.put("/etc/machine-id", fmt.Sprintf("%032x\n", time.Now().UnixNano()))
@@ -157,18 +171,36 @@ func clearAway(dir string) {
 	_ = exec.Command("ip", "netns", "del", name).Run()
 }
 
-// TestMain first removes the machines of tests that were killed: nothing ends those by itself.
+// inNamespace is set in the process that runs the tests.
+const inNamespace = "PRELET_BOOT_NAMESPACE"
+
+// TestMain runs the tests in a mount namespace of their own: nobody who makes one meanwhile holds a disk of ours, and none is left
+// mounted. First it removes the machines of tests that were killed: nothing ends those by itself.
 func TestMain(tests *testing.M) {
-	if cache := os.Getenv(cacheVariable); cache != "" {
-		left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
-		for _, dir := range left {
-			var pid, number int
-			if _, err := fmt.Sscanf(filepath.Base(dir), "prelet-%d-%d", &pid, &number); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
-				clearAway(dir)
-			}
+	cache := os.Getenv(cacheVariable)
+	if cache == "" || os.Getenv(inNamespace) != "" {
+		os.Exit(tests.Run())
+	}
+	left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
+	for _, dir := range left {
+		var pid, number int
+		if _, err := fmt.Sscanf(filepath.Base(dir), "prelet-%d-%d", &pid, &number); err == nil && syscall.Kill(pid, 0) == syscall.ESRCH {
+			clearAway(dir)
 		}
 	}
-	os.Exit(tests.Run())
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Env = append(os.Environ(), inNamespace+"=yes")
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	err := c.Run()
+	var ended *exec.ExitError
+	switch {
+	case errors.As(err, &ended):
+		os.Exit(max(1, ended.ExitCode()))
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "machines are booted by root only, in a mount namespace:", err)
+		os.Exit(1)
+	}
 }
 
 // cgroups are the hierarchies that systemd needs: one where the machine has version 2 only, else its two.

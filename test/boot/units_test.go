@@ -143,7 +143,12 @@ func TestUnits(t *testing.T) {
 	m := newMachine(t)
 	m.boot()
 	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
-	for line := range strings.Lines(m.try(append([]string{"systemd-analyze", "verify", "--man=no", "kubelet.service"}, units...)...).errors) {
+	m.put("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/bin/true\nNoSuchKey=1\n")
+	verified := m.try(append([]string{"systemd-analyze", "verify", "--man=no", "wrong.service", "kubelet.service"}, units...)...).errors
+	if !strings.Contains(verified, "Unknown key 'NoSuchKey'") {
+		t.Fatalf("systemd-analyze verify sees nothing: %s", verified)
+	}
+	for line := range strings.Lines(verified) {
 		// The one that 252 does not know yet, and says so.
 		if !strings.Contains(line, "prelet") && !strings.Contains(line, "kubelet") || strings.Contains(line, "Unknown key 'ImportCredential'") {
 			continue

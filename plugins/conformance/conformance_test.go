@@ -144,6 +144,10 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		}
 	case "refused":
 		refusedCalls()
+	case "device":
+		if f, err := os.Open("/dev/zero"); err == nil {
+			_ = f.Close()
+		}
 	case "undeclared", "declared":
 		_, err := os.ReadFile("/etc/hostname")
 		run := exec.Command("/bin/true").Run()
@@ -245,6 +249,7 @@ func TestBad(t *testing.T) {
 		{"netlink", "no-network", conformance.Note, "netlink"},
 		{"datagrams", "no-network", conformance.Note, "no stream"},
 		{"undeclared", "declared", conformance.Failed, "/bin/true"},
+		{"device", "declared", conformance.Note, "reads /dev/zero"},
 		{"refused", "declared", conformance.Failed, "calls mmap of shared memory without a file, which is refused to all detectors"},
 		{"refused", "declared", conformance.Failed, "calls clone with a new namespace, which"},
 		{"refused", "declared", conformance.Failed, "calls clone3 with a new namespace, which"},

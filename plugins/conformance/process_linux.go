@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -85,9 +86,9 @@ func (k *kit) start(cookie bool) (*process, error) {
 			return nil, err
 		}
 	}
-	env := []string{"PATH=/usr/bin:/bin", "GOMAXPROCS=2", "LC_ALL=C", "PLUGIN_UNIX_SOCKET_DIR=" + p.dir, "PLUGIN_PROTOCOL_VERSIONS=" + fmt.Sprint(wire.Version)}
-	if cookie {
-		env = append(env, wire.CookieKey+"="+wire.CookieValue)
+	env := wire.Environment(p.dir)
+	if !cookie {
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, wire.CookieKey+"=") })
 	}
 	told, err := json.Marshal(order{Args: k.options.Args, Env: env, UID: k.user, Memory: k.options.Memory})
 	if err != nil {
@@ -169,8 +170,7 @@ func (p *process) watchOver(ours *os.File) error {
 		grants := p.kit.grants()
 		p.watch = &watcher{fd: listener, names: calls(), grants: or(grants), blind: grants == nil, open: p.kit.sockets, quit: make(chan struct{}), done: make(chan struct{}),
 			free: []string{p.dir}, roots: p.kit.roots,
-			read: append([]string{"/sys", "/proc", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache", "/dev/zero", "/dev/urandom", p.kit.dir},
-				p.kit.readable()...)}
+			read: slices.Concat(contract.Readable(), []string{p.kit.dir}, p.kit.readable())}
 		go p.watch.serve()
 	}
 	_, err = conn.Write([]byte{1})

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // ownProgram is how a detector is executed, here and on a node: by descriptor, so that what was opened is what runs.
@@ -50,8 +52,8 @@ func become(said string) error {
 		limit int
 		value uint64
 	}{
-		{"CORE", unix.RLIMIT_CORE, 0}, {"FSIZE", unix.RLIMIT_FSIZE, 0}, {"NOFILE", unix.RLIMIT_NOFILE, 256},
-		{"STACK", unix.RLIMIT_STACK, 1 << 20}, {"DATA", unix.RLIMIT_DATA, o.Memory},
+		{"CORE", unix.RLIMIT_CORE, 0}, {"FSIZE", unix.RLIMIT_FSIZE, 0}, {"NOFILE", unix.RLIMIT_NOFILE, contract.MaxFiles},
+		{"STACK", unix.RLIMIT_STACK, contract.MaxStack}, {"DATA", unix.RLIMIT_DATA, o.Memory},
 	} {
 		if err := unix.Setrlimit(l.limit, &unix.Rlimit{Cur: l.value, Max: l.value}); err != nil {
 			return fmt.Errorf("limit %s: %w", l.name, err)
@@ -61,7 +63,7 @@ func become(said string) error {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(o.UID), syscall.Setuid(o.UID)); err != nil {
 			return fmt.Errorf("becoming uid %d: %w", o.UID, err)
 		}
-		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 64, Max: 64}); err != nil {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: contract.MaxProcesses, Max: contract.MaxProcesses}); err != nil {
 			return fmt.Errorf("limit NPROC: %w", err)
 		}
 	}

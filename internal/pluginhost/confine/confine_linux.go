@@ -14,6 +14,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Policy is what one detector gets beyond nothing. Paths are absolute; patterns are shell patterns.
@@ -46,13 +48,6 @@ func (p Policy) landlockABI() (int, error) {
 	}
 	return abi, err
 }
-
-// Limits that no site sets. A Go program needs some twenty threads, a vendor's library a few more.
-const (
-	maxProcesses = 64
-	maxFiles     = 256
-	maxStack     = 1 << 20 // glibc gives each thread as much, which counts as memory
-)
 
 // Report says what could not be set up, one sentence each. Lacks is what this kernel or this user does not have; Failed is
 // what something on this machine prevents, which somebody should look at.
@@ -122,11 +117,11 @@ func (r *Report) limits(p Policy) {
 	}
 	limit("core files", unix.RLIMIT_CORE, 0)
 	limit("file size", unix.RLIMIT_FSIZE, 0)
-	limit("open files", unix.RLIMIT_NOFILE, maxFiles)
-	limit("stack", unix.RLIMIT_STACK, maxStack)
+	limit("open files", unix.RLIMIT_NOFILE, contract.MaxFiles)
+	limit("stack", unix.RLIMIT_STACK, contract.MaxStack)
 	limit("memory", unix.RLIMIT_DATA, p.Memory)
 	if p.Own {
-		limit("processes", unix.RLIMIT_NPROC, maxProcesses)
+		limit("processes", unix.RLIMIT_NPROC, contract.MaxProcesses)
 	} else { // the kernel counts all that this user runs
 		r.lack("limit of processes", "not without a user of the detector's own")
 	}

@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // ErrRefused is a kernel that has Landlock and something on this machine that forbids it.
@@ -97,10 +99,10 @@ func (r *Report) landlock(p Policy) {
 		return
 	}
 	defer rules.close()
-	rules.allow(readAll, "/sys", "/proc", "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache")
+	rules.allow(readAll, contract.Readable()...)
 	rules.allow(readFile|execute, loaders()...)
 	rules.allowFile(readFile|execute, Binary)
-	rules.allow(readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "/dev/null")
+	rules.allow(readFile|unix.LANDLOCK_ACCESS_FS_WRITE_FILE, contract.Discard)
 	rules.allow(socketDir, p.Socket)
 	rules.allow(readAll, p.Read...)
 	rules.allow(readAll|execute, p.Execute...)

@@ -129,7 +129,7 @@ func start(policy confine.Policy, name string) (*process, confine.Report, error)
 	go onOwnThread(func() {
 		report := confine.Thread(policy)
 		proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", confine.Binary), []string{name}, &os.ProcAttr{
-			Dir: "/", Env: environment(policy.Socket),
+			Dir: "/", Env: protocol.Environment(policy.Socket),
 			// By its number, and open in the detector: the interpreter of a #! reads the program from there.
 			Files: []*os.File{null, in, os.Stderr, os.NewFile(confine.Binary, "detector")},
 			Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
@@ -161,12 +161,6 @@ func onOwnThread(f func()) {
 		f()
 	}
 	select {}
-}
-
-// environment is all that a detector finds in its environment.
-func environment(socket string) []string {
-	return []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "GOMAXPROCS=2", "TMPDIR=" + socket, protocol.Folder + "=" + socket,
-		protocol.CookieKey + "=" + protocol.CookieValue, protocol.Versions + "=" + strconv.Itoa(protocol.Version)}
 }
 
 func startError(err error) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/live"
@@ -53,11 +54,12 @@ func TestDoctor(t *testing.T) {
 	if err := os.Chmod(binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	st, err := os.Stat(binary)
-	if err != nil {
-		t.Fatal(err)
+	known, ok := live.KubeletBinary(m.root, "", time.Now().Add(time.Hour))
+	if !ok {
+		t.Fatal("there is no kubelet")
 	}
-	b, err := live.VersionCache{Path: binary, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Version: "v1.36.3"}.Marshal()
+	known.Version = "v1.36.3"
+	b, err := known.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,14 +190,15 @@ func (p *planner) remember(res apply.Result, began time.Time) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
 	}
-	c, ok := live.KubeletBinary(p.host.root, began)
+	cache := filepath.Join(p.host.stateDir(), "kubelet.json")
+	c, ok := live.KubeletBinary(p.host.root, cache, began)
 	if !ok {
 		return
 	}
 	c.Version, c.Accepts = *res.Plan.Kubelet.Version, res.Plan.Accepts
 	b, err := json.Marshal(c)
 	if err == nil {
-		err = apply.Remember(filepath.Join(p.host.stateDir(), "kubelet.json"), b)
+		err = apply.Remember(cache, b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
 		p.report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})

@@ -20,16 +20,21 @@ import (
 )
 
 // VersionCache is what apply keeps of what the kubelet's binary said, so that a boot need not start it. A binary is the
-// same when its path, size and time are: to read it whole would take longer than to ask it (84 MB: 0.3 s against 0.06 s).
-// SHA256 is there where somebody had the time, for doctor to compare.
+// same when its path, size, time and head are: to read it whole would take longer than to ask it (84 MB: 0.3 s against 0.06 s).
+// SHA256 is there where somebody had the time, for doctor to compare (docs/decisions/0011).
 type VersionCache struct {
 	Path    string            `json:"path"`
 	Size    int64             `json:"size"`
 	ModTime int64             `json:"mtime_ns"`
+	Head    string            `json:"head_sha256"` // of its first headSize bytes
 	Version string            `json:"version"`
 	SHA256  string            `json:"sha256,omitempty"`
 	Accepts *world.AcceptsAns `json:"accepts,omitempty"`
 }
+
+// headSize covers the tables of a program, which say how large each part of it is, and the linker's build id, a hash of the rest: two
+// builds differ there, also where an image gives all its files one time, and their sizes happen to be the same.
+const headSize = 64 << 10
 
 // binaryTimeout bounds one question to the binary.
 const binaryTimeout = 5 * time.Second
@@ -62,18 +67,27 @@ func (l *Live) cacheFile() string {
 
 // cached is the binary below a root with what the cache has of it.
 func cached(root, cache string) (c VersionCache, there bool) {
-	p, st, ok := findKubelet(root)
-	if !ok {
-		return VersionCache{}, false
-	}
-	now := VersionCache{Path: p, Size: st.Size(), ModTime: st.ModTime().UnixNano()}
+	now, _, there := binaryAt(root)
 	if b, err := os.ReadFile(cache); err == nil {
 		var c VersionCache
-		if json.Unmarshal(b, &c) == nil && c.Path == now.Path && c.Size == now.Size && c.ModTime == now.ModTime && c.Version != "" {
-			return c, true
+		if json.Unmarshal(b, &c) == nil && c.Path == now.Path && c.Size == now.Size && c.ModTime == now.ModTime && c.Head == now.Head && c.Version != "" {
+			return c, there
 		}
 	}
-	return now, true
+	return now, there
+}
+
+// binaryAt is the binary below a root, and nothing of what it would say.
+func binaryAt(root string) (VersionCache, fs.FileInfo, bool) {
+	p, st, ok := findKubelet(root)
+	if !ok {
+		return VersionCache{}, nil, false
+	}
+	head, err := sumOf(p, headSize)
+	if err != nil {
+		head = "unread" // whom it is not let read may be let run it
+	}
+	return VersionCache{Path: p, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Head: head}, st, true
 }
 
 // KubeletVersion asks the kubelet's binary below a root, or the cache when the binary is the same. A recorded
@@ -156,9 +170,10 @@ func (l *limited) Write(p []byte) (int, error) {
 }
 
 // KubeletBinary is what the answers of the kubelet's binary are remembered under, without the answers. A binary that
-// was replaced since before may be another one than was asked: then there is none, and the next run asks again.
-func KubeletBinary(root string, before time.Time) (VersionCache, bool) {
-	p, st, ok := findKubelet(root)
+// was replaced since before may be another one than was asked: then there is none, and the next run asks again. Of what is kept in
+// cache, the hash of the whole stays, if that is of the same one.
+func KubeletBinary(root, cache string, before time.Time) (VersionCache, bool) {
+	now, st, ok := binaryAt(root)
 	if !ok {
 		return VersionCache{}, false
 	}
@@ -167,7 +182,10 @@ func KubeletBinary(root string, before time.Time) (VersionCache, bool) {
 	if !ok || !time.Unix(sys.Ctim.Unix()).Before(before) {
 		return VersionCache{}, false
 	}
-	return VersionCache{Path: p, Size: st.Size(), ModTime: st.ModTime().UnixNano()}, true
+	if kept, _ := cached(root, cache); kept.Version != "" {
+		now.SHA256 = kept.SHA256
+	}
+	return now, true
 }
 
 // cgroupVersion is that of the hierarchy at a folder; 0 where nobody can tell.

@@ -1,8 +1,10 @@
 package live
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +34,11 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := VersionCache{Path: name, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Version: "v1.36.3", Accepts: &world.AcceptsAns{Flags: []string{"a"}}}
+	kept, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour))
+	if !ok {
+		t.Fatal("there is none")
+	}
+	kept.Version, kept.Accepts, kept.SHA256 = "v1.36.3", &world.AcceptsAns{Flags: []string{"a"}}, "of the whole"
 	b, err := json.Marshal(kept)
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +51,29 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	}
 	if v, ok := KubeletVersion(t.Context(), root, true, cache); !ok || v.Version != "v1.36.3" {
 		t.Errorf("%+v, %v", v, ok)
+	}
+	if again, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour)); !ok || again.SHA256 != kept.SHA256 {
+		t.Errorf("the hash of the whole is lost: %+v", again)
+	}
+	// Another one of the same size, to which an image gives the time that it gives all its files.
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(name, bytes.ToUpper(text), 0o755), os.Chtimes(name, st.ModTime(), st.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
+		t.Error("another binary of the same size and time has the answers of the first")
+	}
+	if other, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour)); !ok || other.SHA256 != "" {
+		t.Errorf("another binary has the hash of the first: %+v", other)
+	}
+	if err := errors.Join(os.WriteFile(name, text, 0o755), os.Chtimes(name, st.ModTime(), st.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := KubeletAccepts(t.Context(), root, false, cache); err != nil {
+		t.Errorf("the first is back: %v", err)
 	}
 	if err := os.Chtimes(name, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
 		t.Fatal(err)

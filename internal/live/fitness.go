@@ -169,18 +169,18 @@ func NodeText(root, path string) string {
 // Examined is what a kubelet's binary was asked at leisure.
 type Examined struct {
 	Cache VersionCache
-	Other bool // what was kept until now is of another binary, which had this one's size and time
+	Other bool // what was kept until now is of another binary, which had this one's size, time and head
 }
 
 // ExamineKubelet reads the binary whole and asks it, whatever was kept of it. There is none where Cache.Path is empty.
 func ExamineKubelet(ctx context.Context, cache string) Examined {
-	p, st, ok := findKubelet("")
+	now, _, ok := binaryAt("")
 	if !ok {
 		return Examined{}
 	}
-	out := Examined{Cache: VersionCache{Path: p, Size: st.Size(), ModTime: st.ModTime().UnixNano()}}
+	out := Examined{Cache: now}
 	kept, _ := cached("", cache)
-	if sum, err := sumOf(p); err == nil {
+	if sum, err := sumOf(now.Path, now.Size); err == nil {
 		out.Cache.SHA256 = sum
 		out.Other = kept.SHA256 != "" && kept.SHA256 != sum
 	}
@@ -193,14 +193,15 @@ func ExamineKubelet(ctx context.Context, cache string) Examined {
 	return out
 }
 
-func sumOf(path string) (string, error) {
+// sumOf hashes at most the first bytes of a file.
+func sumOf(path string, most int64) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
+	if _, err := io.Copy(h, io.LimitReader(f, most)); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

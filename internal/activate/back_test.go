@@ -94,3 +94,28 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 		t.Error("held, or still awaited")
 	}
 }
+
+// TestBadAfterAsBefore: the last good one is what was before prelet, chosen by hand and let go of. A change that is ill goes back to
+// that: it has no plan, and what is known of it is that it runs.
+func TestBadAfterAsBefore(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
+	n.want(err, "back")
+	expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
+	out, err = n.runSite(t.Context(), "two healthz=bad")
+	n.want(err, "run")
+	expect(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
+		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())
+	}
+	out, err = n.runSite(t.Context(), "two healthz=bad")
+	n.want(err, "run while it is held")
+	expect(t, "run while it is held", out, Outcome{Generation: 4})
+	out, err = n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 2, "by hand") })
+	n.want(err, "back to it by its number")
+	expect(t, "back to it by its number", out, Outcome{Verdict: Good, Generation: 5, From: 4, InPlace: Good})
+	out, err = n.runSite(t.Context(), "three")
+	n.want(err, "a third")
+	expect(t, "a third", out, Outcome{Verdict: Good, Generation: 6})
+}

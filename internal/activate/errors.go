@@ -3,6 +3,8 @@ package activate
 import (
 	"errors"
 	"fmt"
+
+	"github.com/prelet/prelet/internal/generation"
 )
 
 // Exit codes that come from here. Those of the Store's errors are its own.
@@ -40,13 +42,13 @@ func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) ExitCode() int { return e.Exit }
 
 // afterCommit gives an error that came after COMMIT the code that says so: the journal stays, and the next run finishes it.
-// Errors that bring a code that means more (41, 75) keep it.
+// Errors that bring a code that means more (41, 75) keep it; those that promise that nothing was changed (40, 52) do not.
 func afterCommit(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	var coded interface{ ExitCode() int }
-	if errors.As(err, &coded) && coded.ExitCode() != ExitSystemd {
+	if errors.As(err, &coded) && coded.ExitCode() != ExitSystemd && coded.ExitCode() != generation.ExitCannotWrite {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return &Error{Exit: ExitInterrupted, What: what, Err: err, Hint: "the journal is kept: the next run finishes this"}

@@ -200,6 +200,15 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 	if toGen < 0 || toGen >= fromGen {
 		return 0, &Error{Op: "go back to", Path: itoa(toGen), Err: ErrNoGeneration, Exit: ExitInternal, Hint: "history lists those that there are"}
 	}
+	if toGen != 0 { // one that is as before prelet keeps nothing of a plan: to go back to it is to go back to that
+		to, err := s.manifest(toGen, "")
+		if err != nil {
+			return 0, err
+		}
+		if to.Restores != nil && *to.Restores == 0 {
+			toGen = 0
+		}
+	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	j := &Journal{Version: formatVersion, Phase: PhaseRollback, From: fromGen, To: toGen, Why: why, Judge: judge}

@@ -137,3 +137,116 @@ func TestRollbackByHand(t *testing.T) {
 	}
 	m.well(4)
 }
+
+// last is the label of the newest start.
+func (m *machine) last() string {
+	m.t.Helper()
+	starts := m.starts()
+	return starts[len(starts)-1].Labels["example.com/pool"]
+}
+
+// Going back while a plan is held, to a generation by its number and to what was before prelet: what is held stays so, nothing is
+// applied over a reboot, and --release lets go of both.
+func TestRollbackWithHeldPlan(t *testing.T) {
+	m := newMachine(t)
+	was := map[string]string{configFile: "# as before prelet\n" + kubeletConfig, flagsFile: "KUBELET_EXTRA_ARGS=--node-labels=example.com/pool=before\n"}
+	for path, text := range was {
+		m.put(path, text)
+	}
+	m.boot()
+	m.verdict("good")
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.do("prelet", "run")
+	m.edit(pool, crash)
+	if r := m.try("prelet", "run"); r.exit != 50 { // 3, and back on the contents of 2: 4
+		t.Fatalf("a bad change: %+v", r)
+	}
+	m.heldOn(4, "prelet-apply.service")
+	m.do("systemctl", "reset-failed")
+
+	if r := m.try("prelet", "rollback", "1", "--release"); r.exit != 64 || !strings.Contains(r.errors, "either a generation or --release") {
+		t.Errorf("both at once: %+v", r)
+	}
+	if r := m.try("prelet", "rollback", "1"); r.exit != 0 || m.last() != "a" {
+		t.Errorf("prelet rollback 1: on %s, %+v", m.last(), r)
+	}
+	m.stays(5, "a")
+	if r := m.try("prelet", "rollback", "0"); r.exit != 0 || m.last() != "before" {
+		t.Errorf("prelet rollback 0: on %s, %+v", m.last(), r)
+	}
+	for path, text := range was {
+		if got := m.read(path); got != text {
+			t.Errorf("%s is %q, was %q before prelet", path, got, text)
+		}
+	}
+	m.stays(6, "before")
+	if text := m.try("prelet", "history").out; !strings.Contains(text, "6") {
+		t.Errorf("prelet history:\n%s", text)
+	}
+
+	// The site still has the change that was bad. Released, it is tried again, and is bad again: back to the last good one, which
+	// is as before prelet.
+	m.do("prelet", "rollback", "--release")
+	starts := len(m.starts())
+	if r := m.try("prelet", "run"); r.exit != 50 || len(m.starts()) <= starts || m.last() != "before" {
+		t.Errorf("prelet run after the release: on %s, %+v", m.last(), r)
+	}
+	m.heldOn(8, "prelet-apply.service")
+	m.do("systemctl", "reset-failed")
+	m.put("/etc/prelet/site.hcl", m.site)
+	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != "a" {
+		t.Errorf("with the site mended: on %s, %+v", m.last(), r)
+	}
+	if s := m.status(); s.Held != nil || s.State != "ok" {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// stays: chosen by hand, over a run and a reboot, with nothing written.
+func (m *machine) stays(generation int, name string) {
+	m.t.Helper()
+	m.running()
+	if r := m.try("prelet", "run"); r.exit != 0 || m.last() != name {
+		m.t.Errorf("prelet run: on %s, %+v", m.last(), r)
+	}
+	m.off()
+	before := m.disk()
+	m.boot()
+	m.running()
+	s := m.status()
+	if m.last() != name || s.Generation != generation || s.Code != 2 || s.Held == nil || !strings.Contains(s.Held.Why, "by hand") {
+		m.t.Errorf("after a reboot on %s: %+v", m.last(), s)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 {
+		m.t.Errorf("written: %q", d)
+	}
+}
+
+// `prelet run --retry` with a plan that is held, over a reboot: it is tried once more. Ill again, it is held again; well, because what
+// made it ill was the machine's, it stays.
+func TestRetryOfHeldPlan(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "unless-mended"`)
+	if r := m.try("prelet", "run"); r.exit != 50 {
+		t.Fatalf("a bad change: %+v", r)
+	}
+	m.off()
+	m.boot()
+	m.heldOn(3)
+	starts := len(m.starts())
+	if r := m.try("prelet", "run"); r.exit != 0 || len(m.starts()) != starts || !strings.Contains(r.out+r.errors, "--retry") {
+		t.Errorf("prelet run while it is held: %d starts, %+v", len(m.starts())-starts, r)
+	}
+	if r := m.try("prelet", "run", "--retry"); r.exit != 50 || len(m.starts()) <= starts {
+		t.Errorf("prelet run --retry, still ill: %+v", r)
+	}
+	m.heldOn(5, "prelet-apply.service")
+	m.put("/etc/standin/mended", "")
+	if r := m.try("prelet", "run", "--retry"); r.exit != 0 || m.last() != "b" {
+		t.Errorf("prelet run --retry, mended: on %s, %+v", m.last(), r)
+	}
+	m.well(6)
+	m.off()
+	m.boot()
+	m.well(6)
+}

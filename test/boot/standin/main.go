@@ -7,8 +7,8 @@
 // answers, and a line of STATUS=. Each start is one line of /var/log/standin/starts, which survives a power cut.
 //
 // A label e2e.prelet.dev/crash makes it ill, so that illness comes and goes with a generation: "early" ends it before it is
-// ready, "hang" lets it hang there and never answer, "yes" and "swap" end it a moment after, "later" 3 s after, and with
-// "unjoined" it is well and never joins. A file /etc/standin/always ends it at each start, with the status that
+// ready, "hang" lets it hang there and never answer, "yes" and "swap" end it a moment after, "unless-mended" too while there is
+// no /etc/standin/mended, "later" 3 s after, and with "unjoined" it is well and never joins. A file /etc/standin/always ends it at each start, with the status that
 // stands in it, as on a machine that is ill whatever its kubelet is told; a file /run/standin/exit ends it once, with the
 // status that stands in it. The certificate that a real cluster would sign is what the image brings as
 // /etc/standin/kubelet.conf: it is taken when the API server has accepted the bootstrap token, and not before.
@@ -40,6 +40,7 @@ const (
 	exitFile   = "/run/standin/exit"
 	signed     = "/etc/standin/kubelet.conf"
 	alwaysFile = "/etc/standin/always"
+	mendedFile = "/etc/standin/mended"
 	crashLabel = "e2e.prelet.dev/crash"
 	stateFile  = "/var/lib/kubelet/cpu_manager_state"
 	healthz    = "127.0.0.1:10248"
@@ -224,6 +225,11 @@ func run(flags, labels map[string]string) int {
 	notify("READY=1\nSTATUS=answers on " + healthz)
 	var crash <-chan time.Time
 	switch labels[crashLabel] {
+	case "unless-mended":
+		if _, err := os.Stat(mendedFile); err == nil {
+			break
+		}
+		fallthrough
 	case "yes", "swap":
 		crash = time.After(200 * time.Millisecond)
 	case "later":

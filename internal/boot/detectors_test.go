@@ -218,6 +218,27 @@ func says(t testing.TB, devices ...world.DetectorDevice) world.Answer {
 	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}})
 }
 
+// What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it is missing.
+func TestDetectorIdentityIsWithheld(t *testing.T) {
+	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{}, Warnings: []string{}})
+	w := detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": said})
+	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
+		s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
+		p := Run(context.Background(), s, Options{Source: w})
+		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		if err := rec.Withhold(); err != nil {
+			t.Fatal(err)
+		}
+		q := Run(context.Background(), p.Site, Options{Source: rec.Source()})
+		if !p.Complete || q.Complete != complete || strings.Contains(showPlan(q), "canary") {
+			t.Errorf("%s: complete %t, and of the recording %t: %s", attribute, p.Complete, q.Complete, showPlan(q))
+		}
+		if text := showDiagnostics(q.Diagnostics); !complete && !strings.Contains(text, "detector gaudi /attributes/serial_number") {
+			t.Errorf("it does not say what is missing: %s", text)
+		}
+	}
+}
+
 // TestDetectorMerge: detector over driver over table, by PCI address, field by field; and where two differ, neither.
 func TestDetectorMerge(t *testing.T) {
 	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"

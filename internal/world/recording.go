@@ -273,9 +273,15 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 }
 
 // Withhold leaves serial numbers, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
-// answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it.
+// answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it. Of what detectors
+// said, the attributes and facts that are called so, and what is written like a MAC address.
 func (r *Recording) Withhold() error {
 	for i, e := range r.Entries {
+		if e.Kind == KindDetector && e.Answer.Fail == "" {
+			if err := r.Entries[i].Answer.withholdSaid(); err != nil {
+				return err
+			}
+		}
 		if e.Kind != KindFacts || e.Answer.Fail != "" {
 			continue
 		}

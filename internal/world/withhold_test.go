@@ -121,3 +121,35 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 		t.Errorf("left %s, want %s: places must stay where they are", got, want)
 	}
 }
+
+// TestWithholdDetector takes out of what a detector said what is called an identity, or written like a MAC address, at any depth;
+// the rest stays, and the second time nothing changes.
+func TestWithholdDetector(t *testing.T) {
+	r := &Recording{Entries: []Entry{{DetectorOf.Question(DetectorReq{Name: "x"}), DetectorOf.Answer(DetectorAns{
+		Attributes: map[string]string{"serial_number": "canary", "board.UUID": "canary", "firmware": "1.20", "macro": "stays", "serial_ports": "2", "port": "02:00:5E:00:53:01", "address": "0000:5e:00.0"},
+		Devices:    []DetectorDevice{{Attributes: map[string]string{"sn": "canary", "slot": "3"}}},
+		Facts:      map[string]any{"node_guid": "canary", "ports": []any{map[string]any{"mac": "canary", "speed": 100.0}, "02-00-5e-00-53-02"}, "serials": []any{"canary"}, "missing_serial": nil}})}}}
+	var first string
+	for range 2 {
+		if err := r.Withhold(); err != nil {
+			t.Fatal(err)
+		}
+		text := string(r.Entries[0].Answer.Value)
+		if strings.Contains(text, "canary") || strings.Contains(strings.ToLower(text), "5e:00:53") || strings.Contains(text, "5e-00-53") {
+			t.Errorf("it is still there: %s", text)
+		}
+		for _, stays := range []string{`"firmware":"1.20"`, `"macro":"stays"`, `"serial_ports":"2"`, `"slot":"3"`, `"speed":100`, `"address":"0000:5e:00.0"`} {
+			if !strings.Contains(text, stays) {
+				t.Errorf("%s is gone: %s", stays, text)
+			}
+		}
+		want := []string{"/attributes/board.UUID", "/attributes/port", "/attributes/serial_number", "/devices/0/attributes/sn", "/facts/node_guid", "/facts/ports/0/mac", "/facts/ports/1", "/facts/serials"}
+		if got := r.Entries[0].Answer.Withheld; !slices.Equal(got, want) {
+			t.Errorf("withheld %v, want %v", got, want)
+		}
+		if first != "" && first != text {
+			t.Errorf("the second time: %s", text)
+		}
+		first = text
+	}
+}

@@ -97,7 +97,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	if err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
 	}
-	if v, err = withhold(v, ans.Withheld); err != nil {
+	if v, err = withhold(v, "facts", ans.Withheld); err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
 	}
 	m := map[string]cty.Value{}

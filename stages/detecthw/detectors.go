@@ -43,6 +43,7 @@ type found struct {
 	state string            // "" while nothing is known
 	ans   world.DetectorAns // if the state is ok
 	raw   json.RawMessage
+	left  []string // pointers into it: what the recording left out
 	diags hcl.Diagnostics
 }
 
@@ -103,7 +104,7 @@ func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
 	case said.Skipped != "":
 		f.state = stateSkipped
 	default:
-		f.state, f.ans, f.raw = stateOK, said, ans.Value
+		f.state, f.ans, f.raw, f.left = stateOK, said, ans.Value, ans.Withheld
 		f.remarks()
 	}
 }
@@ -159,6 +160,9 @@ func (f *found) value() cty.Value {
 	}
 	if f.state == stateOK {
 		v, err := value.FromJSONTyped(f.raw, t)
+		if err == nil {
+			v, err = withhold(v, "detector "+f.Name, f.left)
+		}
 		if err == nil {
 			m := v.AsValueMap()
 			m["state"] = cty.StringVal(stateOK)

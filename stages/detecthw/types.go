@@ -41,15 +41,15 @@ func fieldName(f reflect.StructField) string {
 	return name
 }
 
-// withhold makes what a recording left out unknown, so that nobody takes it for null.
-func withhold(v cty.Value, pointers []string) (cty.Value, error) {
+// withhold makes what a recording left out of an answer unknown, so that nobody takes it for null. What names the question.
+func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 	for _, p := range pointers {
 		keys := strings.Split(strings.TrimPrefix(p, "/"), "/")
 		found := false
 		w, err := cty.Transform(v, func(path cty.Path, x cty.Value) (cty.Value, error) {
 			if matches(path, keys) {
 				found = true
-				return value.UnreadVal(x.Type(), "facts "+p), nil
+				return value.UnreadVal(x.Type(), what+" "+p), nil
 			}
 			return x, nil
 		})

@@ -84,7 +84,7 @@ func nodeWith(t *testing.T, c *Cluster, runtime string, o NodeOptions, addresses
 	must(t, n.Reach(c, addresses...))
 	switch runtime {
 	case Containerd:
-		must(t, n.StartContainerd(t.Context()))
+		must(t, n.StartContainerd(t.Context(), "cgroupfs"))
 	case FakeSystemd:
 		must(t, n.StartFakeRuntime(t.Context(), "systemd"))
 	default:

@@ -112,9 +112,10 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	return n.answers(ctx)
 }
 
-// StartContainerd starts Debian's containerd, with a network for pods that is only declared: enough for a node to be ready.
-func (n *Node) StartContainerd(ctx context.Context) error {
-	if err := errors.Join(n.Write("/etc/containerd/config.toml", containerdConfig, 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
+// StartContainerd starts Debian's containerd, with a network for pods that is only declared: enough for a node to be ready. driver is
+// its cgroup driver, which it does not tell: cgroupfs or systemd.
+func (n *Node) StartContainerd(ctx context.Context, driver string) error {
+	if err := errors.Join(n.Write("/etc/containerd/config.toml", fmt.Sprintf(containerdConfig, PauseImage, driver == "systemd"), 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
 		return err
 	}
 	if _, err := n.Background("/usr/bin/containerd"); err != nil {
@@ -124,11 +125,16 @@ func (n *Node) StartContainerd(ctx context.Context) error {
 }
 
 const (
+	// PauseImage is that of a pod's sandbox. Nobody fetches it.
+	PauseImage = "localhost/pause:1"
+
 	containerdConfig = `version = 2
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%s"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-    SystemdCgroup = false
+    SystemdCgroup = %t
 `
 	network = `{"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]}`
 )

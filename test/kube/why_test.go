@@ -117,6 +117,29 @@ stage "restart" "kubelet" {
 		})
 	}
 
+	// A kubelet takes any name and runs; only the API server minds. prelet refuses the flag where it is its own.
+	t.Run("a name that no Node can have", func(t *testing.T) {
+		n := newNode(t, c, NodeOptions{Name: "fresh"}, "10.0.0.11:6443")
+		journal(n)
+		must(t, n.Credential("bootstrap-token", c.Token))
+		m := member{n, t, c, pin}
+		m.site(strings.Replace(strings.Replace(quick, "40s", "10s", 1), "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = \"KUBELET_KUBEADM_ARGS=--hostname-override=not_a_name\"\n  }\n}", 1))
+		// Its certificate is of that name, so it may not even ask for the Node that is planned: nobody can tell whether all is well.
+		if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"verdict":"unknown"`) || !strings.Contains(r.Out, "answered 403 for node fresh") {
+			t.Errorf("%s", r)
+		}
+		must(t, within(t.Context(), 20*time.Second, "the cluster refuses the name", func() string {
+			if log := n.KubeletLog(); !strings.Contains(log, `Node \"not_a_name\" is invalid: metadata.name: Invalid value`) {
+				return "it says " + last(log, 2000)
+			}
+			return ""
+		}))
+		m.site("stage \"write\" \"kubelet\" {\n  kubelet_flags {\n    flags = { hostname-override = \"not_a_name\" }\n  }\n}\n")
+		if r := prelet(t, m.Node, 10, "plan"); !strings.Contains(r.Err, `"not_a_name" is no name of a Node`) {
+			t.Errorf("%s", r)
+		}
+	})
+
 	// It was there when the node was planned. After a reboot the unit that made it did not.
 	t.Run("a cgroup that is gone", func(t *testing.T) {
 		m := m

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"strconv"
@@ -26,13 +27,14 @@ func (s *source) gatePackages() []string {
 }
 
 // gates reads the maps from Feature to FeatureSpec, or to VersionedSpecs, of which the last one counts that is not newer
-// than the release.
-func (s *source) gates() (map[string]string, error) {
-	out := map[string]string{"AllAlpha": "alpha -", "AllBeta": "beta -"} // of featuregate itself
+// than the release; and those from Feature to []Feature, which say what a gate needs (since 1.35).
+func (s *source) gates() (out, needs map[string]string, err error) {
+	needs = map[string]string{}
+	out = map[string]string{"AllAlpha": "alpha -", "AllBeta": "beta -"} // of featuregate itself
 	for _, path := range s.gatePackages() {
 		p, err := s.load(path)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if p == nil {
 			continue
@@ -41,6 +43,10 @@ func (s *source) gates() (map[string]string, error) {
 			var bad error
 			ast.Inspect(f, func(n ast.Node) bool {
 				lit, ok := n.(*ast.CompositeLit)
+				if ok && isNeedsMap(lit.Type) {
+					bad = errors.Join(bad, s.needs(p, f, lit, needs))
+					return false
+				}
 				if !ok || !isGateMap(lit.Type) {
 					return true
 				}
@@ -60,14 +66,14 @@ func (s *source) gates() (map[string]string, error) {
 				return false
 			})
 			if bad != nil {
-				return nil, bad
+				return nil, nil, bad
 			}
 		}
 	}
 	if len(out) < 50 {
-		return nil, fmt.Errorf("only %d were found", len(out))
+		return nil, nil, fmt.Errorf("only %d were found", len(out))
 	}
-	return out, nil
+	return out, needs, nil
 }
 
 // isGateMap says whether a type is map[Feature]FeatureSpec or map[Feature]VersionedSpecs.
@@ -78,6 +84,49 @@ func isGateMap(t ast.Expr) bool {
 	}
 	v := last(m.Value)
 	return v == "FeatureSpec" || v == "VersionedSpecs"
+}
+
+// isNeedsMap says whether a type is map[Feature][]Feature.
+func isNeedsMap(t ast.Expr) bool {
+	m, ok := t.(*ast.MapType)
+	if !ok || last(m.Key) != "Feature" {
+		return false
+	}
+	v, ok := m.Value.(*ast.ArrayType)
+	return ok && last(v.Elt) == "Feature"
+}
+
+// needs reads what gates need, those that need something.
+func (s *source) needs(p *pkg, f *ast.File, lit *ast.CompositeLit, out map[string]string) error {
+	for _, e := range lit.Elts {
+		kv, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			return errors.New("an entry of what gates need is no pair")
+		}
+		name, err := s.gateName(p, f, kv.Key)
+		if err != nil {
+			return err
+		}
+		list, ok := kv.Value.(*ast.CompositeLit)
+		if !ok {
+			return fmt.Errorf("what %s needs is no list", name)
+		}
+		var all []string
+		for _, need := range list.Elts {
+			if call, ok := need.(*ast.CallExpr); ok && len(call.Args) == 1 { // Feature(clientfeatures.X)
+				need = call.Args[0]
+			}
+			n, err := s.gateName(p, f, need)
+			if err != nil {
+				return fmt.Errorf("what %s needs: %w", name, err)
+			}
+			all = append(all, n)
+		}
+		if len(all) > 0 {
+			out[name] = strings.Join(all, ",")
+		}
+	}
+	return nil
 }
 
 // last is the last name of an expression that names something.

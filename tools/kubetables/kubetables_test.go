@@ -229,10 +229,15 @@ var old = map[featuregate.Feature]featuregate.FeatureSpec{
 	Log: {Default: logDefault, PreRelease: featuregate.Beta},
 	genericfeatures.Served: {Default: true, PreRelease: featuregate.GA, LockToDefault: true},
 ` + filler + `}
+
+var needs = map[featuregate.Feature][]featuregate.Feature{
+	Swap: {},
+	Log: {genericfeatures.Served, featuregate.Feature(Late)},
+}
 `,
 		"apiserver/pkg/features/kube_features.go": "package features\n\nconst Served featuregate.Feature = \"ServedByName\"\n",
 	})
-	got, err := s.gates()
+	got, needs, err := s.gates()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,6 +245,9 @@ var old = map[featuregate.Feature]featuregate.FeatureSpec{
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
+	}
+	if len(needs) != 1 || needs["Log"] != "ServedByName,Late" {
+		t.Errorf("needs %q", needs)
 	}
 }
 
@@ -254,5 +262,23 @@ func TestPrint(t *testing.T) {
 	want := "minors\t20 21 22\nflag\tnew\t22=bool\nflag\told\t20=value;22=-\n"
 	if !strings.HasSuffix(b.String(), want) {
 		t.Errorf("it ends:\n%s", b.String())
+	}
+}
+
+// TestConfigDirWords reads what no kubelet that is built here says: the rule flag-config-dir is for 1.28 and 1.29.
+func TestConfigDirWords(t *testing.T) {
+	const words = "specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet"
+	for _, version := range releases() {
+		src, err := open(version, true)
+		if err != nil {
+			t.Skip("the modules are not there: make kubetables")
+		}
+		text, err := os.ReadFile(filepath.Join(src.dirs["k8s.io/kubernetes"], "cmd/kubelet/app/server.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has, want := strings.Contains(string(text), words), strings.HasPrefix(version, "1.28.") || strings.HasPrefix(version, "1.29."); has != want {
+			t.Errorf("%s says so: %t", version, has)
+		}
 	}
 }

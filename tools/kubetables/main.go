@@ -65,7 +65,7 @@ func collect(versions []string, offline bool) (*table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: flags: %w", v, err)
 		}
-		gates, err := src.gates()
+		gates, needs, err := src.gates()
 		if err != nil {
 			return nil, fmt.Errorf("%s: feature gates: %w", v, err)
 		}
@@ -77,6 +77,9 @@ func collect(versions []string, offline bool) (*table, error) {
 		}
 		for name, state := range gates {
 			t.set("gate", name, i, state)
+		}
+		for name, state := range needs {
+			t.set("needs", name, i, state)
 		}
 	}
 	return t, nil

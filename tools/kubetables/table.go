@@ -38,6 +38,7 @@ const header = `# What the kubelet of each minor version of Kubernetes knows. Ma
 # flag:  bool or value; then deprecated, hidden, >FIELD that it sets, and after | what its deprecation says
 # field: type; then =DEFAULT, and {a,b} where only these words are allowed
 # gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! where it is locked to that
+# needs: the gates that a gate needs, which have to be on where it is
 `
 
 func (t *table) print(w io.Writer) {

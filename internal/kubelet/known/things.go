@@ -146,3 +146,12 @@ func GateAt(name string, minor int) (Gate, bool) {
 
 // Gates lists the feature gates of a version.
 func Gates(minor int) []string { return names("gate", minor) }
+
+// Needs are the gates that a gate needs in a version, which have to be on where it is; nil for none.
+func Needs(name string, minor int) []string {
+	h, _ := history("needs", name)
+	return strings.FieldsFunc(h.at(minor), func(r rune) bool { return r == ',' })
+}
+
+// Needing lists the gates that need others in a version.
+func Needing(minor int) []string { return names("needs", minor) }

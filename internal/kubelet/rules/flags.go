@@ -38,7 +38,7 @@ func flagRules() []Rule {
 		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
 			if f.Name == "config-dir" && f.Value != "" {
 				l.flag(f.Name, "set Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
-					"flag config-dir specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet (it is needed in 1.28 and 1.29)")
+					"flag %s specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet (it is needed in 1.28 and 1.29)", f.Value)
 			}
 		})},
 		{ID: "flag-node-labels", Minds: "labels that are malformed, or that no kubelet may set on its own node", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {

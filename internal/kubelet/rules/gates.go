@@ -44,6 +44,28 @@ func gateRules() []Rule {
 				l.vague([]string{"featureGates", name}, "take it out", "cannot set feature gate %s to %t, feature is locked to %t", name, on, g.On)
 			}
 		})},
+		{ID: "gate-dependency", Minds: "a feature gate that is on while one that it needs is off", Since: 35, Does: Exits, Severity: Error, Source: featureGate + ", Validate; pkg/features/kube_features.go, defaultKubernetesFeatureGateDependencies", check: (*look).dependencies},
+	}
+}
+
+// dependencies minds what the site turns on or off of two gates that belong together; among the defaults all is well.
+func (l *look) dependencies() {
+	set, _ := l.doc["featureGates"].(map[string]any)
+	for _, name := range known.Needing(l.minor) {
+		if len(set) == 0 || !l.gate(name) {
+			continue
+		}
+		for _, need := range known.Needs(name, l.minor) {
+			if l.gate(need) {
+				continue
+			}
+			for _, at := range []string{name, need, "AllAlpha", "AllBeta"} {
+				if set[at] != nil {
+					l.vague([]string{"featureGates", at}, fmt.Sprintf("set %s: true too, or take it out", need), "%s is enabled, but depends on features that are disabled: [%s]", name, need)
+					break
+				}
+			}
+		}
 	}
 }
 
@@ -83,6 +105,7 @@ func gatedRules() []Rule {
 		{"shutdownGracePeriodByPodPriority", func(l *look) bool { return len(l.list("shutdownGracePeriodByPodPriority")) > 0 }, "GracefulNodeShutdownBasedOnPodPriority", 23, "invalid configuration: Specifying shutdownGracePeriodByPodPriority requires feature gate GracefulNodeShutdownBasedOnPodPriority"},
 		{"imageMaximumGCAge", func(l *look) bool { d, _ := l.duration("imageMaximumGCAge"); return d != 0 }, "ImageMaximumGCAge", 29, "invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge"},
 		{"imagePullCredentialsVerificationPolicy", func(l *look) bool { return l.text("imagePullCredentialsVerificationPolicy") != "" }, "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
+		{"preloadedImagesVerificationAllowlist", isSet("preloadedImagesVerificationAllowlist"), "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
 		{"memoryReservationPolicy", func(l *look) bool { return l.text("memoryReservationPolicy") == "TieredReservation" }, "MemoryQoS", 36, "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled"},
 		{"enableSystemLogQuery", func(l *look) bool { return l.boolean("enableSystemLogQuery", false) }, "NodeLogQuery", 27, "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery"},
 		{"topologyManagerPolicyOptions", isSet("topologyManagerPolicyOptions"), "TopologyManagerPolicyOptions", 26, "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled"},

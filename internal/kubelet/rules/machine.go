@@ -122,6 +122,11 @@ func machineRules() []Rule {
 				l.field("failCgroupV1", "boot with systemd.unified_cgroup_hierarchy=1; failCgroupV1: false puts it off", "kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported and will be removed in a future release")
 			}
 		})},
+		{ID: "machine-oom-cgroup-v1", Minds: "`singleProcessOOMKill: false` with cgroup v1", Since: 32, Does: Exits, Severity: Error, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: with(func(l *look, m *Machine) {
+			if m.Cgroup == 1 && !l.boolean("singleProcessOOMKill", true) {
+				l.field("singleProcessOOMKill", "boot with cgroup v2, or take it out", "invalid configuration: singleProcessOOMKill must not be explicitly set to false when using cgroup v1")
+			}
+		})},
 		{ID: "machine-swap-cgroup-v1", Minds: "limited swap with cgroup v1", Since: 30, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run", check: with(func(l *look, m *Machine) {
 			if word, _ := l.inner("memorySwap", "swapBehavior").(string); m.Cgroup == 1 && word == "LimitedSwap" && l.gate("NodeSwap") {
 				l.at([]string{"memorySwap", "swapBehavior"}, "boot with cgroup v2, or take it out", "swap feature is enabled and LimitedSwap but it is only supported with cgroupv2")
@@ -201,19 +206,32 @@ func (l *look) larger(name string) string {
 
 // driver compares the kubelet's cgroup driver with the runtime's.
 func (l *look) driver(m *Machine) {
-	if own := l.drives(m); m.CgroupDriver != "" && own != m.CgroupDriver {
-		l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start", m.CgroupDriver, own)
+	own := cmp.Or(l.text("cgroupDriver"), "cgroupfs")
+	asks, tells := l.asks(m)
+	switch {
+	case m.CgroupDriver == "" || own == m.CgroupDriver || asks && tells:
+		return
+	case asks && m.RuntimeVersion == "":
+		before := l.rule.Severity
+		l.rule.Severity = Note
+		defer func() { l.rule.Severity = before }()
 	}
+	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver,
+		"the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start unless the runtime tells its driver (containerd from 2.0, CRI-O from 1.28, to a kubelet from 1.31)", m.CgroupDriver, own)
 }
 
-// drives is the driver that the kubelet will use. From 1.31 on it asks the runtime, as far as that answers: containerd does
-// since 2.0, CRI-O since 1.28. One whose version is unknown has the benefit of the doubt.
+// drives is the driver that the kubelet will use: the runtime's where it asks for that, and learns it.
 func (l *look) drives(m *Machine) string {
-	tells := m.RuntimeVersion == "" || m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
-	if m.CgroupDriver != "" && tells && l.gate("KubeletCgroupDriverFromCRI") {
+	if asks, tells := l.asks(m); m.CgroupDriver != "" && asks && (tells || m.RuntimeVersion == "") {
 		return m.CgroupDriver
 	}
 	return cmp.Or(l.text("cgroupDriver"), "cgroupfs")
+}
+
+// asks says whether the kubelet asks the runtime for its driver, and whether that certainly tells it. Of most runtimes nobody
+// knows the version before they run.
+func (l *look) asks(m *Machine) (asks, tells bool) {
+	return l.gate("KubeletCgroupDriverFromCRI"), m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
 }
 
 func newer(version string, major, minor int) bool {

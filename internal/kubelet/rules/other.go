@@ -34,10 +34,19 @@ func otherRules() []Rule {
 				l.field("runOnce", "take it out", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
 			}
 		}},
-		{ID: "config-preloaded-images", Minds: "an allowlist of images that its policy does not use", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+		{ID: "config-preloaded-images", Minds: "an allowlist of images that its policy does not use, or a pattern in it that is none", Since: 33, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 			if len(l.list("preloadedImagesVerificationAllowlist")) > 0 && l.text("imagePullCredentialsVerificationPolicy") != "NeverVerifyAllowlistedImages" {
 				l.field("preloadedImagesVerificationAllowlist", "set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
 					"invalid configuration: can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"")
+			}
+			for i, v := range l.list("preloadedImagesVerificationAllowlist") {
+				image, _ := v.(string)
+				name, all := strings.CutSuffix(image, "/*")
+				last := name[strings.LastIndexByte(name, '/')+1:]
+				if strings.TrimSpace(name) == "" || strings.TrimSpace(image) != image || strings.Contains(name, "*") || !all && strings.ContainsAny(last, ":@") {
+					l.at([]string{"preloadedImagesVerificationAllowlist", strconv.Itoa(i)}, "write an image without tag and digest, or everything below a name: registry.example/team/*",
+						"invalid configuration: invalid image pattern in `preloadedImagesVerificationAllowlist`: %s", image)
+				}
 			}
 		}},
 		{ID: "config-log-query", Minds: "log queries without the log handler", Since: 27, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
@@ -52,12 +61,9 @@ func otherRules() []Rule {
 				}
 			}
 		}},
-		{ID: "config-log-dir", Minds: "a folder of logs that is not absolute, not clean, or not ASCII", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
+		{ID: "config-log-dir", Minds: "a folder of logs that is not clean, or not ASCII", Since: 30, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			switch p := l.text("podLogsDir"); {
-			case p == "":
-			case !strings.HasPrefix(p, "/"):
-				l.field("podLogsDir", "", "invalid configuration: pod logs path %q must be absolute path", p)
-			case path.Clean(p) != p:
+			case strings.HasPrefix(p, "/") && path.Clean(p) != p: // others begin at the folder of the file that has them
 				l.field("podLogsDir", "write "+path.Clean(p), "invalid configuration: pod logs path %q must be normalized", p)
 			case strings.ContainsFunc(p, func(r rune) bool { return r > 127 }):
 				l.field("podLogsDir", "", "invalid configuration: pod logs path %q mut contains ASCII characters only", p)
@@ -109,6 +115,20 @@ func (l *look) logging() {
 	}
 	modules, _ := l.inner("logging", "vmodule").([]any)
 	format, _ := l.inner("logging", "format").(string)
+	for i, v := range modules {
+		m, _ := v.(map[string]any)
+		pattern, _ := m["filePattern"].(string)
+		n, _ := l.numberOf(m["verbosity"])
+		path := []string{"logging", "vmodule", strconv.Itoa(i)}
+		switch {
+		case pattern == "":
+			l.at(path, "", "logging.vmodule[%d]: Required value: File pattern must not be empty", i)
+		case strings.ContainsAny(pattern, "=,"):
+			l.at(path, "one entry for each pattern", "logging.vmodule[%d]: Invalid value: %q: File pattern must not contain equal sign or comma", i, pattern)
+		case n > math.MaxInt32:
+			l.at(path, "", "logging.vmodule[%d]: Invalid value: %d: Must be <= %d", i, n, math.MaxInt32)
+		}
+	}
 	if len(modules) > 0 && format == "json" {
 		l.at([]string{"logging", "vmodule"}, "", "logging.vmodule: Forbidden: Only supported for text log format")
 	}

@@ -13,7 +13,7 @@ import (
 
 // enforcementRules mind enforceNodeAllocatable and what goes with it.
 func enforcementRules() []Rule {
-	return []Rule{{ID: "config-enforcement", Minds: "`enforceNodeAllocatable` with an unknown word, one twice, without its cgroup, or without QoS cgroups", Does: Exits, Severity: Error, Source: validation, check: (*look).enforcement}}
+	return []Rule{{ID: "config-enforcement", Minds: "`enforceNodeAllocatable` with an unknown word, one twice, without its cgroup, without an amount, or without QoS cgroups", Does: Exits, Severity: Error, Source: validation + "; pkg/kubelet/cm/node_container_manager_linux.go, enforceExistingCgroup", check: (*look).enforcement}}
 }
 
 func (l *look) enforcement() {
@@ -52,6 +52,8 @@ func (l *look) enforcement() {
 				l.at(path, "name the cgroup in "+field+", it must exist when the kubelet starts; or take the word out",
 					"invalid configuration: %s (--%s-reserved-cgroup) must be specified when %q or %q included in enforceNodeAllocatable (--enforce-node-allocatable)",
 					field, owner, owner+"-reserved", owner+"-reserved-compressible")
+			} else if amounts, _ := l.doc[owner+"Reserved"].(map[string]any); len(amounts) == 0 {
+				l.at(path, "set "+owner+"Reserved, or take the word out", "Failed to enforce %s Reserved Cgroup Limits on %q: cgroup is not configured properly (nothing is in %sReserved)", strings.ToUpper(owner[:1])+owner[1:], l.text(field), owner)
 			}
 		}
 		seen[word] = true
@@ -124,6 +126,19 @@ func reservedRules() []Rule {
 			// One of nothing counts as none.
 			if total, _ := l.reservedSum("cpu"); total.IsZero() {
 				l.field("cpuManagerPolicy", "reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs", "[cpumanager] unable to determine reserved CPU resources for static policy")
+			}
+		}},
+		{ID: "config-qos-reserved", Minds: "`qosReserved` of anything but memory in percent", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/cm/container_manager.go, ParseQOSReserved", check: func(l *look) {
+			m := l.stringMap("qosReserved")
+			for _, name := range sorted(m) {
+				number, isPercent := strings.CutSuffix(m[name], "%")
+				n, err := strconv.Atoi(number)
+				switch {
+				case name != "memory":
+					l.at([]string{"qosReserved", name}, "only memory can be", "--qos-reserved value failed to parse: cannot reserve %q resource", name)
+				case !isPercent || err != nil || n < 0 || n > 100:
+					l.at([]string{"qosReserved", name}, "write a number and %, like 50%", "--qos-reserved value failed to parse: failed to parse percentage %q for %q resource", m[name], name)
+				}
 			}
 		}},
 		{ID: "config-reserved-memory-sum", Minds: "`reservedMemory` that does not add up to what is reserved", Since: 21, Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/memorymanager/memory_manager.go, validateReservedMemory", check: (*look).staticMemory},

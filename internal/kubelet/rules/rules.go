@@ -99,7 +99,7 @@ func Check(s Subject) []Finding {
 // All lists the rules.
 func All() []Rule {
 	return slices.Concat(flagRules(), fieldRules(), valueRules(), timeRules(), enforcementRules(), reservedRules(), evictionRules(),
-		managerRules(), gateRules(), gatedRules(), otherRules(), machineRules())
+		managerRules(), gateRules(), gatedRules(), servingRules(), otherRules(), machineRules())
 }
 
 // look is a judgement in progress.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,8 +46,10 @@ func (l *look) list(name string) []any {
 	return list
 }
 
-func (l *look) number(path ...string) (int64, bool) {
-	n, ok := l.inner(path...).(json.Number)
+func (l *look) number(path ...string) (int64, bool) { return l.numberOf(l.inner(path...)) }
+
+func (l *look) numberOf(v any) (int64, bool) {
+	n, ok := v.(json.Number)
 	if !ok {
 		return 0, false
 	}
@@ -116,6 +119,20 @@ func (l *look) ranges() {
 func valueRules() []Rule {
 	return []Rule{
 		{ID: "config-out-of-range", Minds: "a number outside of its range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).ranges},
+		{ID: "config-many-pods", Minds: "more pods than there are user IDs for, 65536 for each", Since: 30, Does: Exits, Severity: Error, Source: "pkg/kubelet/userns/userns_manager.go, MakeUserNsManager", check: func(l *look) {
+			ids, ok := l.number("userNamespaces", "idsPerPod")
+			if !ok || ids <= 0 {
+				ids = 65536
+			}
+			if n, _ := l.number("maxPods"); n > 1<<32/ids-1 && l.gate("UserNamespacesSupport") {
+				l.field("maxPods", fmt.Sprintf("at most %d; Kubernetes is tested with 110", 1<<32/ids-1), "create user namespace manager: kubelet user assigned IDs are not enough to support %d pods", n)
+			}
+		}},
+		{ID: "config-pod-pids", Minds: "a limit of processes that the kernel cannot set", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/cm/cgroup_manager_linux.go, Create; Linux, kernel/cgroup/pids.c", check: func(l *look) {
+			if n, _ := l.number("podPidsLimit"); n > 1<<22 {
+				l.field("podPidsLimit", "write at most 4194304, or -1 for no limit of its own", "the kernel knows no limit above 4194304: the kubelet runs, and pods have none")
+			}
+		}},
 		{ID: "config-unknown-word", Minds: "a word where a field takes one of few", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).words},
 		{ID: "config-cgroup-driver-word", Minds: "a cgroup driver that there is not", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, getCgroupDriverFromCRI", check: func(l *look) {
 			if driver := l.text("cgroupDriver"); driver != "" && driver != "systemd" && driver != "cgroupfs" {

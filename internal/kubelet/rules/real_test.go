@@ -1,0 +1,87 @@
+package rules
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// refusal is an entry of testdata/refusals.yaml, which test/kube runs with the real kubelet.
+type refusal struct {
+	Name, Rule, Code, Label, Says string
+	Config                        json.RawMessage
+	Flags                         map[string]string
+	Swap, Exits                   bool
+}
+
+func refusals(t *testing.T) (list []refusal) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/refusals.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(strings.ReplaceAll(string(text), "@CPUS@", "4")), &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// elsewhere are the rules that no entry of the file is for, and where a real kubelet shows them, or why none does.
+func elsewhere() map[string]string {
+	return map[string]string{
+		"flag-config-dir":         "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; tools/kubetables holds its words against the source of both",
+		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
+		"machine-cgroup-driver":   "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
+		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
+	}
+}
+
+// TestRealRefusals holds the rules against what a real kubelet was given: the rule finds it, says what it does in the words
+// that it says, and what a kubelet takes no rule calls an error.
+func TestRealRefusals(t *testing.T) {
+	ran := map[string]bool{}
+	for _, c := range refusals(t) {
+		base := config(t, "{cgroupDriver: cgroupfs, failCgroupV1: false, failSwapOn: false}")
+		if err := base.Merge(config(t, cmp.Or(string(c.Config), "{}")).Object()); err != nil {
+			t.Fatalf("%s: %v", c.Name, err)
+		}
+		m := single()
+		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{"/sys/fs/cgroup/cpu"}, &c.Swap, []netip.Addr{netip.MustParseAddr("10.0.0.5")}
+		m.Exists = func(p string) (bool, bool) { return !strings.Contains(p, "no"), true }
+		s := Subject{Config: base, Version: "1.36.3", Machine: m}
+		for name, value := range c.Flags {
+			s.Flags = append(s.Flags, Flag{name, value})
+		}
+		if c.Label != "" {
+			s.Flags = append(s.Flags, Flag{"node-labels", c.Label})
+		}
+		var found []Finding
+		for _, f := range Check(s) {
+			switch {
+			case f.Rule == c.Rule && strings.Contains(f.Message, c.Says):
+				found = append(found, f)
+			case !c.Exits && f.Severity == Error:
+				t.Errorf("%s: a kubelet takes it: %+v", c.Name, f)
+			}
+		}
+		if c.Rule == "" {
+			continue
+		}
+		ran[c.Rule] = true
+		if len(found) == 0 {
+			t.Errorf("%s: %s does not find it with %q: %+v", c.Name, c.Rule, c.Says, Check(s))
+		} else if f := found[0]; (f.Does == Exits) != c.Exits || c.Exits && f.Severity != Error {
+			t.Errorf("%s: %+v", c.Name, f)
+		}
+	}
+	for _, r := range All() {
+		if _, known := elsewhere()[r.ID]; ran[r.ID] == known {
+			t.Errorf("%s: run by a real kubelet: %t; listed as shown elsewhere: %t", r.ID, ran[r.ID], known)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package rules
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// suites are the names of cipher suites without TLS_, by what comes before _WITH_; those of TLS 1.3 have nothing there.
+// They are crypto/tls's, insecure ones included, and two of old that Kubernetes adds.
+const suites = `RSA RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA AES_256_CBC_SHA AES_128_CBC_SHA256 AES_128_GCM_SHA256 AES_256_GCM_SHA384
+ECDHE_ECDSA RC4_128_SHA AES_128_CBC_SHA AES_256_CBC_SHA AES_128_CBC_SHA256 AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305_SHA256 CHACHA20_POLY1305
+ECDHE_RSA RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA AES_256_CBC_SHA AES_128_CBC_SHA256 AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305_SHA256 CHACHA20_POLY1305
+- AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305_SHA256`
+
+// cipherSuites lists them.
+func cipherSuites() (out []string) {
+	for line := range strings.Lines(suites) {
+		f := strings.Fields(line)
+		for _, cipher := range f[1:] {
+			out = append(out, strings.Replace("TLS_"+f[0]+"_WITH_"+cipher, "-_WITH_", "", 1))
+		}
+	}
+	return out
+}
+
+// servingRules mind what the kubelet serves its own API with.
+func servingRules() []Rule {
+	const server = "cmd/kubelet/app/server.go, InitializeTLS; k8s.io/component-base/cli/flag"
+	return []Rule{
+		{ID: "config-tls-ciphers", Minds: "cipher suites or curves that there are not, and suites without the one that HTTP/2 needs", Does: Exits, Severity: Error, Source: server, check: func(l *look) {
+			required := false
+			list := l.list("tlsCipherSuites")
+			for i, v := range list {
+				name, ok := v.(string)
+				required = required || strings.HasPrefix(name, "TLS_ECDHE_") && strings.HasSuffix(name, "_WITH_AES_128_GCM_SHA256")
+				if all := cipherSuites(); ok && !slices.Contains(all, name) {
+					l.at([]string{"tlsCipherSuites", strconv.Itoa(i)}, choose1(name, all), "Cipher suite %s not supported or doesn't exist", name)
+				}
+			}
+			if len(list) > 0 && !required && l.text("tlsMinVersion") != "VersionTLS13" {
+				l.field("tlsCipherSuites", "add TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "http2: TLSConfig.CipherSuites is missing an HTTP/2-required AES_128_GCM_SHA256 cipher")
+			}
+			var seen []int64
+			for i, v := range l.list("tlsCurvePreferences") {
+				path := []string{"tlsCurvePreferences", strconv.Itoa(i)}
+				n, _ := l.numberOf(v)
+				switch {
+				case slices.Contains(seen, n):
+					l.at(path, "name it once", "duplicate curve preference %d", n)
+				case n <= 0 || n > 65535:
+					l.at(path, "", "curve preference %d is out of range (must be 1-65535)", n)
+				case !slices.Contains([]int64{23, 24, 25, 29, 4587, 4588, 4589}, n):
+					l.at(path, "29 is X25519, 23 to 25 are the NIST curves, 4587 to 4589 those with ML-KEM", "curve preference %d is not supported by the current Go version", n)
+				}
+				seen = append(seen, n)
+			}
+		}},
+		{ID: "config-listen-address", Minds: "an `address` to listen on that is none", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: func(l *look) {
+			if a := l.text("address"); a != "" {
+				if _, err := netip.ParseAddr(a); err != nil {
+					l.field("address", "write an IP address of this machine, or 0.0.0.0", "listen tcp: lookup <nil>: no such host (%q is no address)", a)
+				}
+			}
+		}},
+		{ID: "config-hidden-metrics", Minds: "hidden metrics of another version than the one before", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion", check: func(l *look) {
+			if v, want := l.text("showHiddenMetricsForVersion"), "1."+strconv.Itoa(l.minor-1); v != "" && v != want {
+				l.vague([]string{"showHiddenMetricsForVersion"}, "take it out", "invalid showHiddenMetricsForVersion: must be omitted or have the value '%s'; only the previous minor version is allowed", want)
+			}
+		}},
+	}
+}

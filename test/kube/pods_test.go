@@ -1,0 +1,92 @@
+package kube
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCgroupDriver runs a real kubelet over a real containerd that has another cgroup driver and, before 2.0, does not tell it: the
+// kubelet is well and no pod starts, which nobody learns but by a note of the plan.
+func TestCgroupDriver(t *testing.T) {
+	p := programs(t)
+	if !p.HasContainerd() {
+		t.Skip("no containerd: build.sh takes it from Debian")
+	}
+	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1"})
+	must(t, err)
+	t.Cleanup(n.Stop)
+	must(t, n.StartContainerd(t.Context(), "systemd"))
+	must(t, n.Write("/run/pause.tar", image(t, PauseImage), 0o644))
+	in(t, n, "ctr", "-n", "k8s.io", "images", "import", "/run/pause.tar")
+	must(t, n.Write(caseBase, baseline, 0o644))
+
+	c := refusal{Config: map[string]any{}}
+	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs"
+	if said := judged(t, n, c); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "kubelet-machine note ") && strings.Contains(s, says) }) {
+		t.Errorf("prelet does not say %q, but %q", says, said)
+	}
+	pod(t, n, c, "expected cgroupsPath to be of format")
+}
+
+// TestPodPidsLimit sets a limit that no kernel takes: the kubelet logs it with each pod, and runs them without one.
+func TestPodPidsLimit(t *testing.T) {
+	n, err := programs(t).NewNode(t.Context(), NodeOptions{Name: "n1"})
+	must(t, err)
+	t.Cleanup(n.Stop)
+	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
+	pod(t, n, refusal{Config: map[string]any{"podPidsLimit": 1<<22 + 1}}, "pids.max: invalid argument")
+}
+
+// pod runs the kubelet with one pod until it says something, and wants it to be well then.
+func pod(t *testing.T, n *Node, c refusal, says string) {
+	t.Helper()
+	c.Config["staticPodPath"] = "/etc/prelet-case/pods"
+	must(t, n.Write("/etc/prelet-case/pods/one.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {hostNetwork: true, containers: [{name: one, image: "+PauseImage+", imagePullPolicy: Never}]}\n", 0o644))
+	writeCase(t, n, c)
+	stop, err := n.Background("sh", "-c", "exec /usr/bin/kubelet --config=/etc/prelet-case/config.yaml --root-dir=/var/lib/kubelet-case --hostname-override=n1 >/run/case.log 2>&1")
+	must(t, err)
+	t.Cleanup(stop)
+	must(t, within(t.Context(), time.Minute, "the kubelet says "+says, func() string {
+		log, err := n.Read("/run/case.log")
+		if err != nil || !strings.Contains(log, says) {
+			return "it says " + last(log, 2000)
+		}
+		return ""
+	}))
+	in(t, n, "pidof", "kubelet")
+}
+
+// image is an archive, as docker save makes it, of an image that has nothing but an empty program: its sandbox never starts.
+func image(t *testing.T, name string) string {
+	t.Helper()
+	archive := func(files ...[2]string) string {
+		var b bytes.Buffer
+		w := tar.NewWriter(&b)
+		for _, f := range files {
+			must(t, w.WriteHeader(&tar.Header{Name: f[0], Mode: 0o755, Size: int64(len(f[1]))}))
+			_, err := w.Write([]byte(f[1]))
+			must(t, err)
+		}
+		must(t, w.Close())
+		return b.String()
+	}
+	object := func(v any) string {
+		b, err := json.Marshal(v)
+		must(t, err)
+		return string(b)
+	}
+	layer := archive([2]string{"pause", ""})
+	return archive(
+		[2]string{"layer.tar", layer},
+		[2]string{"config.json", object(map[string]any{"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Entrypoint": []string{"/pause"}},
+			"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(layer)))}}})},
+		[2]string{"manifest.json", object([]map[string]any{{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})})
+}

@@ -83,7 +83,7 @@ func asWritten(t *testing.T, c *Cluster, n *Node) {
 		t.Errorf("%s: the kubelet runs with %v, and its files and flags say %v", at, g, w)
 	}
 	compare("", want, map[string]any(running))
-	if fields < 100 {
+	if fields < 90 { // of some 105; an older kubelet has fewer
 		t.Errorf("only %d fields compared", fields)
 	}
 }

@@ -182,6 +182,9 @@ func (h *Host) failed(name string, t Trace, err error) world.Answer {
 	if said := lastWords(t.Stderr); said != "" {
 		text += ". It said: " + said
 	}
+	if t.Left {
+		text += ". Something of it is left that cannot be ended: a driver may hang"
+	}
 	fail := world.Unusable
 	switch {
 	case errors.Is(err, errDenied):

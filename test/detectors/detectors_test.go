@@ -21,6 +21,7 @@ func TestDetectors(t *testing.T) {
 	t.Run("sandbox", func(t *testing.T) { m.with(t).sandbox() })
 	t.Run("swapped", func(t *testing.T) { m.with(t).swapped() })
 	t.Run("killed", func(t *testing.T) { m.with(t).killed() })
+	t.Run("stuck", func(t *testing.T) { m.with(t).stuck() })
 	t.Run("parallel", func(t *testing.T) { m.with(t).parallel() })
 	t.Run("consent", func(t *testing.T) { m.with(t).consent() })
 	t.Run("disagree", func(t *testing.T) { m.with(t).disagree() })
@@ -248,6 +249,52 @@ func (m *machine) killed() {
 		m.t.Errorf("the next run: exit %d: %s", s.exit, s.told)
 	}
 	m.nothingLeft("killed")
+}
+
+// stuck is a detector that reads what never answers: no signal ends it. The boot goes on in time and says that something is left; the next
+// detector has another user; and when the device answers at last, nothing is left.
+func (m *machine) stuck() {
+	if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "\tfuse\n") {
+		m.t.Skip("this kernel has no FUSE")
+	}
+	m.install("tries")
+	m.install("good")
+	const at, server = "/srv/stuck", "/usr/lib/stuck-filesystem"
+	m.must(os.MkdirAll(m.root+at, 0o755), os.Link(m.root+m.program, m.root+server))
+	if out, exit := m.try("sh", "-c", "[ -e /dev/fuse ] || mknod /dev/fuse c 10 229"); exit != 0 {
+		m.t.Fatal(out)
+	}
+	if out, exit := m.try("systemd-run", "--quiet", "--unit=stuck", server, at); exit != 0 {
+		m.t.Fatal(out)
+	}
+	until := func(what string, is func() bool) {
+		m.t.Helper()
+		for late := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(late) {
+				journal, _ := m.try("journalctl", "-u", "stuck", "--no-pager")
+				m.t.Fatalf("%s: not within 30 s: %q\n%s", what, m.left(), journal)
+			}
+		}
+	}
+	until("it is mounted", func() bool {
+		out, _ := m.try("findmnt", "-n", "-o", "FSTYPE", at)
+		return strings.TrimSpace(out) == "fuse"
+	})
+	const timeout = 3 * time.Second
+	s := m.detect("stuck", fmt.Sprintf("detector \"tries\" {\n  timeout = %q\n  allow {\n    read = [%q]\n  }\n  config {\n    read_file = %q\n  }\n}", timeout, at, at+"/file"))
+	m.t.Logf("%s: %s", s.took, strings.TrimSpace(s.told))
+	if d := s.facts.Facts.Detectors["tries"]; s.exit != 0 || d.State != "failed" || s.took > timeout+2*time.Second || !strings.Contains(s.told, "did not answer in its time. Something of it is left that cannot be ended") {
+		m.t.Errorf("exit %d after %s, %s: %s", s.exit, s.took, d.State, s.told)
+	}
+	if len(m.left()) == 0 {
+		m.t.Error("nothing is stuck, so this shows nothing")
+	}
+	if s := m.detect("beside", `detector "good" { required = true }`); s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" {
+		m.t.Errorf("another one meanwhile: exit %d: %s", s.exit, s.told)
+	}
+	m.try("systemctl", "kill", "--signal=KILL", "stuck.service")
+	until("all is over", func() bool { return len(m.left()) == 0 })
+	m.try("umount", at)
 }
 
 // parallel: those that hang do not add up, and the good one between them is heard.

@@ -17,6 +17,10 @@ import (
 
 func main() {
 	name := filepath.Base(os.Args[0])
+	if name == "stuck-filesystem" && len(os.Args) == 2 {
+		fmt.Fprintln(os.Stderr, hostile.StuckFilesystem(os.Args[1]))
+		os.Exit(1)
+	}
 	if name != "prelet-detect" {
 		hostile.Main(name)
 		return

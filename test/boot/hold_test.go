@@ -115,7 +115,7 @@ func (h *hold) reached() int {
 	select {
 	case pid := <-h.held:
 		return pid
-	case <-time.After(30 * time.Second):
+	case <-time.After(60 * time.Second):
 		h.m.t.Fatal("the moment did not come")
 	}
 	return 0
@@ -139,6 +139,7 @@ func (h *hold) release() {
 func (m *machine) journalNow() (j struct {
 	Phase string
 	Gen   int
+	Tries int
 }) {
 	text, err := os.ReadFile(m.root + "/var/lib/prelet/journal.json")
 	if err == nil {

@@ -128,7 +128,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 		phases[phase]++
 		m.boot()
-		m.within(40*time.Second, "well again, "+what, func() string {
+		m.within(60*time.Second, "well again, "+what, func() string {
 			s, starts := m.status(), m.starts()
 			if last := starts[len(starts)-1]; s.Code != 0 || m.exists("/var/lib/prelet/journal.json") || last.Labels["example.com/pool"] != name {
 				return fmt.Sprintf("%+v, last start %+v", s, last)

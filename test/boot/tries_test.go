@@ -17,12 +17,11 @@ func TestThreeTries(t *testing.T) {
 	for n := 2; n <= 4; n++ {
 		m.start()
 		m.within(bootTime, fmt.Sprintf("boot %d begins to verify", n-1), func() string {
-			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" {
-				return fmt.Sprintf("%d starts", len(starts))
+			if starts := m.starts(); len(starts) != n || m.property("prelet-verify", "ActiveState") != "active" || m.journalNow().Tries != n-1 {
+				return fmt.Sprintf("%d starts, journal %+v", len(starts), m.journalNow())
 			}
 			return ""
 		})
-		time.Sleep(500 * time.Millisecond) // the try is counted as soon as it runs
 		m.kill()
 	}
 	m.boot()

@@ -331,6 +331,18 @@ func TestMachineOf(t *testing.T) {
 	}
 }
 
+// A slice that is not there may come with the kubelet's own unit (Slice=); a folder of cgroupfs does not.
+func TestCgroupMissingSeverity(t *testing.T) {
+	for driver, want := range map[string]Severity{"systemd": Warning, "cgroupfs": Error} {
+		m := single()
+		m.Exists = func(string) (bool, bool) { return false, true }
+		found := Check(Subject{Version: "1.36.3", Machine: m, Config: config(t, "{enforceNodeAllocatable: [kube-reserved], kubeReserved: {cpu: '1'}, kubeReservedCgroup: /kubelet.slice, cgroupDriver: "+driver+"}")})
+		if i := slices.IndexFunc(found, func(f Finding) bool { return f.Rule == "machine-cgroup-missing" }); i < 0 || found[i].Severity != want {
+			t.Errorf("%s: %+v", driver, found)
+		}
+	}
+}
+
 func TestCgroupPath(t *testing.T) {
 	for _, c := range [][3]string{
 		{"/system.slice", "systemd", "/system.slice"}, {"/kube-reserved.slice", "systemd", "/kube.slice/kube-reserved.slice"},

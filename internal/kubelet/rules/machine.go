@@ -259,7 +259,11 @@ func (l *look) cgroups(m *Machine) {
 		}
 		return ""
 	}
-	const hint = "let a unit make it before the kubelet starts, or take "
+	const hint = "let a unit make it before the kubelet starts (Slice= of its own unit makes a slice), or take "
+	defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
+	if l.drives(m) == "systemd" { // which makes the slice of a unit with it, also the kubelet's own
+		l.rule.Severity = Warning
+	}
 	for i, v := range l.list("enforceNodeAllocatable") {
 		word, _ := v.(string)
 		owner := strings.TrimSuffix(strings.TrimSuffix(word, "-compressible"), "-reserved")

@@ -25,6 +25,9 @@ func cipherSuites() (out []string) {
 	return out
 }
 
+// curves are the numbers of those that crypto/tls knows.
+func curves() []int64 { return []int64{23, 24, 25, 29, 4587, 4588, 4589} }
+
 // servingRules mind what the kubelet serves its own API with.
 func servingRules() []Rule {
 	const server = "cmd/kubelet/app/server.go, InitializeTLS; k8s.io/component-base/cli/flag"
@@ -51,7 +54,7 @@ func servingRules() []Rule {
 					l.at(path, "name it once", "duplicate curve preference %d", n)
 				case n <= 0 || n > 65535:
 					l.at(path, "", "curve preference %d is out of range (must be 1-65535)", n)
-				case !slices.Contains([]int64{23, 24, 25, 29, 4587, 4588, 4589}, n):
+				case !slices.Contains(curves(), n):
 					l.at(path, "29 is X25519, 23 to 25 are the NIST curves, 4587 to 4589 those with ML-KEM", "curve preference %d is not supported by the current Go version", n)
 				}
 				seen = append(seen, n)

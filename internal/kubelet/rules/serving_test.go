@@ -1,0 +1,31 @@
+package rules
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The names are those of crypto/tls, which the kubelet takes, and two more of old.
+func TestCipherSuites(t *testing.T) {
+	want := []string{"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305"}
+	for _, s := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
+		want = append(want, s.Name)
+	}
+	got := cipherSuites()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// And the curves those that it has a name for.
+func TestCurves(t *testing.T) {
+	for n := range 1 << 16 {
+		if has, known := slices.Contains(curves(), int64(n)), !strings.HasPrefix(tls.CurveID(n).String(), "CurveID("); has != known {
+			t.Errorf("%d is taken: %t, known here: %t", n, known, has)
+		}
+	}
+}

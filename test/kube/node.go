@@ -267,14 +267,6 @@ func (n *Node) Stop() {
 	_ = os.RemoveAll(n.Dir)
 }
 
-// Cgroups are the folders, outside, of a control group of the node in every hierarchy.
-func (n *Node) Cgroups(name string) (out []string) {
-	for _, g := range n.cgroups {
-		out = append(out, filepath.Join(g, name))
-	}
-	return out
-}
-
 // cgroupsOf are the folders of a control group in every hierarchy.
 func cgroupsOf(name string) (out []string, err error) {
 	text, err := os.ReadFile("/proc/self/mounts")

@@ -3,7 +3,6 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -144,16 +143,12 @@ stage "restart" "kubelet" {
 	t.Run("a cgroup that is gone", func(t *testing.T) {
 		m := m
 		m.t = t
-		reserved := m.Cgroups("site-reserved")
-		for _, g := range reserved {
-			must(t, os.Mkdir(g, 0o755))
-		}
+		const each = `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || `
+		in(t, m.Node, "sh", "-ec", each+`mkdir ${h%cgroup.procs}site-reserved; done; ls -d /sys/fs/cgroup/*/site-reserved`)
 		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { enforceNodeAllocatable = [\"pods\", \"system-reserved\"], systemReserved = { cpu = \"100m\" }, systemReservedCgroup = \"/site-reserved\" }\n  }\n}", 1))
 		m.run(0)
 		must(t, m.Systemctl(t.Context(), "stop"))
-		for _, g := range reserved {
-			must(t, os.Remove(g))
-		}
+		in(t, m.Node, "sh", "-ec", each+`rmdir ${h%cgroup.procs}site-reserved; done`)
 		must(t, m.Write("/var/log/kubelet.log", "", 0o644))
 		must(t, m.Systemctl(t.Context(), "start"))
 		w := why{id: "cgroup-missing", item: "config/enforceNodeAllocatable", at: `["pods", "system-reserved"]`, says: []string{"enforceNodeAllocatable needs the cgroup /site-reserved, and there is none"}}

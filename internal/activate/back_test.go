@@ -119,3 +119,31 @@ func TestBadAfterAsBefore(t *testing.T) {
 	n.want(err, "a third")
 	expect(t, "a third", out, Outcome{Verdict: Good, Generation: 6})
 }
+
+// TestTwoWatchTheWayBack: the stop of a kubelet that hung in its start lets prelet-verify begin, which then watches the way back as
+// the run does. Whoever is second tells the same of it.
+func TestTwoWatchTheWayBack(t *testing.T) {
+	for _, well := range []bool{true, false} {
+		n := newNode(t)
+		n.bootWith("one")
+		var first Outcome
+		if !well {
+			behave := n.systemd.behave
+			n.systemd.behave = func() conduct { c := behave(); c.healthz = false; return c }
+		}
+		n.onCommit = func() {
+			n.clk.after(n.timeout+5*time.Second, func() { first = n.verify() }) // the run watches generation 3
+		}
+		second, err := n.runSite(t.Context(), "two healthz=bad")
+		n.want(err, "run")
+		want := Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy}
+		if !well {
+			want.InPlace, want.Held, want.Exit = Bad, false, ExitStillIll
+		}
+		expect(t, "prelet-verify", first, want)
+		expect(t, "the run", second, want)
+		if n.journal() != nil || n.isHeld("two healthz=bad") != well {
+			t.Errorf("journal %+v, held %v", n.journal(), n.isHeld("two healthz=bad"))
+		}
+	}
+}

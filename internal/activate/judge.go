@@ -95,7 +95,7 @@ func (m *Machine) judge(ctx context.Context, j *generation.Journal, opened bool)
 				return Outcome{}, err
 			}
 			if now == nil {
-				return m.settled()
+				return m.settled(j)
 			}
 			j = now
 			continue
@@ -123,21 +123,33 @@ func (m *Machine) start(ctx context.Context, plan Plan, since time.Duration, ope
 	return f, err
 }
 
-// settled is the outcome of somebody else's verdict.
-func (m *Machine) settled() (Outcome, error) {
+// settled is the outcome of somebody else's verdict, where that was about what we watched, or about what they went back to from it.
+func (m *Machine) settled(watched *generation.Journal) (Outcome, error) {
 	current, err := m.Store.Current()
 	if err != nil || current == nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}
+	good := current.Status == generation.StatusGood
 	switch {
-	case current.Restores >= 0:
-		out.Verdict, out.Exit = Bad, ExitUnhealthy
-		out.Why = "another run went back"
-	case current.Status == generation.StatusGood:
-		out.Verdict = Good
+	case current.Restores < 0 && !good:
+		return Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}, nil
+	case current.Restores < 0, good && current.Gen == watched.Gen && watched.HoldPlan == "": // gone back to by hand
+		return Outcome{Generation: current.Gen, Verdict: Good}, nil
 	}
-	return out, nil
+	out := Outcome{Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Exit: ExitUnhealthy}
+	if current.Gen != watched.Gen {
+		out.From, out.Why = watched.Gen, "another run went back"
+	}
+	if !good {
+		out.InPlace, out.Exit = Bad, ExitStillIll
+	}
+	all, err := m.Store.List()
+	for _, info := range all {
+		if info.Gen == out.From {
+			_, out.Held = m.Store.Held(info.PlanID)
+		}
+	}
+	return out, err
 }
 
 // act does what the verdict asks for. The lock is held, and the journal is still the one that was judged.

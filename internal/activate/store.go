@@ -35,8 +35,9 @@ type Store interface {
 	List() ([]generation.Info, error)
 	// Blob is what a generation keeps under a name.
 	Blob(gen int, name string) ([]byte, error)
-	// Hold keeps a plan from being applied again.
+	// Hold keeps a plan from being applied again. Held says whether one is.
 	Hold(planID, why string) error
+	Held(planID string) (why string, ok bool)
 }
 
 // Txn is a staged commit: everything is on disk, nothing is in place.

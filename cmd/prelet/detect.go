@@ -21,7 +21,7 @@ import (
 func (a *app) detect() *cobra.Command {
 	var w where
 	var topology bool
-	c := &cobra.Command{Use: "detect", GroupID: "node", Args: cobra.NoArgs, Short: "Show the hardware as sites see it",
+	c := &cobra.Command{Use: "detect", GroupID: "node", Args: noArgument, Short: "Show the hardware as sites see it",
 		Long: "Looks at this machine's hardware, or at a recorded one's. The names are those of stage.detect-hw.NAME in a site.\n" +
 			"With a site (that of this node, or --config) its detectors are asked too, with what it grants them.",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -37,7 +37,7 @@ func (a *app) detectorsCommand() *cobra.Command {
 func (a *app) detectorsList() *cobra.Command {
 	var w where
 	var long bool
-	c := &cobra.Command{Use: "list", Args: cobra.NoArgs, Short: "Show what is declared, installed, locked, matching and granted",
+	c := &cobra.Command{Use: "list", Args: noArgument, Short: "Show what is declared, installed, locked, matching and granted",
 		Long: "Shows for each detector that the site declares or that is installed whether a boot would start it on this machine, and\n" +
 			"what is missing if not. Nothing is started.",
 		RunE: func(c *cobra.Command, _ []string) error {

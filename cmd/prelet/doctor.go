@@ -26,7 +26,7 @@ const doctorPatience = 20 * time.Second
 
 func (a *app) doctor() *cobra.Command {
 	var w where
-	c := &cobra.Command{Use: "doctor", GroupID: "node", Args: cobra.NoArgs, Short: "Look whether this node is fit for a boot with its site",
+	c := &cobra.Command{Use: "doctor", GroupID: "node", Args: noArgument, Short: "Look whether this node is fit for a boot with its site",
 		Long: "The kubelet, its unit and the gate, the runtime, cgroups and swap, the clock, credentials, the site and what the kubelet\n" +
 			"would make of it, the cluster and its trust, room and permissions on the disk, whose identity is there, what earlier\n" +
 			"runs have left, detectors. Each finding says what, why, and what to do. Nothing is changed, and no bootstrap token is\n" +

@@ -16,7 +16,7 @@ import (
 func (a *app) history() *cobra.Command {
 	w := where{output: "text"}
 	show := 0
-	c := &cobra.Command{Use: "history", GroupID: "node", Args: cobra.NoArgs, Short: "List the generations of this node",
+	c := &cobra.Command{Use: "history", GroupID: "node", Args: noArgument, Short: "List the generations of this node",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.json()
 			if err != nil {

@@ -47,6 +47,7 @@ func (a *app) main(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	whichOf(root)
 	err := root.Execute()
 	var x exitError
 	switch {
@@ -98,12 +99,10 @@ func (a *app) root() *cobra.Command {
 		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet configuration, looks at the hardware,\n" +
 			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and makes sure\n" +
 			"that the kubelet came up with them.",
-		SilenceErrors: true, SilenceUsage: true,
+		SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: notEmpty,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	c.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return failure(origin.Usage, "%s\nprelet: `%s --help` lists its flags", err, cmd.CommandPath())
-	})
+	c.SetFlagErrorFunc(flagError)
 	c.AddGroup(&cobra.Group{ID: "site", Title: "Write and check a site:"}, &cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"}, &cobra.Group{ID: "other", Title: "Other:"})
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")

@@ -89,7 +89,7 @@ func (w *where) check() error {
 		}
 	}
 	for _, v := range w.variables {
-		if !strings.Contains(v, "=") {
+		if strings.Index(v, "=") < 1 {
 			return failure(origin.Usage, "--var %s: write NAME=VALUE", v)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func (a *app) plan() *cobra.Command {
 	var w where
 	var detailed bool
-	c := &cobra.Command{Use: "plan", GroupID: "node", Args: cobra.NoArgs, Short: "Show what a run would change, and why",
+	c := &cobra.Command{Use: "plan", GroupID: "node", Args: noArgument, Short: "Show what a run would change, and why",
 		Long: "Evaluates the site over this node, or a recorded one, and shows what a run would change: labels, taints, flags, the\n" +
 			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.\n\n" +
 			"--from FOLDER plans each recording in it and ends with a summary. " + folderExit + " With\n" +

@@ -12,7 +12,7 @@ import (
 
 func (a *app) recover() *cobra.Command {
 	w := where{output: "text"}
-	c := &cobra.Command{Use: "recover", GroupID: "node", Args: cobra.NoArgs, Short: "Finish or undo what a crash left",
+	c := &cobra.Command{Use: "recover", GroupID: "node", Args: noArgument, Short: "Finish or undo what a crash left",
 		Long: "Needs no network. Every command that writes does it first; this one is for scripts, and for a node where prelet was\n" +
 			"killed and nothing has started it since. Afterwards every file is of one generation, and the kubelet may start on it.",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -32,7 +32,7 @@ const lockWait = 30 * time.Second
 func (a *app) run() *cobra.Command {
 	var w where
 	var retry bool
-	c := &cobra.Command{Use: "run", GroupID: "node", Args: cobra.NoArgs, Short: "Do all of it: gather, decide, write, see the kubelet come up",
+	c := &cobra.Command{Use: "run", GroupID: "node", Args: noArgument, Short: "Do all of it: gather, decide, write, see the kubelet come up",
 		Long: "What the unit calls at boot. By hand it leaves a request, starts prelet-apply.service, which has the credentials and\n" +
 			"outlives a session, and shows how that ends; with --config it works in this process. With --root, files are written\n" +
 			"below a folder and no unit is touched.",

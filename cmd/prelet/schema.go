@@ -18,7 +18,7 @@ import (
 
 func (a *app) schema() *cobra.Command {
 	var output, dir string
-	c := &cobra.Command{Use: "schema", GroupID: "site", Args: cobra.NoArgs, Short: "Print the language: blocks, arguments, types, defaults",
+	c := &cobra.Command{Use: "schema", GroupID: "site", Args: noArgument, Short: "Print the language: blocks, arguments, types, defaults",
 		RunE: func(*cobra.Command, []string) error {
 			l := schema.Describe(builtin.Language())
 			switch {

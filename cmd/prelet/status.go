@@ -21,7 +21,7 @@ import (
 func (a *app) status() *cobra.Command {
 	var output string
 	var wait, long bool
-	c := &cobra.Command{Use: "status", GroupID: "node", Args: cobra.NoArgs, Short: "Show what the last run did, and how the node stands",
+	c := &cobra.Command{Use: "status", GroupID: "node", Args: noArgument, Short: "Show what the last run did, and how the node stands",
 		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot, or still running:\n" +
 			"the verdict on the kubelet is awaited.",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -142,7 +142,7 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 	}
 	switch {
 	case s.State == "":
-		row("prelet", "has not run on this node (systemctl status %s)", bootUnit)
+		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)", bootUnit)
 	case s.BootID != h.bootID:
 		row("prelet", "has not run in this boot; what follows is of an earlier one")
 	default:

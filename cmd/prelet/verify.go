@@ -16,7 +16,7 @@ import (
 
 func (a *app) verify() *cobra.Command {
 	var output string
-	c := &cobra.Command{Use: "verify", GroupID: "node", Args: cobra.NoArgs, Short: "Judge whether the kubelet is well on the generation in place",
+	c := &cobra.Command{Use: "verify", GroupID: "node", Args: noArgument, Short: "Judge whether the kubelet is well on the generation in place",
 		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is good; ill, and the\n" +
 			"node goes back to the last good one. When nothing awaits a verdict, it looks, with the same checks, and changes\n" +
 			"nothing; labels and taints that others changed are told as drift. Where there never was a generation, there is\n" +

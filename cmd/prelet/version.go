@@ -14,12 +14,14 @@ import (
 
 func (a *app) version() *cobra.Command {
 	var output string
-	c := &cobra.Command{Use: "version", GroupID: "other", Args: cobra.NoArgs, Short: "Print the version, as prelet --version does",
+	c := &cobra.Command{Use: "version", GroupID: "other", Args: noArgument, Short: "Print the version, as prelet --version does",
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "text":
-				_, err := fmt.Fprintf(a.stdout, "prelet %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-				return err
+				return a.print(func(o io.Writer) error {
+					_, err := fmt.Fprintf(o, "prelet %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+					return err
+				})
 			case "json":
 				v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 				if b, ok := debug.ReadBuildInfo(); ok {

@@ -27,18 +27,18 @@ type Status struct {
 	FormatVersion int        `json:"format_version"`
 	Version       string     `json:"prelet_version"`
 	BootID        string     `json:"boot_id"`
-	State         string     `json:"state"`           // Running, OK, Degraded, Failed
-	Exit          int        `json:"exit"`            // exit code of the run; 0 while it runs
-	Summary       string     `json:"summary"`         // how it ended, one line
-	Generation    int        `json:"generation"`      // in place; 0 for none
-	Verdict       string     `json:"verdict"`         // pending, good, bad, unknown; empty when nothing was to be judged
-	Why           string     `json:"why,omitempty"`   // of the verdict
-	Held          *Held      `json:"held"`            // the site's plan is not applied
-	Degraded      []Reason   `json:"degraded"`        // why it is not wholly what the site says
-	Notes         []Reason   `json:"notes,omitempty"` // what somebody should know, though nothing is wrong
-	Stages        []Stage    `json:"stages"`          // in the order in which they began
-	Started       time.Time  `json:"started"`         // UTC
-	Finished      *time.Time `json:"finished"`        // UTC; null while it runs
+	State         string     `json:"state"`            // Running, OK, Degraded, Failed
+	Exit          int        `json:"exit"`             // exit code of the run; 0 while it runs
+	Summary       string     `json:"summary"`          // how it ended, one line
+	Generation    int        `json:"generation"`       // in place; 0 for none
+	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty when nothing was to be judged
+	Why           string     `json:"why,omitempty"`    // of the verdict
+	Held          *Held      `json:"held"`             // the site's plan is not applied
+	Degraded      []Reason   `json:"degraded"`         // why it is not wholly what the site says
+	Notes         []Reason   `json:"notes,omitempty"`  // what somebody should know, though nothing is wrong
+	Stages        []Stage    `json:"stages"`           // in the order in which they began
+	Started       time.Time  `json:"started,omitzero"` // UTC
+	Finished      *time.Time `json:"finished"`         // UTC; null while it runs
 }
 
 // Held is a plan that is not applied until something changes or somebody releases it.

@@ -58,8 +58,8 @@ func (a *app) explain() *cobra.Command {
 				switch err := a.explainOne(c.Context(), one, f, args[0], asJSON); {
 				case errors.As(err, &x):
 					codes = append(codes, x.code)
-					if x.message != "" {
-						fmt.Fprintf(a.stderr, "prelet: %s: %s\n", f, a.redact(x.message))
+					if err := a.failedOne(f, x, asJSON); err != nil {
+						return err
 					}
 				case err != nil:
 					return err

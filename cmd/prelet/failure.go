@@ -24,8 +24,8 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-// failureJSON is the document of a command that ended before it had a result.
-func failureJSON(w io.Writer, x exitError) error {
+// failureJSON is the document of a command that ended before it had a result, or of one recording of several.
+func failureJSON(w io.Writer, source string, x exitError) error {
 	diags := present.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		summary, detail, _ := strings.Cut(x.message, "\n")
@@ -35,11 +35,12 @@ func failureJSON(w io.Writer, x exitError) error {
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
 		FormatVersion int                  `json:"format_version"`
+		Source        string               `json:"source,omitempty"`
 		PreletVersion string               `json:"prelet_version"`
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
 		Diagnostics   []present.Diagnostic `json:"diagnostics"`
-	}{1, version, false, x.code, diags})
+	}{1, source, version, false, x.code, diags})
 }
 
 // codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.

@@ -65,25 +65,41 @@ func (t *tally) add(name string, v present.View, code int) {
 	if len(v.Plan.Degraded) > 0 {
 		t.degraded++
 	}
-	if v.Changes() {
-		t.changed++
-	}
-	if v.Plan.Hash == "" {
+	if !v.Plan.Complete { // whether it would change is not told
 		t.incomplete++
 		return
 	}
+	if v.Changes() {
+		t.changed++
+	}
 	t.plans[v.Plan.Hash] = true
+}
+
+// failedOne tells what one recording of a folder failed of; for programs there is one document for each of them.
+func (a *app) failedOne(source string, x exitError, asJSON bool) error {
+	if x.message == "" { // told with its plan
+		return nil
+	}
+	said := x.message
+	if !strings.Contains(said, source) {
+		said = source + ": " + said
+	}
+	fmt.Fprintln(a.stderr, "prelet:", a.redact(said))
+	if !asJSON {
+		return nil
+	}
+	return a.print(func(o io.Writer) error { return failureJSON(o, source, x) })
 }
 
 func (t *tally) exit() int { return lowest(t.codes) }
 
 func (t *tally) text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "━━ %s: %d would change, %d failed, %d degraded; %s", present.Count(len(t.codes), "recording"), t.changed, len(t.failed), t.degraded, present.Count(len(t.plans), "different plan"))
+	fmt.Fprintf(&b, "━━ %s: %d would change, %d failed, %d degraded", present.Count(len(t.codes), "recording"), t.changed, len(t.failed), t.degraded)
 	if t.incomplete > 0 {
-		fmt.Fprintf(&b, ", and %d not complete", t.incomplete)
+		fmt.Fprintf(&b, ", %d not complete", t.incomplete)
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(&b, "; %s\n", present.Count(len(t.plans), "different plan"))
 	for _, f := range t.failed {
 		fmt.Fprintf(&b, "   failed: %s\n", f)
 	}

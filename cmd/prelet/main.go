@@ -64,7 +64,7 @@ func (a *app) main(args []string) int {
 		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
 	}
 	if !a.printed && wantsJSON(args) {
-		_ = a.print(func(o io.Writer) error { return failureJSON(o, x) })
+		_ = a.print(func(o io.Writer) error { return failureJSON(o, "", x) })
 	}
 	return x.code
 }

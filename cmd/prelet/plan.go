@@ -20,7 +20,7 @@ func (a *app) plan() *cobra.Command {
 		Long: "Evaluates the site over this node, or a recorded one, and shows what a run would change: labels, taints, flags, the\n" +
 			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as it may read.\n\n" +
 			"--from FOLDER plans each recording in it and ends with a summary. " + folderExit + " With\n" +
-			"--detailed-exitcode 2 says that none failed and something would change.",
+			"--detailed-exitcode 2 says that none failed and something would change, or cannot be told: a recording lacks an answer.",
 		Example: "  prelet plan\n  prelet plan --from node17.prelet --config ./site\n  prelet plan --from fleet/ -o json\n  prelet plan --hardware ./machines/dgx --objects ./objects --root ./scratch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.json()
@@ -49,8 +49,8 @@ func (a *app) plan() *cobra.Command {
 				var x exitError
 				switch {
 				case errors.As(err, &x):
-					if x.message != "" {
-						fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
+					if err := a.failedOne(f, x, asJSON); err != nil {
+						return err
 					}
 				case err != nil:
 					return err
@@ -65,14 +65,14 @@ func (a *app) plan() *cobra.Command {
 					return err
 				}
 			}
-			if code := sum.exit(); code == 0 && detailed && sum.changed > 0 {
+			if code := sum.exit(); code == 0 && detailed && sum.changed+sum.incomplete > 0 {
 				return exit(2)
 			}
 			return exit(sum.exit())
 		}}
 	w.nodeFlags(c)
 	w.fromFlag(c)
-	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when there is something to change")
+	c.Flags().BoolVar(&detailed, "detailed-exitcode", false, "exit 2 when there is something to change, or the plan is not complete")
 	return c
 }
 
@@ -110,7 +110,7 @@ func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
 	if code := origin.Exit(p.Diagnostics); code != 0 {
 		return exit(code)
 	}
-	if detailed && v.Changes() {
+	if detailed && (v.Changes() || !p.Complete) {
 		return exit(2)
 	}
 	return nil

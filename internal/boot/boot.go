@@ -53,6 +53,7 @@ type Plan struct {
 	Degraded    []Degraded
 	Unread      []Unread
 	Changes     []Change
+	Unjudged    []string // targets of which it cannot be told what becomes of them: what that depends on is unread; sorted
 	Restart     Restart
 	Kubelet     world.KubeletAns
 	Aside       *Aside            // an identity that is set aside; nil: none
@@ -148,6 +149,7 @@ type run struct {
 	maybe       [][]node.Contribution // in a check: by stage, what those add of which nothing tells whether they are there
 	node        node.Node
 	changes     []Change
+	unjudged    []string
 	restart     Restart
 
 	unread   unreadParts
@@ -305,7 +307,7 @@ func (r *run) giveUp(d *hcl.Diagnostic) {
 }
 
 func (r *run) plan() *Plan {
-	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Restart: r.restart,
+	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Unjudged: slices.Compact(slices.Sorted(slices.Values(r.unjudged))), Restart: r.restart,
 		Kubelet: r.kubelet, Accepts: r.accepts, Aside: r.aside, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
 	for _, d := range r.diags {
 		if x, ok := d.Extra.(origin.Extra); ok && len(x.Unread) > 0 {

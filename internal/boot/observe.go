@@ -43,6 +43,9 @@ func (r *run) observe(ctx context.Context) {
 	}
 	for _, f := range r.node.Files {
 		c, d := r.observeOne(ctx, f)
+		if len(unreadOf(d)) > 0 {
+			r.unjudged = append(r.unjudged, f.Path)
+		}
 		if len(d) == 0 {
 			r.changes = append(r.changes, c)
 			d = loose(c)
@@ -258,6 +261,7 @@ func madeBy(text string) string {
 func (r *run) look(ctx context.Context, path string) (world.TargetAns, bool) {
 	a, ans, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path})
 	if ans.Fail == world.Unread {
+		r.unjudged = append(r.unjudged, path)
 		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
 	}
 	return a, err == nil
@@ -280,9 +284,10 @@ func (r *run) undeclared(ctx context.Context) []Change {
 		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "what the site declares no more", []string{"managed"}))
 		return nil
 	}
-	if err != nil || len(unreadOf(r.diags)) > 0 {
-		return nil // what could not be rendered is not gone
+	if err != nil {
+		return nil
 	}
+	unread := len(unreadOf(r.diags)) > 0
 	planned := map[string]bool{}
 	for _, c := range r.changes {
 		planned[c.File.Path] = true
@@ -290,6 +295,10 @@ func (r *run) undeclared(ctx context.Context) []Change {
 	var out []Change
 	for _, t := range m.Targets {
 		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity || t.Action == "none" {
+			continue
+		}
+		if unread { // what could not be rendered is not gone
+			r.unjudged = append(r.unjudged, t.Path)
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}

@@ -28,7 +28,7 @@ const (
 func ExitStatuses() []ExitStatus {
 	return []ExitStatus{
 		{0, "Done. Degraded too: `prelet status` says so.", "nobody", Never},
-		{2, "`plan --detailed-exitcode`: there are changes.", "nobody", Never},
+		{2, "`plan --detailed-exitcode`: there are changes, or the plan is not complete.", "nobody", Never},
 		{3, "A command that judges judged no: `test`, `fmt --check`.", "who wrote the site", Never},
 		{10, "The site is not valid, or does not fit this node's files.", "who wrote the site; the node after it got the new one", No},
 		{11, "A credential is needed and cannot be read.", "who provisions nodes", Yes},

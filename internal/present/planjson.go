@@ -18,7 +18,7 @@ type View struct {
 	Source     string // the recording, where there are several
 }
 
-// Changes says whether a run would change something.
+// Changes says whether a run would change something, as far as that can be told (see boot.Plan.Complete).
 func (v View) Changes() bool {
 	for _, c := range v.Plan.Changes {
 		if c.Action != "none" && c.Action != "keep" {
@@ -37,6 +37,7 @@ type planDocument struct {
 	Generation    int             `json:"generation"`
 	Degraded      []boot.Degraded `json:"degraded"`
 	Unread        []boot.Unread   `json:"unread,omitempty"`
+	Unjudged      []string        `json:"unjudged,omitempty"` // files that may change, or not: that depends on what is unread
 	// Identity is that of another machine, which is on the disk and is set aside.
 	Identity    *identityDocument `json:"identity,omitempty"`
 	Node        nodeDocument      `json:"node"`
@@ -108,7 +109,7 @@ type restartDocument struct {
 func PlanJSON(w io.Writer, v View) error {
 	p := v.Plan
 	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
-		Degraded: orEmpty(p.Degraded), Unread: p.Unread, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
+		Degraded: orEmpty(p.Degraded), Unread: p.Unread, Unjudged: p.Unjudged, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
 	if a := p.Aside; a != nil {
 		d.Identity = &identityDocument{a.Node, a.Why}

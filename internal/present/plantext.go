@@ -124,7 +124,7 @@ func pairs(m map[string]string) string {
 var signs = map[string]string{"create": "+", "update": "~", "delete": "-", "restore": "<", "keep": "=", "none": " "}
 
 func files(b *strings.Builder, v View, s Style) {
-	if len(v.Plan.Changes) == 0 {
+	if len(v.Plan.Changes)+len(v.Plan.Unjudged) == 0 {
 		return
 	}
 	fmt.Fprintf(b, "%s\n", s.bold("Files"))
@@ -159,6 +159,13 @@ func files(b *strings.Builder, v View, s Style) {
 		}
 		diffOf(b, c, s)
 	}
+	for _, path := range v.Plan.Unjudged {
+		sign := s.yellow("?")
+		for _, l := range table([][]string{{path, "cannot be judged: it depends on what is unread"}}, s.Width-4, s.dim) {
+			fmt.Fprintf(b, "  %s %s\n", sign, l)
+			sign = " "
+		}
+	}
 	b.WriteString("\n")
 }
 
@@ -189,10 +196,13 @@ func summary(b *strings.Builder, v View, s Style) {
 	for _, c := range p.Changes {
 		count[c.Action]++
 	}
-	if !v.Changes() {
+	switch {
+	case !v.Changes() && !p.Complete:
+		fmt.Fprintf(b, "%s none of those that could be judged would change.", s.bold("Files:"))
+	case !v.Changes():
 		fmt.Fprintf(b, "%s", s.bold("No changes."))
 		fmt.Fprintf(b, " Every file is as planned.")
-	} else {
+	default:
 		var parts []string
 		for _, x := range [][2]string{{"create", "to create"}, {"update", "to update"}, {"delete", "to delete"}, {"restore", "to put back"}} {
 			if count[x[0]] > 0 {
@@ -207,8 +217,18 @@ func summary(b *strings.Builder, v View, s Style) {
 	b.WriteString("\n")
 	if p.Hash != "" {
 		fmt.Fprintf(b, "%s\n", s.dim("Plan "+p.Hash))
-	} else {
-		fmt.Fprintf(b, "%s\n", s.yellow("The plan is not complete, and so has no hash."))
+		return
+	}
+	incomplete := "The plan is not complete, and so has no hash"
+	places := map[string]bool{}
+	for _, u := range p.Unread {
+		places[u.Where] = true
+	}
+	if n := len(places); n > 0 {
+		incomplete += ": unread in " + Count(n, "place") + ", and what else would change cannot be told"
+	}
+	for _, l := range wrap(incomplete+".", s.Width) {
+		fmt.Fprintf(b, "%s\n", s.yellow(l))
 	}
 }
 

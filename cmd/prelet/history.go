@@ -90,7 +90,7 @@ type pin struct {
 
 type chapter struct {
 	Generation int        `json:"generation"`
-	Time       time.Time  `json:"time"`
+	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
 	Why        string     `json:"why,omitempty"`
 	Restores   *int       `json:"restores,omitempty"` // it went back to the contents of this one; 0 is as before prelet
@@ -131,6 +131,8 @@ func (c chapter) changed() (n int) {
 	return n
 }
 
+func (c chapter) damaged() bool { return c.Status == string(generation.StatusDamaged) }
+
 // inWords is the status for people; programs have the store's own word.
 func (c chapter) inWords() string {
 	if c.Status == string(generation.StatusRolledBack) {
@@ -165,6 +167,9 @@ func chronicleText(o io.Writer, c chronicle) error {
 			mark = "*"
 		}
 		line := fmt.Sprintf("%s %4d  %-19s  %-11s  %7d  %s", mark, g.Generation, g.Time.Local().Format(time.DateTime), g.inWords(), g.changed(), g.remark())
+		if g.damaged() { // nothing else is known, and why it is takes more than a line
+			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  prelet history --show %[2]d says why", mark, g.Generation, "-", g.inWords(), "-")
+		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	if c.Pinned != nil {
@@ -185,7 +190,11 @@ func short(plan string) string {
 
 func chapterText(o io.Writer, c chapter) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Generation %d, %s, %s\n", c.Generation, c.inWords(), c.Time.Local().Format(time.DateTime))
+	fmt.Fprintf(&b, "Generation %d, %s", c.Generation, c.inWords())
+	if !c.damaged() {
+		b.WriteString(", " + c.Time.Local().Format(time.DateTime))
+	}
+	b.WriteString("\n")
 	if r := c.remark(); r != "" {
 		fmt.Fprintf(&b, "%s\n", r)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
@@ -241,9 +242,24 @@ func (n *node) planUnless(ctx context.Context, found hcl.Diagnostics, event func
 	if found.HasErrors() {
 		return &boot.Plan{Site: n.site, Diagnostics: found}
 	}
+	if d := n.stuck(); d != nil {
+		return &boot.Plan{Site: n.site, Diagnostics: append(found, d...)}
+	}
 	p := n.plan(ctx, event)
 	p.Diagnostics = append(found, p.Diagnostics...)
 	return p
+}
+
+// stuck says what of the generations needs a person before anything can be planned. What this user may not read is
+// passed over: a plan works without root.
+func (n *node) stuck() hcl.Diagnostics {
+	if n.store == nil {
+		return nil
+	}
+	if err := n.store.Check(); apply.Exit(err) == origin.NeedsPerson.Exit() {
+		return apply.Explain(err)
+	}
+	return nil
 }
 
 func readRecording(path string) (*world.Recording, error) {

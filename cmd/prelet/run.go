@@ -230,8 +230,8 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 			return a.storeFailure(err)
 		}
 	}
-	if gen, why, ok := store.Pinned(); ok && p.Complete {
-		res.Held = fmt.Sprintf("generation %d was chosen by hand (%s), so nothing is written; `prelet rollback --release --root %s` lets go of it", gen, why, w.root)
+	if why, ok := apply.Chosen(store); ok && p.Complete {
+		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.root)
 		res.Outcome.Generation = n.generation()
 		res.Summary = apply.Sentence(res.Outcome, false)
 	} else if p.Complete {

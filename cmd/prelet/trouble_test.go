@@ -203,3 +203,19 @@ func TestRequestEndsTheWait(t *testing.T) {
 		}
 	}
 }
+
+// A damaged generation in place: no plan is made on what it hides, the gate stays shut at boot, and a person is told.
+func TestDamagedGeneration(t *testing.T) {
+	m := goodNode(t)
+	m.put("/var/lib/prelet/generations/1", `{"cut`)
+	before := m.disk()
+	for _, unit := range []string{"", bootUnit} {
+		m.want("run", m.as(unit, "run"), ended{41, "", "restore the state folder from a backup"})
+		m.unchanged("refused", before)
+	}
+	m.reboot()
+	m.want("boot", m.as(bootUnit, "run"), ended{41, "", "Recovery needs a person"})
+	if gate := m.gateSays(); gate != "" {
+		t.Errorf("gate %q", gate)
+	}
+}

@@ -65,6 +65,9 @@ func (r *Run) Do(ctx context.Context) Result {
 	if r.Off {
 		return r.off()
 	}
+	if err := r.Store.Check(); err != nil { // before a plan is made on what it hides
+		return r.broken(err)
+	}
 	for again := 0; ; again++ {
 		res, retry := r.once(ctx)
 		switch {
@@ -224,10 +227,19 @@ func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
 
 func (r *Run) heldBy(p *boot.Plan) string { return HeldBy(r.Store, p) }
 
+// Chosen says that no plan is applied, whatever it is: somebody chose a generation by hand, or may have.
+func Chosen(s *generation.Store) (why string, ok bool) {
+	gen, why, ok := s.Pinned()
+	if gen == generation.Unreadable {
+		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
+	}
+	return fmt.Sprintf("generation %d was chosen by hand (%s)", gen, why), ok
+}
+
 // HeldBy says why a plan must not be applied, or nothing.
 func HeldBy(s *generation.Store, p *boot.Plan) string {
-	if gen, why, ok := s.Pinned(); ok {
-		return fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", gen, why)
+	if why, ok := Chosen(s); ok {
+		return why + "; prelet rollback --release lets go of it"
 	}
 	if why, ok := s.Held(PlanID(p)); ok {
 		return fmt.Sprintf("this plan failed before: %s; prelet run --retry tries it again", why)

@@ -123,11 +123,19 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on generation 0.
+// Unreadable is what Pinned tells in place of a generation when held.json cannot be read.
+const Unreadable = -1
+
+// Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on Unreadable: what is in
+// place stays.
 func (s *Store) Pinned() (gen int, why string, ok bool) {
 	h, err := s.held()
-	if err != nil {
-		return 0, err.Error(), true
+	var stuck *StuckError
+	switch {
+	case errors.As(err, &stuck):
+		return Unreadable, stuck.Path + ": " + stuck.Why, true
+	case err != nil:
+		return Unreadable, err.Error(), true
 	}
 	if h.Pin == nil {
 		return 0, "", false

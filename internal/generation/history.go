@@ -135,6 +135,13 @@ func (s *Store) Current() (*Info, error) {
 	return &i, nil
 }
 
+// Check says what of the store a run could not go on with: the journal, the manifest of the generation in place, and the
+// verdict on it must be readable. Of a *StuckError a person has to be told before anything is planned on what it hides.
+func (s *Store) Check() error {
+	_, _, err := s.current()
+	return err
+}
+
 // Original is what a target of the generation in place was before the first generation that had it, with the content of a
 // file. ok is false when the generation in place does not have it: then it is as it always was.
 func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {

@@ -124,6 +124,7 @@ func (r *run) readBase(i *site.Instance, b stages.Baser) {
 		return
 	}
 	base, d2 := b.Base(cfg, r.inputs(i), r.original)
+	d2 = r.blame(base, d2)
 	r.diags = append(r.diags, d2...)
 	r.base = base
 	var config, flags []string

@@ -129,7 +129,17 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	}
 	mk := map[rules.Severity]func(origin.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic{rules.Error: origin.Error, rules.Warning: origin.Warning, rules.Note: origin.Note}[severity]
 	summary := map[rules.Does]string{rules.Exits: "The kubelet would not start with " + what, rules.Swallows: "The kubelet would run and not do what " + what + " says", rules.Later: what + " is deprecated"}[f.Does]
-	return mk(codeOf(f), at, summary, "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
+	code := codeOf(f)
+	if based && by == "the base" && severity == rules.Error && forGood(code) {
+		brought := r.base.ConfigFrom
+		if f.Flag != "" {
+			brought = r.base.FlagsFrom
+		}
+		if where, ok := r.server(brought); ok {
+			code, at = origin.ClusterUnusable, where
+		}
+	}
+	return mk(code, at, summary, "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
 }
 
 // holds says whether the configuration has anything at a pointer.

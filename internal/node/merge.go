@@ -21,6 +21,10 @@ type Base struct {
 	FlagsText   string // the environment file that the flags stand in, whole
 	FlagsKnown  bool
 	TaintFlag   bool // the base has --register-with-taints, so taints go there
+
+	// ConfigFrom and FlagsFrom say what the text of each rests on, also where it could not be read; nil for a file of the
+	// node that no stage brought.
+	ConfigFrom, FlagsFrom []origin.Origin
 }
 
 // Node is the merged plan. Labels are sorted by key, taints keep the base's order with new ones sorted behind,

@@ -55,6 +55,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 	text := v.V
 	at := v.Range
 	where := "the base"
+	base.ConfigFrom = v.Origins()
 	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default { // the place that brought it, not the one that left it out
 		where, at = from[0].Ref, from[0].Range
 	}
@@ -135,6 +136,7 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 	p := flagsFile(b, in)
 	text := v.V
 	where := "the base of the flags"
+	base.FlagsFrom = v.Origins()
 	switch {
 	case v.Set():
 	case v.Null():

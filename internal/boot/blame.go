@@ -1,0 +1,52 @@
+package boot
+
+import (
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// forGood says whether an error ends with the status after which systemd does not try again: only a change of the site
+// mends it. What a server sent is mended on its side, and a node tries again until it is.
+func forGood(c origin.Code) bool { return c.Exit() == origin.ConfigInvalid.Exit() }
+
+// blame gives what is wrong in a base that a ConfigMap brought the code of the server's data, and the place of the
+// stage that fetched it.
+func (r *run) blame(base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
+	for n, d := range ds {
+		if d.Severity != hcl.DiagError || !forGood(origin.CodeOf(d)) {
+			continue
+		}
+		from := base.FlagsFrom
+		if origin.CodeOf(d) == origin.ConfigInvalid {
+			from = base.ConfigFrom
+		}
+		if at, ok := r.server(from); ok {
+			ds[n] = origin.Error(origin.ClusterUnusable, at, d.Summary, "%s", d.Detail)
+		}
+	}
+	return ds
+}
+
+// server is where the site names the ConfigMap that a text was taken from; not ok when something else had a part in it,
+// or a file of the node was fetched.
+func (r *run) server(from []origin.Origin) (at hcl.Range, ok bool) {
+	for _, o := range from {
+		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way
+			continue
+		}
+		name, isStage := strings.CutPrefix(o.Ref, "stage.")
+		if p := strings.SplitN(name, ".", 3); len(p) == 3 { // a default says which output
+			name = p[0] + "." + p[1]
+		}
+		i := r.site.Stage(name)
+		if !isStage || i == nil || i.Type != "fetch-config" || i.Body.Attributes["config_map"] == nil {
+			return hcl.Range{}, false
+		}
+		at, ok = i.Body.Attributes["config_map"].Expr.Range(), true
+	}
+	return at, ok
+}

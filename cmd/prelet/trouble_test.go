@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -218,4 +219,34 @@ func TestDamagedGeneration(t *testing.T) {
 	if gate := m.gateSays(); gate != "" {
 		t.Errorf("gate %q", gate)
 	}
+}
+
+// SIGTERM while an answer of the cluster is awaited is told as that, and not as a fault of the network.
+func TestStoppedWhileItGathers(t *testing.T) {
+	m := newMachine(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for first := true; ; first = false {
+			c, err := l.Accept() // and never answers
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			if first {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+			}
+		}
+	}()
+	m.put("/etc/prelet/site.hcl", strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"200ms"`, `"1m"`, 1))
+	before := m.disk()
+	got := m.as("", "run")
+	m.want("run", got, ended{42, "", "Stopped by a signal"})
+	if strings.Contains(got.errors, "the cluster") {
+		t.Errorf("the cluster is at fault:\n%s", got.errors)
+	}
+	m.unchanged("stopped", before)
 }

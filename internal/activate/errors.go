@@ -9,7 +9,7 @@ import (
 
 // Exit codes that come from here. Those of the Store's errors are its own.
 const (
-	ExitInterrupted  = 42 // stopped after COMMIT, the next run finishes it
+	ExitInterrupted  = 42 // stopped: after COMMIT, the next run finishes it
 	ExitUnhealthy    = 50 // unhealthy; rolled back where there was something good to go back to
 	ExitStillIll     = 51 // what was gone back to is unhealthy too
 	ExitSystemd      = 52 // before COMMIT; nothing changed

@@ -310,7 +310,7 @@ func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Res
 	steady := ctx
 	stopped := ctx.Err() != nil
 	if stopped {
-		exit, why = activate.ExitSystemd, "stopped before anything was changed: "+context.Cause(ctx).Error()
+		exit, why = activate.ExitInterrupted, "stopped before anything was changed: "+context.Cause(ctx).Error()
 		var cancel context.CancelFunc
 		steady, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 		defer cancel()

@@ -4,6 +4,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,9 +89,16 @@ type StageReport struct {
 }
 
 // Run evaluates a site over a world, up to the difference between what is and what shall be. The plan is there
-// on failure too, as far as it came.
+// on failure too, as far as it came. Where ctx was cancelled, and did not only run out, that alone is told: what failed
+// with it says nothing of the machine or of the cluster.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
-	return newRun(ctx, s, o).all(ctx)
+	p := newRun(ctx, s, o).all(ctx)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		p.Complete, p.Hash = false, ""
+		p.Diagnostics = hcl.Diagnostics{origin.Error(origin.Interrupted, hcl.Range{}, "Stopped by a signal",
+			"Why: %s.\nNothing was changed. The next run begins anew.", context.Cause(ctx))}
+	}
+	return p
 }
 
 // all does one step after the other, until one has an error.

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -147,5 +148,35 @@ func TestCheckNamesWitnesses(t *testing.T) {
 	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: bareVM()}, {Name: "two", Facts: bareVM()}})
 	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the witness machines: one, two.)") {
 		t.Error(showDiagnostics(d))
+	}
+}
+
+// A run that is told to stop while it gathers says that, and nothing of the answers that it then did not get; one whose
+// time ran out says what it waited for.
+func TestStoppedWhileItGathers(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+			if q.Kind == world.KindObject {
+				if stopped {
+					cancel(errors.New("terminated signal received"))
+					<-ctx.Done()
+				}
+				return world.Answer{Fail: world.Unreachable, Detail: "the deadline passed"}
+			}
+			return world.Answer{Fail: world.Absent, Detail: "none"}
+		})
+		p := Run(ctx, mustParse(t, fetches(2, "  on_failure = \"continue\"\n")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
+		cancel(nil)
+		told := showDiagnostics(p.Diagnostics)
+		if !stopped {
+			if code := origin.Exit(p.Diagnostics); code != 20 || p.Complete {
+				t.Errorf("exit %d: %s", code, told)
+			}
+			continue
+		}
+		if p.Complete || len(p.Diagnostics) != 1 || origin.Exit(p.Diagnostics) != 42 || !strings.Contains(told, "terminated signal received") || !strings.Contains(told, "Nothing was changed") {
+			t.Errorf("complete %v: %s", p.Complete, told)
+		}
 	}
 }

@@ -40,7 +40,7 @@ func ExitStatuses() []ExitStatus {
 		{31, "A required detector failed.", "who installs detectors", Yes},
 		{40, "A file cannot be written. Nothing was changed.", "who runs the machine", Yes},
 		{41, "Recovery needs a person. Nothing was touched, and the kubelet does not start.", "who runs the machine, by hand", No},
-		{42, "Stopped after the commit. The next run finishes it.", "nobody", Yes},
+		{42, "Stopped by a signal with nothing changed, or after the commit. The next run finishes it.", "nobody", Yes},
 		{50, "The kubelet was not healthy, and the last good generation is back. `verify`: it is not healthy.", "who wrote the site", AtBoot},
 		{51, "The kubelet is not healthy on the last good generation either.", "who runs the machine", No},
 		{52, "systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.", "who runs the machine", Yes},

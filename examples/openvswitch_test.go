@@ -3,8 +3,10 @@ package examples
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -60,10 +62,50 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	})
 }
 
+// withCards gives a machine the network cards of several: "a + b" has those of a and then those of b, and "a as 8086:1581" those of
+// a, with that device for Intel's.
+func withCards(t *testing.T, next world.Source, machine string) world.Source {
+	t.Helper()
+	var all []any
+	for one := range strings.SplitSeq(machine, " + ") {
+		one, as, _ := strings.Cut(one, " as ")
+		b, err := os.ReadFile("../testdata/hardware/facts/" + one + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var facts struct {
+			NICs []map[string]any `json:"nics"`
+		}
+		if err := json.Unmarshal(b, &facts); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range facts.NICs {
+			if as != "" && n["vendor"] == "intel" {
+				n["device"] = as
+			}
+			all = append(all, n)
+		}
+	}
+	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
+		a := next.Ask(ctx, q)
+		if q.Kind != world.KindFacts {
+			return a
+		}
+		var facts map[string]any
+		err := json.Unmarshal(a.Value, &facts)
+		facts["nics"] = all
+		b, err2 := json.Marshal(facts)
+		if err := errors.Join(err, err2); err != nil {
+			t.Error(err)
+		}
+		return world.Answer{Value: b}
+	})
+}
+
 const hash = "0000000000000000000000000000000000000000000000000000000000000000"
 
 // TestSRIOV holds the label and the taint that init-k8s-node.py gave to nodes whose Open vSwitch shows DPDK: by the first
-// card of its list that there is, and to no other node.
+// family of its list that there is, and to no other node.
 func TestSRIOV(t *testing.T) {
 	const key = "network.netease.com/sriov-type"
 	i := slices.IndexFunc(all(), func(e example) bool { return e.name == "legacy-vm" })
@@ -79,11 +121,23 @@ func TestSRIOV(t *testing.T) {
 		{"legacy-x710", true, true, "intel-10G"},
 		{"legacy-82599", true, true, "intel-10G"},
 		{"bare-vm", true, true, ""},
+		{"legacy-x710 as 8086:1581", true, true, "intel-10G"},
+		{"legacy-x710 as 8086:1586", true, true, "intel-10G"},
+		{"legacy-x710 as 8086:1589", true, true, "intel-10G"},
+		{"legacy-x710 as 8086:15ff", true, true, "intel-10G"},
+		{"legacy-x710 as 8086:1583", true, true, ""}, // an XL710 is not on the list
+		// The list decides, not where the cards stand, and the first family of it that is there, not the first with a name.
+		{"legacy-mt27710 + legacy-x710", true, true, "mlnx-25G"},
+		{"legacy-x710 + legacy-mt27710", true, true, "mlnx-25G"},
+		{"legacy-82599 + legacy-x710 + legacy-xxv710", true, true, "intel-25G"},
+		{"legacy-mt27710-down + legacy-82599", true, true, ""},
+		{"legacy-mt27710-down + legacy-xxv710", true, true, ""},
+		{"legacy-mt27710-down + legacy-mt27710", true, true, "mlnx-25G"}, // the first port that has a speed
 		{"legacy-82599", true, false, ""},
 		{"legacy-82599", false, true, ""}, // the detector is not installed: degraded, and no label
 	} {
 		s := e.load(t)
-		source := openVSwitch(t, e.world(t, s, tt.machine, secrets{"bootstrap-token": token}), tt.locked, tt.dpdk)
+		source := openVSwitch(t, withCards(t, e.world(t, s, strings.Fields(tt.machine)[0], secrets{"bootstrap-token": token}), tt.machine), tt.locked, tt.dpdk)
 		p := boot.Run(context.Background(), s, boot.Options{Source: source})
 		if !p.Complete {
 			t.Errorf("%+v: the plan is not complete: %v", tt, p.Diagnostics)

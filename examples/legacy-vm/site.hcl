@@ -17,12 +17,17 @@ locals {
     split("=", kv)[0] => try(split("=", kv)[1], "")
   }
 
-  # First match, in the script's order; a ConnectX-4 Lx whose link is down has no speed, so no label.
-  nic = coalesce(
-    try([for n in local.hw.nics : n.speed_gbps == null ? null : "mlnx-${n.speed_gbps}G" if n.device == "15b3:1015"][0], null),
-    try([for n in local.hw.nics : "intel-25G" if contains(["8086:158a", "8086:158b"], n.device)][0], null),
-    try([for n in local.hw.nics : "intel-10G" if contains(["8086:1572", "8086:10fb"], n.device)][0], null),
-    "none",
+  # The first family of the script's list that is there decides. A ConnectX-4 Lx is named by the speed of the first link that is
+  # up: with none there is no label, whatever other cards there are.
+  cards  = compact([for n in local.hw.nics : n.device])
+  x710   = ["8086:1572", "8086:1581", "8086:1586", "8086:1589", "8086:15ff"]
+  speeds = [for n in local.hw.nics : n.speed_gbps if n.device == "15b3:1015" && n.speed_gbps != null]
+  nic = (
+    contains(local.cards, "15b3:1015") ? try("mlnx-${local.speeds[0]}G", "none") :
+    anytrue([for c in local.cards : contains(["8086:158a", "8086:158b"], c)]) ? "intel-25G" : # XXV710
+    anytrue([for c in local.cards : contains(local.x710, c)]) ? "intel-10G" :
+    contains(local.cards, "8086:10fb") ? "intel-10G" : # 82599
+    "none"
   )
   sriov = local.nic != "none" && local.hw.detectors.ovs.state == "ok" && try(local.hw.detectors.ovs.attributes.dpdk, false)
 }

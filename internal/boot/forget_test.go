@@ -98,5 +98,16 @@ func forgot(whole *Plan, s *site.Site, rec world.Recording) (problems []string) 
 			say("%s has another text", c.File.Path)
 		}
 	}
+	m, _, err := world.Managed.Ask(context.Background(), rec.Source(), world.ManagedReq{})
+	if err != nil {
+		return problems // what stood in the generation in place is what was taken out
+	}
+	for _, t := range m.Targets {
+		is := func(c Change) bool { return c.File.Path == t.Path }
+		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity || t.Action == "none"
+		if !theirs && slices.ContainsFunc(whole.Changes, is) && !slices.ContainsFunc(p.Changes, is) && !slices.Contains(p.Unjudged, t.Path) {
+			say("nothing is told of %s, which a generation has written", t.Path)
+		}
+	}
 	return problems
 }

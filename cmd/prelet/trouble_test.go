@@ -242,11 +242,14 @@ func TestStoppedWhileItGathers(t *testing.T) {
 		}
 	}()
 	m.put("/etc/prelet/site.hcl", strings.Replace(strings.Replace(m.site, m.server.URL(), "https://"+l.Addr().String(), 1), `"200ms"`, `"1m"`, 1))
-	before := m.disk()
 	got := m.as("", "run")
 	m.want("run", got, ended{42, "", "Stopped by a signal"})
 	if strings.Contains(got.errors, "the cluster") {
 		t.Errorf("the cluster is at fault:\n%s", got.errors)
 	}
-	m.unchanged("stopped", before)
+	for _, p := range []string{"/etc/default/kubelet", "/etc/kubernetes/bootstrap-kubelet.conf", "/var/lib/kubelet/config.yaml", "/var/lib/prelet/generations/1"} {
+		if m.read(p) != "" {
+			t.Errorf("%s was written", p)
+		}
+	}
 }

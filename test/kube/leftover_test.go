@@ -15,7 +15,7 @@ import (
 // TestNothingIsLeft joins a node, stops it in good order, kills a second one with its whole run, and looks at the machine.
 func TestNothingIsLeft(t *testing.T) {
 	p := programs(t)
-	before := settings(t)
+	before, pods := settings(t), podGroups(t)
 	c, err := p.Start(t.Context(), Options{})
 	must(t, err)
 	t.Cleanup(c.Stop)
@@ -67,6 +67,9 @@ func TestNothingIsLeft(t *testing.T) {
 	if now := settings(t); !slices.Equal(now, before) {
 		t.Errorf("kernel settings: %q, were %q", now, before)
 	}
+	if now := podGroups(t); !slices.Equal(now, pods) {
+		t.Errorf("a node saw the machine's own control groups: there is %q, there was %q", now, pods)
+	}
 }
 
 // victim is the variable that makes TestVictim run.
@@ -80,6 +83,18 @@ func TestVictim(t *testing.T) {
 	c := start(t, Options{NoControllers: true})
 	n := newNode(t, c, NodeOptions{})
 	_, _ = n.Run(t.Context(), "sleep", "60")
+}
+
+// podGroups are what kubelets that see the machine's own control groups make at their roots.
+func podGroups(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"/sys/fs/cgroup/kubepods*", "/sys/fs/cgroup/*/kubepods*"} {
+		found, err := filepath.Glob(pattern)
+		must(t, err)
+		out = append(out, found...)
+	}
+	return out
 }
 
 // settings are the kernel's, as far as a kubelet changes them, and the interfaces of this machine.

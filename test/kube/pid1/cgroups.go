@@ -22,33 +22,33 @@ type hierarchies []hierarchy
 
 // enterCgroups makes a group in each hierarchy, moves this process into it and makes it the root of what can be seen.
 // In version 2 this process then goes one deeper, because a group with processes in it cannot hand controllers down.
-func enterCgroups(name string) (hierarchies, error) {
+func enterCgroups(name string) error {
 	all, err := list()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, h := range all {
 		group := filepath.Join(h.at, name)
 		if err := os.MkdirAll(group, 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if strings.Contains(h.options, "cpuset") { // of version 1: begins without, and takes no process
 			for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 				text, err := os.ReadFile(filepath.Join(h.at, file))
 				if err != nil {
-					return nil, err
+					return err
 				}
 				if err := os.WriteFile(filepath.Join(group, file), text, 0o644); err != nil {
-					return nil, err
+					return err
 				}
 			}
 		}
 		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0o644); err != nil {
-			return nil, fmt.Errorf("entering %s: %w", group, err)
+			return fmt.Errorf("entering %s: %w", group, err)
 		}
 	}
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
-		return nil, fmt.Errorf("a cgroup namespace: %w", err)
+		return fmt.Errorf("a cgroup namespace: %w", err)
 	}
 	for _, h := range all {
 		if h.kind != "cgroup2" || len(all) > 1 {
@@ -56,10 +56,10 @@ func enterCgroups(name string) (hierarchies, error) {
 		}
 		inner := filepath.Join(h.at, name, "init")
 		if err := errors.Join(os.Mkdir(inner, 0o755), os.WriteFile(filepath.Join(inner, "cgroup.procs"), []byte("0"), 0o644)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return all, nil
+	return nil
 }
 
 // list reads the hierarchies from the table of mounts.

@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -55,6 +56,12 @@ func run() error {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return err
 	}
+	if os.Getenv(inside) == "" {
+		return beginInside(c)
+	}
+	if err := os.Unsetenv(inside); err != nil {
+		return err
+	}
 	ready := os.NewFile(3, "ready")
 	syscall.CloseOnExec(3)
 	if err := makeRoot(c); err != nil {
@@ -81,6 +88,22 @@ func run() error {
 		manager.reap()
 	}
 	return nil
+}
+
+// inside is set in the program that begins again in the node's own control groups.
+const inside = "PRELET_NODE_INSIDE"
+
+// beginInside goes into control groups of the node's own, and begins again: their namespace is that of one thread until then, and the
+// kubelet would be started by any.
+func beginInside(c config) error {
+	runtime.LockOSThread()
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("a private tree of mounts: %w", err)
+	}
+	if err := enterCgroups(c.CgroupOf); err != nil {
+		return err
+	}
+	return fmt.Errorf("exec: %w", syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), inside+"=1")))
 }
 
 // network gives the node an eth0 that has a carrier and leads nowhere, and a default route, without which a kubelet finds no

@@ -26,10 +26,7 @@ func fresh() []string {
 
 // makeRoot makes the node's root and moves into it.
 func makeRoot(c config) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("a private tree of mounts: %w", err)
-	}
-	groups, err := enterCgroups(c.CgroupOf)
+	groups, err := list()
 	if err != nil {
 		return err
 	}

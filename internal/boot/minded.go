@@ -129,6 +129,9 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	}
 	mk := map[rules.Severity]func(origin.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic{rules.Error: origin.Error, rules.Warning: origin.Warning, rules.Note: origin.Note}[severity]
 	summary := map[rules.Does]string{rules.Exits: "The kubelet would not start with " + what, rules.Swallows: "The kubelet would run and not do what " + what + " says", rules.Later: what + " is deprecated"}[f.Does]
+	if f.Does == rules.Exits && f.Severity == rules.Note {
+		summary = "Not every machine's kubelet would start with " + what
+	}
 	code := codeOf(f)
 	if based && by == "the base" && severity == rules.Error && forGood(code) {
 		brought := r.base.ConfigFrom

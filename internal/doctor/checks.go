@@ -63,7 +63,7 @@ func (e *examination) kubeadm() {
 		s.Flags = append(s.Flags, rules.Flag{Name: name, Value: v})
 	}
 	for _, f := range rules.Check(s) {
-		if f.Does == rules.Later || f.Vague {
+		if f.Does == rules.Later || f.Vague || f.Severity == rules.Note {
 			continue
 		}
 		state := Warning

@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -224,6 +225,18 @@ func swapOn(file string) *bool {
 	}
 	on := bytes.Count(bytes.TrimSpace(b), []byte("\n")) > 0
 	return &on
+}
+
+// sysctls are the values that the kubelet minds with protectKernelDefaults, those that can be read.
+func sysctls(dir string) map[string]int64 {
+	out := map[string]int64{}
+	for _, name := range []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if n, bad := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64); err == nil && bad == nil {
+			out[name] = n
+		}
+	}
+	return out
 }
 
 // exists answers for what the kubelet will look at on this machine. Below another root nobody can tell what will be there

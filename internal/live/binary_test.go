@@ -132,6 +132,11 @@ func TestSurroundings(t *testing.T) {
 	if got := hierarchies(filepath.Join(root, "none")); got != nil {
 		t.Errorf("%q", got)
 	}
+	place(t, root, "/sys/kernel/panic", "10\n")
+	place(t, root, "/sys/vm/panic_on_oom", "no number\n")
+	if got := sysctls(filepath.Join(root, "sys")); len(got) != 1 || got["kernel/panic"] != 10 {
+		t.Errorf("%v", got)
+	}
 	place(t, root, "/off", "Filename\tType\tSize\tUsed\tPriority\n")
 	place(t, root, "/on", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1\t0\t-2\n")
 	for file, want := range map[string]bool{"/off": false, "/on": true} {

@@ -15,7 +15,7 @@ func (l *Live) kubelet(ctx context.Context) world.Answer {
 		k.Version = &v.Version
 	}
 	if l.o.Root == "" && l.o.Hardware == "" {
-		k.Cgroup, k.Swap = cgroupVersion("/sys/fs/cgroup"), swapOn("/proc/swaps")
+		k.Cgroup, k.Swap, k.Kernel = cgroupVersion("/sys/fs/cgroup"), swapOn("/proc/swaps"), sysctls("/proc/sys")
 		if k.Cgroup == 1 {
 			k.Hierarchies = hierarchies("/proc/self/mounts")
 		}

@@ -104,6 +104,8 @@ type KubeletAns struct {
 	Swap   *bool `json:"swap,omitempty"`   // some is on
 	// Hierarchies are the folders of version 1 in which it looks for a control group.
 	Hierarchies []string `json:"hierarchies,omitempty"`
+	// Kernel is what the kernel has of what protectKernelDefaults is about: vm/overcommit_memory, …
+	Kernel map[string]int64 `json:"kernel,omitempty"`
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.

@@ -20,6 +20,7 @@ type refusal struct {
 	Name, Rule, Code, Label, Says string
 	Config                        map[string]any
 	Flags                         map[string]string
+	Kernel                        map[string]int64
 	Swap, Exits                   bool
 }
 
@@ -61,6 +62,12 @@ func TestRefusals(t *testing.T) {
 			if c.Swap {
 				in(t, n, "mount", "--bind", "/etc/prelet-case/swaps", "/proc/swaps")
 				defer in(t, n, "umount", "/proc/swaps")
+			}
+			for name, value := range c.Kernel {
+				file := "/etc/prelet-case/kernel-" + strings.ReplaceAll(name, "/", "-")
+				must(t, n.Write(file, fmt.Sprintln(value), 0o644))
+				in(t, n, "mount", "--bind", file, "/proc/sys/"+name)
+				defer in(t, n, "umount", "/proc/sys/"+name)
 			}
 			said := judged(t, n, c)
 			log, exited := ranKubelet(t, n, c)

@@ -66,10 +66,22 @@ func flagRules() []Rule {
 			if f.Name != "node-ip" {
 				return
 			}
-			for _, s := range strings.Split(f.Value, ",") {
-				if _, err := netip.ParseAddr(strings.TrimSpace(s)); err != nil && s != "" {
-					l.flag(f.Name, "", "%q is no IP address: the kubelet ignores it without a word, and the Node gets another", s)
+			_, ignored, _ := nodeIPs(f.Value)
+			for _, s := range ignored {
+				l.flag(f.Name, "", "%q is no IP address: the kubelet ignores it without a word, and the Node gets another", s)
+			}
+		})},
+		{ID: "flag-node-ips", Minds: "a `--node-ip` of several addresses that are no dual-stack pair", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/ips.go, ParseNodeIPArgument", check: each(func(l *look, f Flag) {
+			if f.Name == "node-ip" {
+				if _, _, refused := nodeIPs(f.Value); refused != "" {
+					l.flag(f.Name, "name one address, or one of IPv4 and one of IPv6", "bad --node-ip %q: %s", f.Value, refused)
 				}
+			}
+		})},
+		{ID: "flag-cloud-provider", Minds: "a built-in cloud provider: they are off from 1.29 on unless a gate says otherwise, and gone with 1.31", Since: 29, Does: Exits, Severity: Error, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go", check: each(func(l *look, f Flag) {
+			builtIn := l.minor >= 33 || l.gate("DisableCloudProviders") && slices.Contains([]string{"aws", "azure", "gce", "openstack", "vsphere"}, f.Value)
+			if f.Name == "cloud-provider" && f.Value != "" && f.Value != "external" && builtIn {
+				l.flag(f.Name, "write external, and let the provider's controller run in the cluster; or take it out", "cloud provider %q was specified, but built-in cloud providers are disabled (the kubelet is %s; they are gone since 1.31)", f.Value, l.version())
 			}
 		})},
 		{ID: "flag-hostname", Minds: "a `--hostname-override` that is no name of a Node", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
@@ -80,6 +92,24 @@ func flagRules() []Rule {
 			}
 		})},
 	}
+}
+
+// nodeIPs reads --node-ip: its addresses, what the kubelet leaves out of it, and why it ends with it.
+func nodeIPs(value string) (ips []netip.Addr, ignored []string, refused string) {
+	for _, s := range strings.Split(value, ",") {
+		if a, err := netip.ParseAddr(strings.TrimSpace(s)); err == nil {
+			ips = append(ips, a)
+		} else if s != "" {
+			ignored = append(ignored, s)
+		}
+	}
+	switch {
+	case len(ips) > 2 || len(ips) == 2 && ips[0].Is4() == ips[1].Is4():
+		refused = "must contain either a single IP or a dual-stack pair of IPs"
+	case len(ips) == 2 && (ips[0].IsUnspecified() || ips[1].IsUnspecified()):
+		refused = "dual-stack node IP cannot include '0.0.0.0' or '::'"
+	}
+	return ips, ignored, refused
 }
 
 // unknownFlag minds a flag that this kubelet does not have: one that went, one that is still to come, or none at all.

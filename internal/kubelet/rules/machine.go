@@ -26,13 +26,14 @@ type Machine struct {
 	Cgroup         int      // 1 or 2
 	Hierarchies    []string // of cgroup v1, where groups stand
 	Swap           *bool
+	Kernel         map[string]int64 // its values, by name below /proc/sys
 	// Exists says whether a path is there, for those that the configuration names. nil: nobody can tell.
 	Exists func(path string) (there, told bool)
 }
 
 // MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
 func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
-	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap}
+	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap, Kernel: k.Kernel}
 	if f == nil {
 		return m
 	}
@@ -137,13 +138,15 @@ func machineRules() []Rule {
 				l.field("failSwapOn", "swapoff -a and take swap out of fstab; or failSwapOn: false, with memorySwap.swapBehavior", "running with swap on is not supported, please disable swap or set --fail-swap-on flag to false")
 			}
 		})},
+		{ID: "machine-kernel", Minds: "`protectKernelDefaults` where the kernel has other values than the kubelet needs", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables", check: (*look).kernel},
 		{ID: "machine-node-ip", Minds: "a `--node-ip` of no interface", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/kubelet_node_status.go; nodestatus.NodeAddress", check: with(func(l *look, m *Machine) {
 			for _, f := range l.Flags {
 				if f.Name != "node-ip" || len(m.Addresses) == 0 {
 					continue
 				}
-				for _, s := range strings.Split(f.Value, ",") {
-					if a, err := netip.ParseAddr(s); err == nil && !a.IsUnspecified() && !slices.Contains(m.Addresses, a) {
+				ips, _, refused := nodeIPs(f.Value)
+				for _, a := range ips {
+					if refused == "" && !a.IsUnspecified() && !slices.Contains(m.Addresses, a) {
 						l.flag(f.Name, "", "%s is of no interface of this machine: the kubelet runs, and the Node gets no address", a)
 					}
 				}
@@ -159,6 +162,35 @@ func machineRules() []Rule {
 			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
 			l.missing(Note, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
 		})},
+	}
+}
+
+// tunables are what the kubelet wants of the kernel.
+const tunables = `vm/overcommit_memory 1
+vm/panic_on_oom 0
+kernel/panic 10
+kernel/panic_on_oops 1
+kernel/keys/root_maxkeys 1000000
+kernel/keys/root_maxbytes 25000000`
+
+// kernel compares them with those that the machine has. Where they are unknown it says what they must be.
+func (l *look) kernel() {
+	const field = "protectKernelDefaults"
+	if !l.boolean(field, false) {
+		return
+	}
+	if l.Machine == nil || len(l.Machine.Kernel) == 0 {
+		defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
+		l.rule.Severity = Note
+		l.field(field, "", "the kubelet ends where the kernel has not %s", strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(tunables, " ", "="), "\n", ", "), "/", "."))
+		return
+	}
+	for line := range strings.Lines(tunables) {
+		name, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		want, _ := strconv.ParseInt(text, 10, 64)
+		if have, told := l.Machine.Kernel[name]; told && have != want {
+			l.field(field, "set "+strings.ReplaceAll(name, "/", ".")+"="+text+" in /etc/sysctl.d, or take protectKernelDefaults out", "invalid kernel flag: %s, expected value: %d, actual value: %d", name, want, have)
+		}
 	}
 }
 

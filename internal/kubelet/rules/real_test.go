@@ -16,6 +16,7 @@ type refusal struct {
 	Name, Rule, Code, Label, Says string
 	Config                        json.RawMessage
 	Flags                         map[string]string
+	Kernel                        map[string]int64
 	Swap, Exits                   bool
 }
 
@@ -52,6 +53,7 @@ func TestRealRefusals(t *testing.T) {
 		}
 		m := single()
 		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{"/sys/fs/cgroup/cpu"}, &c.Swap, []netip.Addr{netip.MustParseAddr("10.0.0.5")}
+		m.Kernel = c.Kernel
 		m.Exists = func(p string) (bool, bool) { return !strings.Contains(p, "no"), true }
 		s := Subject{Config: base, Version: "1.36.3", Machine: m}
 		for name, value := range c.Flags {

@@ -120,7 +120,7 @@ func TestDetectorsCommand(t *testing.T) {
 	expect(code, out, `"why":"another program than was locked"`)
 }
 
-// A detector is not asked for a recorded machine, nor by a replay: what it said is in the recording.
+// What a detector said is in the recording: who replays it needs no program.
 func TestDetectorsAreRecorded(t *testing.T) {
 	root, run := detectorMachine(t)
 	putSite(t, root, `detector "good" {}`+"\nstage \"label\" \"x\" { from_detectors = [\""+hostile.Domain+"/*\"] }\nstage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n"+

@@ -274,22 +274,29 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 
 // Withhold leaves serial numbers, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
 // answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it. Of what detectors
-// said, the attributes and facts that are called so, and what is written like a MAC address.
+// said, the attributes, facts and labels that are called so, and what is written like a MAC address. Names that are made of one
+// (enx02005e005301) become others (enx-1), but for those that the site says.
 func (r *Recording) Withhold() error {
+	x, err := newAnonymous(r)
+	if err != nil {
+		return err
+	}
 	for i, e := range r.Entries {
-		if e.Kind == KindDetector && e.Answer.Fail == "" {
-			if err := r.Entries[i].Answer.withholdSaid(); err != nil {
+		if !e.tells() {
+			continue
+		}
+		if e.Kind == KindDetector {
+			if err := r.Entries[i].Answer.withholdSaid(x); err != nil {
 				return err
 			}
-		}
-		if e.Kind != KindFacts || e.Answer.Fail != "" {
 			continue
 		}
 		var v map[string]any
 		if err := json.Unmarshal(e.Answer.Value, &v); err != nil {
 			return fmt.Errorf("recording: facts: %w", err)
 		}
-		out := append([]string{}, e.Answer.Withheld...)
+		rewrite(v, x.all, x.names)
+		out := append([]string{}, x.pointers(e.Answer.Withheld)...)
 		hide := func(m map[string]any, at, key string) {
 			if m[key] != nil {
 				m[key] = nil
@@ -305,12 +312,12 @@ func (r *Recording) Withhold() error {
 			hide(p, "/product", "uuid")
 		}
 		if all, ok := v["interfaces"].(map[string]any); ok {
-			for name, x := range all {
-				if m, ok := x.(map[string]any); ok {
+			for name, one := range all {
+				if m, ok := one.(map[string]any); ok {
 					at := "/interfaces/" + EscapePointer(name)
 					list, _ := m["ipv6"].([]any)
-					for i, x := range list {
-						if text, ok := x.(string); ok && tellsMAC(text) {
+					for i, ip := range list {
+						if text, ok := ip.(string); ok && tellsMAC(text) {
 							list[i] = ""
 							out = append(out, at+"/ipv6/"+strconv.Itoa(i))
 						}
@@ -319,6 +326,7 @@ func (r *Recording) Withhold() error {
 				}
 			}
 		}
+		rewrite(v, x.all, x.all)
 		sort.Strings(out)
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -32,27 +32,27 @@ func leaves(t reflect.Type, at string) []string {
 	return nil
 }
 
-// fill sets every text to a canary that names its place, and makes one of each element.
-func fill(v reflect.Value, at string) {
+// fill sets every text to what its place has, and makes one of each element, under that key in a map.
+func fill(v reflect.Value, at, key string, text func(at string) string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), at)
+		fill(v.Elem(), at, key, text)
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0), at+"[]")
+		fill(v.Index(0), at+"[]", key, text)
 	case reflect.Map:
 		e := reflect.New(v.Type().Elem()).Elem()
-		fill(e, at+"{}")
+		fill(e, at+"{}", key, text)
 		v.Set(reflect.MakeMap(v.Type()))
-		v.SetMapIndex(reflect.ValueOf("key"), e)
+		v.SetMapIndex(reflect.ValueOf(key), e)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			fill(v.Field(i), strings.TrimPrefix(at+"."+name, "."))
+			fill(v.Field(i), strings.TrimPrefix(at+"."+name, "."), key, text)
 		}
 	case reflect.String:
-		v.SetString("canary:" + at + ":")
+		v.SetString(text(at))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 		"unknown[].fact", "unknown[].why", "evidence{}",
 	}
 	var f Facts
-	fill(reflect.ValueOf(&f).Elem(), "")
+	fill(reflect.ValueOf(&f).Elem(), "", "key", func(at string) string { return "canary:" + at + ":" })
 	r := &Recording{Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}}}
 	if err := r.Withhold(); err != nil {
 		t.Fatal(err)
@@ -96,6 +96,67 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 	}
 	if got := len(r.Entries[0].Answer.Withheld); got != len(identity) {
 		t.Errorf("%v are withheld, for %d identities", r.Entries[0].Answer.Withheld, len(identity))
+	}
+}
+
+// TestNoFactNamesAMACAddress: nothing is left of it in any text or key, wherever a name or a remark has it, and the rest stays.
+func TestNoFactNamesAMACAddress(t *testing.T) {
+	for _, tt := range []struct{ is, becomes string }{
+		{"enx02fc00000001", "enx-1"}, {"wlx02fc00000001", "wlx-1"}, {"ibx0002c90300001234", "ibx-1"}, {"rocex0002c90300001234", "rocex-1"},
+		{"/sys/class/net/enx02fc00000001/speed", "/sys/class/net/enx-1/speed"}, {"no link of 02:FC:00:00:00:01", "no link of hwaddr-1"},
+		{"enp1s0", "enp1s0"}, {"br-02fc00000001", "br-02fc00000001"}, {"lxc02fc00000001", "lxc02fc00000001"}, {"0000:1b:00.0", "0000:1b:00.0"},
+	} {
+		var f Facts
+		fill(reflect.ValueOf(&f).Elem(), "", tt.is, func(string) string { return tt.is })
+		r := &Recording{Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}}}
+		for range 2 {
+			if err := r.Withhold(); err != nil {
+				t.Fatal(err)
+			}
+			a := r.Entries[0].Answer
+			if all := string(a.Value) + strings.Join(a.Withheld, " "); tt.is != tt.becomes && strings.Contains(all, tt.is) {
+				t.Errorf("%s is still there: %s", tt.is, all)
+			}
+			var after Facts
+			if err := json.Unmarshal(a.Value, &after); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := after.Interfaces[tt.becomes]; !ok || *after.NICs[0].Interface != tt.becomes || *after.NICs[0].InfiniBand[0].Device != tt.becomes || after.Unknown[0].Why != tt.becomes {
+				t.Errorf("%s is not %s: %s", tt.is, tt.becomes, a.Value)
+			}
+			if want := "/interfaces/" + EscapePointer(tt.becomes) + "/mac"; !slices.Contains(a.Withheld, want) {
+				t.Errorf("%s: withheld %v", tt.is, a.Withheld)
+			}
+		}
+	}
+}
+
+// A name is the same wherever it stands, beside its address too, and stays where the site, or a file that it reads, says it.
+func TestNamesOfMACAddressesAreOneName(t *testing.T) {
+	for what, tt := range map[string]struct {
+		site, file, want string
+	}{
+		"nobody says it": {"", "", "enx-2"},
+		"the site":       {`local.hw.interfaces["enx02fc00000002"]`, "", "enx02fc00000002"},
+		"a file":         {"", `{"listenInterface":"enx02fc00000002"}`, "enx02fc00000002"},
+	} {
+		mac, name := "02:fc:00:00:00:02", "enx02fc00000002"
+		f := Facts{Interfaces: map[string]Interface{name: {MAC: &mac}, "enx02fc00000001": {}}, NICs: []NIC{{Interface: &name}}}
+		r := &Recording{Header: Header{Site: []SiteFile{{"site.hcl", tt.site}}}, Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}, {Question{"file", "{}"}, Answer{Value: json.RawMessage("[" + tt.file + "]")}},
+			{DetectorOf.Question(DetectorReq{Name: "x"}), DetectorOf.Answer(DetectorAns{Warnings: []string{"port " + name + " of 02-FC-00-00-00-02"}})}}}
+		if err := r.Withhold(); err != nil {
+			t.Fatal(err)
+		}
+		var after Facts
+		if err := json.Unmarshal(r.Entries[0].Answer.Value, &after); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := after.Interfaces[tt.want]; !ok || *after.NICs[0].Interface != tt.want || after.Interfaces["enx-1"].IPv4 != nil || len(after.Interfaces) != 2 {
+			t.Errorf("%s: %s", what, r.Entries[0].Answer.Value)
+		}
+		if said := string(r.Entries[2].Answer.Value); !strings.Contains(said, "port "+tt.want+" of hwaddr-2") {
+			t.Errorf("%s: %s", what, said)
+		}
 	}
 }
 
@@ -126,8 +187,10 @@ func TestAddressesThatTellAMACAddressAreWithheld(t *testing.T) {
 // the rest stays, and the second time nothing changes.
 func TestWithholdDetector(t *testing.T) {
 	r := &Recording{Entries: []Entry{{DetectorOf.Question(DetectorReq{Name: "x"}), DetectorOf.Answer(DetectorAns{
-		Attributes: map[string]string{"serial_number": "canary", "board.UUID": "canary", "firmware": "1.20", "macro": "stays", "serial_ports": "2", "port": "02:00:5E:00:53:01", "address": "0000:5e:00.0"},
-		Devices:    []DetectorDevice{{Attributes: map[string]string{"sn": "canary", "slot": "3"}}},
+		Labels:   map[string]string{"example.com/boardSerial": "canary", "example.com/port": "02-00-5e-00-53-01", "example.com/kind": "stays"},
+		Warnings: []string{"the port 02:00:5e:00:53:01 is down"}, Evidence: map[string]string{"facts.x": "/sys/class/net/enx02005e005301/speed"},
+		Attributes: map[string]string{"nodeGuid": "canary", "MACAddress": "canary", "systemUUIDs": "canary", "02:00:5e:00:53:03": "up", "state": "port 02:00:5e:00:53:01 (up)", "serial_number": "canary", "board.UUID": "canary", "firmware": "1.20", "macro": "stays", "serial_ports": "2", "port": "02:00:5E:00:53:01", "address": "0000:5e:00.0"},
+		Devices:    []DetectorDevice{{Attributes: map[string]string{"sn": "canary", "slot": "3", "serialPorts": "4"}}},
 		Facts:      map[string]any{"node_guid": "canary", "ports": []any{map[string]any{"mac": "canary", "speed": 100.0}, "02-00-5e-00-53-02"}, "serials": []any{"canary"}, "missing_serial": nil}})}}}
 	var first string
 	for range 2 {
@@ -135,15 +198,15 @@ func TestWithholdDetector(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := string(r.Entries[0].Answer.Value)
-		if strings.Contains(text, "canary") || strings.Contains(strings.ToLower(text), "5e:00:53") || strings.Contains(text, "5e-00-53") {
+		if strings.Contains(text, "canary") || strings.Contains(strings.ToLower(text), "5e:00:53") || strings.Contains(text, "5e-00-53") || strings.Contains(text, "5e0053") {
 			t.Errorf("it is still there: %s", text)
 		}
-		for _, stays := range []string{`"firmware":"1.20"`, `"macro":"stays"`, `"serial_ports":"2"`, `"slot":"3"`, `"speed":100`, `"address":"0000:5e:00.0"`} {
+		for _, stays := range []string{`"firmware":"1.20"`, `"macro":"stays"`, `"serial_ports":"2"`, `"slot":"3"`, `"serialPorts":"4"`, `"hwaddr-3":"up"`, `"example.com/kind":"stays"`, `"example.com/boardSerial":"withheld"`, `the port hwaddr-1 is down`, `/enx-1/speed`, `"speed":100`, `"address":"0000:5e:00.0"`} {
 			if !strings.Contains(text, stays) {
 				t.Errorf("%s is gone: %s", stays, text)
 			}
 		}
-		want := []string{"/attributes/board.UUID", "/attributes/port", "/attributes/serial_number", "/devices/0/attributes/sn", "/facts/node_guid", "/facts/ports/0/mac", "/facts/ports/1", "/facts/serials"}
+		want := []string{"/attributes/MACAddress", "/attributes/board.UUID", "/attributes/nodeGuid", "/attributes/port", "/attributes/serial_number", "/attributes/state", "/attributes/systemUUIDs", "/devices/0/attributes/sn", "/facts/node_guid", "/facts/ports/0/mac", "/facts/ports/1", "/facts/serials"}
 		if got := r.Entries[0].Answer.Withheld; !slices.Equal(got, want) {
 			t.Errorf("withheld %v, want %v", got, want)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/stack"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // version is set by the build.
@@ -148,7 +149,7 @@ type redactor interface{ String(string) string }
 
 func (a *app) redact(s string) string {
 	if a.redactor == nil {
-		return s
+		return value.NewRedactor().String(s)
 	}
 	return a.redactor.String(s)
 }

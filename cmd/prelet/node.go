@@ -300,8 +300,8 @@ func (a *app) print(f func(io.Writer) error) error {
 
 func (a *app) through(to io.Writer, f func(io.Writer) error) error {
 	r, ok := a.redactor.(*value.Redactor)
-	if !ok {
-		return f(to)
+	if !ok { // no secret is known yet, and what looks like one is hidden all the same
+		r = value.NewRedactor()
 	}
 	w := r.Writer(to)
 	if err := f(w); err != nil {

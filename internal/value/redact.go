@@ -18,7 +18,8 @@ const minSecret = 4
 // their diagnostics, and people put them where they should not be. Each is looked for as it is, in base64 (standard
 // and URL alphabet, with and without padding, at each of the three alignments inside of a longer text), in
 // hexadecimal, and escaped as in JSON, in Go and in URLs; long lines of one with several also by themselves.
-// Overlapping finds become one "(sensitive)". Secrets of fewer than four bytes are not looked for.
+// Overlapping finds become one "(sensitive)". Secrets of fewer than four bytes are not looked for. Of what looks like a
+// bootstrap token, though nobody said that it is one, the secret half is hidden as well.
 //
 // All methods can be called at the same time. The zero Redactor is not usable; call [NewRedactor].
 type Redactor struct {
@@ -58,7 +59,7 @@ func (r *Redactor) current() *forms {
 // String is s without the secrets.
 func (r *Redactor) String(s string) string {
 	f := r.current()
-	if !f.any(s) {
+	if !f.any(s) && !anyToken(s) {
 		return s
 	}
 	var b strings.Builder
@@ -109,6 +110,7 @@ func (w *redactingWriter) pass(p []byte, last bool) error {
 type cutState struct {
 	held    []byte
 	covered int
+	before  byte // what stood before the first of them; 0 at the beginning
 }
 
 // forms is an immutable set of texts to look for.
@@ -165,10 +167,25 @@ func (f *forms) cut(buf []byte, st *cutState, last bool, out stringWriter) {
 				match = len(form)
 			}
 		}
+		token := false
+		if !wait && match == 0 && i >= end {
+			before := st.before
+			if i > 0 {
+				before = buf[i-1]
+			}
+			token, wait = tokenAt(buf, i, before, last)
+		}
 		if wait {
 			break
 		}
 		switch {
+		case token && f.any(string(rest[1:tokenSize])): // even the id is a part of something
+			_, _ = out.WriteString(sensitiveText)
+			end = i + tokenSize
+		case token:
+			_, _ = out.Write(rest[:tokenID+1])
+			_, _ = out.WriteString(hiddenText)
+			end = i + tokenSize
 		case match > 0 && i >= end:
 			_, _ = out.WriteString(sensitiveText) // into memory: no error
 			end = i + match
@@ -177,6 +194,9 @@ func (f *forms) cut(buf []byte, st *cutState, last bool, out stringWriter) {
 		case i >= end:
 			_, _ = out.Write(buf[i : i+1])
 		}
+	}
+	if i > 0 {
+		st.before = buf[i-1]
 	}
 	st.held, st.covered = bytes.Clone(buf[i:]), max(0, end-i)
 }

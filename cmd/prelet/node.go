@@ -263,7 +263,7 @@ func (n *node) stuck() hcl.Diagnostics {
 }
 
 func readRecording(path string) (*world.Recording, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		if os.IsNotExist(err) {
 			return nil, failure(origin.Usage, "--from %s: there is no such recording", path)

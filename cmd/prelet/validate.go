@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
@@ -124,19 +127,25 @@ func (a *app) fmt() *cobra.Command {
 					files = append(files, m...)
 				}
 			}
-			changed := 0
+			changed, worst := 0, 0
 			for _, f := range files {
 				if strings.HasSuffix(f, ".json") {
 					return failure(origin.Usage, "%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", f)
 				}
-				src, err := os.ReadFile(f)
+				src, why, err := siteFileAt(f)
 				if err != nil {
 					return failure(origin.FileUnusable, "%s: %s", f, err)
+				}
+				if why != "" {
+					a.say(nil, hcl.Diagnostics{origin.Error(origin.FileRefused, hcl.Range{}, f+" "+why, "It is left as it is, and validate refuses it as well. Put a file there.")})
+					worst = origin.FileRefused.Exit()
+					continue
 				}
 				out, diags := site.FormatFile(f, src)
 				if diags.HasErrors() {
 					a.say(&site.Site{Sources: map[string][]byte{f: src}}, diags)
-					return exit(origin.Exit(diags))
+					worst = max(worst, origin.Exit(diags))
+					continue
 				}
 				if string(out) == string(src) {
 					continue
@@ -150,6 +159,9 @@ func (a *app) fmt() *cobra.Command {
 					return failure(origin.CannotWrite, "%s: %s", f, err)
 				}
 			}
+			if worst != 0 {
+				return exit(worst)
+			}
 			if check && changed > 0 {
 				return exit(3)
 			}
@@ -157,6 +169,54 @@ func (a *app) fmt() *cobra.Command {
 		}}
 	c.Flags().BoolVar(&check, "check", false, "write nothing, list the files that would change, and exit 3 if there are any")
 	return c
+}
+
+// siteFileAt reads a file of a site, or says why it is none that prelet reads: a link, or what is no file, which might
+// never end. One that masks a file of a later folder is empty.
+func siteFileAt(path string) (src []byte, why string, err error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if st.Mode()&fs.ModeSymlink != 0 {
+		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
+			return nil, "", nil
+		}
+		return nil, "is a link", nil
+	}
+	src, err = readRegular(path)
+	if errors.Is(err, errNoFile) {
+		return nil, "is no regular file", nil
+	}
+	return src, "", err
+}
+
+var errNoFile = errors.New("it is no regular file")
+
+// openRegular opens a file to read, and nothing else: a pipe would wait for who writes into it.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errNoFile
+	}
+	if err != nil {
+		_ = f.Close() // the first error counts
+		return nil, err
+	}
+	return f, nil
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // replaceFile writes a file of a site in one step, so that it is never half there, and keeps who may read it.

@@ -239,6 +239,43 @@ func TestCloneOfHeld(t *testing.T) {
 	}
 }
 
+// A generation of the machine that was copied is not gone back to, and what was asked for in vain keeps nothing from being applied.
+func TestBackToForeign(t *testing.T) {
+	m := template(t)
+	m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+	m.boot()
+	m.want("rollback", m.as("", "rollback", "1"), ended{64, "", "made on another machine"})
+	if got := m.as("", "rollback", "1"); strings.Contains(got.errors, "internal") {
+		t.Errorf("a question that cannot be answered is told as a fault of prelet: %s", got.errors)
+	}
+	if got := m.read("/var/lib/prelet/held.json"); got != "" {
+		t.Errorf("the node is pinned: %s", got)
+	}
+}
+
+// A retry below a root that cannot write keeps the pin.
+func TestRetryBelowRootThatCannotWrite(t *testing.T) {
+	m := newMachine(t)
+	m.gone = true
+	with := func(args ...string) ended { return m.as("", append(args, "--root", m.root)...) }
+	m.want("run", with("run"), ended{0, "Generation 1", ""})
+	m.want("rollback", with("rollback", "0"), ended{0, "", ""})
+	pin := m.read("/var/lib/prelet/held.json")
+	m.put("/elsewhere/here", "")
+	if err := os.RemoveAll(m.root + "/etc/default"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../elsewhere", m.root+"/etc/default"); err != nil {
+		t.Fatal(err)
+	}
+	if got := with("run", "--retry"); got.exit != 40 {
+		t.Fatalf("%+v", got)
+	}
+	if got := m.read("/var/lib/prelet/held.json"); !strings.Contains(got, `"pin"`) || !strings.Contains(pin, `"pin"`) {
+		t.Errorf("the pin is gone: %q", got)
+	}
+}
+
 // An image without an identity and with a generation is taken over: later failures then find one of this machine.
 func TestImageWithGeneration(t *testing.T) {
 	m := template(t)

@@ -241,6 +241,16 @@ func TestHeldPlan(t *testing.T) {
 	}
 
 	m.sick = nil
+	held := m.read("/var/lib/prelet/held.json")
+	m.masked = true
+	m.want("retry with a masked kubelet", m.as("", "run", "--retry"), ended{52, "This plan failed before", "masked"})
+	if got := m.read("/var/lib/prelet/held.json"); got != held || got == "" {
+		t.Errorf("a retry that never committed let go of the plan: %q", got)
+	}
+	if s := m.says(); s.Held == nil {
+		t.Errorf("status does not say that it is held: %+v", s)
+	}
+	m.masked = false
 	m.want("retry", m.as("", "run", "--retry"), ended{0, "Generation 5 is in place, and the kubelet is healthy on it.", ""})
 	if !strings.Contains(m.read("/etc/default/kubelet"), "pool=b") {
 		t.Errorf("flags %q", m.read("/etc/default/kubelet"))

@@ -225,17 +225,22 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 	if res.Exit == 0 && !p.Complete {
 		return failure(origin.Internal, "the plan is not complete")
 	}
-	if retry && p.Complete {
-		if err := store.Release(); err != nil {
-			return a.storeFailure(err)
-		}
-	}
-	if why, ok := apply.Chosen(store); ok && p.Complete {
+	if why, ok := apply.Chosen(store); ok && p.Complete && !retry {
 		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.root)
 		res.Outcome.Generation = n.generation()
 		res.Summary = apply.Sentence(res.Outcome, false)
 	} else if p.Complete {
-		gen, changed, err := apply.ToDisk(ctx, n.applyOptions(p))
+		var gen int
+		var changed bool
+		write := func() (err error) {
+			gen, changed, err = apply.ToDisk(ctx, n.applyOptions(p))
+			return err
+		}
+		if retry {
+			err = apply.LetGo(store, write)
+		} else {
+			err = write()
+		}
 		if err != nil {
 			if apply.Diagnose(p, err) == nil {
 				return a.storeFailure(err)

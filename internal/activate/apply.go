@@ -87,8 +87,7 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 		return Outcome{}, err
 	}
 	if why := m.foreign(to); to != 0 && why != "" {
-		return Outcome{}, &Error{Exit: ExitUsage, What: fmt.Sprintf("generation %d was made on another machine: %s", to, why),
-			Hint: "prelet history lists the others; 0 is as before prelet"}
+		return Outcome{}, Foreign(to, why)
 	}
 	ground, err := m.Preflight(ctx, plan.Unit)
 	if err != nil {
@@ -118,6 +117,12 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 		out.From, out.InPlace = current.Gen, Good
 	}
 	return out, err
+}
+
+// Foreign refuses to go back to a generation that was made on another machine.
+func Foreign(gen int, why string) error {
+	return &Error{Exit: ExitUsage, What: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
+		Hint: "prelet history lists the others; 0 is as before prelet"}
 }
 
 // PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists: where a kubelet

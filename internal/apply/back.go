@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/activate"
@@ -15,26 +14,15 @@ import (
 // nothing and says so, and not one that silently applies again what somebody wants to be rid of. When going back fails
 // with nothing changed, the pin is as it was.
 func Back(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
-	held, err := s.HeldAll()
+	was, err := heldNow(s)
 	if err != nil {
 		return 0, err
 	}
-	wasTo, wasWhy, was := s.Pinned()
 	if err := s.Pin(to, why); err != nil {
 		return 0, err
 	}
 	gen, err := do()
-	if code := Exit(err); err == nil || code != generation.ExitCannotWrite && code != activate.ExitSystemd {
-		return gen, err
-	}
-	undo := s.Release()
-	for plan, because := range held {
-		undo = errors.Join(undo, s.Hold(plan, because))
-	}
-	if was {
-		undo = errors.Join(undo, s.Pin(wasTo, wasWhy))
-	}
-	return gen, errors.Join(err, undo)
+	return gen, was.unlessMoved(err)
 }
 
 // Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
@@ -44,6 +32,10 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	}
 	to, err := choose()
 	if err != nil {
+		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+	}
+	if other := r.otherMachine(to); other != "" { // before anything is pinned
+		err := activate.Foreign(to, other)
 		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
 	}
 	var out activate.Outcome
@@ -71,4 +63,12 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	}
 	r.Report.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: res.Summary, Message: report.MessageRolledBack})
 	return res
+}
+
+// otherMachine says in which way a generation was made on another machine than this one, or nothing.
+func (r *Run) otherMachine(gen int) string {
+	if gen == 0 || r.Machine.Foreign == nil {
+		return ""
+	}
+	return r.Machine.Foreign(gen)
 }

@@ -93,7 +93,7 @@ func explainStore(err error, e *generation.Error) *hcl.Diagnostic {
 
 func explainMachine(err error, e *activate.Error) *hcl.Diagnostic {
 	code := origin.Internal
-	for _, c := range []origin.Code{origin.Interrupted, origin.RolledBack, origin.RollbackFails, origin.Systemd} {
+	for _, c := range []origin.Code{origin.Interrupted, origin.RolledBack, origin.RollbackFails, origin.Systemd, origin.Usage} {
 		if c.Exit() == e.Exit {
 			code = c
 		}

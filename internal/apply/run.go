@@ -90,19 +90,30 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	if !p.Complete {
 		return r.failed(ctx, p, planExit(p), nil), false
 	}
-	if why := r.heldBy(p); why != "" {
-		copied := r.foreign() // held on the machine that this one is a copy of
-		if !r.Retry && !copied {
-			return r.held(ctx, p, why), false
-		}
-		if err := r.Store.Release(); err != nil {
-			return r.failed(ctx, p, Exit(err), err), false
-		}
-		if copied {
-			why += " (on another machine)"
-		}
-		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + why})
+	why := r.heldBy(p)
+	if why == "" {
+		return r.apply(ctx, p, "")
 	}
+	copied := r.foreign() // held on the machine that this one is a copy of
+	if !r.Retry && !copied {
+		return r.held(ctx, p, why), false
+	}
+	if copied {
+		why += " (on another machine)"
+	}
+	if res, again = r.apply(ctx, p, why); again || res.Changed || res.Err == nil {
+		return res, again
+	}
+	if still := r.heldBy(p); still != "" { // what failed came before the commit
+		r.Report.Held(PlanID(p), still)
+		r.Report.Degrade(string(origin.Held), still)
+		res.Held = still
+	}
+	return res, false
+}
+
+// apply makes p's generation. held is why it was held until now: that is let go of with the commit.
+func (r *Run) apply(ctx context.Context, p *boot.Plan, held string) (res Result, again bool) {
 	if p.Aside != nil {
 		r.Report.Note(string(origin.Identity), p.Aside.Sentence())
 	}
@@ -113,7 +124,21 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	if err != nil {
 		return r.failed(ctx, p, Exit(err), err), false
 	}
-	return r.commit(ctx, p, proposal, act)
+	return r.commit(ctx, p, proposal, act, held)
+}
+
+// letGo does what a held plan was waiting for, and keeps it held when that comes to nothing.
+func (r *Run) letGo(held string) func(do func() error) error {
+	return func(do func() error) error {
+		if held == "" {
+			return do()
+		}
+		err := LetGo(r.Store, do)
+		if err == nil {
+			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + held})
+		}
+		return err
+	}
 }
 
 // forgets refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists.
@@ -153,7 +178,7 @@ func (r *Run) foreign() bool {
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
 
-func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan) (res Result, again bool) {
+func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, held string) (res Result, again bool) {
 	c, err := r.Store.Compare(proposal)
 	switch {
 	case errors.Is(err, generation.ErrChanged):
@@ -161,6 +186,9 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	case err != nil:
 		return r.failed(ctx, p, Exit(err), err), false
 	case !c.Changed && !proposal.Force:
+		if err := r.letGo(held)(func() error { return nil }); err != nil {
+			return r.failed(ctx, p, Exit(err), err), false
+		}
 		out, err := r.Machine.Resume(ctx)
 		if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
 			out.Checks, err = r.Machine.Reconcile(ctx, act)
@@ -174,7 +202,7 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
 		var out activate.Outcome
-		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: told{txn, r.Report}, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
+		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: told{txn, r.Report, r.letGo(held)}, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
 			return r.ended(p, out, err, true), false
 		}
 	}
@@ -265,7 +293,7 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
 		var c *generation.Comparison
 		if c, err = r.Store.Compare(proposal); err == nil && c.Changed {
 			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "somebody changed files of the generation in place; they are put back"})
-			res, again := r.commit(ctx, p, proposal, act)
+			res, again := r.commit(ctx, p, proposal, act, "")
 			if again { // twice in a moment: the next run sees to it
 				return r.failed(ctx, p, generation.ExitCannotWrite, res.Err)
 			}

@@ -79,12 +79,16 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 // told lets the report know the number of a generation as soon as it has one, so that what follows is told under it.
 type told struct {
 	activate.Txn
-	rep *report.Reporter
+	rep  *report.Reporter
+	with func(commit func() error) error // what goes with the commit
 }
 
 // Commit implements activate.Txn.
-func (t told) Commit() (int, error) {
-	gen, err := t.Txn.Commit()
+func (t told) Commit() (gen int, err error) {
+	err = t.with(func() error {
+		gen, err = t.Txn.Commit()
+		return err
+	})
 	if err == nil {
 		t.rep.Generation(gen)
 	}

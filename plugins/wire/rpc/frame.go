@@ -41,6 +41,7 @@ const (
 	preface     = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	maxFrame    = 16 << 10 // of what is sent and received: nobody is told that it may be more
 	maxHeaders  = 64 << 10 // of one block of headers, packed and unpacked
+	maxPieces   = 32       // of one block: they may be empty
 	firstWindow = 65535
 	maxWindow   = 1<<31 - 1
 	headerTable = 4096
@@ -165,12 +166,12 @@ func (r *reader) block(f frame) (map[string]string, error) {
 		return nil, err
 	}
 	packed := append([]byte(nil), b...)
-	for !f.has(flagAll) {
+	for pieces := 1; !f.has(flagAll); pieces++ {
 		next, err := r.frame()
 		if err != nil {
 			return nil, err
 		}
-		if next.kind != frameMore || next.stream != f.stream || len(packed)+len(next.body) > maxHeaders {
+		if next.kind != frameMore || next.stream != f.stream || len(packed)+len(next.body) > maxHeaders || pieces == maxPieces {
 			return nil, fmt.Errorf("%w: headers that do not end", errProtocol)
 		}
 		packed, f.flags = append(packed, next.body...), f.flags|next.flags&flagAll

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +101,8 @@ func TestStrangeAnswers(t *testing.T) {
 		"a push":         {said: joined(hello, appendFrame(nil, framePush, flagAll, 1, make([]byte, 4))), code: Internal, want: "kind 5"},
 		"loose headers":  {said: joined(hello, appendFrame(nil, frameMore, flagAll, 1, nil)), code: Internal, want: "did not begin"},
 		"endless":        {said: joined(hello, appendFrame(nil, frameHeaders, 0, 1, nil), bytes.Repeat(appendFrame(nil, frameMore, 0, 1, make([]byte, maxFrame)), 5)), code: Internal, want: "do not end"},
+		"many pieces":    {said: joined(hello, appendFrame(nil, frameHeaders, 0, 1, split), bytes.Repeat(appendFrame(nil, frameMore, 0, 1, nil), maxPieces-2), appendFrame(nil, frameMore, flagAll, 1, nil), good)},
+		"empty pieces":   {said: joined(hello, appendFrame(nil, frameHeaders, 0, 1, split), bytes.Repeat(appendFrame(nil, frameMore, 0, 1, nil), maxPieces-1), appendFrame(nil, frameMore, flagAll, 1, nil), good), code: Internal, want: "do not end"},
 		"bomb":           {said: joined(hello, appendFrame(nil, frameHeaders, flagAll, 1, joined(packed("x", strings.Repeat("y", 3000)), bytes.Repeat([]byte{0xbe}, 1000)))), code: Internal, want: "more than 64 KiB"},
 		"bad packing":    {said: joined(hello, appendFrame(nil, frameHeaders, flagAll, 1, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})), code: Internal, want: "not HTTP/2"},
 		"short settings": {said: appendFrame(nil, frameSettings, 0, 0, make([]byte, 5)), code: Internal, want: "kind 4"},
@@ -168,9 +171,7 @@ func TestStrangeQuestions(t *testing.T) {
 			}
 			return append([]byte("answered "), b...), nil
 		}}}
-		c := &connection{s: &server, conn: s, in: newReader(s), ctx: t.Context(), window: firstWindow, initial: firstWindow, streams: map[uint32]*stream{}}
-		c.room = sync.NewCond(&c.mu)
-		err := c.serve()
+		err := served(t.Context(), &server, s).serve()
 		if test.want == protocol {
 			if !errors.Is(err, errProtocol) {
 				t.Errorf("%s: %v", name, err)
@@ -191,6 +192,124 @@ func TestStrangeQuestions(t *testing.T) {
 		if !strings.Contains(said(), test.want) {
 			t.Errorf("%s: %q", name, said())
 		}
+	}
+}
+
+// served is a connection of a server.
+func served(ctx context.Context, server *Server, s *script) *connection {
+	c := &connection{s: server, conn: s, in: newReader(s), ctx: ctx, window: firstWindow, initial: firstWindow, streams: map[uint32]*stream{}}
+	c.room = sync.NewCond(&c.mu)
+	return c
+}
+
+// eventually waits for what other goroutines are about to do.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+// TestRapidReset: who asks and gives up at once, again and again, has no more handlers than who waits for each.
+func TestRapidReset(t *testing.T) {
+	const calls = 2000
+	ask := func(i int) []byte {
+		id := uint32(2*i + 1)
+		return joined(appendHeaders(nil, 0, id, ":method", "POST", ":path", "/a/b", "content-type", "application/grpc"), appendFrame(nil, frameData, flagEnd, id, framed(nil)), appendReset(nil, id, codeCancel))
+	}
+	release := make(chan bool)
+	var running atomic.Int32
+	server := Server{Most: 100, Methods: map[string]Handler{"/a/b": func(context.Context, []byte) ([]byte, error) {
+		running.Add(1)
+		defer running.Add(-1)
+		<-release // it does not hear that nobody waits
+		return nil, nil
+	}}}
+	s := &script{in: bytes.NewReader(joined([]byte(preface), bytes.Join(many(calls, ask), nil)))}
+	c := served(t.Context(), &server, s)
+	if err := c.serve(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	eventually(t, "the handlers run", func() bool { return running.Load() == maxStreams })
+	s.mu.Lock()
+	out := s.out.Bytes()
+	refused := 0
+	for i := range calls {
+		if bytes.Contains(out, appendReset(nil, uint32(2*i+1), codeRefused)) {
+			refused++
+		}
+	}
+	s.mu.Unlock()
+	if refused != calls-maxStreams {
+		t.Errorf("%d of %d calls are refused, with room for %d", refused, calls, maxStreams)
+	}
+	close(release)
+	eventually(t, "there is room again", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.busy == 0 })
+	if running.Load() != 0 {
+		t.Errorf("%d handlers run", running.Load())
+	}
+}
+
+// TestGivenUp: a call that ends before all of it was there takes no room afterwards.
+func TestGivenUp(t *testing.T) {
+	ask := func(i int) []byte {
+		id := uint32(2*i + 1)
+		return joined(appendHeaders(nil, 0, id, ":method", "POST", ":path", "/a/b", "content-type", "application/grpc"), appendReset(nil, id, codeCancel))
+	}
+	s := &script{in: bytes.NewReader(joined([]byte(preface), bytes.Join(many(10*maxStreams, ask), nil)))}
+	c := served(t.Context(), &Server{Most: 100}, s)
+	if err := c.serve(); !errors.Is(err, io.EOF) || c.busy != 0 || bytes.Contains(s.out.Bytes(), []byte{0, 0, 0, codeRefused}) {
+		t.Errorf("%v, %d calls are left, said %q", err, c.busy, s.out.Bytes())
+	}
+}
+
+// TestForgotten: a server keeps nothing of connections that are over.
+func TestForgotten(t *testing.T) {
+	server := Server{Most: 100}
+	for range 10 {
+		server.connection(&script{in: bytes.NewReader([]byte(preface))})
+	}
+	if len(server.stop) > 0 {
+		t.Errorf("%d are left", len(server.stop))
+	}
+}
+
+// listening is a context that counts who waits for its end.
+type listening struct {
+	context.Context
+	now atomic.Int32
+}
+
+// Value hides what is below, so that contexts use AfterFunc.
+func (l *listening) Value(any) any { return nil }
+
+// AfterFunc is what package context calls for each context that is made of this one.
+func (l *listening) AfterFunc(f func()) func() bool {
+	l.now.Add(1)
+	stop := context.AfterFunc(l.Context, f)
+	return func() bool {
+		first := stop()
+		if first {
+			l.now.Add(-1)
+		}
+		return first
+	}
+}
+
+// TestNoContextIsLeft: when a call with a time is answered, nothing waits for its connection's end any more.
+func TestNoContextIsLeft(t *testing.T) {
+	for _, more := range [][]string{nil, {"grpc-timeout", "1H"}} {
+		ask := appendHeaders(nil, 0, 1, append([]string{":method", "POST", ":path", "/a/b", "content-type", "application/grpc"}, more...)...)
+		s := &script{in: bytes.NewReader(joined([]byte(preface), ask, appendFrame(nil, frameData, flagEnd, 1, framed(nil))))}
+		l := &listening{Context: t.Context()}
+		var during atomic.Int32
+		c := served(l, &Server{Most: 100, Methods: map[string]Handler{"/a/b": func(context.Context, []byte) ([]byte, error) { during.Store(l.now.Load()); return nil, nil }}}, s)
+		if err := c.serve(); !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		eventually(t, "its context is forgotten", func() bool { return during.Load() == 1 && l.now.Load() == 0 })
 	}
 }
 

@@ -2,10 +2,8 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -22,23 +20,24 @@ type Server struct {
 
 	mu      sync.Mutex
 	stopped bool
-	stop    []func()
+	stop    map[int]func()
+	number  int // of the last in stop
 }
 
-// maxStreams is how many calls one connection may have at once.
+// maxStreams is how many calls one connection may have at once. One whose caller gave up counts until its handler has ended.
 const maxStreams = 32
 
 // Serve answers on every connection that accept returns, until it fails. The error is nil after Stop.
 func (s *Server) Serve(l Listener) error {
-	if !s.atStop(func() { _ = l.Close() }) {
+	forget, ok := s.atStop(func() { _ = l.Close() })
+	if !ok {
 		return nil
 	}
+	defer forget()
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if s.stopped {
+			if s.isStopped() {
 				return nil
 			}
 			return err
@@ -59,15 +58,30 @@ func (s *Server) Stop() {
 	}
 }
 
-// atStop remembers what Stop does. It is false when that is over.
-func (s *Server) atStop(f func()) bool {
+func (s *Server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// atStop remembers what Stop does, until it is forgotten. It is false when that is over.
+func (s *Server) atStop(f func()) (forget func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
-		return false
+		return nil, false
 	}
-	s.stop = append(s.stop, f)
-	return true
+	if s.stop == nil {
+		s.stop = map[int]func(){}
+	}
+	s.number++
+	n := s.number
+	s.stop[n] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.stop, n)
+	}, true
 }
 
 // stream is one call.
@@ -95,6 +109,7 @@ type connection struct {
 	window  int64
 	initial int64
 	streams map[uint32]*stream
+	busy    int // streams, and handlers that still run for one that was dropped
 	last    uint32
 	over    bool
 }
@@ -103,8 +118,9 @@ func (s *Server) connection(conn Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &connection{s: s, conn: conn, in: newReader(conn), ctx: ctx, window: firstWindow, initial: firstWindow, streams: map[uint32]*stream{}}
 	c.room = sync.NewCond(&c.mu)
-	if s.atStop(func() { _ = conn.Close() }) {
+	if forget, ok := s.atStop(func() { _ = conn.Close() }); ok {
 		_ = c.serve() // whoever called is gone, or speaks something else: nobody is left to tell
+		forget()
 	}
 	c.mu.Lock()
 	c.over = true
@@ -185,6 +201,9 @@ func (c *connection) drop(s *stream) {
 		return
 	}
 	delete(c.streams, s.id)
+	if !s.asked { // else its handler's end is what counts
+		c.busy--
+	}
 	if s.cancel != nil {
 		s.cancel()
 	}
@@ -243,12 +262,13 @@ func (c *connection) open(f frame, h map[string]string) error {
 		return fmt.Errorf("%w: stream %d", errProtocol, f.stream)
 	}
 	c.last = f.stream
-	if len(c.streams) >= maxStreams {
+	if c.busy >= maxStreams {
 		c.mu.Unlock()
 		return c.write(appendReset(nil, f.stream, codeRefused))
 	}
 	s = &stream{id: f.stream, window: c.initial, method: h[":path"], timeout: h["grpc-timeout"]}
 	c.streams[s.id] = s
+	c.busy++
 	c.mu.Unlock()
 	switch {
 	case h[":method"] != "POST" || !strings.HasPrefix(h["content-type"], "application/grpc"):
@@ -301,9 +321,12 @@ func (c *connection) data(f frame) error {
 // ask lets a call be answered.
 func (c *connection) ask(s *stream) {
 	s.asked = true
-	ctx, cancel := context.WithCancel(c.ctx)
+	var ctx context.Context
+	var cancel context.CancelFunc
 	if d, ok := duration(s.timeout); ok {
 		ctx, cancel = context.WithTimeout(c.ctx, d)
+	} else {
+		ctx, cancel = context.WithCancel(c.ctx)
 	}
 	c.mu.Lock()
 	s.cancel = cancel
@@ -314,6 +337,7 @@ func (c *connection) ask(s *stream) {
 		_ = c.reply(s, answer, err) // if this fails, the connection is over, and its reader knows
 		c.mu.Lock()
 		c.drop(s)
+		c.busy--
 		c.mu.Unlock()
 		if s.method == c.s.Last && err == nil {
 			c.s.Stop()
@@ -330,67 +354,6 @@ func (c *connection) answer(ctx context.Context, s *stream) ([]byte, error) {
 		return nil, err
 	}
 	return c.s.Methods[s.method](ctx, request)
-}
-
-// contentType is that of all that is said.
-const contentType = "application/grpc"
-
-// reply writes an answer in as many pieces as the other side has room for.
-func (c *connection) reply(s *stream, answer []byte, err error) error {
-	if err != nil {
-		status := StatusOf(err)
-		message := percent(status.Message)
-		const most = 24 << 10 // of a header that others read
-		if len(message) > most {
-			message = percent(strings.ToValidUTF8(status.Message[:most/3], ""))
-		}
-		return c.write(appendHeaders(nil, flagEnd, s.id, ":status", "200", "content-type", contentType,
-			"grpc-status", strconv.Itoa(int(status.Code)), "grpc-message", message))
-	}
-	out := appendHeaders(nil, 0, s.id, ":status", "200", "content-type", contentType)
-	for rest := framed(answer); len(rest) > 0; {
-		n, err := c.claim(s, len(rest), len(out) > 0)
-		if err != nil {
-			return err
-		}
-		if n > 0 {
-			out = appendFrame(out, frameData, 0, s.id, rest[:n])
-			rest = rest[n:]
-		}
-		if len(rest) == 0 {
-			break
-		}
-		if n == 0 || len(out) > 4*maxFrame {
-			if err := c.write(out); err != nil {
-				return err
-			}
-			out = nil
-		}
-	}
-	return c.write(appendHeaders(out, flagEnd, s.id, "grpc-status", "0"))
-}
-
-// errOver is a call whose caller is gone.
-var errOver = errors.New("nobody waits for the answer")
-
-// claim takes room for one frame of at most want bytes out of the windows. It waits for some, unless there is something to be
-// written first: then it is 0.
-func (c *connection) claim(s *stream, want int, pending bool) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for {
-		if c.over || c.streams[s.id] != s {
-			return 0, errOver
-		}
-		if n := min(int64(want), maxFrame, c.window, s.window); n > 0 {
-			c.window, s.window = c.window-n, s.window-n
-			return int(n), nil
-		}
-		if pending {
-			return 0, nil
-		}
-		c.room.Wait()
-	}
 }
 
 // Listener is what Serve takes connections from.

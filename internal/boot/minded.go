@@ -66,9 +66,11 @@ func (r *run) judged() (c *kubelet.Config, part bool) {
 	return c, true
 }
 
-// exists says whether the kubelet will find a path: one that this plan writes, or one that is there.
+// exists says whether the kubelet will find a path: one that this plan writes, or a folder of it, or one that is there.
 func (r *run) exists(ctx context.Context, p string) (there, told bool) {
-	if slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Path == p && f.Kind != node.Missing }) {
+	if slices.ContainsFunc(r.node.Files, func(f node.File) bool {
+		return f.Kind != node.Missing && (f.Path == p || strings.HasPrefix(f.Path, strings.TrimSuffix(p, "/")+"/"))
+	}) {
 		return true, true
 	}
 	if r.tape == nil {

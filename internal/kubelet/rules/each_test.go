@@ -79,6 +79,7 @@ func cases() []one {
 		{rule: "flag-node-ips", version: "1.36.3", flags: []Flag{{"node-ip", "::,10.0.0.6"}}, place: "--node-ip", says: "cannot include", not: flags(Flag{"node-ip", "::"})},
 		{rule: "flag-cloud-provider", version: "1.36.3", flags: []Flag{{"cloud-provider", "nosuch"}}, place: "--cloud-provider", says: `"nosuch" was specified, but built-in cloud providers are disabled (the kubelet is 1.36.3`, not: version("1.32.0")},
 		{rule: "flag-cloud-provider", version: "1.29.0", flags: []Flag{{"cloud-provider", "gce"}}, place: "--cloud-provider", says: "are disabled", not: func(s *Subject) { s.Config, _ = parse("featureGates: {DisableCloudProviders: false}") }},
+		{rule: "flag-together", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"exit-on-lock-contention", "true"}}, place: "--exit-on-lock-contention", says: "no lock file specified", not: flags(Flag{"exit-on-lock-contention", "false"})},
 		{rule: "flag-hostname", version: "1.36.3", flags: []Flag{{"hostname-override", "a_b"}}, place: "--hostname-override", says: "no name of a Node", not: flags(Flag{"hostname-override", "A.example"})},
 		{rule: unknownField, version: "1.36.3", config: "maxPod: 5", place: "/maxPod", says: "unknown field"},
 		{rule: otherVersion, version: "1.30.1", config: "failCgroupV1: false", place: "/failCgroupV1", says: "failCgroupV1 is a field since 1.31, and the kubelet is 1.30.1", not: version("1.31.0")},
@@ -205,6 +206,9 @@ func cases() []one {
 		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{cgroupRoot: /a-b/c, cgroupDriver: systemd}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/cgroupRoot", says: "/sys/fs/cgroup/a_b.slice/a_b-c.slice",
 			not: machine(with(func(m *Machine) { m.Exists = exists("/sys/fs/cgroup/a_b.slice/a_b-c.slice") }))},
 		{rule: "machine-file-missing", version: "1.36.3", config: "authentication: {x509: {clientCAFile: /etc/ca}}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/authentication/x509/clientCAFile", says: "open /etc/ca: no such file or directory", not: machine(with(func(m *Machine) { m.Exists = exists("/etc/ca") }))},
+		{rule: "machine-flag-path", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"config-dir", "/x"}}, machine: with(func(m *Machine) { m.Exists = exists() }), place: "--config-dir", says: `directory "/x": no such file`, not: machine(with(func(m *Machine) { m.Exists = exists("/x") }))},
+		{rule: "machine-listen-address", version: "1.36.3", config: "address: '2001:db8::1'", machine: single(), place: "/address", says: "listen tcp [2001:db8::1]:10250: bind", not: machine(with(func(m *Machine) { m.Addresses = nil }))},
+		{rule: "config-endpoint", version: "1.36.3", config: "imageServiceEndpoint: https://x", place: "/imageServiceEndpoint", says: `protocol "https" not supported`},
 		{rule: "machine-path-missing", version: "1.36.3", config: "resolvConf: /run/nothing", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/resolvConf", says: "/run/nothing is not there", not: machine(single())},
 	}
 }

@@ -78,12 +78,13 @@ func flagRules() []Rule {
 				}
 			}
 		})},
-		{ID: "flag-cloud-provider", Minds: "a built-in cloud provider: they are off from 1.29 on unless a gate says otherwise, and gone with 1.31", Since: 29, Does: Exits, Severity: Error, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go", check: each(func(l *look, f Flag) {
-			builtIn := l.minor >= 33 || l.gate("DisableCloudProviders") && slices.Contains([]string{"aws", "azure", "gce", "openstack", "vsphere"}, f.Value)
+		{ID: "flag-cloud-provider", Minds: "a built-in cloud provider: they are off from 1.29 on unless a gate says otherwise, and gone with 1.31", Since: 29, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/cloud-provider/plugins.go", check: each(func(l *look, f Flag) {
+			builtIn := l.minor >= 33 || (l.minor >= 31 || !l.Part) && l.gate("DisableCloudProviders") && slices.Contains([]string{"aws", "azure", "gce", "openstack", "vsphere"}, f.Value)
 			if f.Name == "cloud-provider" && f.Value != "" && f.Value != "external" && builtIn {
 				l.flag(f.Name, "write external, and let the provider's controller run in the cluster; or take it out", "cloud provider %q was specified, but built-in cloud providers are disabled (the kubelet is %s; they are gone since 1.31)", f.Value, l.version())
 			}
 		})},
+		{ID: "flag-together", Minds: "`--exit-on-lock-contention`, or one of the two flags of image credential providers, without the flag that it needs", Since: 24, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin", check: each((*look).together)},
 		{ID: "flag-hostname", Minds: "a `--hostname-override` that is no name of a Node", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
 			if f.Name == "hostname-override" && f.Value != "" {
 				if why := content.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
@@ -91,6 +92,20 @@ func flagRules() []Rule {
 				}
 			}
 		})},
+	}
+}
+
+// together minds a flag without the other that it needs.
+func (l *look) together(f Flag) {
+	const needs = `exit-on-lock-contention lock-file cannot exit on lock file contention: no lock file specified
+image-credential-provider-config image-credential-provider-bin-dir plugin binary directory  did not exist
+image-credential-provider-bin-dir image-credential-provider-config credential provider config path is empty`
+	for line := range strings.Lines(needs) {
+		w := strings.SplitN(strings.TrimSpace(line), " ", 3)
+		given := slices.ContainsFunc(l.Flags, func(o Flag) bool { return o.Name == w[1] && o.Value != "" })
+		if f.Name == w[0] && !given && f.Value != "" && f.Value != "false" {
+			l.flag(f.Name, "set --"+w[1]+" too, or take it out", "%s", w[2])
+		}
 	}
 }
 

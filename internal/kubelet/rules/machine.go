@@ -158,10 +158,37 @@ func machineRules() []Rule {
 			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
 			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "open %s: no such file or directory")
 		})},
+		{ID: "machine-flag-path", Minds: "a folder or file that a flag names, and that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin", check: with((*look).flagPaths)},
+		{ID: "machine-listen-address", Minds: "an `address` to listen on that is of no interface", Does: Exits, Severity: Error, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: with(func(l *look, m *Machine) {
+			a, err := netip.ParseAddr(l.text("address"))
+			if err == nil && len(m.Addresses) > 0 && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.Contains(m.Addresses, a.Unmap()) {
+				port, _ := l.number("port")
+				l.field("address", "name an address of this machine, or 0.0.0.0", "listen tcp %s: bind: cannot assign requested address", netip.AddrPortFrom(a, uint16(cmp.Or(port, 10250))))
+			}
+		})},
 		{ID: "machine-path-missing", Minds: "`resolvConf` or `staticPodPath` that is not there", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
 			l.missing(Warning, "name a file that is there; the kubelet's default is /etc/resolv.conf", []string{"resolvConf"}, "%s is not there: the kubelet runs, and pods do not start")
 			l.missing(Note, "", []string{"staticPodPath"}, "%s is not there: the kubelet runs without static pods until it is")
 		})},
+	}
+}
+
+// flagPaths looks for what flags name.
+func (l *look) flagPaths(m *Machine) {
+	const says = `config-dir failed to walk through kubelet dropin directory "%s": no such file or directory
+image-credential-provider-bin-dir plugin binary directory %s did not exist
+image-credential-provider-config unable to access path "%s": no such file or directory`
+	for line := range strings.Lines(says) {
+		name, message, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for i, f := range l.Flags {
+			last := !slices.ContainsFunc(l.Flags[i+1:], func(o Flag) bool { return o.Name == name })
+			if f.Name != name || !last || m.Exists == nil || !path.IsAbs(f.Value) {
+				continue
+			}
+			if there, told := m.Exists(f.Value); told && !there {
+				l.flag(name, "make it before the kubelet starts, or take the flag out", message, f.Value)
+			}
+		}
 	}
 }
 

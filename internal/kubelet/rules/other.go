@@ -151,10 +151,35 @@ func (l *look) sysctls() {
 		if !ok {
 			continue
 		}
+		if !sysctlPattern(s) {
+			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "one * at the end stands for what begins so", "sysctl %q must have at most 253 characters and match regex", s)
+			continue
+		}
 		name, _, _ := strings.Cut(strings.ReplaceAll(s, "/", "."), "*")
 		namespaced := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue.", "net."}, func(p string) bool { return strings.HasPrefix(name, p) })
 		if !namespaced && name != "kernel.sem" {
 			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.* are", "the sysctls %q are not known to be namespaced", name)
 		}
 	}
+}
+
+// sysctlPattern says whether a pattern is one: words between dots or slashes, the last of which may end in a star.
+func sysctlPattern(s string) bool {
+	const word = "abcdefghijklmnopqrstuvwxyz0123456789"
+	words := strings.FieldsFunc(s, func(r rune) bool { return r == '.' || r == '/' })
+	if len(s) == 0 || len(s) > 253 || strings.Count(s, ".")+strings.Count(s, "/") != len(words)-1 {
+		return false
+	}
+	for i, w := range words {
+		if i == len(words)-1 && strings.HasSuffix(w, "*") {
+			w = strings.TrimRight(w[:len(w)-1], "-_")
+			if w == "" && len(words[i]) == 1 {
+				continue
+			}
+		}
+		if strings.Trim(w, word+"-_") != "" || w == "" || !strings.ContainsRune(word, rune(w[0])) || !strings.ContainsRune(word, rune(w[len(w)-1])) {
+			return false
+		}
+	}
+	return true
 }

@@ -123,9 +123,29 @@ func flagValue(name, value string, t known.Type) (any, error) {
 		if name == "reserved-memory" {
 			return reservedMemoryFlag(value)
 		}
+		if name == "vmodule" {
+			return []any{}, vmodule(value)
+		}
 		return []any{}, nil
 	}
 	return value, nil
+}
+
+// vmodule says what is wrong with PATTERN=N,PATTERN=N.
+func vmodule(value string) error {
+	for _, part := range strings.Split(value, ",") {
+		if part == "" {
+			continue
+		}
+		pattern, n, _ := strings.Cut(part, "=")
+		if pattern == "" || n == "" || strings.Contains(n, "=") {
+			return fmt.Errorf("%q does not have the pattern=N format", part)
+		}
+		if _, err := strconv.ParseUint(n, 10, 31); err != nil {
+			return fmt.Errorf("parsing verbosity in %q: %w", part, err)
+		}
+	}
+	return nil
 }
 
 // reservedMemoryFlag reads 0:memory=1Gi,hugepages-2Mi=1Gi;1:memory=2Gi.

@@ -194,9 +194,14 @@ func (l *look) staticMemory() {
 	}
 	want.Add(hard)
 	var got resource.Quantity
-	for _, v := range l.list("reservedMemory") {
+	for i, v := range l.list("reservedMemory") {
 		node, _ := v.(map[string]any)
 		limits, _ := node["limits"].(map[string]any)
+		for _, name := range sorted(limits) { // nothing else can reserve huge pages, so the two never agree
+			if q, err := resource.ParseQuantity(fmt.Sprint(limits[name])); err == nil && strings.HasPrefix(name, "hugepages-") && q.Sign() > 0 {
+				l.at([]string{"reservedMemory", strconv.Itoa(i), "limits", name}, "take it out", "the total amount %q of type %q is not equal to the value \"0\" determined by Node Allocatable feature", q.String(), name)
+			}
+		}
 		if limits["memory"] == nil {
 			continue
 		}

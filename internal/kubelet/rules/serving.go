@@ -67,6 +67,17 @@ func servingRules() []Rule {
 				}
 			}
 		}},
+		{ID: "config-endpoint", Minds: "an endpoint of the runtime or of images that is neither a socket's path nor of unix or tcp", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/cri-client/pkg/util/util_unix.go, parseEndpoint", check: func(l *look) {
+			for _, field := range []string{"containerRuntimeEndpoint", "imageServiceEndpoint"} {
+				e, hint := l.text(field), "write unix:///run/containerd/containerd.sock, or where the runtime's socket is"
+				switch scheme, _, ok := strings.Cut(e, "://"); {
+				case ok && scheme != "unix" && scheme != "tcp":
+					l.field(field, hint, "protocol %q not supported", scheme)
+				case !ok && e != "" && !strings.HasPrefix(e, "/") && !strings.Contains(e, ":"):
+					l.field(field, hint, "validate CRI v1 runtime API for endpoint %q: it has no path", e)
+				}
+			}
+		}},
 		{ID: "config-hidden-metrics", Minds: "hidden metrics of another version than the one before", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/metrics/options.go, ValidateShowHiddenMetricsVersion", check: func(l *look) {
 			if v, want := l.text("showHiddenMetricsForVersion"), "1."+strconv.Itoa(l.minor-1); v != "" && v != want {
 				l.vague([]string{"showHiddenMetricsForVersion"}, "take it out", "invalid showHiddenMetricsForVersion: must be omitted or have the value '%s'; only the previous minor version is allowed", want)

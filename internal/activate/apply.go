@@ -25,6 +25,9 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	if err == nil && ctx.Err() != nil {
 		err = systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
 	}
+	if err == nil {
+		err = m.saw(ground.Unit)
+	}
 	if err != nil {
 		if aborted := c.Txn.Abort(); aborted != nil {
 			return Outcome{}, fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
@@ -102,6 +105,9 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 		if err := PodsHold(ground.Unit, state, why, fmt.Sprintf("drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", plan.Unit, to)); err != nil {
 			return Outcome{}, err
 		}
+	}
+	if err := m.saw(ground.Unit); err != nil {
+		return Outcome{}, err
 	}
 	out, err := m.goBack(ctx, back{from: current.Gen, to: to, why: why, mayWait: ground.MayWait})
 	if err == nil && out.Verdict == Bad && out.Exit == ExitUnhealthy { // it was asked for, and came up well

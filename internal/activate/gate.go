@@ -15,8 +15,8 @@ import (
 // Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in that the package ships. It
 // lives in memory, so each boot begins with it shut.
 //
-// Beside it lie what a later process must know of this boot: why the gate is shut, that this boot had opened it, and that we
-// stopped the kubelet and owe it a start.
+// Beside it lie what a later process must know of this boot: why the gate is shut, that this boot had opened it, that a kubelet
+// was seen to run, and that we stopped it and owe it a start.
 type Gate struct {
 	Dir    string // the run folder, /run/prelet; it exists
 	BootID string // what is left of another boot (a run folder that is on a disk) counts for nothing
@@ -27,6 +27,7 @@ const (
 	reasonFile = "kubelet.reason"
 	openedFile = "kubelet.opened"
 	owedFile   = "kubelet.owed"
+	seenFile   = "kubelet.seen"
 	variable   = "PRELET_GENERATION="
 )
 
@@ -74,6 +75,14 @@ func (g Gate) Why() string { return g.read(reasonFile) }
 
 // OpenedInThisBoot says whether the gate was open before in this boot: one that is missing then was lost, not kept shut.
 func (g Gate) OpenedInThisBoot() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
+
+// Saw notes that the unit was seen alive in this boot: one may have started before the gate was there to keep it.
+func (g Gate) Saw() error { return g.write(seenFile, g.BootID) }
+
+// NeverPassed says whether no kubelet can have started in this boot: the gate was not open in it, and none was seen.
+func (g Gate) NeverPassed() bool {
+	return g.BootID != "" && !g.OpenedInThisBoot() && g.read(seenFile) != g.BootID
+}
 
 // Owe notes that we are about to stop a unit that has to run again afterwards, so that a successor knows if we are killed.
 func (g Gate) Owe(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }

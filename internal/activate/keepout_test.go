@@ -1,6 +1,10 @@
 package activate
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +56,19 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			if n.systemd.unit.Active != "active" {
 				t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
 			}
+			n.inTheWay("it may be running")
+			n.systemd.gone = false
+			finishes(t, n)
+		}},
+		{"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			for _, name := range []string{gateFile, openedFile, seenFile} {
+				if err := os.Remove(filepath.Join(n.run, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					t.Fatal(err)
+				}
+			}
+			n.onCommit = func() { n.systemd.gone = true }
+			n.inTheWay("connection closed")
 			n.inTheWay("it may be running")
 			n.systemd.gone = false
 			finishes(t, n)

@@ -161,6 +161,17 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	return Ground{Unit: u, MayWait: may}, nil
 }
 
+// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate has kept.
+func (m *Machine) saw(u Unit) error {
+	if !alive(u) {
+		return nil
+	}
+	if err := m.Gate.Saw(); err != nil {
+		return systemdTrouble("noting that "+u.Name+" runs", err)
+	}
+	return nil
+}
+
 // errUnseen is wrapped where nobody could say whether the unit runs.
 var errUnseen = errors.New("so it may be running")
 

@@ -31,8 +31,8 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 		unit = plan.Unit
 	}
 	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed. Behind one that was open
-	// before, the one that we were about to stop may still run.
-	never := !wasOpen && m.BootID != "" && !m.Gate.OpenedInThisBoot()
+	// before, and where one ran before there was a gate, the one that we were about to stop may still run.
+	never := !wasOpen && m.Gate.NeverPassed()
 	err = m.keepOut(context.WithoutCancel(ctx), unit, fmt.Sprintf("generation %d is being put in place after a crash", j.Gen))
 	if err != nil && !(never && errors.Is(err, errUnseen)) {
 		return nil, afterCommit("recovering", err)

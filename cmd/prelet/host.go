@@ -125,6 +125,23 @@ func (h *host) ready() error {
 	return nil
 }
 
+// elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
+// the init, as where an image is built, no unit runs.
+func (a *app) elsewhere(root string) error {
+	systemd := live.HasSystemd()
+	if a.on != nil {
+		systemd = a.on.systemd
+	}
+	here, err := os.Stat("/")
+	if err != nil || !systemd {
+		return err
+	}
+	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
+		return failure(origin.Usage, "--root %s is the running system, whose kubelet would read files while they change: leave --root out", root)
+	}
+	return nil
+}
+
 // lockNode takes the lock for a command that changes the node, or tells what keeps it from that.
 func (a *app) lockNode(ctx context.Context, h *host) (*generation.Store, error) {
 	if err := h.ready(); err != nil {

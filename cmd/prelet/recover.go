@@ -22,6 +22,9 @@ func (a *app) recover() *cobra.Command {
 			ctx, stop := stoppable(c.Context())
 			defer stop()
 			if w.root != "" {
+				if err := a.elsewhere(w.root); err != nil {
+					return err
+				}
 				store, err := a.lock(ctx, w)
 				if err != nil {
 					return err

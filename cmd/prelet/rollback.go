@@ -38,6 +38,9 @@ func (a *app) rollback() *cobra.Command {
 			ctx, stop := stoppable(c.Context())
 			defer stop()
 			if w.root != "" {
+				if err := a.elsewhere(w.root); err != nil {
+					return err
+				}
 				return a.rollbackRoot(ctx, w, to, release)
 			}
 			h := a.host(ctx)

@@ -50,6 +50,9 @@ func (a *app) run() *cobra.Command {
 			ctx, stop := stoppable(c.Context())
 			defer stop()
 			if w.root != "" {
+				if err := a.elsewhere(w.root); err != nil {
+					return err
+				}
 				return a.runRoot(ctx, w, retry, asJSON)
 			}
 			h := a.host(ctx)
@@ -64,12 +67,16 @@ func (a *app) run() *cobra.Command {
 	return c
 }
 
-// stoppable is a context that SIGTERM and Ctrl-C end.
+// stoppable is a context that SIGTERM, Ctrl-C and the end of a session end; the last not under nohup.
 func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
+	ends := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, ends...)
 }
 
 // request is the command line that prelet-apply.service runs in our place.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,8 +50,6 @@ type bench struct {
 	uid  int // of the pool's first user; the second has the next
 }
 
-var benches atomic.Int32
-
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "prelet-") // the paths of sockets are short
@@ -63,7 +60,12 @@ func newBench(t *testing.T) *bench {
 	if err := os.Chmod(dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, dir: dir, uid: 61100 + 2*int(benches.Add(1))}
+	uid, claim, err := ownUsers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, dir: dir, uid: uid}
+	t.Cleanup(func() { _ = claim.Close() })
 	self, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)

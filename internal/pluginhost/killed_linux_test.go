@@ -18,9 +18,14 @@ import (
 // askVariable makes this test's program a prelet that asks one detector, of the bench in that folder, and waits for ever.
 const askVariable = "PRELET_TEST_ASKS"
 
+// Its detector may take so long that nobody's deadline ends what this test waits for: patience, twice, is less.
+const askFor, patience = 60 * time.Second, 20 * time.Second
+
 func askAndWait(dir string) {
 	h := New(Options{Root: dir, RunDir: dir + "/run", Helper: dir + "/" + helperName, Passwd: dir + "/passwd"})
-	_, _, _ = world.DetectorOf.Ask(context.Background(), h, world.DetectorReq{Name: "hang-child"}) // until it is killed
+	ctx, cancel := context.WithTimeout(context.Background(), askFor)
+	defer cancel()
+	_, _, _ = world.DetectorOf.Ask(ctx, h, world.DetectorReq{Name: "hang-child"}) // until it is killed
 }
 
 // TestPreletIsKilled: with prelet dies prelet-detect, and with that the detector, although nobody is left to end them. What the detector had
@@ -44,10 +49,10 @@ func TestPreletIsKilled(t *testing.T) {
 	}
 	within := func(what string, is func() bool) {
 		t.Helper()
-		for late := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+		for late := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(late) {
 				_ = prelet.Process.Kill()
-				t.Fatalf("%s: not within 20 s: %q", what, b.left())
+				t.Fatalf("%s: not within %v: %q", what, patience, b.left())
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -225,6 +226,18 @@ func swapOn(file string) *bool {
 	}
 	on := bytes.Count(bytes.TrimSpace(b), []byte("\n")) > 0
 	return &on
+}
+
+// diskBytes is the size of the filesystem that a folder is on, or will be; 0 where nobody can tell.
+func diskBytes(dir string) int64 {
+	var s syscall.Statfs_t
+	for err := syscall.Statfs(dir, &s); err != nil; err = syscall.Statfs(dir, &s) {
+		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
+			return 0
+		}
+		dir = filepath.Dir(dir)
+	}
+	return int64(s.Blocks) * int64(s.Bsize)
 }
 
 // sysctls are the values that the kubelet minds with protectKernelDefaults, those that can be read.

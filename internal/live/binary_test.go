@@ -132,6 +132,9 @@ func TestSurroundings(t *testing.T) {
 	if got := hierarchies(filepath.Join(root, "none")); got != nil {
 		t.Errorf("%q", got)
 	}
+	if got, whole := diskBytes(root), diskBytes(filepath.Join(root, "none/at/all")); got <= 0 || got != whole {
+		t.Errorf("%d, and for what is not there %d", got, whole)
+	}
 	place(t, root, "/sys/kernel/panic", "10\n")
 	place(t, root, "/sys/vm/panic_on_oom", "no number\n")
 	if got := sysctls(filepath.Join(root, "sys")); len(got) != 1 || got["kernel/panic"] != 10 {

@@ -16,6 +16,7 @@ func (l *Live) kubelet(ctx context.Context) world.Answer {
 	}
 	if l.o.Root == "" && l.o.Hardware == "" {
 		k.Cgroup, k.Swap, k.Kernel = cgroupVersion("/sys/fs/cgroup"), swapOn("/proc/swaps"), sysctls("/proc/sys")
+		k.Disk = diskBytes("/var/lib/kubelet")
 		if k.Cgroup == 1 {
 			k.Hierarchies = hierarchies("/proc/self/mounts")
 		}

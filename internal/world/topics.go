@@ -104,6 +104,7 @@ type KubeletAns struct {
 	Swap   *bool `json:"swap,omitempty"`   // some is on
 	// Hierarchies are the folders of version 1 in which it looks for a control group.
 	Hierarchies []string `json:"hierarchies,omitempty"`
+	Disk        int64    `json:"disk,omitempty"` // bytes of the filesystem of its folder
 	// Kernel is what the kernel has of what protectKernelDefaults is about: vm/overcommit_memory, …
 	Kernel map[string]int64 `json:"kernel,omitempty"`
 }

@@ -18,6 +18,7 @@ import (
 type Machine struct {
 	CPUs           []int // that are online
 	MemoryBytes    int64
+	DiskBytes      int64 // of the filesystem of the kubelet's folder
 	NUMA           []int // the nodes' numbers
 	Addresses      []netip.Addr
 	Runtime        string   // containerd, cri-o
@@ -33,7 +34,7 @@ type Machine struct {
 
 // MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
 func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
-	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap, Kernel: k.Kernel}
+	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap, Kernel: k.Kernel, DiskBytes: k.Disk}
 	if f == nil {
 		return m
 	}
@@ -242,6 +243,10 @@ func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity st
 	cpu, _ := l.reservedSum("cpu")
 	if have := int64(len(m.CPUs)) * 1000; have > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= have {
 		tell(l.larger("cpu"), "cpu", cpu.String(), strconv.Itoa(len(m.CPUs)), cpu.MilliValue() > have)
+	}
+	moved := slices.ContainsFunc(l.Flags, func(f Flag) bool { return f.Name == "root-dir" })
+	if disk, _ := l.reservedSum("ephemeral-storage"); m.DiskBytes > 0 && !moved && disk.Value() >= m.DiskBytes {
+		tell(l.larger("ephemeral-storage"), "ephemeral-storage", disk.String(), fmt.Sprintf("%dMi", m.DiskBytes>>20), disk.Value() > m.DiskBytes)
 	}
 	memory, named := l.reservedSum("memory")
 	hard, ok := l.hardMemory()

@@ -53,7 +53,7 @@ func TestRealRefusals(t *testing.T) {
 		}
 		m := single()
 		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{"/sys/fs/cgroup/cpu"}, &c.Swap, []netip.Addr{netip.MustParseAddr("10.0.0.5")}
-		m.Kernel = c.Kernel
+		m.Kernel, m.DiskBytes = c.Kernel, 1<<40
 		m.Exists = func(p string) (bool, bool) { return !strings.Contains(p, "no"), true }
 		s := Subject{Config: base, Version: "1.36.3", Machine: m}
 		for name, value := range c.Flags {

@@ -76,6 +76,7 @@ var (
 	connectX = card{"15b3:1017", "MT27800 Family [ConnectX-5]", 100}
 	xxv710   = card{"8086:158b", "Ethernet Controller XXV710 for 25GbE SFP28", 25}
 	x710     = card{"8086:1572", "Ethernet Controller X710 for 10GbE SFP+", 10}
+	x710T    = card{"8086:15ff", "Ethernet Controller X710 for 10GBASE-T", 10}
 	xl710    = card{"8086:1583", "Ethernet Controller XL710 for 40GbE QSFP+", 40}
 	i82599   = card{"8086:10fb", "82599ES 10-Gigabit SFI/SFP+ Network Connection", 10}
 )
@@ -169,6 +170,8 @@ func TestSameAsTheScript(t *testing.T) {
 		{"dpdk on MT27710 at 40G", []func(*situation){dpdk(at(mlnx, 40))}},
 		{"dpdk on MT27710, link down", []func(*situation){dpdk(mlnx)}},
 		{"dpdk on MT27710, link down, beside XXV710", []func(*situation){dpdk(mlnx, xxv710)}},
+		{"dpdk on MT27710, link down, beside 82599", []func(*situation){dpdk(mlnx, i82599)}},
+		{"dpdk on X710 for 10GBASE-T", []func(*situation){dpdk(x710T)}},
 		{"dpdk on MT27710, first of two down", []func(*situation){dpdk(mlnx, at(mlnx, 25))}},
 		{"dpdk on two MT27710: the first by PCI address", []func(*situation){dpdk(at(mlnx, 40), at(mlnx, 25))}},
 		{"dpdk on a virtual function of MT27710", []func(*situation){dpdk(mlnxVF)}},

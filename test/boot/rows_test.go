@@ -285,8 +285,16 @@ func TestLockHeld(t *testing.T) {
 	h := m.hold(onDisk, m.staged(2))
 	run := m.later("prelet", "run")
 	h.reached()
-	if r := m.try("prelet", "recover"); r.exit != 75 || !strings.Contains(r.errors, "lock") {
+	r := m.try("prelet", "recover")
+	said := strings.Join(strings.Fields(r.errors), " ")
+	if r.exit != 75 || !strings.Contains(said, "lock") {
 		t.Errorf("prelet recover: %+v", r)
+	}
+	// Half a minute, by its own word.
+	_, waited, _ := strings.Cut(said, "; waited ")
+	waited, _, _ = strings.Cut(waited, " ")
+	if d, err := time.ParseDuration(waited); err != nil || d < 30*time.Second {
+		t.Errorf("it waited %q for the lock: %s", waited, said)
 	}
 	h.release()
 	if r := <-run; r.exit != 0 {

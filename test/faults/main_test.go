@@ -2,6 +2,7 @@ package faults
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,6 +64,9 @@ func inside(m *testing.M) int {
 	}
 	code := m.Run()
 	summary.print()
+	if flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.list").Value.String() == "" && !summary.enough() {
+		return max(code, 1)
+	}
 	return code
 }
 

@@ -45,3 +45,16 @@ func (s *tally) print() {
 		fmt.Println("faults: not shown:", a)
 	}
 }
+
+// leastPoints is what a run of all tests sweeps at least. One that swept fewer has looked at next to nothing, however well it went.
+const leastPoints = 200
+
+func (s *tally) enough() bool {
+	s.Lock()
+	defer s.Unlock()
+	if s.points < leastPoints {
+		fmt.Printf("faults: %d points swept, and at least %d are there\n", s.points, leastPoints)
+		return false
+	}
+	return true
+}

@@ -165,6 +165,7 @@ func TestRecover(t *testing.T) {
 			if m.read("/etc/motd") != "" {
 				t.Fatal("it was not interrupted")
 			}
+			m.want("status", m.as("", "status"), ended{1, "whoever put generation 2 in place is gone", ""})
 			if how == "recover" {
 				m.want(how, m.as("", "recover"), ended{0, "Finished what was interrupted: the journal said publish of generation 2.", ""})
 				m.want("again", m.as("", "recover"), ended{0, "Nothing was interrupted.", ""})
@@ -176,6 +177,9 @@ func TestRecover(t *testing.T) {
 			}
 			if m.gateSays() == "" || m.kubelet.Active != "active" {
 				t.Errorf("gate %q, kubelet %s", m.gateSays(), m.kubelet.Active)
+			}
+			if got := m.as("", "status"); strings.Contains(got.out, "is gone") {
+				t.Errorf("afterwards: %+v", got)
 			}
 		})
 	}
@@ -364,6 +368,21 @@ func TestStatusWait(t *testing.T) {
 	m.want("status", m.as("", "status", "--wait", "--long"), ended{0, "1 (good)", ""})
 	m.reboot()
 	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
+}
+
+// --wait ends where nobody is going to judge, and where whoever wrote is gone.
+func TestStatusWaitsForNobody(t *testing.T) {
+	m := newMachine(t)
+	m.inside = true
+	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.inside = false
+	m.self.Active, m.kubelet.Active, m.kubelet.Job = "inactive", "inactive", 0
+	m.want("no kubelet", m.as("", "status", "--wait"), ended{3, "not judged yet", "nobody is going to judge it"})
+
+	m = goodNode(t)
+	m.interrupt()
+	m.self.Active = "failed"
+	m.want("killed", m.as("", "status", "--wait"), ended{1, "is gone", "nobody is going to judge it"})
 }
 
 // Somebody stops the kubelet while a change is judged: nobody can tell whether it is well, and status does not say ok. The next

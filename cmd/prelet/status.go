@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -62,6 +63,8 @@ type standing struct {
 	} `json:"gate"`
 	Code int `json:"status_exit"` // of this command
 
+	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and what to do
+
 	kept string // what the generations know of the one in place; "" for who may not read them
 }
 
@@ -81,10 +84,13 @@ func (s standing) judged() string {
 	}
 }
 
-const statusEvery = 200 * time.Millisecond
+const (
+	statusEvery = 200 * time.Millisecond
+	idleLooks   = 25 // in a row: longer than systemd takes to start what was killed again (RestartSec=)
+)
 
 func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error) {
-	for {
+	for idle := 0; ; {
 		var out standing
 		s, err := report.Load(h.runDir)
 		switch {
@@ -105,8 +111,17 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 		} else {
 			out.Gate.Why = h.gate().Why()
 		}
-		out.kept = h.kept(out.Generation)
-		if !wait || out.Code != 3 && out.Verdict != "pending" {
+		out.kept, out.Interrupted = h.kept(out.Generation)
+		if out.Interrupted != "" {
+			out.Code = max(out.Code, 1)
+		}
+		if !wait || out.Code != 3 && out.Verdict != "pending" && out.Interrupted == "" {
+			return out, nil
+		}
+		if idle++; !h.idle(ctx, out) {
+			idle = 0
+		} else if idle >= idleLooks {
+			a.complain("nobody is going to judge it: no unit of prelet is at work, and the kubelet does not start")
 			return out, nil
 		}
 		if h.clock.Sleep(ctx, statusEvery) != nil {
@@ -115,18 +130,40 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 	}
 }
 
-// kept is the status of a generation, as far as this user may know.
-func (h *host) kept(gen int) string {
+// idle says whether nothing is under way that a wait could see the end of: the run has ended, or its writer is gone.
+func (h *host) idle(ctx context.Context, s standing) bool {
+	if s.State == report.Running && s.Interrupted == "" {
+		return false
+	}
+	for _, name := range []string{bootUnit, applyUnit, verifyUnit} {
+		u, err := h.units.Look(ctx, name)
+		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" || name == bootUnit && u.Active == "active" // for as long as the boot
+		if err != nil || u.Job != 0 || !ended {
+			return false
+		}
+	}
+	if s.Interrupted != "" { // nobody stands between that and the kubelet
+		return true
+	}
+	u, err := h.units.Look(ctx, activate.DefaultUnit)
+	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
+}
+
+// kept is the status of a generation, and what was interrupted, as far as this user may know.
+func (h *host) kept(gen int) (status, interrupted string) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
-		return ""
+		return "", ""
 	}
 	defer store.Close()
+	if j := store.Abandoned(); j != nil {
+		interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; prelet recover finishes it, if no unit of prelet does", j.Gen)
+	}
 	cur, err := store.Current()
 	if err != nil || cur == nil || cur.Gen != gen {
-		return ""
+		return "", interrupted
 	}
-	return string(cur.Status)
+	return string(cur.Status), interrupted
 }
 
 func statusText(o io.Writer, h *host, s standing, long bool) error {
@@ -169,6 +206,9 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 		row("kubelet", "may not start: %s", s.Gate.Why)
 	default:
 		row("kubelet", "may not start: prelet has not finished a run in this boot")
+	}
+	if s.Interrupted != "" {
+		row("stopped", "%s", s.Interrupted)
 	}
 	if s.Held != nil {
 		row("held", "%s", s.Held.Why)

@@ -97,6 +97,26 @@ func (s *Store) LockHolder() (Holder, bool) {
 	return *h, true
 }
 
+// Abandoned is the journal of a commit that is neither in place whole nor being put there: whoever did it is gone, by the lock, which
+// dies with its holder. Nil when there is none, or this user may not know. For a store that was opened to look at.
+func (s *Store) Abandoned() *Journal {
+	if s.dir == nil {
+		return nil
+	}
+	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd) // drops the lock; others try again every few milliseconds
+	if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return nil
+	}
+	if j, err := s.Journal(); err == nil && j != nil && j.Phase != PhaseVerify {
+		return j
+	}
+	return nil
+}
+
 func (s *Store) holderOf(st *unix.Stat_t) *Holder {
 	table, err := os.ReadFile("/proc/locks")
 	if err != nil {

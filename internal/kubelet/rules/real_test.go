@@ -87,3 +87,33 @@ func TestRealRefusals(t *testing.T) {
 		}
 	}
 }
+
+// TestEachOfManyNumbers: a kubelet says all that is wrong with its numbers at once, so one that is found must not stand for the
+// others: each field of such an entry has a message of its own.
+func TestEachOfManyNumbers(t *testing.T) {
+	held := 0
+	for _, c := range refusals(t) {
+		if c.Name != "many numbers" {
+			continue
+		}
+		var numbers map[string]any
+		if err := json.Unmarshal(c.Config, &numbers); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, f := range Check(Subject{Config: config(t, string(c.Config)), Version: "1.36.3"}) {
+			if f.Severity == Error && strings.Contains(f.Message, strings.TrimPrefix(f.Pointer, "/")) {
+				found[f.Pointer] = true
+			}
+		}
+		for name := range numbers {
+			held++
+			if !found["/"+name] {
+				t.Errorf("nothing is said about %s: %v", name, numbers[name])
+			}
+		}
+	}
+	if held < 18 {
+		t.Errorf("%d numbers", held)
+	}
+}

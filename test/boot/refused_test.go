@@ -1,0 +1,43 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+)
+
+// The root of the running system is not one to write below: the kubelet would read files that change under it.
+func TestRootOfTheRunningSystem(t *testing.T) {
+	m := joined(t)
+	m.both("r1")
+	m.do("prelet", "run")
+	pid := m.property("kubelet", "MainPID")
+	for _, command := range []string{"rollback", "run", "recover"} {
+		if r := m.try("prelet", command, "--root", "/"); r.exit != 64 || !strings.Contains(r.errors, "leave --root out") {
+			t.Errorf("%s: %+v", command, r)
+		}
+	}
+	if m.property("kubelet", "MainPID") != pid || !m.has(configFile, "r1") || !m.open() {
+		t.Error("something was changed under the kubelet")
+	}
+}
+
+// A retry that cannot commit lets go of nothing: the boot after it does not apply what had failed.
+func TestRetryRefused(t *testing.T) {
+	m := joined(t)
+	m.edit(pool, crash)
+	if r := m.try("prelet", "run"); r.exit != 50 {
+		t.Fatalf("%+v", r)
+	}
+	m.do("systemctl", "mask", "kubelet")
+	held := m.read("/var/lib/prelet/held.json")
+	if r := m.try("prelet", "run", "--retry"); r.exit != 52 {
+		t.Errorf("%+v", r)
+	}
+	if got := m.read("/var/lib/prelet/held.json"); got != held || got == "" {
+		t.Errorf("held: %q", got)
+	}
+	m.do("systemctl", "unmask", "kubelet")
+	m.off()
+	m.boot()
+	m.heldOn(3)
+}

@@ -93,7 +93,7 @@ func TestKilledServer(t *testing.T) {
 	m.want("the unit again", m.as(applyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
 	b, err := os.ReadFile(m.run + "/reply-AB.json")
 	var r reply
-	if err != nil || json.Unmarshal(b, &r) != nil || r.Exit != 42 {
+	if err != nil || json.Unmarshal(b, &r) != nil || r.Exit != 42 || !strings.Contains(r.Stderr, "nothing shows that it went back") {
 		t.Errorf("%s, %v", b, err)
 	}
 }

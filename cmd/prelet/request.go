@@ -15,6 +15,7 @@ import (
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
@@ -145,7 +146,7 @@ func (a *app) serve(h *host) (handled bool, err error) {
 	for _, left := range waiting(h.runDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := idOf(left, servingPrefix)
-		answerTo(h, id, reply{Exit: origin.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; it is started again and finishes what was begun (prelet status --wait)\n"})
+		answerTo(h, id, reply{Exit: origin.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + h.afterKill(left) + "\n"})
 		_ = os.Remove(left)
 		return false, nil
 	}
@@ -162,6 +163,22 @@ func (a *app) serve(h *host) (handled bool, err error) {
 		handled, worst = true, max(worst, out.Exit)
 	}
 	return handled, exit(worst)
+}
+
+// afterKill says what becomes of a request whose server was killed. What was committed is finished; a way back that was not is not
+// begun again by itself.
+func (h *host) afterKill(serving string) string {
+	var r request
+	b, err := os.ReadFile(serving)
+	if err == nil && json.Unmarshal(b, &r) == nil && len(r.Args) > 0 && r.Args[0] == "rollback" {
+		if store, err := generation.OpenReadOnly(h.storeOptions()); err == nil {
+			defer store.Close()
+			if j, err := store.Journal(); err == nil && j == nil {
+				return "nothing shows that it went back: see prelet history, and give prelet rollback again if need be (what was chosen by hand is held until prelet rollback --release)"
+			}
+		}
+	}
+	return "it is started again and finishes what was begun (prelet status --wait)"
 }
 
 func (a *app) serveOne(h *host, name string) reply {

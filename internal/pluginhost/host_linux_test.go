@@ -322,6 +322,55 @@ func TestSwapped(t *testing.T) {
 	}
 }
 
+// What is hashed is what is executed, also while somebody swaps the program for another all the time: each time it is the locked
+// one, or none.
+func TestSwappedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.install("good")
+	at := b.dir + Programs + "/good"
+	locked, other, next := at+".locked", at+".other", at+".next"
+	if err := os.Rename(at, locked); err != nil {
+		t.Fatal(err)
+	}
+	b.write(Programs+"/good.other", []byte("#!/bin/sh\nexit 9\n"), 0o755)
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			default:
+			}
+			if err := errors.Join(os.Link([]string{locked, other}[i%2], next), os.Rename(next, at)); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	ran, refused := 0, 0
+	for end := time.Now().Add(30 * time.Second); (ran < 5 || refused < 5) && time.Now().Before(end); {
+		said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
+		switch {
+		case ans.Fail == "" && said.Version == "1.0.0":
+			ran++
+		case strings.Contains(ans.Detail, "was not executed"):
+			refused++
+		case ans.Fail == world.Absent: // before the first link
+		default:
+			t.Fatalf("neither the locked program nor a refusal: %+v", ans)
+		}
+	}
+	close(stop)
+	if err := <-stopped; err != nil {
+		t.Fatal(err)
+	}
+	if ran == 0 || refused == 0 {
+		t.Errorf("%d times the locked program and %d times a refusal: nothing was swapped", ran, refused)
+	}
+}
+
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

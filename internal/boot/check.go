@@ -77,9 +77,6 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 	for _, f := range found {
 		d := *f.d
 		if f.on[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
-			if d.Summary == "Invalid index" { // HCL's words; it does not know that the next machine differs
-				d.Detail += " Ask first: `when = length(…) > 0`, or try(…, null)."
-			}
 			d.Detail += fmt.Sprintf(" (On the witness machines: %s.)", strings.Join(f.on, ", "))
 		}
 		out = append(out, &d)

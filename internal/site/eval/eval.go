@@ -168,8 +168,15 @@ func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Dia
 		return cty.DynamicVal, diags
 	}
 	v, d := x.Value(c)
+	for _, x := range d {
+		if x.Summary == "Invalid index" && !strings.Contains(x.Detail, askFirst) { // HCL's words; it does not know that the next machine differs
+			x.Detail += " " + askFirst
+		}
+	}
 	return v, append(diags, d...)
 }
+
+const askFirst = "Ask first: `when = length(…) > 0`, or try(…, null)."
 
 func second(tr hcl.Traversal) (name string, rng hcl.Range, ok bool) {
 	if len(tr) < 2 {
@@ -200,8 +207,10 @@ func (e *Eval) functions() map[string]function.Function {
 		switch {
 		case ans.Fail == world.Unread:
 			return value.UnreadVal(cty.String, "file "+path), nil
+		case ans.Fail == world.Absent:
+			return cty.NilVal, fmt.Errorf("there is no %s on this machine; put it into the image, or ask first: fileexists(%q)", path, path)
 		case err != nil:
-			return cty.NilVal, fmt.Errorf("%s: %s", path, ans.Detail)
+			return cty.NilVal, unread(path, ans)
 		case value.HasPlaceholder(a.Text):
 			return cty.NilVal, fmt.Errorf("%s holds U+E000 or U+E001, which prelet keeps for itself; remove them", path)
 		}
@@ -215,7 +224,7 @@ func (e *Eval) functions() map[string]function.Function {
 		case "", world.Absent:
 			return cty.BoolVal(ans.Fail == ""), nil
 		}
-		return cty.NilVal, fmt.Errorf("%s: %s", path, ans.Detail)
+		return cty.NilVal, unread(path, ans)
 	})
 	e.funcs["credential"] = function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "name", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
@@ -234,6 +243,11 @@ func (e *Eval) functions() map[string]function.Function {
 			return value.Credential(name), nil
 		}})
 	return e.funcs
+}
+
+// unread is why a file cannot be read, with its name once.
+func unread(path string, a world.Answer) error {
+	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Detail, path+": "))
 }
 
 // MissingCredential is the error of credential() for one that is not there.

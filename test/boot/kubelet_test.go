@@ -23,11 +23,11 @@ const kubeVariable = "PRELET_KUBE_CACHE" // what ../kube/build.sh has made: Kube
 
 // control is a real control plane, started by ../kube/cmd/cluster.
 type control struct {
-	token, address string // TOKEN and 127.0.0.1:PORT
-	kubectl        []string
-	kubelet        string // the binary
-	helpers        string
-	pin            string
+	token, port string
+	kubectl     []string
+	kubelet     string // the binary
+	helpers     string
+	pin         string
 }
 
 // newControl starts one for this test.
@@ -44,7 +44,7 @@ func newControl(t *testing.T) *control {
 		t.Fatalf("%v: %s", err, out)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, bin, "-cache", cache, "-nodes", "0")
+	cmd := exec.CommandContext(ctx, bin, "-cache", cache, "-nodes", "0", "-bind", "0.0.0.0")
 	cmd.Dir = "../kube"
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
@@ -58,10 +58,10 @@ func newControl(t *testing.T) *control {
 	}
 	t.Cleanup(func() { stop(); _ = cmd.Wait() })
 	c := &control{helpers: filepath.Join(cache, "helpers")}
-	up := regexp.MustCompile(`at https://(127\.0\.0\.1:\d+) after .*, token (\S+)`)
+	up := regexp.MustCompile(`at https://127\.0\.0\.1:(\d+) after .*, token (\S+)`)
 	for lines := bufio.NewScanner(said); lines.Scan(); {
 		if m := up.FindStringSubmatch(lines.Text()); m != nil {
-			c.address, c.token = m[1], m[2]
+			c.port, c.token = m[1], m[2]
 		}
 		if _, words, ok := strings.Cut(lines.Text(), "kubectl:"); ok {
 			c.kubectl = strings.Fields(words)
@@ -153,13 +153,16 @@ ExecStart=/opt/fakecri /run/containerd/containerd.sock systemd /var/lib/containe
 WantedBy=multi-user.target
 `
 
+// The two ends of the wire between the cluster and the machine. The first is what kubeadm was told that the API server has.
+const outside, inside = "198.51.100.1", "198.51.100.2"
+
 // TestRealKubelet boots a real systemd with a real kubelet against a real cluster: first boot, an unchanged one, one after
 // the token is gone, and a change that the kubelet refuses, which is undone with nobody there.
 func TestRealKubelet(t *testing.T) {
 	c := newControl(t)
 	m := newMachine(t)
-	m.cluster.instead(c.address)
-	m.site = strings.NewReplacer("SERVER", m.cluster.URL(), "PIN", c.pin).Replace(realSite)
+	m.wire(outside, inside)
+	m.site = strings.NewReplacer("SERVER", "https://"+outside+":"+c.port, "PIN", c.pin).Replace(realSite)
 	m.put("/etc/prelet/site.hcl", m.site)
 	m.put("/etc/credstore/bootstrap-token", c.token+"\n")
 	m.put("/etc/systemd/system/fakecri.service", runtimeUnit)

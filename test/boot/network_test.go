@@ -50,6 +50,25 @@ func newCluster(t *testing.T, netns string) *cluster {
 	return c
 }
 
+// wire lays a veth between the machine, which has a default route then as a node has one, and what runs beside this test.
+func (m *machine) wire(outside, inside string) {
+	m.t.Helper()
+	const ours = "prelet-veth"
+	netns := m.cluster.netns
+	_ = exec.Command("ip", "link", "del", ours).Run() // of a run that was killed
+	for _, args := range [][]string{
+		{"link", "add", ours, "type", "veth", "peer", "name", "eth0", "netns", netns},
+		{"addr", "add", outside + "/30", "dev", ours}, {"link", "set", ours, "up"},
+		{"-n", netns, "addr", "add", inside + "/30", "dev", "eth0"}, {"-n", netns, "link", "set", "eth0", "up"},
+		{"-n", netns, "route", "add", "default", "via", outside},
+	} {
+		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+			m.t.Fatalf("ip %q: %v: %s", args, err, out)
+		}
+	}
+	m.t.Cleanup(func() { _ = exec.Command("ip", "link", "del", ours).Run() }) // it goes with its other end, if that is quicker
+}
+
 // back opens the door inside the machine's network.
 func (c *cluster) back() {
 	c.t.Helper()

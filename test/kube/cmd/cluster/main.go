@@ -39,6 +39,7 @@ func run(ctx context.Context) error {
 	prelet := flag.String("prelet", "../../bin/prelet", "the program under test")
 	nodes := flag.Int("nodes", 1, "how many nodes")
 	hardware := flag.String("hardware", "", "tree of a recorded machine (make machines) that the nodes are")
+	bind := flag.String("bind", "127.0.0.1", "`ADDRESS` that the API server listens on; its certificate knows 198.51.100.1 besides")
 	driver := flag.String("driver", "cgroupfs", "cgroup driver that the fake runtime reports: cgroupfs, systemd, none")
 	flag.Parse()
 	if *cache == "" {
@@ -60,7 +61,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
-	c, err := p.Start(ctx, kube.Options{})
+	c, err := p.Start(ctx, kube.Options{APIServer: []string{"--bind-address", *bind}})
 	if err != nil {
 		return err
 	}

@@ -265,9 +265,14 @@ func (m *machine) boot(extra ...string) {
 	m.settled()
 }
 
+// settled waits until no job is left: no boot hangs, whatever goes wrong in it.
 func (m *machine) settled() {
 	m.t.Helper()
+	began := time.Now()
 	m.try("systemctl", "is-system-running", "--wait")
+	if time.Since(began) >= commandTime {
+		m.t.Fatalf("after %s the boot has jobs left:\n%s", commandTime, m.try("systemctl", "list-jobs", "--no-pager").out)
+	}
 }
 
 // off powers the machine down in good order.

@@ -19,7 +19,7 @@ func (a *app) recover() *cobra.Command {
 			if err := w.check(); err != nil {
 				return err
 			}
-			ctx, stop := stoppable(c.Context())
+			ctx, stop := writing(c.Context())
 			defer stop()
 			if w.root != "" {
 				if err := a.elsewhere(w.root); err != nil {

@@ -35,7 +35,7 @@ func (a *app) rollback() *cobra.Command {
 			if release && len(args) == 1 {
 				return failure(origin.Usage, "either a generation or --release")
 			}
-			ctx, stop := stoppable(c.Context())
+			ctx, stop := writing(c.Context())
 			defer stop()
 			if w.root != "" {
 				if err := a.elsewhere(w.root); err != nil {

@@ -47,7 +47,7 @@ func (a *app) run() *cobra.Command {
 			if w.root == "" && (w.hardware != "" || w.objects != "") {
 				return failure(origin.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
 			}
-			ctx, stop := stoppable(c.Context())
+			ctx, stop := writing(c.Context())
 			defer stop()
 			if w.root != "" {
 				if err := a.elsewhere(w.root); err != nil {
@@ -77,6 +77,12 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 		ends = append(ends, syscall.SIGHUP)
 	}
 	return signal.NotifyContext(ctx, ends...)
+}
+
+// writing is stoppable for what writes the node's files: who reads its output and goes away must not end it in the middle.
+func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	return stoppable(ctx)
 }
 
 // request is the command line that prelet-apply.service runs in our place.

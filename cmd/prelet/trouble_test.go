@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,6 +100,19 @@ func TestStoppedBeforeCommit(t *testing.T) {
 			t.Error("a run that was stopped while it waited wrote to the disk")
 		}
 	}
+}
+
+// Who reads what a command says may go away (run | head): that must not end one that writes.
+func TestNobodyReads(t *testing.T) {
+	for _, command := range []string{"run", "rollback", "recover"} {
+		m := goodNode(t)
+		signal.Reset(syscall.SIGPIPE)
+		m.as("", command)
+		if !signal.Ignored(syscall.SIGPIPE) {
+			t.Errorf("%s ends by SIGPIPE", command)
+		}
+	}
+	signal.Reset(syscall.SIGPIPE)
 }
 
 // The generation gone back to is ill as well: 51, and the plan is not held.

@@ -105,8 +105,9 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 	return samples, nil
 }
 
-// install writes a program as a package manager does. The linker writes through a mapping, which leaves the file in the cache
-// page by page: each start of it maps them one by one, and a run takes a tenth more CPU time than on any node.
+// install writes a program as dpkg does, in pieces of 32 KiB, which the page cache keeps together. The linker writes through a
+// mapping, which leaves single pages in the cache: each start maps them one by one, and a run takes a tenth more CPU time than
+// on a node. Larger pieces than dpkg's save no more of it, and are mapped in whole: 2 MiB more of resident memory.
 func install(from, to string) (err error) {
 	in, err := os.Open(from)
 	if err != nil {
@@ -119,9 +120,11 @@ func install(from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	// Not by the kernel's own copying, which may share the pages of the original.
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, 1<<20))
+	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, dpkgPiece))
 	return err
 }
+
+const dpkgPiece = 32 << 10 // bytes; seen with strace, dpkg 1.21.22
 
 // measure runs one command to its end.
 func measure(ctx context.Context, command []string, credentials string) (sample, error) {

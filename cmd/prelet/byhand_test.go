@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
@@ -237,24 +236,10 @@ func targetsOf(m *machine, cur *generation.Info, store *generation.Store) (out [
 // The kubelet's version is remembered at a commit, so that the binary is never started by a later boot.
 func TestVersionCache(t *testing.T) {
 	m := newMachine(t)
-	binary := filepath.Join(m.root, "/usr/bin/kubelet")
-	m.put("/usr/bin/kubelet", "no program")
-	if err := os.Chmod(binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	known, ok := live.KubeletBinary(m.root, "", time.Now().Add(time.Hour))
-	if !ok {
-		t.Fatal("there is no kubelet")
-	}
-	known.Version, known.SHA256 = "v1.36.3", strings.Repeat("a", 64) // of the whole: doctor's, which no run may lose
-	b, err := json.Marshal(known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.put("/var/lib/prelet/kubelet.json", string(b)) // stands for the answer of the binary, which is not run below another root
+	kept := m.answered("v1.36.3")
 	run, _ := m.boot()
 	m.want("run", run, ended{0, "Generation 1", ""})
-	if got := m.read("/var/lib/prelet/kubelet.json"); got != string(b) {
+	if got := m.read("/var/lib/prelet/kubelet.json"); got != kept {
 		t.Errorf("%s", got)
 	}
 	m.want("history", m.as("", "history", "--show", "1"), ended{0, "on kubelet v1.36.3", ""})
@@ -264,6 +249,22 @@ func TestVersionCache(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	m.want("plan", m.as("", "history"), ended{0, "*    1", ""})
+}
+
+// answered puts a binary there and what it would say, as it is kept, for below another root it is not run.
+func (m *machine) answered(version string) (kept string) {
+	m.t.Helper()
+	m.put("/usr/bin/kubelet", "no program")
+	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	c, ok := live.FindKubelet(m.root, "").Keep(m.t.Context(), version, nil)
+	b, err := c.Marshal()
+	if err != nil || !ok {
+		m.t.Fatal("what the kubelet says is not kept: ", err)
+	}
+	m.put("/var/lib/prelet/kubelet.json", string(b))
+	return string(b)
 }
 
 // prelet=off judges nothing, also what awaits a verdict.

@@ -87,7 +87,7 @@ func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 		return live.CredentialGiven(live.SystemCredentials(a.getenv), h.root, bootUnit, name)
 	}
 	asked := a.askKubelet(ctx, h)
-	in.Binary = doctor.Binary{Path: asked.Cache.Path, Version: asked.Cache.Version, Other: asked.Other}
+	in.Binary = doctor.Binary{Path: asked.Path, Version: asked.Version, Other: asked.Other}
 	if !diags.HasErrors() {
 		in.Loaded = append(in.Loaded, boot.CheckFor(n.site, boot.Witnesses(), "")...)
 		n.source = live.AtRest(n.source, n.joined(), given)
@@ -117,15 +117,9 @@ func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 // askKubelet asks the kubelet's binary, and keeps what it said where that is this user's to keep.
 func (a *app) askKubelet(ctx context.Context, h *host) live.Examined {
 	cache := filepath.Join(h.stateDir(), "kubelet.json")
-	if h.root != "" { // a binary below another root is not started here
-		c, _ := live.KubeletVersion(ctx, h.root, true, cache)
-		return live.Examined{Cache: c}
-	}
-	e := live.ExamineKubelet(ctx, cache)
-	if st, err := os.Stat(h.stateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && e.Cache.Version != "" {
-		if b, err := e.Cache.Marshal(); err == nil {
-			_ = apply.Remember(cache, b) // else the next boot asks again
-		}
+	e := live.ExamineKubelet(ctx, h.root, cache)
+	if st, err := os.Stat(h.stateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && e.Keep != nil {
+		_ = apply.Remember(cache, e.Keep) // else the next boot asks again
 	}
 	return e
 }

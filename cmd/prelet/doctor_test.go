@@ -2,15 +2,11 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/doctor"
-	"github.com/prelet/prelet/internal/live"
 )
 
 // findings is what `doctor -o json` says.
@@ -49,21 +45,7 @@ func finding(fs []doctor.Finding, check string, s doctor.State) string {
 // The preflight of a node before it joined, after it did, and with its unit masked. It writes nothing and sends no token.
 func TestDoctor(t *testing.T) {
 	m := newMachine(t)
-	m.put("/usr/bin/kubelet", "no program")
-	binary := filepath.Join(m.root, "/usr/bin/kubelet")
-	if err := os.Chmod(binary, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	known, ok := live.KubeletBinary(m.root, "", time.Now().Add(time.Hour))
-	if !ok {
-		t.Fatal("there is no kubelet")
-	}
-	known.Version = "v1.36.3"
-	b, err := known.Marshal()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.put("/var/lib/prelet/kubelet.json", string(b))
+	m.answered("v1.36.3")
 	m.put("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote --max-pods=20\"\n")
 	before := m.server.Authorizations()
 	e, fs := m.findings()

@@ -127,10 +127,9 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	w.root = h.root
 	p := &planner{app: a, host: h, where: w, store: store, report: rep}
 	defer p.close()
-	began := time.Now()
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
 	res := r.Do(ctx)
-	p.remember(res, began)
+	p.remember(ctx, res)
 	if !apply.Slow(res.Exit) {
 		err = attempts.Clear()
 	} else if h.self != "" { // by hand nobody tries again by himself
@@ -198,20 +197,23 @@ func (p *planner) options(b *boot.Plan) apply.Options {
 	return o
 }
 
-// remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it.
-func (p *planner) remember(res apply.Result, began time.Time) {
+// remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept already,
+// of the same file, is not written again.
+func (p *planner) remember(ctx context.Context, res apply.Result) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
 	}
-	cache := filepath.Join(p.host.stateDir(), "kubelet.json")
-	c, ok := live.KubeletBinary(p.host.root, cache, began)
+	binary := p.node.live.KubeletBinary()
+	if binary == nil {
+		return
+	}
+	c, ok := binary.Keep(ctx, *res.Plan.Kubelet.Version, res.Plan.Accepts)
 	if !ok {
 		return
 	}
-	c.Version, c.Accepts = *res.Plan.Kubelet.Version, res.Plan.Accepts
-	b, err := json.Marshal(c)
+	b, err := c.Marshal()
 	if err == nil {
-		err = apply.Remember(cache, b)
+		err = apply.Remember(filepath.Join(p.host.stateDir(), "kubelet.json"), b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
 		p.report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})

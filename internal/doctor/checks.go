@@ -32,7 +32,7 @@ func (e *examination) binary() {
 		e.say("kubelet", Warning, "", "it is judged as 1."+fmt.Sprint(oldest), "%s is older than what this prelet knows", b.Version)
 	}
 	if b.Other {
-		e.say("kubelet", Warning, "prelet doctor, as root, has asked it anew", "a file of the same size and time took its place", "what was remembered of %s is another binary's", b.Path)
+		e.say("kubelet", Warning, "install it anew, and look at the disk; as root, prelet doctor has asked it again", "size, times and inode are those that it had", "%s has another content than before, and nobody wrote to it", b.Path)
 	}
 	e.kubeadm()
 	if e.none("kubelet") {

@@ -65,7 +65,7 @@ type Input struct {
 type Binary struct {
 	Path    string // "" for none
 	Version string // "" if it did not tell
-	Other   bool   // what was remembered of it is another binary's, of the same size, time and head
+	Other   bool   // its content is not what it was, and nobody wrote to the file
 }
 
 // Unit is the kubelet's unit.

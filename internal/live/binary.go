@@ -3,7 +3,6 @@ package live
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,44 +20,15 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// VersionCache is what apply keeps of what the kubelet's binary said, so that a boot need not start it. A binary is the
-// same when its path, size, time and head are: to read it whole would take longer than to ask it (84 MB: 0.3 s against 0.06 s).
-// SHA256 is there where somebody had the time, for doctor to compare (docs/decisions/0011).
-type VersionCache struct {
-	Path    string            `json:"path"`
-	Size    int64             `json:"size"`
-	ModTime int64             `json:"mtime_ns"`
-	Head    string            `json:"head_sha256"` // of its first headSize bytes
-	Version string            `json:"version"`
-	SHA256  string            `json:"sha256,omitempty"`
-	Accepts *world.AcceptsAns `json:"accepts,omitempty"`
-}
-
-// headSize covers the tables of a program, which say how large each part of it is, and the linker's build id, a hash of the rest: two
-// builds differ there, also where an image gives all its files one time, and their sizes happen to be the same.
-const headSize = 64 << 10
-
 // binaryTimeout bounds one question to the binary.
 const binaryTimeout = 5 * time.Second
 
-// kubeletDirs are where a kubelet is looked for, in this order.
-func kubeletDirs() []string { return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"} }
+// KubeletBinary is the kubelet on this image, as it was when it was asked for first; nil: there is none.
+func (l *Live) KubeletBinary() *Binary { return l.found() }
 
-// findKubelet is the binary below a root.
-func findKubelet(root string) (p string, st fs.FileInfo, ok bool) {
-	for _, dir := range kubeletDirs() {
-		p := filepath.Join(root, dir, "kubelet")
-		if st, err := os.Stat(p); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-			return p, st, true
-		}
-	}
-	return "", nil, false
-}
-
-// version is the kubelet's on this image, and whether there is one.
-func (l *Live) version(ctx context.Context) (VersionCache, bool) {
-	return KubeletVersion(ctx, l.o.Root, l.o.Hardware != "", l.cacheFile())
-}
+// elsewhere says whether the binary must not be run here: it is below another root, or a recorded machine is looked at. Then
+// only what is kept tells.
+func (l *Live) elsewhere() bool { return l.o.Hardware != "" || l.o.Root != "" }
 
 func (l *Live) cacheFile() string {
 	if l.o.Store == nil {
@@ -67,79 +37,113 @@ func (l *Live) cacheFile() string {
 	return path.Join(l.o.StateDir, "kubelet.json")
 }
 
-// cached is the binary below a root with what the cache has of it.
-func cached(root, cache string) (c VersionCache, there bool) {
-	now, _, there := binaryAt(root)
-	if b, err := os.ReadFile(cache); err == nil {
-		var c VersionCache
-		if json.Unmarshal(b, &c) == nil && c.Path == now.Path && c.Size == now.Size && c.ModTime == now.ModTime && c.Head == now.Head && c.Version != "" {
-			return c, there
-		}
+// version is the kubelet's; "": there is none, or it does not tell.
+func (l *Live) version(ctx context.Context) string {
+	b := l.KubeletBinary()
+	if b == nil {
+		return ""
 	}
-	return now, there
-}
-
-// binaryAt is the binary below a root, and nothing of what it would say.
-func binaryAt(root string) (VersionCache, fs.FileInfo, bool) {
-	p, st, ok := findKubelet(root)
-	if !ok {
-		return VersionCache{}, nil, false
+	if kept, ok := b.held(ctx); ok {
+		return kept.Version
 	}
-	head, err := sumOf(p, headSize)
-	if err != nil {
-		head = "unread" // whom it is not let read may be let run it
+	if l.elsewhere() {
+		return ""
 	}
-	return VersionCache{Path: p, Size: st.Size(), ModTime: st.ModTime().UnixNano(), Head: head}, st, true
-}
-
-// KubeletVersion asks the kubelet's binary below a root, or the cache when the binary is the same. A recorded
-// machine, or another root, has a binary that must not be run here: then only the cache tells.
-func KubeletVersion(ctx context.Context, root string, recorded bool, cache string) (VersionCache, bool) {
-	c, there := cached(root, cache)
-	if !there || c.Version != "" {
-		return c, there
+	if l.o.Keep {
+		b.read()
 	}
-	if recorded || root != "" {
-		return c, false
-	}
-	out, err := runBinary(ctx, c.Path, "--version")
-	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
-	if err != nil || !strings.HasPrefix(v, "v") || len(v) > 64 {
-		return c, false
-	}
-	c.Version = v
-	return c, true
+	return b.version(ctx)
 }
 
 // accepts is what the binary's --help lists.
 func (l *Live) accepts(ctx context.Context) world.Answer {
-	a, err := KubeletAccepts(ctx, l.o.Root, l.o.Hardware != "", l.cacheFile())
+	a, err := l.listed(ctx)
 	if err != nil {
 		return world.Answer{Fail: world.Absent, Detail: err.Error(), Hint: "prelet's own tables tell what its version takes"}
 	}
-	return world.Accepts.Answer(a)
+	return world.Accepts.Answer(*a)
 }
 
-// KubeletAccepts is KubeletVersion for the flags and feature gates that the binary lists.
-func KubeletAccepts(ctx context.Context, root string, recorded bool, cache string) (world.AcceptsAns, error) {
-	c, there := cached(root, cache)
-	switch {
-	case !there:
-		return world.AcceptsAns{}, fmt.Errorf("there is no kubelet in %s", strings.Join(kubeletDirs(), ", "))
-	case c.Accepts != nil:
-		return *c.Accepts, nil
-	case recorded || root != "":
-		return world.AcceptsAns{}, fmt.Errorf("the kubelet of another root is not started here")
+func (l *Live) listed(ctx context.Context) (*world.AcceptsAns, error) {
+	b := l.KubeletBinary()
+	if b == nil {
+		return nil, fmt.Errorf("there is no kubelet in %s", strings.Join(kubeletDirs(), ", "))
 	}
-	out, err := runBinary(ctx, c.Path, "--help")
+	if kept, ok := b.held(ctx); ok && kept.Accepts != nil {
+		return kept.Accepts, nil
+	}
+	if l.elsewhere() {
+		return nil, errors.New("the kubelet of another root is not started here")
+	}
+	return b.accepts(ctx)
+}
+
+// version asks the binary.
+func (b *Binary) version(ctx context.Context) string {
+	out, err := runBinary(ctx, b.file, "--version")
+	v := strings.TrimSpace(strings.TrimPrefix(out, "Kubernetes "))
+	if err != nil || !strings.HasPrefix(v, "v") || len(v) > 64 {
+		return ""
+	}
+	return v
+}
+
+// accepts asks the binary.
+func (b *Binary) accepts(ctx context.Context) (*world.AcceptsAns, error) {
+	out, err := runBinary(ctx, b.file, "--help")
 	if err != nil {
-		return world.AcceptsAns{}, fmt.Errorf("%s --help: %w", c.Path, err)
+		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
 	h, err := kubelet.ParseHelp(out)
 	if err != nil {
-		return world.AcceptsAns{}, fmt.Errorf("%s --help: %w", c.Path, err)
+		return nil, fmt.Errorf("%s --help: %w", b.Path(), err)
 	}
-	return world.AcceptsAns{Flags: h.Flags, Deprecated: h.Deprecated, Alpha: h.Alpha, Beta: h.Beta}, nil
+	return &world.AcceptsAns{Flags: h.Flags, Deprecated: h.Deprecated, Alpha: h.Alpha, Beta: h.Beta}, nil
+}
+
+// Examined is what a kubelet's binary was asked at leisure.
+type Examined struct {
+	Path    string // "": there is none
+	Version string // "": it does not tell
+	// Other: the file is the one that was kept, nobody wrote to it, and its content is another.
+	Other bool
+	Keep  []byte // to be kept; nil for nothing
+}
+
+// ExamineKubelet reads the binary whole and asks it, whatever was kept of it; one below another root is not started, and only
+// what is kept tells.
+func ExamineKubelet(ctx context.Context, root, cache string) Examined {
+	b := FindKubelet(root, cache)
+	if b == nil {
+		return Examined{}
+	}
+	defer b.Close()
+	if root == "" {
+		return b.examine(ctx)
+	}
+	out := Examined{Path: b.Path()}
+	if kept, ok := b.held(ctx); ok {
+		out.Version = kept.Version
+	}
+	return out
+}
+
+func (b *Binary) examine(ctx context.Context) Examined {
+	b.read()
+	listed := make(chan *world.AcceptsAns, 1)
+	go func() {
+		a, _ := b.accepts(ctx) // without it the tables tell
+		listed <- a
+	}()
+	out := Examined{Path: b.Path(), Version: b.version(ctx)}
+	accepts := <-listed
+	sum, err := b.hash(ctx)
+	out.Other = err == nil && b.kept.Version != "" && b.kept.untouched(b.now) && sum != b.kept.SHA256
+	b.kept = VersionCache{} // it was asked anew
+	if c, ok := b.Keep(ctx, out.Version, accepts); ok && out.Version != "" {
+		out.Keep, _ = c.Marshal() // else the next boot asks again
+	}
+	return out
 }
 
 // maxHelp bounds what is read of a help.
@@ -169,25 +173,6 @@ type limited struct {
 func (l *limited) Write(p []byte) (int, error) {
 	l.b.Write(p[:min(len(p), l.most-l.b.Len())])
 	return len(p), nil
-}
-
-// KubeletBinary is what the answers of the kubelet's binary are remembered under, without the answers. A binary that
-// was replaced since before may be another one than was asked: then there is none, and the next run asks again. Of what is kept in
-// cache, the hash of the whole stays, if that is of the same one.
-func KubeletBinary(root, cache string, before time.Time) (VersionCache, bool) {
-	now, st, ok := binaryAt(root)
-	if !ok {
-		return VersionCache{}, false
-	}
-	sys, ok := st.Sys().(*syscall.Stat_t)
-	// The change time: a package sets the modification time back to when it was built.
-	if !ok || !time.Unix(sys.Ctim.Unix()).Before(before) {
-		return VersionCache{}, false
-	}
-	if kept, _ := cached(root, cache); kept.Version != "" {
-		now.SHA256 = kept.SHA256
-	}
-	return now, true
 }
 
 // cgroupVersion is that of the hierarchy at a folder; 0 where nobody can tell.

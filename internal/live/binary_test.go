@@ -1,90 +1,15 @@
 package live
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/prelet/prelet/internal/world"
 )
-
-// A binary below another root, and that of a recorded machine, is never started: only what was remembered tells.
-func TestKubeletOfAnotherRoot(t *testing.T) {
-	root := t.TempDir()
-	cache := filepath.Join(root, "cache.json")
-	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil || !strings.Contains(err.Error(), "no kubelet") {
-		t.Errorf("without one: %v", err)
-	}
-	place(t, root, "/usr/bin/kubelet", "#!/bin/sh\ntouch "+filepath.Join(root, "started")+"\n")
-	name := filepath.Join(root, "/usr/bin/kubelet")
-	if err := os.Chmod(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
-		t.Error("it was asked")
-	}
-	st, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour))
-	if !ok {
-		t.Fatal("there is none")
-	}
-	kept.Version, kept.Accepts, kept.SHA256 = "v1.36.3", &world.AcceptsAns{Flags: []string{"a"}}, "of the whole"
-	b, err := json.Marshal(kept)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(cache, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if a, err := KubeletAccepts(t.Context(), root, false, cache); err != nil || !slices.Equal(a.Flags, []string{"a"}) {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if v, ok := KubeletVersion(t.Context(), root, true, cache); !ok || v.Version != "v1.36.3" {
-		t.Errorf("%+v, %v", v, ok)
-	}
-	if again, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour)); !ok || again.SHA256 != kept.SHA256 {
-		t.Errorf("the hash of the whole is lost: %+v", again)
-	}
-	// Another one of the same size, to which an image gives the time that it gives all its files.
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.WriteFile(name, bytes.ToUpper(text), 0o755), os.Chtimes(name, st.ModTime(), st.ModTime())); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
-		t.Error("another binary of the same size and time has the answers of the first")
-	}
-	if other, ok := KubeletBinary(root, cache, time.Now().Add(time.Hour)); !ok || other.SHA256 != "" {
-		t.Errorf("another binary has the hash of the first: %+v", other)
-	}
-	if err := errors.Join(os.WriteFile(name, text, 0o755), os.Chtimes(name, st.ModTime(), st.ModTime())); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := KubeletAccepts(t.Context(), root, false, cache); err != nil {
-		t.Errorf("the first is back: %v", err)
-	}
-	if err := os.Chtimes(name, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := KubeletAccepts(t.Context(), root, false, cache); err == nil {
-		t.Error("another binary has the answers of the first")
-	}
-	if _, err := os.Stat(filepath.Join(root, "started")); err == nil {
-		t.Error("it was started")
-	}
-}
 
 // What a program prints is bounded, and one that hangs is given up.
 func TestRunBinary(t *testing.T) {

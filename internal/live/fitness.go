@@ -2,12 +2,8 @@ package live
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -166,47 +162,6 @@ func NodeText(root, path string) string {
 	return text
 }
 
-// Examined is what a kubelet's binary was asked at leisure.
-type Examined struct {
-	Cache VersionCache
-	Other bool // what was kept until now is of another binary, which had this one's size, time and head
-}
-
-// ExamineKubelet reads the binary whole and asks it, whatever was kept of it. There is none where Cache.Path is empty.
-func ExamineKubelet(ctx context.Context, cache string) Examined {
-	now, _, ok := binaryAt("")
-	if !ok {
-		return Examined{}
-	}
-	out := Examined{Cache: now}
-	kept, _ := cached("", cache)
-	if sum, err := sumOf(now.Path, now.Size); err == nil {
-		out.Cache.SHA256 = sum
-		out.Other = kept.SHA256 != "" && kept.SHA256 != sum
-	}
-	if v, ok := KubeletVersion(ctx, "", false, ""); ok {
-		out.Cache.Version = v.Version
-	}
-	if a, err := KubeletAccepts(ctx, "", false, ""); err == nil {
-		out.Cache.Accepts = &a
-	}
-	return out
-}
-
-// sumOf hashes at most the first bytes of a file.
-func sumOf(path string, most int64) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, io.LimitReader(f, most)); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
 // AtRest answers as another source does, for who looks and sends nothing secret: the cluster is asked nothing that needs a
 // bootstrap token (unread then; a node that has joined asks with its own identity), and a credential is there when its unit
 // would get it.
@@ -225,6 +180,3 @@ func AtRest(s world.Source, joined bool, given func(name string) error) world.So
 		return s.Ask(ctx, q)
 	})
 }
-
-// Marshal is the cache as it is kept.
-func (c VersionCache) Marshal() ([]byte, error) { return json.Marshal(c) }

@@ -33,6 +33,7 @@ type Options struct {
 	Redactor    *value.Redactor   // learns every secret that is read
 	Store       *generation.Store // nil: there never was a generation
 	StateDir    string            // prelet's own folder, the root included
+	Keep        bool              // what the kubelet's binary says will be kept
 	// Detectors answers the questions "lock" and "detector"; nil: nobody does, and each counts as absent.
 	Detectors world.Source
 	Now       func() time.Time
@@ -49,6 +50,7 @@ type Live struct {
 	o      Options
 	client *cluster.Client
 	past   func() *Past // memoised
+	found  func() *Binary
 
 	patience time.Duration // 0: the site's retry
 
@@ -70,12 +72,18 @@ func New(o Options) *Live {
 		}
 		return LastGood(o.Store)
 	})
+	l.found = sync.OnceValue(func() *Binary { return FindKubelet(o.Root, l.cacheFile()) })
 	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: o.OnRetry})
 	return l
 }
 
-// Close ends connections.
-func (l *Live) Close() { l.client.Close() }
+// Close ends connections, and what is still being read.
+func (l *Live) Close() {
+	l.client.Close()
+	if b := l.found(); b != nil {
+		b.Close()
+	}
+}
 
 // Ask implements world.Source.
 func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {

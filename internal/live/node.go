@@ -11,8 +11,8 @@ func (l *Live) kubelet(ctx context.Context) world.Answer {
 	if l.denied.Fail != "" { // "not joined" would plan a bootstrap that nobody needs
 		return l.denied
 	}
-	if v, ok := l.version(ctx); ok {
-		k.Version = &v.Version
+	if v := l.version(ctx); v != "" {
+		k.Version = &v
 	}
 	if l.o.Root == "" && l.o.Hardware == "" {
 		k.Cgroup, k.Swap, k.Kernel = cgroupVersion("/sys/fs/cgroup"), swapOn("/proc/swaps"), sysctls("/proc/sys")

@@ -241,28 +241,6 @@ func TestOwnUnit(t *testing.T) {
 	}
 }
 
-func TestKubeletBinary(t *testing.T) {
-	root := t.TempDir()
-	if _, ok := KubeletBinary(root, "", time.Now()); ok {
-		t.Error("there is none")
-	}
-	place(t, root, "/usr/local/bin/kubelet", "x")
-	name := filepath.Join(root, "/usr/local/bin/kubelet")
-	if err := os.Chmod(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if c, ok := KubeletBinary(root, "", time.Now().Add(time.Second)); !ok || c.Path != name || c.Size != 1 {
-		t.Errorf("%+v, %v", c, ok)
-	}
-	// As a package does: a new file with an old time.
-	if err := os.Chtimes(name, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if c, ok := KubeletBinary(root, "", time.Now().Add(-time.Minute)); ok {
-		t.Errorf("one that was replaced during the run: %+v", c)
-	}
-}
-
 // What a patch is sent as, and what counts as the cluster's no.
 func TestPatchLabels(t *testing.T) {
 	d, err := demo.Start(demo.Options{})

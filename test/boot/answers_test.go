@@ -51,6 +51,7 @@ func badAnswers() []badAnswer {
 
 // A node that has joined comes up on its last good answers, and takes nothing of the bad one.
 func TestBadAnswerOnJoinedNode(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	before := m.disk()
@@ -81,6 +82,7 @@ func TestBadAnswerOnJoinedNode(t *testing.T) {
 // A node that never joined keeps its gate shut, sends its token to nobody whom it does not trust, and joins when the
 // right cluster answers.
 func TestBadAnswerOnFreshNode(t *testing.T) {
+	t.Parallel()
 	for _, bad := range badAnswers() {
 		t.Run(bad.name, func(t *testing.T) {
 			m := newMachine(t)
@@ -104,6 +106,7 @@ func TestBadAnswerOnFreshNode(t *testing.T) {
 
 // A reboot after the bootstrap token has expired: the node has its own certificate, and asks with that.
 func TestRebootAfterTokenExpired(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.cluster.ExpireToken()
@@ -120,6 +123,7 @@ func TestRebootAfterTokenExpired(t *testing.T) {
 
 // The site's files are gone, and a generation is in place: it stays, and status says why.
 func TestSiteGone(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
@@ -138,6 +142,7 @@ func TestSiteGone(t *testing.T) {
 
 // A site that changed while the machine was off: the boot applies it, and the kubelet starts once, on the new one.
 func TestSiteChangedAtBoot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, `"example.com/pool" = "b"`)

@@ -10,6 +10,7 @@ import (
 // An API server that is away at the first boot: the gate stays shut, the kubelet is tried again and says why it waits,
 // and the node mends itself when the server comes.
 func TestAwayOnFirstBoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.cluster.away()
 	m.start()
@@ -47,6 +48,7 @@ func TestAwayOnFirstBoot(t *testing.T) {
 
 // An API server that is away when a node boots that has joined: it comes up on the last good answers, and says so.
 func TestAwayOnJoinedNode(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	before := m.disk()
@@ -72,6 +74,7 @@ func TestAwayOnJoinedNode(t *testing.T) {
 
 // A typing error must not take a node down at its next reboot.
 func TestTypingErrorAtReboot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit("labels = {", "lables = {")
@@ -104,6 +107,7 @@ func TestTypingErrorAtReboot(t *testing.T) {
 
 // The same on a machine that never had a generation: the gate stays shut, with the reason where one looks.
 func TestTypingErrorOnFirstBoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.edit("labels = {", "lables = {")
 	m.start()
@@ -131,6 +135,7 @@ func TestTypingErrorOnFirstBoot(t *testing.T) {
 
 // prelet=off on the kernel command line: the node comes up on what is in place.
 func TestOff(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, crash)
@@ -155,9 +160,10 @@ func TestOff(t *testing.T) {
 // An API server that goes away between the commit and the verdict: nobody is to blame, so nothing is undone, and whoever
 // looks next, when it is back, finds the node well.
 func TestAwayBeforeTheVerdict(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
-	m.site = strings.Replace(m.site, `timeout = "60s"`, `timeout = "6s"`, 1)
+	m.patience("10s", "20s") // the cluster is away long before it has been well for long enough
 	m.edit(pool, `"example.com/pool" = "b"`)
 	m.start()
 	m.within(30*time.Second, "the kubelet starts", func() string {

@@ -60,6 +60,7 @@ func (m *machine) running(failed ...string) {
 // The first boot of a machine: prelet writes, the gate opens, the kubelet starts once and joins, prelet-verify finds it
 // well, and what it joined with is gone.
 func TestFirstBoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.boot()
 	s := m.verdict("good")
@@ -95,6 +96,7 @@ func TestFirstBoot(t *testing.T) {
 
 // A boot on which there is nothing to do writes nothing that lasts, and asks nobody for a verdict.
 func TestSecondBoot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	before := m.disk()
@@ -127,6 +129,7 @@ func TestSecondBoot(t *testing.T) {
 
 // A changed site by hand at run time: one restart, one verdict, and the boot after it has nothing to do.
 func TestChangeByHand(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(`"example.com/pool" = "a"`, `"example.com/pool" = "b"`)
 	r := m.try("prelet", "run")
@@ -155,6 +158,7 @@ func TestChangeByHand(t *testing.T) {
 
 // Journal entries can be found by what they are about, without reading their text.
 func TestJournalFields(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	for _, match := range [][]string{{"PRELET_STAGE=commit", "PRELET_GENERATION=1"}, {"PRELET_STAGE=gate"}, {"PRELET_STAGE=report", "PRELET_GENERATION=1"}, {"PRELET_STAGE=fetch-ca.cluster"}, {"PRELET_STAGE=verify", "PRELET_GENERATION=1"}} {
 		out := m.do(append([]string{"journalctl", "-b", "--no-pager", "-o", "json"}, match...)...)

@@ -8,6 +8,7 @@ import (
 // A disk that was copied from a node that had joined, booted as another machine: it is not that node. What made it that one
 // is set aside, it joins under its own name, and its first boot tells so.
 func TestClone(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	const other = "n2"

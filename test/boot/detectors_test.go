@@ -34,6 +34,7 @@ const landlock = "--system-call-filter=landlock_create_ruleset landlock_add_rule
 // TestDetectors boots a node whose detectors are asked: one that answers gives it a label, one that crashes leaves the boot
 // degraded, and, once it is required, shuts no gate of a node that has a good generation.
 func TestDetectors(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.detector("good")
 	m.detector("crash-call")

@@ -64,40 +64,30 @@ func (c cutShort) happens(m *machine, generation int, name string) (promised boo
 	return promised
 }
 
-// TestPowerCuts takes the power of a machine in the middle of boots that have something to change, and looks at its disk before
-// anything runs again, and when it has booted: the invariants I1 to I8 of docs/testing.md.
+// TestPowerCuts takes the power of a machine in the middle of boots that have something to change, by the clock, and looks at its
+// disk before anything runs again, and when it has booted: the invariants I1 to I8 of docs/testing.md.
 func TestPowerCuts(t *testing.T) {
-	m := newPowered(t)
-	m.plantForeign()
-	m.flush()
-	m.boot()
-	m.verdict("good")
-	m.off()
-	m.flush()
-	strangers := map[string]string{}
-	for _, p := range foreign {
-		strangers[p] = m.stamp(p)
+	t.Parallel()
+	c := newCutting(t)
+	var all []cutShort
+	for range cuts {
+		all = append(all, cutShort{after: time.Duration(c.random.Int64N(int64(longestBoot)))})
 	}
-	m.put("/var/lib/unfsynced", "lost\n")
-	m.cut(nil)
-	if m.exists("/var/lib/unfsynced") {
-		t.Fatal("a cut loses nothing here, so nothing would be shown")
-	}
-	opens := m.countOpens()
+	c.cut(all)
+}
+
+// TestPowerCutsInTheMiddle takes it in the middle of what prelet does.
+func TestPowerCutsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	c := newCutting(t)
+	opens := c.m.countOpens()
 	t.Logf("prelet opens %d of its files and folders in a boot that changes something", opens)
 	if opens < 2*heldCuts {
 		t.Fatalf("%d opens: most are not seen", opens)
 	}
-
-	seed := uint64(time.Now().UnixNano())
-	random := rand.New(rand.NewPCG(seed, 0))
 	var all []cutShort
-	for n := range cuts + heldCuts {
-		c := cutShort{after: time.Duration(random.Int64N(int64(longestBoot)))}
-		if n >= cuts { // one in each stretch; not in the last, since how often prelet-verify looks is a matter of time
-			c = cutShort{nth: 1 + (n-cuts)*opens/2/heldCuts}
-		}
-		all = append(all, c)
+	for n := range heldCuts { // one in each stretch; not in the last, since how often prelet-verify looks is a matter of time
+		all = append(all, cutShort{nth: 1 + n*opens/2/heldCuts})
 	}
 	awaited := middle{"in place, its verdict awaited", onDisk, func(m *machine, _ int, _ string) func() bool {
 		return func() bool { return m.journalNow().Phase == "verify" }
@@ -107,18 +97,60 @@ func TestPowerCuts(t *testing.T) {
 			all = append(all, cutShort{at: &at})
 		}
 	}
+	phases := c.cut(all)
+	for _, phase := range []string{"before COMMIT", "publishing", "in place"} {
+		if phases[phase] == 0 {
+			t.Errorf("no cut came %s", phase)
+		}
+	}
+}
+
+// cutting is a machine that has joined, and whose power goes again and again.
+type cutting struct {
+	m         *machine
+	seed      uint64
+	random    *rand.Rand
+	strangers map[string]string // path → what is beside the targets, and none of ours
+}
+
+func newCutting(t *testing.T) *cutting {
+	t.Helper()
+	m := newPowered(t)
+	m.plantForeign()
+	m.flush()
+	m.boot()
+	m.verdict("good")
+	m.off()
+	m.flush()
+	seed := uint64(time.Now().UnixNano())
+	c := &cutting{m, seed, rand.New(rand.NewPCG(seed, 0)), map[string]string{}}
+	for _, p := range foreign {
+		c.strangers[p] = m.stamp(p)
+	}
+	m.put("/var/lib/unfsynced", "lost\n")
+	m.cut(nil)
+	if m.exists("/var/lib/unfsynced") {
+		t.Fatal("a cut loses nothing here, so nothing would be shown")
+	}
+	return c
+}
+
+// cut takes the power once for each, and says how many first met the run in which phase.
+func (c *cutting) cut(all []cutShort) map[string]int {
+	m, t := c.m, c.m.t
+	t.Helper()
 	phases := map[string]int{}
-	for n, c := range all {
+	for n, short := range all {
 		name := fmt.Sprintf("v%d", n)
 		generation := m.generation() + 1
 		before := map[string]string{configFile: m.stamp(configFile), flagsFile: m.stamp(flagsFile)}
 		old := map[string]string{configFile: m.read(configFile), flagsFile: m.read(flagsFile)}
 		m.both(name)
-		promised := c.happens(m, generation, name)
-		what := fmt.Sprintf("%s (seed %d, number %d)", c, seed, n)
+		promised := short.happens(m, generation, name)
+		what := fmt.Sprintf("%s (seed %d, number %d)", short, c.seed, n)
 		phase := m.afterCut(what, name, generation, before, old, promised)
 		if n%twiceEvery == 0 {
-			again := cutShort{nth: 1 + random.IntN(8)}
+			again := cutShort{nth: 1 + c.random.IntN(8)}
 			if again.happens(m, generation, name) {
 				promised = true
 			}
@@ -140,7 +172,7 @@ func TestPowerCuts(t *testing.T) {
 		if !m.has(configFile, name) || !m.has(flagsFile, name) {
 			t.Errorf("%s: I1: %s", what, m.targets(name))
 		}
-		for p, want := range strangers {
+		for p, want := range c.strangers {
 			if got := m.stamp(p); got != want {
 				t.Errorf("%s: I7: %s is %s, was %s", what, p, got, want)
 			}
@@ -157,11 +189,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 	}
 	t.Logf("%d power cuts, %d of them at rest; where the first of each met the run: %v", 2*len(all)+phases["recoveries cut"], len(all), phases)
-	for _, phase := range []string{"before COMMIT", "publishing", "in place"} {
-		if phases[phase] == 0 {
-			t.Errorf("no cut came %s", phase)
-		}
-	}
+	return phases
 }
 
 // afterCut looks at the disk as the cut has left it, before anything runs, and says how far the run had come.

@@ -159,6 +159,7 @@ const outside, inside = "198.51.100.1", "198.51.100.2"
 // TestRealKubelet boots a real systemd with a real kubelet against a real cluster: first boot, an unchanged one, one after
 // the token is gone, and a change that the kubelet refuses, which is undone with nobody there.
 func TestRealKubelet(t *testing.T) {
+	t.Parallel()
 	c := newControl(t)
 	m := newMachine(t)
 	m.wire(outside, inside)

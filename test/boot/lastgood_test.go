@@ -104,6 +104,7 @@ func (m *machine) degradedBy(want reason) {
 // TestLastGood boots a node that has joined while its cluster does not answer, answers one question wrongly, or has been away for
 // longer than the site takes: each time it comes up on what is in place, and status, metrics and the journal tell the same.
 func TestLastGood(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	if n := m.entries("MESSAGE_ID=" + messageDegraded); len(n) != 0 || m.samples()[`prelet_state{state="ok"}`] != "1" {
 		t.Fatalf("degraded while all is well: %+v", n)

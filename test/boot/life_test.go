@@ -11,6 +11,7 @@ import (
 // A token that comes late: the gate is shut, the reason told, and the node joins when it is there. A node that has joined
 // needs none.
 func TestTokenLate(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	token := m.read("/etc/credstore/bootstrap-token")
 	if err := os.Remove(m.root + "/etc/credstore/bootstrap-token"); err != nil {
@@ -37,6 +38,7 @@ func TestTokenLate(t *testing.T) {
 // A site that makes the kubelet ill on the first boot: there is nothing to go back to, so it stays, and is judged again at
 // each boot, until the site is mended.
 func TestIllOnFirstBoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.edit(pool, crash)
 	m.boot()
@@ -62,6 +64,7 @@ func TestIllOnFirstBoot(t *testing.T) {
 
 // What the cluster says differently is a change at the next boot.
 func TestClusterChanges(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.cluster.SetConfigMap("kube-system", "kubelet-config", map[string]string{"kubelet": strings.Replace(kubeletConfig, "cluster.local", "other.local", 1)})

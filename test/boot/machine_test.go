@@ -26,6 +26,7 @@ const (
 
 	bootTime    = 60 * time.Second
 	commandTime = 90 * time.Second
+	offTime     = 60 * time.Second
 )
 
 // machine is one whose disk survives its reboots.
@@ -178,7 +179,14 @@ const inNamespace = "PRELET_BOOT_NAMESPACE"
 // mounted. First it removes the machines of tests that were killed: nothing ends those by itself.
 func TestMain(tests *testing.M) {
 	cache := os.Getenv(cacheVariable)
-	if cache == "" || os.Getenv(inNamespace) != "" {
+	if cache == "" {
+		os.Exit(tests.Run())
+	}
+	if os.Getenv(inNamespace) != "" {
+		if err := shareMounts(filepath.Join(cache, "run")); err != nil {
+			fmt.Fprintln(os.Stderr, "the folder of the machines:", err)
+			os.Exit(1)
+		}
 		os.Exit(tests.Run())
 	}
 	left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
@@ -201,6 +209,12 @@ func TestMain(tests *testing.M) {
 		fmt.Fprintln(os.Stderr, "machines are booted by root only, in a mount namespace:", err)
 		os.Exit(1)
 	}
+}
+
+// shareMounts lets what is unmounted below a folder go in every machine's namespace too: each takes with it what was mounted for the
+// others when it started, and would hold a disk, and the loop device below it, for as long as it runs.
+func shareMounts(folder string) error {
+	return errors.Join(os.MkdirAll(folder, 0o755), syscall.Mount(folder, folder, "", syscall.MS_BIND, ""), syscall.Mount("", folder, "", syscall.MS_SHARED, ""))
 }
 
 // cgroups are the hierarchies that systemd needs: one where the machine has version 2 only, else its two.
@@ -285,8 +299,8 @@ func (m *machine) off() {
 	select {
 	case <-m.ended:
 		m.leader = 0
-	case <-time.After(30 * time.Second):
-		m.t.Error("no power off within 30 s")
+	case <-time.After(offTime):
+		m.t.Errorf("no power off within %s", offTime)
 		m.kill()
 	}
 }

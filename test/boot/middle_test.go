@@ -66,6 +66,7 @@ func (m *machine) runsOn(when, name string) {
 // A kubelet that crashes, or that somebody starts, while a run by hand puts files in place, finds the gate shut: it starts once,
 // when all are there.
 func TestCrashesWhilePublishing(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/kubelet.service.d/60-at-once.conf", "[Service]\nRestartSec=50ms\n")
 	m.do("systemctl", "daemon-reload")
@@ -110,6 +111,7 @@ func TestCrashesWhilePublishing(t *testing.T) {
 // prelet-apply.service is killed in the middle of its work: systemd starts it again, and it finishes what was decided; of what was
 // not nothing is left, and the next run begins anew.
 func TestApplyKilled(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	for n, at := range middles() {
 		name := fmt.Sprintf("w%d", n)
@@ -143,6 +145,7 @@ func contains(lines []string, text string, n int) bool {
 // SIGTERM in the middle of a run: before COMMIT nothing is changed; after it every file is put in place and the kubelet started,
 // in time, and the verdict is left to who looks next.
 func TestStoppedInTheMiddle(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	was, generation := "a", 1
 	for n, at := range middles() {
@@ -195,6 +198,7 @@ func trouble(want, have string) string {
 
 // SIGTERM while the verdict is awaited: it ends at once, no verdict is reached and nothing undone; the next run judges.
 func TestStoppedWhileVerifying(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "15s"`, 1)
 	m.edit(pool, `"example.com/pool" = "b"`)
@@ -228,6 +232,7 @@ func TestStoppedWhileVerifying(t *testing.T) {
 // sockets are gone): the journal is kept, 42, and nothing is published under the kubelet that runs on, however often it is tried.
 // When systemd is back, prelet-apply.service finishes it by itself.
 func TestBusGoneAfterCommit(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	at := middles()[1]
 	h, run := m.caught(at, 2, "gone1")
@@ -259,6 +264,7 @@ func TestBusGoneAfterCommit(t *testing.T) {
 
 // Whoever asked for a run by hand goes away in the middle of it: the unit goes on, and the node is well.
 func TestAskerGoesAway(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.both("left1")
 	h := m.hold(onDisk, m.mixed("left1"))

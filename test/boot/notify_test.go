@@ -70,6 +70,7 @@ var notifiers = []ill{
 // A kubelet that tells systemd when it is ready: it is judged after that, on the first boot and on one with nothing to do, and by
 // hand its start is waited for.
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.notifying()
 	m.boot()
@@ -107,6 +108,7 @@ func (m *machine) monotonic(unit, name string) time.Duration {
 
 // A change by hand on which such a kubelet is ill: it is waited for no longer than its start lasts, judged, and put back.
 func TestNotifyBadChangeByHand(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.notifying("TimeoutStartSec=3")
 	m.patience("5s", "40s")
@@ -130,6 +132,7 @@ func TestNotifyBadChangeByHand(t *testing.T) {
 
 // The same at a boot, where prelet-verify comes after the start, however that ended.
 func TestNotifyBadChangeAtBoot(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.notifying("TimeoutStartSec=3")
 	m.patience("5s", "40s")

@@ -52,6 +52,7 @@ func niantic() map[string]string {
 // detectors: one asks ovsdb-server over its socket, in the sandbox, as a user of the pool, with nothing but the group that the package's drop-in
 // gave the socket to. The node gets the script's SR-IOV label and taint.
 func TestOpenVSwitch(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, "openvswitch")
 	m.install("prelet-detector-ovs", "prelet-detector-intel-net")
 	m.site = legacySite(m)

@@ -7,6 +7,7 @@ import (
 
 // The root of the running system is not one to write below: the kubelet would read files that change under it.
 func TestRootOfTheRunningSystem(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.both("r1")
 	m.do("prelet", "run")
@@ -23,6 +24,7 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 
 // A retry that cannot commit lets go of nothing: the boot after it does not apply what had failed.
 func TestRetryRefused(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, crash)
 	if r := m.try("prelet", "run"); r.exit != 50 {

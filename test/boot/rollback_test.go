@@ -12,6 +12,7 @@ const pool, crash = `"example.com/pool" = "a"`, `"e2e.prelet.dev/crash" = "yes"`
 // A change on which the kubelet dies, by hand: the node goes back and is well, the plan is held, also over a reboot,
 // until somebody asks for it.
 func TestBadChangeByHand(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, crash)
 	r := m.try("prelet", "run")
@@ -51,6 +52,7 @@ func (m *machine) heldOn(generation int, failed ...string) {
 
 // The same found at a boot: prelet-verify goes back, with nobody there.
 func TestBadChangeAtBoot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, crash)
@@ -77,6 +79,7 @@ func TestBadChangeAtBoot(t *testing.T) {
 // Why the kubelet ended is read from its journal, also inside of prelet-verify's sandbox: it is put back at its first death, and the
 // status says it in one sentence.
 func TestReasonFromTheJournal(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, `"e2e.prelet.dev/crash" = "swap"`)
@@ -107,6 +110,7 @@ func TestReasonFromTheJournal(t *testing.T) {
 
 // Going back by hand, over a reboot, and letting go of it.
 func TestRollbackByHand(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	m.do("prelet", "run")
@@ -148,6 +152,7 @@ func (m *machine) last() string {
 // Going back while a plan is held, to a generation by its number and to what was before prelet: what is held stays so, nothing is
 // applied over a reboot, and --release lets go of both.
 func TestRollbackWithHeldPlan(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	was := map[string]string{configFile: "# as before prelet\n" + kubeletConfig, flagsFile: "KUBELET_EXTRA_ARGS=--node-labels=example.com/pool=before\n"}
 	for path, text := range was {
@@ -225,6 +230,7 @@ func (m *machine) stays(generation int, name string) {
 // `prelet run --retry` with a plan that is held, over a reboot: it is tried once more. Ill again, it is held again; well, because what
 // made it ill was the machine's, it stays.
 func TestRetryOfHeldPlan(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b", "e2e.prelet.dev/crash" = "unless-mended"`)
 	if r := m.try("prelet", "run"); r.exit != 50 {

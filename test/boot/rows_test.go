@@ -26,6 +26,7 @@ func hanging(t *testing.T, timeout string, lines ...string) *machine {
 
 // Row 65: a unit that is gone is refused before COMMIT, like one that is masked.
 func TestUnitMissing(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	const unit = "/usr/lib/systemd/system/kubelet.service"
 	text := m.read(unit)
@@ -70,6 +71,7 @@ func TestJobTimeout(t *testing.T) {
 // Row 68, canceled: somebody stops the kubelet while its start is waited for. Nobody is to blame, so nothing is undone or held, and
 // the next start is judged: here it hangs again, and the change is bad.
 func TestJobCanceled(t *testing.T) {
+	t.Parallel()
 	m := hanging(t, "20s", "TimeoutStartSec=120")
 	done := make(chan ran)
 	go func() { done <- m.try("prelet", "run") }()
@@ -99,6 +101,7 @@ func TestJobCanceled(t *testing.T) {
 
 // Row 68, dependency: the site writes a drop-in by which the kubelet requires a unit that fails. The way back takes it away.
 func TestJobDependency(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/broken.service", "[Service]\nType=oneshot\nExecStart=/bin/false\n")
 	m.do("systemctl", "daemon-reload")
@@ -123,6 +126,7 @@ func TestJobDependency(t *testing.T) {
 
 // Row 69, Type=simple: "done" says nothing of health. The kubelet dies 3 s after its start, by hand and at a boot.
 func TestDoneThenDies(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.patience("5s", "40s")
 	m.put("/etc/systemd/system/kubelet.service.d/60-soon.conf", "[Service]\nRestartSec=1\n")
@@ -201,6 +205,7 @@ func TestJobUnanswered(t *testing.T) {
 
 // Row 74 at run time: a kubelet that somebody stopped is not started by a change, which awaits its verdict until somebody does.
 func TestStoppedKubelet(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.do("systemctl", "stop", "kubelet")
 	m.edit(pool, `"example.com/pool" = "b"`)
@@ -222,6 +227,7 @@ func TestStoppedKubelet(t *testing.T) {
 // Row 75: a kubelet that answers /healthz and has not joined is ill: on the first boot, where there is nothing to go back to, until
 // a site comes with which it joins.
 func TestHealthzWithoutKubeconfig(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.patience("1s", "15s")
 	m.edit(pool, `"example.com/pool" = "a", "e2e.prelet.dev/crash" = "unjoined"`)
@@ -252,6 +258,7 @@ func TestHealthzWithoutKubeconfig(t *testing.T) {
 // Row 70: who comes while another run only watches does not wait for its verdict, but takes over: the watcher goes on with what is
 // in place now.
 func TestTakesOverAVerification(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "15s"`, 1)
 	m.edit(pool, `"example.com/pool" = "b"`)
@@ -280,6 +287,7 @@ func TestTakesOverAVerification(t *testing.T) {
 
 // Row 70, 75: one that writes is waited for, and not for ever.
 func TestLockHeld(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.both("locked1")
 	h := m.hold(onDisk, m.staged(2))

@@ -37,6 +37,7 @@ func (m *machine) state(policy string) {
 // by hand has to take the new one along, else the kubelet would end on it: it is refused while pods may hold what that lists, with
 // what to do, and that works.
 func TestPolicyAtBoot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.state("none")
 	m.off()
@@ -82,6 +83,7 @@ func TestPolicyAtBoot(t *testing.T) {
 
 // At run time pods may hold what the state lists: it is refused with what to do, and that works, as the next boot does.
 func TestPolicyByHand(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.policy("static")
 	before := m.disk()
@@ -111,6 +113,7 @@ func TestPolicyByHand(t *testing.T) {
 
 // A kubelet that is ill on another policy of the CPU manager, for another reason: the way back takes the new state along.
 func TestBadPolicyAtBoot(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.policy("static", pool, crash)

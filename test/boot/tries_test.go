@@ -10,6 +10,7 @@ import (
 // A machine that dies three times before the verdict on a change: the fourth boot goes back before the kubelet starts, holds the
 // plan, and is well.
 func TestThreeTries(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "30s"`, 1)

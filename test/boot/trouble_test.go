@@ -31,6 +31,7 @@ func (m *machine) noMixture() {
 // A kubelet that is ill on the old generation too: the plan is not to blame, and is not held; status says that going back
 // did not help.
 func TestRollbackFails(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, `"example.com/pool" = "b"`)
@@ -65,6 +66,7 @@ func TestRollbackFails(t *testing.T) {
 
 // A bad plan over three reboots: tried once, held at each, until the site is mended.
 func TestHeldOverThreeReboots(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.off()
 	m.edit(pool, crash)
@@ -95,6 +97,7 @@ func TestHeldOverThreeReboots(t *testing.T) {
 
 // systemd does not answer: nothing is written, 52, and it says so. When it is back, the next run applies the site.
 func TestNoBus(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	before := m.disk()

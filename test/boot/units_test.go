@@ -14,6 +14,7 @@ import (
 
 // A kubelet that is masked is refused before COMMIT: nothing is written, and nothing is started.
 func TestMasked(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.do("systemctl", "mask", "--now", "kubelet")
 	m.edit(pool, `"example.com/pool" = "b"`)
@@ -42,6 +43,7 @@ func TestMasked(t *testing.T) {
 
 // Two by hand at once: one changes the node, the other finds nothing left to do.
 func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.edit(pool, `"example.com/pool" = "b"`)
 	var both [2]ran
@@ -89,6 +91,7 @@ func TestRestartPrelet(t *testing.T) {
 
 // A gate that somebody removed is put back at the next crash of the kubelet.
 func TestGateLost(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	run := m.property("prelet", "InvocationID")
 	m.do("rm", "/run/prelet/kubelet.env")
@@ -107,6 +110,7 @@ func TestGateLost(t *testing.T) {
 
 // A prelet.service that somebody disabled is started by the kubelet's drop-in: else the gate would stay shut for ever.
 func TestDisabled(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.do("systemctl", "disable", "prelet")
 	m.off()
@@ -119,6 +123,7 @@ func TestDisabled(t *testing.T) {
 
 // No site and never a generation: prelet is not in use, and the kubelet starts as it is.
 func TestNotInUse(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	if err := os.Remove(m.root + "/etc/prelet/site.hcl"); err != nil {
 		t.Fatal(err)
@@ -140,6 +145,7 @@ func TestNotInUse(t *testing.T) {
 
 // What systemd itself thinks of the units.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.boot()
 	units := []string{"prelet.service", "prelet-apply.service", "prelet-verify.service"}
@@ -173,6 +179,7 @@ func TestUnits(t *testing.T) {
 // A site that writes a drop-in of the kubelet's unit: systemd has read it before the kubelet starts, at boot and at run
 // time, and once is enough.
 func TestDropIn(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	write := func(value string) {
 		m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
@@ -209,6 +216,7 @@ func TestDropIn(t *testing.T) {
 
 // A later drop-in that clears the gate's EnvironmentFile= is refused before COMMIT, with what to do.
 func TestGateCleared(t *testing.T) {
+	t.Parallel()
 	m := joined(t)
 	m.put("/etc/systemd/system/kubelet.service.d/50-mine.conf", "[Service]\nEnvironmentFile=\n")
 	m.do("systemctl", "daemon-reload")
@@ -224,6 +232,7 @@ func TestGateCleared(t *testing.T) {
 
 // A kubelet that is not enabled is not started by prelet; whoever starts it gets the generation, and the verdict.
 func TestKubeletNotEnabled(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	if out, err := exec.Command("chroot", m.root, "systemctl", "disable", "kubelet.service").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -243,7 +252,9 @@ func TestKubeletNotEnabled(t *testing.T) {
 
 // `systemctl stop prelet-verify` before the verdict: none is reached, nothing is undone, and the next start of the kubelet judges.
 func TestVerifyStopped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
+	m.patience("10s", "60s") // so long at least it can be met at its work
 	m.start()
 	m.within(30*time.Second, "prelet-verify runs", func() string {
 		if m.property("prelet-verify", "ActiveState") != "active" {

@@ -125,7 +125,7 @@ size: build ## fail when the binary has outgrown its bound
 .PHONY: e2e-boot
 e2e-boot: build packages ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
 	test/boot/image.sh
-	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -run '$(RUN)' .
+	cd test/boot && PRELET_BOOT_CACHE=$(CURDIR)/test/boot/.cache $(if $(wildcard $(KUBE_CACHE)/helpers),PRELET_KUBE_CACHE="$(KUBE_CACHE)") $(GO) test -count=1 -v -timeout 45m -parallel 4 -run '$(RUN)' .
 
 .PHONY: e2e-hostile
 e2e-hostile: build packages ## detectors that crash, hang, flood, lie and break out, under the hardened unit of a booted systemd, as root: RUN=TestName
@@ -135,7 +135,7 @@ e2e-hostile: build packages ## detectors that crash, hang, flood, lie and break 
 .PHONY: e2e-kube
 e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run '$(RUN)' .
+	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
 .PHONY: storm
 storm: build ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root

@@ -16,6 +16,7 @@ import (
 // reads the configuration with what the plugin gives, and the real kubelet joins with the same file. First everything that such a
 // plugin can do wrong, on the same machine.
 func TestBootstrapPlugin(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{Audit: true})
 	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
 	pin, err := c.Pin()

@@ -17,6 +17,7 @@ import (
 
 // TestClock boots machines whose clock nobody has set yet, and a cluster whose certificate does not fit the clock.
 func TestClock(t *testing.T) {
+	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("shiftclock knows the registers of one architecture")
 	}

@@ -106,9 +106,9 @@ func (p Programs) Start(ctx context.Context, o Options) (c *Cluster, err error) 
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(4)
+	ports, err := p.freePorts(dir, 4)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	c = &Cluster{Programs: p, Dir: dir, Port: ports[0], Token: o.Token, options: o, etcdPort: ports[1]}
 	defer func() {
@@ -392,21 +392,52 @@ func (p Programs) runDir(kind string) (string, error) {
 	return os.MkdirTemp(runs, fmt.Sprintf("%s-%d-", kind, os.Getpid()))
 }
 
-// freePorts asks the kernel for ports that nobody has now.
-func freePorts(n int) (ports []int, err error) {
-	var all []net.Listener
-	defer func() {
-		for _, l := range all {
-			err = errors.Join(err, l.Close())
+// freePorts are ports that nobody listens on and that no other cluster of this cache has been given, in a run beside this one either;
+// they are the cluster's while its folder is there. They lie below those that the kernel takes for connections by itself
+// (net.ipv4.ip_local_port_range), because none is listened on before its program has started.
+func (p Programs) freePorts(dir string, n int) (ports []int, err error) {
+	runs := filepath.Dir(dir)
+	lock, err := os.OpenFile(filepath.Join(runs, "ports.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() // which unlocks it
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, err
+	}
+	given := map[int]bool{}
+	files, err := filepath.Glob(filepath.Join(runs, "cluster-*", "ports"))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, _ := os.ReadFile(f) // one whose cluster has just ended is gone
+		for word := range strings.FieldsSeq(string(text)) {
+			port, err := strconv.Atoi(word)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", f, err)
+			}
+			given[port] = true
 		}
-	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	}
+	const lowest, end = 20000, 32768
+	mine := ""
+	for port := lowest; port < end && len(ports) < n; port++ {
+		if given[port] {
+			continue
+		}
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
+			continue // somebody else has it
+		}
+		if err := l.Close(); err != nil {
 			return nil, err
 		}
-		all = append(all, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
+		mine += fmt.Sprintln(port)
 	}
-	return ports, nil
+	if len(ports) < n {
+		return nil, fmt.Errorf("of the ports from %d to %d fewer than %d are free", lowest, end-1, n)
+	}
+	return ports, os.WriteFile(filepath.Join(dir, "ports"), []byte(mine), 0o600)
 }

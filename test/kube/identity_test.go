@@ -18,6 +18,7 @@ import (
 
 // TestTwoClones starts two machines from the disk of a node that had joined: they end as two nodes, and the first is untouched.
 func TestTwoClones(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
 	// An image is made of a node at rest.
@@ -59,6 +60,7 @@ func TestTwoClones(t *testing.T) {
 // TestCloneOfAnImageWithoutPrelet starts a machine from the disk of a node that joined, on which prelet never ran: the site names
 // the new one.
 func TestCloneOfAnImageWithoutPrelet(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	template := newMember(t, c, NodeOptions{Name: "template"}, quick)
 	must(t, template.Systemctl(t.Context(), "stop"))
@@ -86,6 +88,7 @@ stage "restart" "kubelet" {
 
 // TestReconcile patches a node's labels past the real NodeRestriction plugin, and a policy that refuses one of them.
 func TestReconcile(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	refuse(t, c, metav1.StatusReasonForbidden, "example.com/locked")
 	labels := func(pairs string) string { return "stage \"label\" \"x\" {\n  labels = {" + pairs + "}\n}\n" }
@@ -133,6 +136,7 @@ func TestReconcile(t *testing.T) {
 
 // TestTaintDrift plans another taint for a node that has joined: it cannot change its own, and says who can.
 func TestTaintDrift(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	taint := func(text string) string { return "stage \"taint\" \"x\" {\n  taints = [\"" + text + "\"]\n}\n" }
 	m := newMember(t, c, NodeOptions{}, taint("example.com/a=b:NoSchedule"), quick)
@@ -214,6 +218,7 @@ func verify(t *testing.T, n *Node, want int) (j verdict) {
 
 // TestConfigz asks the kubelet what it runs with, as the API server's own client; and finds a flag that wins over the file.
 func TestConfigz(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	const asking = `stage "write" "kubelet" {
   kubelet_config { patch = { maxPods = 64, evictionHard = { "memory.available" = "200Mi" }, kubeReserved = { cpu = "100m", memory = "0.25Gi" }, syncFrequency = "90s" } }

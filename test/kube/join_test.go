@@ -22,6 +22,7 @@ type joining struct {
 // TestJoin goes the whole way, with nothing in place of anything: token from a credential, cluster-info signed by the real signer,
 // pins, the ConfigMap of kubeadm, plan, files, and the real kubelet started on exactly these.
 func TestJoin(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	machines := func(name string) string {
 		p, err := filepath.Abs(filepath.Join("../../bin/machines", name))

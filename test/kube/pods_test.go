@@ -16,6 +16,7 @@ import (
 // TestCgroupDriver runs a real kubelet over a real containerd that has another cgroup driver and, before 2.0, does not tell it: the
 // kubelet is well and no pod starts, which nobody learns but by a note of the plan.
 func TestCgroupDriver(t *testing.T) {
+	t.Parallel()
 	p := programs(t)
 	if !p.HasContainerd() {
 		t.Skip("no containerd: build.sh takes it from Debian")
@@ -38,6 +39,7 @@ func TestCgroupDriver(t *testing.T) {
 
 // TestPodPidsLimit sets a limit that no kernel takes: the kubelet logs it with each pod, and runs them without one.
 func TestPodPidsLimit(t *testing.T) {
+	t.Parallel()
 	n, err := programs(t).NewNode(t.Context(), NodeOptions{Name: "n1"})
 	must(t, err)
 	t.Cleanup(n.Stop)

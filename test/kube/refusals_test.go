@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,23 +43,44 @@ const (
 	// Without a kubeconfig the kubelet runs for itself, which is enough for all that it looks at before it joins.
 	baseline = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: cgroupfs\nfailCgroupV1: false\nfailSwapOn: false\n" +
 		"authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}\nauthorization: {mode: AlwaysAllow}\n"
-	settled = 3 * time.Second // after /healthz answered: what ends late has ended
-	patient = 20 * time.Second
+	started = "Started kubelet" // in its log
+	settled = 3 * time.Second   // after it has started: what ends late has ended
+	patient = 90 * time.Second  // for a start, and for the end of one that is to end
 )
 
 // TestRefusals gives each bad input to the real kubelet and to prelet: both refuse it, in the same words; or the kubelet
 // swallows it, and prelet does not.
 func TestRefusals(t *testing.T) {
-	n, err := programs(t).NewNode(t.Context(), NodeOptions{Name: "n1"})
-	must(t, err)
-	t.Cleanup(n.Stop)
-	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
-	must(t, n.Write(caseBase, baseline, 0o644))
-	must(t, n.Write("/etc/prelet-case/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1048576\t0\t-2\n", 0o644))
-	in(t, n, "sh", "-ec", `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`)
-	all, logs, ran := refusals(t), map[string][]string{}, 0
+	t.Parallel()
+	p, all := programs(t), refusals(t)
+	var mu sync.Mutex
+	var idle []*Node // nobody tries anything there now
+	logs, ran := map[string][]string{}, 0
+	t.Cleanup(func() { // after all of them
+		if ran == len(all) { // and not only some
+			heard(t, logs)
+		}
+		for _, n := range idle {
+			n.Stop()
+		}
+	})
 	for _, c := range all {
 		t.Run(strings.ReplaceAll(c.Name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			mu.Lock()
+			var n *Node
+			if len(idle) > 0 {
+				n, idle = idle[0], idle[1:]
+			}
+			mu.Unlock()
+			if n == nil {
+				n = newTried(t, p)
+			}
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				idle = append(idle, n)
+			})
 			if c.Swap {
 				in(t, n, "mount", "--bind", "/etc/prelet-case/swaps", "/proc/swaps")
 				defer in(t, n, "umount", "/proc/swaps")
@@ -71,11 +93,15 @@ func TestRefusals(t *testing.T) {
 			}
 			said := judged(t, n, c)
 			log, exited := ranKubelet(t, n, c)
+			mu.Lock()
 			logs[c.Rule] = append(logs[c.Rule], strings.ReplaceAll(log, `\"`, `"`))
 			ran++
+			mu.Unlock()
 			switch {
 			case exited != c.Exits:
 				t.Errorf("the kubelet ended: %t, want %t:\n%s", exited, c.Exits, last(log, 3000))
+			case !c.Exits && !strings.Contains(log, started):
+				t.Errorf("the kubelet has not started within %s:\n%s", patient, last(log, 3000))
 			case c.Exits && !strings.Contains(log, c.Says) && !strings.Contains(strings.ReplaceAll(log, `\"`, `"`), c.Says):
 				t.Errorf("the kubelet does not say %q:\n%s", c.Says, last(log, 3000))
 			}
@@ -91,9 +117,25 @@ func TestRefusals(t *testing.T) {
 			}
 		})
 	}
-	if ran == len(all) { // and not only some of them
-		heard(t, logs)
-	}
+}
+
+// newTried is a node on which kubelets are tried that belong to no cluster. Whoever made it stops it.
+func newTried(t *testing.T, p Programs) *Node {
+	t.Helper()
+	n, err := p.NewNode(t.Context(), NodeOptions{Name: "n1"})
+	must(t, err)
+	whole := false
+	defer func() {
+		if !whole {
+			n.Stop()
+		}
+	}()
+	must(t, n.StartFakeRuntime(t.Context(), "cgroupfs"))
+	must(t, n.Write(caseBase, baseline, 0o644))
+	must(t, n.Write("/etc/prelet-case/swaps", "Filename\tType\tSize\tUsed\tPriority\n/dev/sda2\tpartition\t1048576\t0\t-2\n", 0o644))
+	in(t, n, "sh", "-ec", `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`)
+	whole = true
+	return n
 }
 
 // in runs a command in a node that must succeed.
@@ -182,15 +224,16 @@ func ranKubelet(t *testing.T, n *Node, c refusal) (log string, exited bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patient)
 	defer cancel()
-	// The shell looks for /healthz, waits, and ends the kubelet: what ran until then was not refused.
+	// The shell waits for the end of a kubelet that is to end; of another it waits for the start and then a while longer, and ends it:
+	// what ran until then was not refused.
 	script := fmt.Sprintf(`"$@" >/run/case.log 2>&1 & pid=$!
-for i in $(seq 100); do
+for i in $(seq %d); do
   kill -0 $pid 2>/dev/null || break
-  grep -q "Started kubelet" /run/case.log && { sleep %d; break; }
+  ! %t && grep -q %q /run/case.log && { sleep %d; break; }
   sleep 0.1
 done
 if kill -0 $pid 2>/dev/null; then kill -KILL $pid; wait $pid 2>/dev/null; exit 100; fi
-exit 0`, int(settled.Seconds()))
+exit 0`, int((patient-20*time.Second).Seconds())*10, c.Exits, started, int(settled.Seconds()))
 	r, err := n.Run(ctx, append([]string{"sh", "-c", script, "sh"}, words...)...)
 	must(t, err)
 	log, err = n.Read("/run/case.log")

@@ -73,6 +73,7 @@ stage "write" "kubelet" {}
 
 // TestJoinedNeedsNoToken joins, takes the token away on both sides, and runs again.
 func TestJoinedNeedsNoToken(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{Audit: true})
 	m := newMember(t, c, NodeOptions{}, quick)
 	must(t, c.Client.CoreV1().Secrets("kube-system").Delete(t.Context(), "bootstrap-token-"+c.Token[:6], metav1.DeleteOptions{}))
@@ -122,6 +123,7 @@ func difference(before, after map[string]string) (out []string) {
 // TestTakesEffect has every kind of label on a node, and sees on the Node object that the plan says of each when it takes effect: when
 // the node is made, whenever its kubelet starts, or when prelet patches it.
 func TestTakesEffect(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	keys := map[string]bool{ // and whether the kubelet sees to it at each start (pkg/kubelet/kubelet_node_status.go, updateDefaultLabels)
 		"kubernetes.io/hostname":                   true,
@@ -257,6 +259,7 @@ func TestTakesEffect(t *testing.T) {
 
 // TestManagerState changes the policies that the kubelet's managers remember on its disk.
 func TestManagerState(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	policy := func(cpu, memory string) string {
 		return fmt.Sprintf(`

@@ -9,6 +9,7 @@ import (
 )
 
 func TestToken(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{Audit: true})
 	server := `servers = ["https://10.0.0.11:6443"]`
 	observe := func(t *testing.T) candidate {
@@ -63,9 +64,10 @@ func TestToken(t *testing.T) {
 
 	t.Run("expired", func(t *testing.T) {
 		o := observe(t)
-		short, err := c.NewToken(t.Context(), "8s")
+		const life = 15 * time.Second // prelet has asked with it long before it ends
+		short, err := c.NewToken(t.Context(), life.String())
 		must(t, err)
-		expires := time.Now().Add(8 * time.Second)
+		expires := time.Now().Add(life)
 		must(t, c.Signed(t.Context(), short))
 		must(t, o.Credential("bootstrap-token", short))
 		o.cluster(server, o.pin(), token, `retry = "2s"`)

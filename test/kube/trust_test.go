@@ -145,6 +145,7 @@ func asked(t *testing.T, c *Cluster, since int) (out []string, now int) {
 }
 
 func TestTrust(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{Audit: true})
 	other := start(t, Options{Audit: true, Token: c.Token}) // the same token is good there: what is sent there is lost
 

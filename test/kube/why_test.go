@@ -13,6 +13,7 @@ import (
 // TestKubeletSaysWhy breaks a real kubelet in ways that no plan can see, and wants the reason told, with the site's line where
 // there is one.
 func TestKubeletSaysWhy(t *testing.T) {
+	t.Parallel()
 	c := start(t, Options{})
 	pin, err := c.Pin()
 	must(t, err)
@@ -44,7 +45,7 @@ stage "write" "kubelet" {
 stage "restart" "kubelet" {
   verify {
     settle  = "1s"
-    timeout = "10s"
+    timeout = "20s"
   }
 }
 `}))

@@ -32,8 +32,7 @@ func (c *Cause) String() string {
 // cause asks the kubelet's log why, from when the files were in place on. Nil when it says nothing, or cannot be read: what was
 // seen from outside is the verdict, and this only explains it.
 func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause {
-	from := m.Clock.Now().Add(since - m.Clock.Monotonic())
-	lines, err := m.Probe.Log(ctx, p.Unit, from)
+	lines, err := m.said(ctx, p, since)
 	if err != nil || len(lines) == 0 {
 		return nil
 	}
@@ -45,6 +44,11 @@ func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause
 		return nil
 	}
 	return p.located(found)
+}
+
+// said is what the kubelet has logged since a moment of the monotonic clock.
+func (m *Machine) said(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
+	return m.Probe.Log(ctx, p.Unit, m.Clock.Now().Add(since-m.Clock.Monotonic()))
 }
 
 // located is a cause with the item of the plan that it is about.

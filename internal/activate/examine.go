@@ -17,6 +17,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 	}
 	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), full: true}
 	begun := m.Clock.Monotonic()
+	var last Unit
 	for first := true; ; first = false {
 		u, err := m.Units.Look(ctx, plan.Unit)
 		if err != nil {
@@ -31,6 +32,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 			w.steady = u.Started // it has answered well since then, as far as anybody knows
 		}
 		now := m.Clock.Monotonic()
+		last = u
 		verdict, _ := w.look(ctx, u, now)
 		if verdict != Pending || !w.settles() || now-begun > plan.Settle {
 			break
@@ -40,11 +42,14 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 	}
 	for _, c := range w.checks {
-		if c.State == "failed" {
+		if c.State == "failed" && !w.podless {
 			return w.checks, m.cause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
 	}
-	return w.checks, nil, nil
+	if len(w.answers) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
+		w.pods(ctx, last, m.Clock.Monotonic())
+	}
+	return w.checks, w.cause, nil
 }
 
 // settles says whether all is well but for the time that it has been so.

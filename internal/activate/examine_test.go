@@ -29,7 +29,10 @@ func (n *node) looked(gen int) (all string, checks []Check, cause *Cause) {
 	return strings.TrimSpace(all), checks, cause
 }
 
-const allOK = "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok"
+const (
+	others = "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok"
+	allOK  = others + " pods=ok"
+)
 
 // TestExamine: what is seen of a kubelet that was judged before.
 func TestExamine(t *testing.T) {
@@ -95,11 +98,11 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 			n.clk.advance(time.Minute)
 			n.labels["example.com/a"] = "2"
-			if all, _, _ := n.looked(1); all != allOK+" labels=drift configz=unknown" {
+			if all, _, _ := n.looked(1); all != others+" labels=drift configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
 			n.apiserver = false
-			if all, _, _ := n.looked(1); all != strings.Replace(allOK, "node=ok", "node=unknown", 1)+" configz=unknown" {
+			if all, _, _ := n.looked(1); all != strings.Replace(others, "node=ok", "node=unknown", 1)+" configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
 		}},

@@ -175,11 +175,22 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 		return out, nil
 	}
 	to, some := m.lastGood()
-	if !some || !plan.Rollback {
+	same := false
+	if some && f.pods {
+		goal, err := m.goal(plan, to)
+		if err != nil {
+			return out, afterCommit("going back", err)
+		}
+		same = plan.inherited(goal)
+	}
+	if !some || !plan.Rollback || same {
 		out.Exit = ExitUnhealthy
-		if !some {
+		switch {
+		case !some:
 			out.Why += "; there is nothing good to go back to, so the generation stays and each boot verifies it again"
-		} else {
+		case same:
+			out.Why += "; the generation before has the same, so this one is not at fault: it stays, and is verified again"
+		default:
 			out.Why += "; the site says rollback = false, so the generation stays"
 		}
 		return out, nil

@@ -47,6 +47,10 @@ type Plan struct {
 	// package failure gives to items.
 	Sources map[string]string
 
+	// Pods is what decides whether the kubelet and the container runtime go together: its cgroup driver, and which runtime. "" where
+	// nobody here knows.
+	Pods string
+
 	// States are the files in which the kubelet's managers remember what they do, with what each is made by: a kubelet ends on one
 	// that was made by something else. Those of managers that do nothing are not among them.
 	States map[string]string
@@ -120,6 +124,7 @@ type planDocument struct {
 	GoneTaints []string            `json:"gone_taints,omitempty"`
 	Reconcile  bool                `json:"reconcile_labels,omitempty"`
 	States     map[string]string   `json:"states,omitempty"`
+	Pods       string              `json:"pods,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -132,7 +137,7 @@ func (p Plan) Encode() ([]byte, error) {
 	}
 	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
 		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources,
-		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States})
+		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods})
 }
 
 // DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
@@ -155,6 +160,6 @@ func DecodePlan(text []byte) (Plan, error) {
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
 		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire, Sources: d.Sources,
-		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile, States: d.States,
+		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile, States: d.States, Pods: d.Pods,
 	}, nil
 }

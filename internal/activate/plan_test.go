@@ -15,7 +15,7 @@ func TestPlanComesBack(t *testing.T) {
 		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"},
 		Configz: &kubelet.Configz{URL: "https://127.0.0.1:10250/configz", Credential: "configz", Served: []string{"/x"}, Planned: map[string]any{"maxPods": 64.0}},
 		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true,
-		States: map[string]string{"/s": "static"}}
+		States: map[string]string{"/s": "static"}, Pods: "cgroupfs true unix:///x"}
 	text, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,9 @@ type node struct {
 	configz   func() []string
 	shape     func(*Plan) // of what is planned
 	log       []string    // of the kubelet
+	logErr    error
+	driven    bool          // the runtime has another cgroup driver now
+	mended    time.Duration // since when its pods start; 0: since never
 	logged    time.Time
 	onCommit  func() // once, right after COMMIT
 
@@ -108,6 +112,8 @@ func (n *node) behave() conduct {
 			c.ready = -1
 		case "healthz":
 			c.healthz = false
+		case "pods":
+			c.pods = value
 		}
 	}
 	return c
@@ -181,7 +187,7 @@ func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
 
 func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
 	n.logged = since
-	return n.log, nil
+	return append(slices.Clone(n.log), n.saidOfPods(since)...), n.logErr
 }
 
 // lockedStore notes who holds the lock, so that the fake systemd can object.

@@ -110,6 +110,7 @@ type conduct struct {
 	ready   time.Duration // until READY=1; negative: never
 	dies    time.Duration // after its start; 0: never
 	healthz bool
+	pods    string // why they fail: driver, alone; "" when they do not
 }
 
 type startSeen struct {

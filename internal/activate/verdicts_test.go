@@ -45,7 +45,7 @@ func TestVerdicts(t *testing.T) {
 			for _, check := range verify.Checks {
 				names = append(names, check.Name+"="+check.State)
 			}
-			if got := strings.Join(names, " "); got != "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok" {
+			if got := strings.Join(names, " "); got != "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok pods=ok" {
 				t.Errorf("checks: %s", got)
 			}
 		}},

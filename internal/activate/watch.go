@@ -34,7 +34,7 @@ type Probe interface {
 
 // Check is one thing that was looked at.
 type Check struct {
-	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node, labels, taints, configz
+	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node, labels, taints, configz, pods
 	State   string `json:"state"` // ok, failed, unknown, drift
 	Message string `json:"message,omitempty"`
 }
@@ -57,6 +57,7 @@ type finding struct {
 	why     string
 	checks  []Check
 	cause   *Cause
+	pods    bool // nothing else is wrong than that pods cannot start
 }
 
 // watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
@@ -103,8 +104,9 @@ type watcher struct {
 	asked    time.Duration // when askAll ran last
 	answers  []Check       // and what it was told
 
-	cause *Cause        // what its log said when it was seen dead
-	read  time.Duration // when the log was read last
+	cause   *Cause        // what its log said when it was seen dead, or when pods could not start
+	read    time.Duration // when the log was read last
+	podless bool          // that is all that is wrong
 
 	checks []Check
 	why    string // the last thing that was not so
@@ -145,7 +147,7 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 }
 
 func (w *watcher) end(verdict Verdict, why string) finding {
-	return finding{verdict: verdict, why: why, checks: w.checks}
+	return finding{verdict: verdict, why: why, checks: w.checks, pods: w.podless}
 }
 
 // look judges one look at the unit. Pending: go on.
@@ -256,6 +258,9 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 		}
 	}
 	if w.plan.Configz != nil && !w.configz(ctx) {
+		return Bad, w.why
+	}
+	if all && !w.pods(ctx, u, now) {
 		return Bad, w.why
 	}
 	if all {

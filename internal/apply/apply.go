@@ -213,7 +213,7 @@ func (e *SecretError) Unwrap() error { return e.Err }
 
 func activation(o Options) activate.Plan {
 	a := activate.Plan{Unit: activate.DefaultUnit, Settle: activate.DefaultSettle, Timeout: activate.DefaultTimeout, Rollback: true,
-		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}, States: boot.States(o.Plan.Node.Config)}
+		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}, States: boot.States(o.Plan.Node.Config), Pods: pods(o.Plan)}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
 		a.Reconcile = x.ReconcileLabels

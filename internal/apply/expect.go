@@ -117,6 +117,26 @@ func listens(p *boot.Plan, address, port string, fields, flags [2]string) string
 	return net.JoinHostPort(address, strconv.Itoa(int(n)))
 }
 
+// pods is what decides whether the planned kubelet and the container runtime go together: the cgroup driver, whether it makes
+// cgroups for pods at all, and where the runtime answers. "" where nobody here knows its configuration.
+func pods(p *boot.Plan) string {
+	if p.Node.Config == nil {
+		return ""
+	}
+	words := []string{"cgroupfs", "true", "unix:///run/containerd/containerd.sock"}
+	for i, name := range []string{"cgroupDriver", "cgroupsPerQOS", "containerRuntimeEndpoint"} {
+		if v := p.Node.Config[name]; v != nil {
+			words[i] = fmt.Sprint(v)
+		}
+	}
+	for _, f := range p.Node.Flags {
+		if i := slices.Index([]string{"cgroup-driver", "cgroups-per-qos", "container-runtime-endpoint"}, f.Name); i >= 0 {
+			words[i] = f.Value
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 // NodeName is the name under which the planned kubelet registers: --hostname-override, or the host's name as the
 // kubelet writes it (pkg/util/node/node.go, GetHostname). A cloud provider inside the kubelet names nodes by itself: "".
 func NodeName(p *boot.Plan, hostname string) string {

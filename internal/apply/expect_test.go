@@ -39,6 +39,23 @@ func TestHealthz(t *testing.T) {
 	}
 }
 
+func TestPods(t *testing.T) {
+	for _, c := range []struct {
+		config map[string]any
+		flags  []node.Flag
+		want   string
+	}{
+		{nil, []node.Flag{{Name: "cgroup-driver", Value: "systemd"}}, ""},
+		{map[string]any{}, nil, "cgroupfs true unix:///run/containerd/containerd.sock"},
+		{map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"}, nil, "systemd false unix:///x"},
+		{map[string]any{"cgroupDriver": "systemd"}, []node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}}, "cgroupfs true unix:///run/containerd/containerd.sock"},
+	} {
+		if got := pods(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+			t.Errorf("%v %v: %q, want %q", c.config, c.flags, got, c.want)
+		}
+	}
+}
+
 func TestNodeName(t *testing.T) {
 	for _, c := range []struct {
 		flags []node.Flag

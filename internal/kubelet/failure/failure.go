@@ -1,5 +1,5 @@
-// Package failure knows what a kubelet says when it does not start, or starts and does not join: it turns lines of its log into
-// one sentence, and names the items of the plan that it is about. It touches nothing.
+// Package failure knows what a kubelet says when it does not start, starts and does not join, or joins and can start no pod: it
+// turns lines of its log into one sentence, and names the items of the plan that it is about. It touches nothing.
 //
 // The words are the kubelet's own, taken from real ones (testdata; v1.36, and older ones from the source). They are no API: a
 // line that no row knows is handed on as it is, so a kubelet of tomorrow costs the sentence and not the message.
@@ -7,6 +7,7 @@ package failure
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -32,9 +33,16 @@ const (
 
 // Recognise finds the cause in the lines of a log, oldest first: what ends a kubelet before what only keeps it waiting, and of
 // those the first row that knows a line, the last line first.
-func Recognise(lines []string) (Cause, bool) {
+func Recognise(lines []string) (Cause, bool) { return recognise(lines, rows()) }
+
+// OfPods finds in the log of a kubelet that is well why it can start no pod. What one pod alone may fail of, it does not know.
+func OfPods(lines []string) (Cause, bool) {
+	return recognise(lines, slices.DeleteFunc(rows(), func(r row) bool { return !r.pods }))
+}
+
+func recognise(lines []string, known []row) (Cause, bool) {
 	entries := entriesOf(lines)
-	for _, r := range rows() {
+	for _, r := range known {
 		re := regexp.MustCompile(r.says)
 		for i := len(entries) - 1; i >= 0; i-- {
 			m := re.FindStringSubmatchIndex(entries[i])

@@ -97,6 +97,29 @@ func TestOtherWords(t *testing.T) {
 	}
 }
 
+// A kubelet that is well: only what every pod of it fails of is a cause, and what stands in the log beside that is none.
+func TestOfPods(t *testing.T) {
+	const head = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = `
+	for _, c := range []struct{ line, id, item string }{
+		{head + `failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`, "driver-runc", "config/cgroupDriver"},
+		{head + `x: expected cgroupsPath to be of format \\\"slice:prefix:name\\\" for systemd cgroups, got \\\"/k8s.io/8dc5224c\\\" instead: unknown"`, "driver-unnamed", "config/cgroupsPerQOS"},
+		{head + `cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/besteffort/pod1"`, "driver-crio-systemd", "config/cgroupDriver"},
+		{head + `cri-o configured with cgroupfs cgroup manager, but received systemd slice as parent: /kubepods.slice"`, "driver-crio-cgroupfs", "config/cgroupDriver"},
+		{head + `failed to pull image \"localhost/pause:1\": not found"`, "", ""},
+		{`E1120 16:35:14.000000 93 x.go:1] "x" err="running with swap on is not supported"`, "", ""},
+	} {
+		got, ok := OfPods([]string{"I0101 00:00:00.000000 1 server.go:1] started", c.line, `E0101 00:00:01.000000 1 x.go:1] "other"`})
+		if ok != (c.id != "") || got.ID != c.id || ok && (got.Items[0] != c.item || got.Final) {
+			t.Errorf("%s\n  %v %+v, want %s about %s", c.line, ok, got, c.id, c.item)
+		}
+	}
+	// A kubelet that cannot join is told that first.
+	lines := []string{head + `expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/x\" instead"`, `E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`}
+	if c, ok := Recognise(lines); !ok || c.ID != "token" {
+		t.Errorf("%+v", c)
+	}
+}
+
 // What ends a kubelet counts before what only keeps it waiting, wherever it stands.
 func TestOrder(t *testing.T) {
 	wait := `E0101 00:00:00.000000 1 x.go:1] "x" err="cannot create certificate signing request: Unauthorized"`

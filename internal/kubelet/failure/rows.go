@@ -15,6 +15,7 @@ type row struct {
 	sentence string
 	items    []string
 	final    bool // false also where a file or a cgroup is missing that another unit may yet make
+	pods     bool // the kubelet is well, and its pods cannot start
 }
 
 // rows reads the table. It is text because a table of values is code as well, and this one is asked once in a bad day.
@@ -28,7 +29,7 @@ func rows() (out []row) {
 		}
 		if len(lines) == 3 { // a test holds that all are so
 			words := strings.Fields(lines[0])
-			out = append(out, row{id: words[0], says: lines[1], sentence: lines[2], items: words[2:], final: words[1] == "ends"})
+			out = append(out, row{id: words[0], says: lines[1], sentence: lines[2], items: words[2:], final: words[1] == "ends", pods: words[1] == "pods"})
 		}
 	}
 	return out

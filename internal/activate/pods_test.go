@@ -1,0 +1,127 @@
+package activate
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a real kubelet v1.36.3 says of a pod that containerd 1.6 cannot start: of a cgroup driver that is not the
+// runtime's, and of an image whose program cannot be executed.
+const (
+	otherDriver = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`
+	noProgram   = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to start sandbox container task \"x\": OCI runtime start failed: cannot start a container that has stopped: unknown"`
+)
+
+// saidOfPods is what the process that runs says: two seconds after its start, and at each try after that.
+func (n *node) saidOfPods(since time.Time) (lines []string) {
+	if n.systemd.unit.Active != "active" || n.systemd.conduct.pods == "" {
+		return nil
+	}
+	words := map[bool]string{true: otherDriver, false: noProgram}[n.driven || n.systemd.conduct.pods == "driver"]
+	for at := n.systemd.unit.Started + 2*time.Second; at <= n.clk.now && (n.mended == 0 || at < n.mended); at += 12 * time.Second {
+		if n.clk.Now().Add(at - n.clk.now).Before(since) {
+			continue
+		}
+		lines = append(lines, words)
+	}
+	return lines
+}
+
+// TestPods: a kubelet that is well by all that it is asked, and can start no pod.
+func TestPods(t *testing.T) {
+	driven := func(by string) func(*Plan) {
+		return func(p *Plan) {
+			p.Pods = by
+			p.Sources = map[string]string{"config/cgroupDriver": "site.hcl:7:3, write.kubelet"}
+		}
+	}
+	const says = "pods: the kubelet is well, and can start no pod; the kubelet: the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts (config/cgroupDriver, site.hcl:7:3, write.kubelet)"
+	play(t, []scenario{
+		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
+			n.shape = driven("cgroupfs")
+			_, verify := n.bootWith("pods=driver")
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" || checkOf(verify, "pods").State != "failed" {
+				t.Errorf("%s: %+v", verify.Why, verify.Cause)
+			}
+		}},
+		{"of a plan that has another driver: undone", func(t *testing.T, n *node) {
+			n.shape = driven("systemd")
+			n.bootWith("one")
+			n.shape = driven("cgroupfs")
+			out, err := n.runSite(t.Context(), "pods=driver")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
+				t.Errorf("%s: %s", out.Why, n.read(configPath))
+			}
+		}},
+		{"of a plan that has the driver of the one before: it stays, and is good when the runtime is mended", func(t *testing.T, n *node) {
+			n.shape = driven("cgroupfs")
+			n.bootWith("one")
+			out, err := n.runSite(t.Context(), "two pods=driver")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Exit: ExitUnhealthy})
+			if !strings.Contains(out.Why, "the generation before has the same") || n.read(configPath) != "two pods=driver" {
+				t.Errorf("%s: %s", out.Why, n.read(configPath))
+			}
+			n.mended = n.clk.now
+			n.clk.advance(fresh + time.Second)
+			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"of a plan of which nobody knows that, and of the one before as well: not held", func(t *testing.T, n *node) {
+			n.bootWith("one pods=alone")
+			n.driven = true
+			out, err := n.runSite(t.Context(), "two pods=alone")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+		}},
+		{"what one pod fails of undoes nothing", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.shape = driven("cgroupfs")
+			out, err := n.runSite(t.Context(), "pods=alone")
+			n.want(err, "run")
+			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+		}},
+		{"a log that cannot be read is held against nobody", func(t *testing.T, n *node) {
+			n.logErr = errors.New("no journal files were found")
+			_, verify := n.bootWith("one")
+			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			if c := checkOf(verify, "pods"); c.State != "unknown" || c.Message != "no journal files were found" {
+				t.Errorf("%+v", c)
+			}
+		}},
+		{"later: told while it goes on, also when the cluster does not answer, and not when it is over", func(t *testing.T, n *node) {
+			n.shape = driven("cgroupfs")
+			n.bootWith("pods=alone")
+			n.clk.advance(time.Hour)
+			if all, _, _ := n.looked(1); all != allOK {
+				t.Errorf("%s", all)
+			}
+			n.driven = true
+			for _, n.apiserver = range []bool{true, false} {
+				if all, _, cause := n.looked(1); !strings.HasSuffix(all, " pods=failed") || cause == nil || cause.At != "site.hcl:7:3, write.kubelet" {
+					t.Errorf("%s: %+v", all, cause)
+				}
+			}
+			n.apiserver = true
+			n.mended = n.clk.now
+			n.clk.advance(fresh + time.Second)
+			if all, _, cause := n.looked(1); all != allOK || cause != nil {
+				t.Errorf("%s: %+v", all, cause)
+			}
+		}},
+		{"what the process before has said does not count", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.clk.advance(time.Hour)
+			n.systemd.enqueue("restart")
+			n.clk.advance(time.Second)
+			n.looked(1)
+			if from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now); n.logged.Before(from) {
+				t.Errorf("asked from %s on, and it started at %s", n.logged, from)
+			}
+		}},
+	})
+}

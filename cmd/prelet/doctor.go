@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -100,10 +101,7 @@ func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 	}
 	in.Unit, in.Gate = a.unitOf(ctx, h, in.Plan)
 	in.Clock = live.ClockSet(ctx)
-	if p := in.Plan; p != nil && p.Facts != nil && p.Facts.Runtime.Endpoint != nil {
-		in.Runtime.Endpoint = *p.Facts.Runtime.Endpoint
-		in.Runtime.Err = live.DialRuntime(ctx, in.Runtime.Endpoint)
-	}
+	in.Runtime = runtimeOf(ctx, in.Plan)
 	if p := in.Plan; p != nil {
 		for _, name := range p.Credentials() {
 			in.Secrets = append(in.Secrets, doctor.Secret{Name: name, Err: given(name), Needed: name != p.Access.Token || !p.Kubelet.Joined})
@@ -122,6 +120,26 @@ func (a *app) askKubelet(ctx context.Context, h *host) live.Examined {
 		_ = apply.Remember(cache, e.Keep) // else the next boot asks again
 	}
 	return e
+}
+
+// runtimeOf is the container runtime: what the plan was told of it, or else whether anybody answers there.
+func runtimeOf(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
+	switch {
+	case p == nil:
+		return r
+	case p.Kubelet.Runtime != nil:
+		k := p.Kubelet.Runtime
+		r.Endpoint, r.Driver = k.Endpoint, cmp.Or(k.Told, k.Driver)
+		if k.Version != "" {
+			return r
+		}
+	case p.Facts != nil && p.Facts.Runtime.Endpoint != nil:
+		r.Endpoint = *p.Facts.Runtime.Endpoint
+	default:
+		return r
+	}
+	r.Err = live.DialRuntime(ctx, r.Endpoint)
+	return r
 }
 
 func (a *app) unitOf(ctx context.Context, h *host, p *boot.Plan) (doctor.Unit, doctor.Gate) {

@@ -111,8 +111,8 @@ func (e *examination) unit() {
 func (e *examination) runtime() {
 	r := e.in.Runtime
 	driver := ""
-	if p := e.in.Plan; p != nil && p.Facts != nil && p.Facts.Runtime.CgroupDriver != nil {
-		driver = ", cgroup driver " + *p.Facts.Runtime.CgroupDriver
+	if r.Driver != "" {
+		driver = ", cgroup driver " + r.Driver
 	}
 	switch {
 	case r.Endpoint == "" && (e.in.Plan == nil || e.in.Plan.Facts == nil):

@@ -88,6 +88,7 @@ type Gate struct {
 // Runtime is the container runtime's socket.
 type Runtime struct {
 	Endpoint string // "" unknown
+	Driver   string // of its cgroups; "" unknown
 	Err      error  // of connecting
 }
 

@@ -21,12 +21,12 @@ func p[T any](v T) *T { return &v }
 func well() Input {
 	return Input{
 		Root: true, Systemd: true,
-		Plan: &boot.Plan{Site: &site.Site{}, Facts: &world.Facts{MachineID: p("1"), Runtime: world.Runtime{CgroupDriver: p("systemd")}},
+		Plan: &boot.Plan{Site: &site.Site{}, Facts: &world.Facts{MachineID: p("1")},
 			Kubelet: world.KubeletAns{Joined: true, JoinedWhy: "so", Cgroup: 2, Swap: p(false)}},
 		Binary:  Binary{Path: "/usr/bin/kubelet", Version: "v1.36.3"},
 		Unit:    Unit{Name: "kubelet.service", Load: "loaded", File: "enabled", Gated: true},
 		Gate:    Gate{Open: true, Generation: 3},
-		Runtime: Runtime{Endpoint: "unix:///run/x.sock"},
+		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
 		Places:  []Place{{Path: "/etc", For: "/etc/kubernetes", Writable: true, FreeBytes: 1 << 30, FreeFiles: 1000}},
 		Kept:    Kept{Current: 3},

@@ -9,6 +9,14 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
+// RuntimeOf is the container runtime that a machine is configured for: what Detect finds of it, and nothing else. Root is a folder;
+// "" is this machine. A field that is not known is nil.
+func RuntimeOf(root string) world.Runtime {
+	d := &detection{Tree: hostTree{root}, facts: empty(), evidence: map[string]string{}}
+	_ = d.readRuntime() // it fails for nobody
+	return d.facts.Runtime
+}
+
 // readRuntime reads what the container runtime is configured to be; at this moment of a boot it may not run yet.
 func (d *detection) readRuntime() error {
 	containerd, containerdErr := d.containerd()

@@ -21,5 +21,6 @@ func (l *Live) kubelet(ctx context.Context) world.Answer {
 			k.Hierarchies = hierarchies("/proc/self/mounts")
 		}
 	}
+	k.Runtime = l.runtime(ctx)
 	return world.Kubelet.Answer(k)
 }

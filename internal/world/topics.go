@@ -107,6 +107,18 @@ type KubeletAns struct {
 	Disk        int64    `json:"disk,omitempty"` // bytes of the filesystem of its folder
 	// Kernel is what the kernel has of what protectKernelDefaults is about: vm/overcommit_memory, …
 	Kernel map[string]int64 `json:"kernel,omitempty"`
+	// Runtime is the container runtime that this machine is configured for, nil: none is known.
+	Runtime *RuntimeAns `json:"runtime,omitempty"`
+}
+
+// RuntimeAns is a container runtime as it told itself, where it runs already, and as its configuration has it. A field that is
+// not known is "".
+type RuntimeAns struct {
+	Endpoint string `json:"endpoint"` // unix:///run/containerd/containerd.sock
+	Name     string `json:"name,omitempty"`
+	Version  string `json:"version,omitempty"`       // by itself
+	Told     string `json:"told,omitempty"`          // its cgroup driver, by itself: systemd | cgroupfs
+	Driver   string `json:"cgroup_driver,omitempty"` // by its configuration
 }
 
 // IdentityAns is the identity that a kubelet.conf gives.

@@ -195,10 +195,12 @@ func refuse(t *testing.T, c *Cluster, why metav1.StatusReason, label string) {
 type verdict struct {
 	Verdict string
 	Why     string
-	Checks  []struct{ Name, State, Message string }
+	Checks  []check
 	Cause   *struct{ ID, Sentence, Item, At string }
 	Exit    int
 }
+
+type check struct{ Name, State, Message string }
 
 func (j verdict) state(name string) (state, message string) {
 	for _, c := range j.Checks {

@@ -37,6 +37,102 @@ func TestCgroupDriver(t *testing.T) {
 	pod(t, n, c, "expected cgroupsPath to be of format")
 }
 
+// TestPodsCannotStart has a static pod on a node that joins. What that pod alone fails of undoes nothing; a plan that brings the
+// kubelet to a runtime with another cgroup driver, on which no pod starts, is undone; and where it came without a plan, verify
+// tells it while it goes on.
+func TestPodsCannotStart(t *testing.T) {
+	p := programs(t)
+	if !p.HasContainerd() {
+		t.Skip("no containerd: build.sh takes it from Debian")
+	}
+	c := start(t, Options{})
+	n := nodeWith(t, c, Containerd, NodeOptions{}, "10.0.0.11:6443")
+	journal(t, n)
+	must(t, n.StartOtherContainerd(t.Context(), "systemd"))
+	must(t, n.Write("/run/pause.tar", image(t, PauseImage), 0o644))
+	for _, at := range []string{socket, OtherSocket} {
+		in(t, n, "ctr", "-a", at, "-n", "k8s.io", "images", "import", "/run/pause.tar")
+	}
+	pin, err := c.Pin()
+	must(t, err)
+	m := member{n, t, c, pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	must(t, n.Write("/etc/kubernetes/manifests/one.yaml", staticPod, 0o644))
+	// The kubelet has tried the pod when it is judged: it is slow only where the machine is, and then so is what is waited for.
+	patched := func(line string) string {
+		return `stage "write" "kubelet" {
+  kubelet_config {
+    patch = {
+      staticPodPath = "/etc/kubernetes/manifests"
+      ` + line + `
+    }
+  }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "6s"
+    timeout = "90s"
+  }
+}
+`
+	}
+	failing := func(words string) {
+		t.Helper()
+		must(t, within(t.Context(), time.Minute, "the kubelet says "+words, func() string {
+			if log := n.KubeletLog(); !strings.Contains(log, words) {
+				return "it says " + last(log, 2000)
+			}
+			return ""
+		}))
+	}
+	const runc = "expected cgroupsPath to be of format"
+
+	m.site(patched(""))
+	m.run(0)
+	failing("RunPodSandbox from runtime service failed")
+	if j := verify(t, n, 0); !slices.ContainsFunc(j.Checks, func(c check) bool { return c.Name == "pods" && c.State == "ok" }) || strings.Contains(n.KubeletLog(), runc) {
+		t.Errorf("a pod whose program is none: %+v", j)
+	}
+
+	other := "containerRuntimeEndpoint = \"unix://" + OtherSocket + "\""
+	w := why{id: "driver-runc", item: "config/containerRuntimeEndpoint", at: `"unix://` + OtherSocket, says: []string{"the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts"}}
+	m.site(patched(other))
+	r := toldWhy(t, m, w)
+	if !strings.Contains(r.Out, "pods: the kubelet is well, and can start no pod") || !strings.Contains(n.KubeletLog(), runc) {
+		t.Errorf("%s", r)
+	}
+	if text, err := n.Read("/var/lib/kubelet/config.yaml"); err != nil || strings.Contains(text, OtherSocket) {
+		t.Errorf("it was not undone: %v\n%s", err, text)
+	}
+	if j := verify(t, n, 0); len(j.Checks) == 0 || j.Cause != nil {
+		t.Errorf("after going back: %+v", j)
+	}
+
+	// The runtime has another driver from now on, as by an update of its package, and the kubelet is as it was.
+	must(t, n.StopContainerd(t.Context()))
+	must(t, n.StartContainerd(t.Context(), "systemd"))
+	must(t, within(t.Context(), time.Minute, "verify tells it", func() string {
+		r, err := n.Prelet(t.Context(), "verify", "-o", "json")
+		var j verdict
+		if err != nil || r.Exit != 50 || json.Unmarshal([]byte(r.Out), &j) != nil || j.Cause == nil {
+			return fmt.Sprint(r, err)
+		}
+		if state, _ := j.state("pods"); state != "failed" || j.Cause.ID != "driver-runc" || j.Cause.At == "" {
+			t.Errorf("%s", r)
+		}
+		return ""
+	}))
+
+	// A plan that has nothing to do with it stays, and nobody calls the node well.
+	m.site("stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"b\" }\n}\n", patched(""))
+	if r := m.run(50); !strings.Contains(r.Err, "the generation before has the same") {
+		t.Errorf("%s", r)
+	}
+	if flags, err := n.Read("/etc/default/kubelet"); err != nil || !strings.Contains(flags, "example.com/a=b") {
+		t.Errorf("%v\n%s", err, flags)
+	}
+}
+
 // TestPodPidsLimit sets a limit that no kernel takes: the kubelet logs it with each pod, and runs them without one.
 func TestPodPidsLimit(t *testing.T) {
 	t.Parallel()
@@ -47,11 +143,13 @@ func TestPodPidsLimit(t *testing.T) {
 	pod(t, n, refusal{Config: map[string]any{"podPidsLimit": 1<<22 + 1}}, "pids.max: invalid argument")
 }
 
+const staticPod = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {hostNetwork: true, containers: [{name: one, image: " + PauseImage + ", imagePullPolicy: Never}]}\n"
+
 // pod runs the kubelet with one pod until it says something, and wants it to be well then.
 func pod(t *testing.T, n *Node, c refusal, says string) {
 	t.Helper()
 	c.Config["staticPodPath"] = "/etc/prelet-case/pods"
-	must(t, n.Write("/etc/prelet-case/pods/one.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\nspec: {hostNetwork: true, containers: [{name: one, image: "+PauseImage+", imagePullPolicy: Never}]}\n", 0o644))
+	must(t, n.Write("/etc/prelet-case/pods/one.yaml", staticPod, 0o644))
 	writeCase(t, n, c)
 	stop, err := n.Background("sh", "-c", "exec /usr/bin/kubelet --config=/etc/prelet-case/config.yaml --root-dir=/var/lib/kubelet-case --hostname-override=n1 >/run/case.log 2>&1")
 	must(t, err)

@@ -109,19 +109,41 @@ func (n *Node) StartFakeRuntime(ctx context.Context, driver string) error {
 	if _, err := n.Background(filepath.Join("/opt/helpers", "fakecri"), socket, driver, "/"); err != nil {
 		return err
 	}
-	return n.answers(ctx)
+	return n.answers(ctx, socket)
 }
 
 // StartContainerd starts Debian's containerd, with a network for pods that is only declared: enough for a node to be ready. driver is
 // its cgroup driver, which it does not tell: cgroupfs or systemd.
 func (n *Node) StartContainerd(ctx context.Context, driver string) error {
-	if err := errors.Join(n.Write("/etc/containerd/config.toml", fmt.Sprintf(containerdConfig, PauseImage, driver == "systemd"), 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
+	return n.containerd(ctx, "containerd", driver)
+}
+
+// StopContainerd ends the first one, and waits until it is gone. What it has started lives on.
+func (n *Node) StopContainerd(ctx context.Context) error {
+	r, err := n.Run(ctx, "sh", "-ec", `pid=$(cat /run/containerd.pid); kill $pid; while kill -0 $pid 2>/dev/null; do sleep 0.1; done; rm -f `+socket)
+	if err == nil && r.Exit != 0 {
+		err = errors.New(r.String())
+	}
+	return err
+}
+
+// OtherSocket is where a second containerd answers.
+const OtherSocket = "/run/containerd-other/containerd.sock"
+
+// StartOtherContainerd starts a second one beside it, with folders of its own.
+func (n *Node) StartOtherContainerd(ctx context.Context, driver string) error {
+	return n.containerd(ctx, "containerd-other", driver)
+}
+
+func (n *Node) containerd(ctx context.Context, name, driver string) error {
+	config := "/etc/" + name + "/config.toml"
+	if err := errors.Join(n.Write(config, fmt.Sprintf(containerdConfig, name, PauseImage, driver == "systemd"), 0o644), n.Write("/etc/cni/net.d/10-loopback.conflist", network, 0o644)); err != nil {
 		return err
 	}
-	if _, err := n.Background("/usr/bin/containerd"); err != nil {
+	if _, err := n.Background("sh", "-c", `echo $$ >"$1.pid" && exec /usr/bin/containerd --config "$0"`, config, "/run/"+name); err != nil {
 		return err
 	}
-	return n.answers(ctx)
+	return n.answers(ctx, "/run/"+name+"/containerd.sock")
 }
 
 const (
@@ -129,12 +151,16 @@ const (
 	PauseImage = "localhost/pause:1"
 
 	containerdConfig = `version = 2
+root = "/var/lib/containerd/%[1]s"
+state = "/run/%[1]s"
+[grpc]
+  address = "/run/%[1]s/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "%s"
+  sandbox_image = "%[2]s"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
   runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
-    SystemdCgroup = %t
+    SystemdCgroup = %[3]t
 `
 	network = `{"cniVersion": "0.4.0", "name": "loopback", "plugins": [{"type": "loopback"}]}`
 )
@@ -146,7 +172,7 @@ func (p Programs) HasContainerd() bool {
 }
 
 // answers waits for the runtime's socket.
-func (n *Node) answers(ctx context.Context) error {
+func (n *Node) answers(ctx context.Context, socket string) error {
 	return within(ctx, 20*time.Second, "the runtime answers", func() string {
 		if _, err := os.Stat(n.Root() + socket); err != nil {
 			return err.Error()

@@ -17,14 +17,9 @@ func TestKubeletSaysWhy(t *testing.T) {
 	c := start(t, Options{})
 	pin, err := c.Pin()
 	must(t, err)
-	// What a node without journald has in its place.
-	journal := func(n *Node) {
-		must(t, n.Write("/usr/local/bin/journalctl", "#!/bin/sh\nexec tail -n 4000 /var/log/kubelet.log\n", 0o755))
-	}
-
 	t.Run("a wrong token, that only the kubelet uses", func(t *testing.T) {
 		n := newNode(t, c, NodeOptions{Name: "token"}, "10.0.0.11:6443")
-		journal(n)
+		journal(t, n)
 		base, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
 		must(t, err)
 		must(t, n.Write("/etc/base.yaml", base["kubelet"], 0o644))
@@ -69,7 +64,7 @@ stage "restart" "kubelet" {
 			label := "example.com/" + name
 			refuse(t, c, p.reason, label)
 			n := newNode(t, c, NodeOptions{Name: name}, "10.0.0.11:6443")
-			journal(n)
+			journal(t, n)
 			must(t, n.Credential("bootstrap-token", c.Token))
 			m := member{n, t, c, pin}
 			m.site("stage \"label\" \"a\" {\n  labels = {\n    \"example.com/free\" = \"x\"\n    \""+label+"\" = \"team-a\"\n  }\n}\n", strings.Replace(quick, "40s", "15s", 1))
@@ -84,7 +79,7 @@ stage "restart" "kubelet" {
 	// kubelet ends of it where the machine has no such driver: here nobody makes slices.
 	t.Run("a cgroup driver that the machine does not have", func(t *testing.T) {
 		n := nodeWith(t, c, FakeSystemd, NodeOptions{Name: "driver"}, "10.0.0.11:6443")
-		journal(n)
+		journal(t, n)
 		must(t, n.Credential("bootstrap-token", c.Token))
 		m := member{n, t, c, pin}
 		m.site(strings.Replace(quick, "{}", "{\n  kubelet_config {\n    patch = { cgroupDriver = \"cgroupfs\" }\n  }\n}", 1))
@@ -92,7 +87,7 @@ stage "restart" "kubelet" {
 	})
 
 	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
-	journal(m.Node)
+	journal(t, m.Node)
 	// What no rule judges: the site writes another environment file of the kubelet's unit, as it had before it used prelet.
 	const other = "/var/lib/kubelet/kubeadm-flags.env"
 	for _, c := range []struct {
@@ -120,7 +115,7 @@ stage "restart" "kubelet" {
 	// A kubelet takes any name and runs; only the API server minds. prelet refuses the flag where it is its own.
 	t.Run("a name that no Node can have", func(t *testing.T) {
 		n := newNode(t, c, NodeOptions{Name: "fresh"}, "10.0.0.11:6443")
-		journal(n)
+		journal(t, n)
 		must(t, n.Credential("bootstrap-token", c.Token))
 		m := member{n, t, c, pin}
 		m.site(strings.Replace(strings.Replace(quick, "40s", "10s", 1), "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = \"KUBELET_KUBEADM_ARGS=--hostname-override=not_a_name\"\n  }\n}", 1))
@@ -165,6 +160,17 @@ stage "restart" "kubelet" {
 		_ = m.Systemctl(t.Context(), "restart")
 		told(t, m.Node, downAndSays(t, m.Node), why{id: "flag-unknown", item: "flag/network-plugin", says: []string{"it does not know the flag --network-plugin"}})
 	})
+}
+
+// journal is what a node without journald has in its place: journalctl gives what the kubelet has logged since then, by the time
+// that stands in each of its lines, and lines without one with the line before.
+func journal(t *testing.T, n *Node) {
+	t.Helper()
+	must(t, n.Write("/usr/local/bin/journalctl", `#!/bin/sh
+for word; do case $word in --since=*) since=${word#--since=};; esac; done
+from=$(date -d "$since" "+%m%d %H:%M:%S.%6N") || exit 1
+exec awk -v from="$from" '/^[IWEF][0-9][0-9][0-9][0-9] / { new = substr($1, 2) " " $2 >= from } new || !NF' /var/log/kubelet.log
+`, 0o755))
 }
 
 // why is what is to be told of a kubelet that fails.

@@ -185,6 +185,16 @@ func cases() []one {
 			not: machine(with(func(m *Machine) { m.Runtime, m.RuntimeVersion, m.CgroupDriver = "containerd", "2.0.1", "systemd" }))},
 		{rule: "machine-cgroup-driver", version: "1.36.3", config: "cgroupDriver: cgroupfs", machine: with(func(m *Machine) { m.Runtime, m.CgroupDriver = "containerd", "systemd" }), place: "/cgroupDriver", says: "unless the runtime tells its driver",
 			not: machine(with(func(m *Machine) { m.Runtime, m.CgroupDriver = "containerd", "cgroupfs" }))},
+		{rule: "machine-cgroup-driver", version: "1.36.3", config: "cgroupDriver: systemd", machine: with(func(m *Machine) { m.Runtime, m.RuntimeVersion, m.CgroupDriver = "containerd", "1.7.2", "cgroupfs" }), place: "/cgroupDriver", says: "pods run outside of the cgroups that it makes and limits",
+			not: machine(with(func(m *Machine) {
+				m.Runtime, m.RuntimeVersion, m.CgroupDriver, m.RuntimeTells = "another", "1", "cgroupfs", true
+			}))},
+		{rule: "machine-cgroup-driver", version: "1.30.0", config: "cgroupDriver: systemd", machine: with(func(m *Machine) {
+			m.Runtime, m.RuntimeVersion, m.CgroupDriver, m.RuntimeTells = "cri-o", "1.30.1", "cgroupfs", true
+		}), place: "/cgroupDriver", says: "no pod starts", not: version("1.31.0")},
+		{rule: "machine-cgroup-driver", version: "1.36.3", config: "{cgroupDriver: cgroupfs, containerRuntimeEndpoint: 'unix:///var/run/containerd/containerd.sock'}", machine: with(func(m *Machine) {
+			m.Runtime, m.RuntimeVersion, m.CgroupDriver, m.Endpoint = "containerd", "1.7.2", "systemd", "unix:///run/containerd/containerd.sock"
+		}), place: "/cgroupDriver", says: "no pod starts", not: flags(Flag{"container-runtime-endpoint", "unix:///run/crio/crio.sock"})},
 		{rule: "machine-cgroup-v1", version: "1.35.0", config: "maxPods: 10", machine: with(func(m *Machine) { m.Cgroup = 1 }), place: "/failCgroupV1", says: "not run on a host using cgroup v1", not: version("1.34.0")},
 		{rule: "machine-swap-cgroup-v1", version: "1.34.0", config: "memorySwap: {swapBehavior: LimitedSwap}", machine: with(func(m *Machine) { m.Cgroup = 1 }), place: "/memorySwap/swapBehavior", says: "only supported with cgroupv2", not: machine(single())},
 		{rule: "machine-swap", version: "1.36.3", config: "maxPods: 10", machine: with(func(m *Machine) { m.Swap = yes() }), place: "/failSwapOn", says: "running with swap on is not supported", not: machine(single())},
@@ -339,6 +349,15 @@ func TestMachineOf(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	if m := MachineOf(nil, world.KubeletAns{}); m.CPUs != nil || m.Cgroup != 0 {
+		t.Errorf("%+v", m)
+	}
+	// What the runtime said counts before its configuration, and both before the facts, which have that only.
+	r := &world.RuntimeAns{Endpoint: "unix:///x", Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"}
+	if m := MachineOf(f, world.KubeletAns{Runtime: r}); m.RuntimeVersion != "1.7.2" || m.CgroupDriver != "cgroupfs" || m.RuntimeTells || m.Endpoint != "unix:///x" {
+		t.Errorf("%+v", m)
+	}
+	r.Told = "systemd"
+	if m := MachineOf(nil, world.KubeletAns{Runtime: r}); m.CgroupDriver != "systemd" || !m.RuntimeTells {
 		t.Errorf("%+v", m)
 	}
 }

@@ -24,6 +24,8 @@ type Machine struct {
 	Runtime        string   // containerd, cri-o
 	RuntimeVersion string   // 1.7.2
 	CgroupDriver   string   // the runtime's
+	RuntimeTells   bool     // and it told that itself, as it tells the kubelet
+	Endpoint       string   // where it answers
 	Cgroup         int      // 1 or 2
 	Hierarchies    []string // of cgroup v1, where groups stand
 	Swap           *bool
@@ -35,6 +37,10 @@ type Machine struct {
 // MachineOf is the machine as the facts describe it, and what surrounds the kubelet.
 func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
 	m := &Machine{Cgroup: k.Cgroup, Hierarchies: k.Hierarchies, Swap: k.Swap, Kernel: k.Kernel, DiskBytes: k.Disk}
+	if r := k.Runtime; r != nil {
+		m.Runtime, m.RuntimeVersion, m.Endpoint = r.Name, r.Version, r.Endpoint
+		m.CgroupDriver, m.RuntimeTells = cmp.Or(r.Told, r.Driver), r.Told != ""
+	}
 	if f == nil {
 		return m
 	}
@@ -55,8 +61,8 @@ func MachineOf(f *world.Facts, k world.KubeletAns) *Machine {
 			}
 		}
 	}
-	for to, from := range map[*string]*string{&m.Runtime: f.Runtime.Name, &m.RuntimeVersion: f.Runtime.Version, &m.CgroupDriver: f.Runtime.CgroupDriver} {
-		if from != nil {
+	for to, from := range map[*string]*string{&m.Runtime: f.Runtime.Name, &m.RuntimeVersion: f.Runtime.Version, &m.CgroupDriver: f.Runtime.CgroupDriver, &m.Endpoint: f.Runtime.Endpoint} {
+		if from != nil && k.Runtime == nil {
 			*to = *from
 		}
 	}
@@ -272,21 +278,39 @@ func (l *look) larger(name string) string {
 func (l *look) driver(m *Machine) {
 	own := cmp.Or(l.text("cgroupDriver"), "cgroupfs")
 	asks, tells := l.asks(m)
+	unless := ""
 	switch {
-	case m.CgroupDriver == "" || own == m.CgroupDriver || asks && tells:
+	case m.CgroupDriver == "" || own == m.CgroupDriver || asks && tells || l.elsewhere(m):
 		return
 	case asks && m.RuntimeVersion == "":
-		before := l.rule.Severity
-		l.rule.Severity = Note
-		defer func() { l.rule.Severity = before }()
+		defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
+		l.rule.Severity, unless = Note, ", unless the runtime tells its driver (containerd from 2.0, CRI-O from 1.28, to a kubelet from 1.31)"
 	}
-	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver,
-		"the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and pods do not start unless the runtime tells its driver (containerd from 2.0, CRI-O from 1.28, to a kubelet from 1.31)", m.CgroupDriver, own)
+	// runc, libcontainer/specconv, CreateCgroupConfig: with systemd it takes slice:prefix:name only, with cgroupfs that too, as a path.
+	then := "no pod starts"
+	if own == "systemd" && m.Runtime != "cri-o" {
+		then = "pods run outside of the cgroups that it makes and limits"
+	}
+	l.field("cgroupDriver", "set cgroupDriver: "+m.CgroupDriver, "the runtime's cgroup driver is %s, the kubelet's is %s: the kubelet runs, and %s%s", m.CgroupDriver, own, then, unless)
+}
+
+// elsewhere says whether the kubelet uses another runtime than the one that is known.
+func (l *look) elsewhere(m *Machine) bool {
+	at := l.text("containerRuntimeEndpoint")
+	for _, f := range l.Flags {
+		if f.Name == "container-runtime-endpoint" {
+			at = f.Value
+		}
+	}
+	plain := func(s string) string {
+		return strings.Replace(strings.TrimPrefix(s, "unix://"), "/var/run/", "/run/", 1)
+	}
+	return at != "" && m.Endpoint != "" && plain(at) != plain(m.Endpoint)
 }
 
 // drives is the driver that the kubelet will use: the runtime's where it asks for that, and learns it.
 func (l *look) drives(m *Machine) string {
-	if asks, tells := l.asks(m); m.CgroupDriver != "" && asks && (tells || m.RuntimeVersion == "") {
+	if asks, tells := l.asks(m); m.CgroupDriver != "" && asks && (tells || m.RuntimeVersion == "") && !l.elsewhere(m) {
 		return m.CgroupDriver
 	}
 	return cmp.Or(l.text("cgroupDriver"), "cgroupfs")
@@ -295,7 +319,7 @@ func (l *look) drives(m *Machine) string {
 // asks says whether the kubelet asks the runtime for its driver, and whether that certainly tells it. Of most runtimes nobody
 // knows the version before they run.
 func (l *look) asks(m *Machine) (asks, tells bool) {
-	return l.gate("KubeletCgroupDriverFromCRI"), m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
+	return l.gate("KubeletCgroupDriverFromCRI"), m.RuntimeTells || m.Runtime == "containerd" && newer(m.RuntimeVersion, 2, 0) || m.Runtime == "cri-o" && newer(m.RuntimeVersion, 1, 28)
 }
 
 func newer(version string, major, minor int) bool {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -22,32 +23,34 @@ func (l *Live) runtime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Hardware != "" {
 		return nil // its facts have what its tree has
 	}
+	ask := cri.Ask
+	if l.o.Root != "" {
+		ask = nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, runtimePatience)
+	defer cancel()
+	return runtimeOf(ctx, hardware.RuntimeOf(l.o.Root), ask)
+}
+
+// runtimeOf is a runtime by its configuration and by what it says where it can be asked (nil: not here). Nil: none is known.
+func runtimeOf(ctx context.Context, set world.Runtime, ask func(context.Context, string) (cri.Runtime, error)) *world.RuntimeAns {
 	text := func(s *string) string {
 		if s == nil {
 			return ""
 		}
 		return *s
 	}
-	set := hardware.RuntimeOf(l.o.Root)
-	r := &world.RuntimeAns{Endpoint: text(set.Endpoint), Name: text(set.Name), Driver: text(set.CgroupDriver)}
-	known := r.Endpoint != ""
-	if !known {
-		r.Endpoint = usualRuntime
-	}
-	if socket, ok := strings.CutPrefix(r.Endpoint, "unix://"); ok && l.o.Root == "" {
-		ctx, cancel := context.WithTimeout(ctx, runtimePatience)
-		defer cancel()
-		told, _ := cri.Ask(ctx, socket)
+	r := &world.RuntimeAns{Endpoint: cmp.Or(text(set.Endpoint), usualRuntime), Name: text(set.Name), Driver: text(set.CgroupDriver)}
+	if socket, ok := strings.CutPrefix(r.Endpoint, "unix://"); ok && ask != nil {
+		told, _ := ask(ctx, socket)
 		switch {
-		case told.Name == "":
-		case !known && told.Name == "containerd":
+		case told.Name == "" || told.Name == r.Name:
+		case r.Name == "" && told.Name == "containerd":
 			r.Driver = "cgroupfs" // without a configuration
-		case known && told.Name != r.Name:
-			r.Driver = ""
+		default:
+			r.Driver = "" // of another runtime
 		}
-		if told.Name != "" {
-			r.Name, r.Version, r.Told = told.Name, told.Version, told.Driver
-		}
+		r.Name, r.Version, r.Told = cmp.Or(told.Name, r.Name), told.Version, told.Driver
 	}
 	if r.Name == "" {
 		return nil

@@ -14,7 +14,8 @@ import (
 )
 
 // TestCgroupDriver runs a real kubelet over a real containerd that has another cgroup driver and, before 2.0, does not tell it: the
-// kubelet is well and no pod starts, which nobody learns but by a note of the plan.
+// kubelet is well and no pod starts. The plan says so, with facts and without, for certain while containerd runs, and as far as its
+// configuration goes while it does not.
 func TestCgroupDriver(t *testing.T) {
 	t.Parallel()
 	p := programs(t)
@@ -30,11 +31,57 @@ func TestCgroupDriver(t *testing.T) {
 	must(t, n.Write(caseBase, baseline, 0o644))
 
 	c := refusal{Config: map[string]any{}}
-	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs"
-	if said := judged(t, n, c); !slices.ContainsFunc(said, func(s string) bool { return strings.HasPrefix(s, "kubelet-machine note ") && strings.Contains(s, says) }) {
-		t.Errorf("prelet does not say %q, but %q", says, said)
+	const says = "the runtime's cgroup driver is systemd, the kubelet's is cgroupfs: the kubelet runs, and no pod starts"
+	told := func(when, severity, says string, said []string) {
+		t.Helper()
+		i := slices.IndexFunc(said, func(s string) bool { return strings.Contains(s, "cgroup driver") })
+		if says == "" && i >= 0 || says != "" && (i < 0 || !strings.HasPrefix(said[i], "kubelet-machine "+severity+" "+says)) {
+			t.Errorf("%s: prelet does not say %q as a %s, but %q", when, says, severity, said)
+		}
 	}
+	blind := func() []string {
+		t.Helper()
+		site, err := n.Read("/etc/prelet/site.hcl")
+		must(t, err)
+		must(t, n.Site(map[string]string{"site.hcl": strings.Replace(site, `stage "detect-hw" "node" {}`, "", 1)}))
+		return c.minded(t, n)
+	}
+	told("it runs", "warning", says+" (set by ", judged(t, n, c))
+	told("it runs, and nothing asks for facts", "warning", says+" (set by ", blind())
 	pod(t, n, c, "expected cgroupsPath to be of format")
+
+	c.Config = map[string]any{"containerRuntimeEndpoint": "unix:///run/another.sock"}
+	told("the kubelet uses another runtime", "", "", judged(t, n, c))
+	c.Config = map[string]any{}
+	must(t, n.StopContainerd(t.Context()))
+	told("it does not run", "note", says+", unless the runtime tells its driver", judged(t, n, c))
+	told("it does not run, and nothing asks for facts", "note", says+", unless the runtime tells its driver", blind())
+}
+
+// TestRuntimeTells has a runtime that tells its driver, which a kubelet from 1.31 on takes, whatever its own configuration says; and
+// one that tells none, of which nothing is known.
+func TestRuntimeTells(t *testing.T) {
+	for _, driver := range []string{"systemd", "none"} {
+		t.Run(driver, func(t *testing.T) {
+			n, err := programs(t).NewNode(t.Context(), NodeOptions{Name: "n1"})
+			must(t, err)
+			t.Cleanup(n.Stop)
+			must(t, n.StartFakeRuntime(t.Context(), driver))
+			must(t, n.Write(caseBase, baseline, 0o644))
+			// Its configuration, which nobody reads, says what it does not have.
+			must(t, n.Write("/etc/containerd/config.toml", fmt.Sprintf(containerdConfig, "containerd", PauseImage, driver == "none"), 0o644))
+			for _, s := range judged(t, n, refusal{}) {
+				if strings.Contains(s, "cgroup driver") {
+					t.Errorf("%s", s)
+				}
+			}
+			r, err := n.Prelet(t.Context(), "doctor")
+			must(t, err)
+			if want := map[string]string{"systemd": " answers, cgroup driver systemd ok machine", "none": " answers ok machine"}[driver]; !strings.Contains(strings.Join(strings.Fields(r.Out), " "), want) {
+				t.Errorf("doctor does not say %q: %s", want, r)
+			}
+		})
+	}
 }
 
 // TestPodsCannotStart has a static pod on a node that joins. What that pod alone fails of undoes nothing; a plan that brings the

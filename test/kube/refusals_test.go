@@ -189,6 +189,12 @@ stage "write" "kubelet" {
   }
 }
 `}))
+	return c.minded(t, n)
+}
+
+// minded is what plan says of the kubelet on the site at hand.
+func (c refusal) minded(t *testing.T, n *Node) (said []string) {
+	t.Helper()
 	r, err := n.Prelet(context.WithoutCancel(t.Context()), "plan", "-o", "json")
 	must(t, err)
 	var p struct {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -63,10 +64,7 @@ func Ask(ctx context.Context, socket string) (r Runtime, err error) {
 }
 
 func talk(conn io.ReadWriter) (r Runtime, err error) {
-	out := appendFrame([]byte(preface), frameSettings, 0, 0, nil)
-	out = appendCall(out, version, "Version")
-	out = appendCall(out, config, "RuntimeConfig")
-	if _, err := conn.Write(out); err != nil {
+	if _, err := conn.Write(slices.Concat([]byte(preface), frame(frameSettings, 0, 0, ""), call(version, "Version"), call(config, "RuntimeConfig"))); err != nil {
 		return r, err
 	}
 	in := bufio.NewReader(io.LimitReader(conn, maxRead))
@@ -79,7 +77,7 @@ func talk(conn io.ReadWriter) (r Runtime, err error) {
 		switch kind {
 		case frameSettings:
 			if flags&flagAck == 0 {
-				if _, err := conn.Write(appendFrame(nil, frameSettings, flagAck, 0, nil)); err != nil {
+				if _, err := conn.Write(frame(frameSettings, flagAck, 0, "")); err != nil {
 					return told(said), err
 				}
 			}
@@ -188,23 +186,16 @@ func readFrame(in io.Reader) (kind, flags byte, stream uint32, body []byte, err 
 	return head[3], head[4], binary.BigEndian.Uint32(head[5:]) & (1<<31 - 1), body, err
 }
 
-func appendFrame(b []byte, kind, flags byte, stream uint32, body []byte) []byte {
-	n := len(body)
-	b = append(b, byte(n>>16), byte(n>>8), byte(n), kind, flags)
-	b = binary.BigEndian.AppendUint32(b, stream)
-	return append(b, body...)
+func frame(kind, flags byte, stream uint32, body string) []byte {
+	head := [9]byte{1: byte(len(body) >> 8), 2: byte(len(body)), 3: kind, 4: flags, 8: byte(stream)}
+	return append(head[:], body...)
 }
 
-// appendCall writes a request without an argument. Its headers are literals that nobody has to remember (RFC 7541, section 6.2.2).
-func appendCall(b []byte, stream uint32, method string) []byte {
-	var packed []byte
-	for _, field := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", "/runtime.v1.RuntimeService/" + method},
-		{":authority", "localhost"}, {"te", "trailers"}, {"content-type", "application/grpc"}} {
-		packed = append(packed, 0)
-		for _, s := range field {
-			packed = append(append(packed, byte(len(s))), s...) // all are shorter than 127
-		}
-	}
-	b = appendFrame(b, frameHeaders, flagAll, stream, packed)
-	return appendFrame(b, frameData, flagEnd, stream, make([]byte, 5))
+// call is a request without an argument. Its headers are literals that nobody has to remember (RFC 7541, section 6.2.2), each
+// with the lengths of its name and of its value.
+func call(stream uint32, method string) []byte {
+	const before, path = "\x00\x07:method\x04POST\x00\x07:scheme\x04http\x00\x0a:authority\x09localhost\x00\x05:path", "/runtime.v1.RuntimeService/"
+	const behind = "\x00\x02te\x08trailers\x00\x0ccontent-type\x10application/grpc"
+	packed := before + string(rune(len(path)+len(method))) + path + method + behind // shorter than 127
+	return append(frame(frameHeaders, flagAll, stream, packed), frame(frameData, flagEnd, stream, "\x00\x00\x00\x00\x00")...)
 }

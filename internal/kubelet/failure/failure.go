@@ -7,7 +7,6 @@ package failure
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -33,16 +32,17 @@ const (
 
 // Recognise finds the cause in the lines of a log, oldest first: what ends a kubelet before what only keeps it waiting, and of
 // those the first row that knows a line, the last line first.
-func Recognise(lines []string) (Cause, bool) { return recognise(lines, rows()) }
+func Recognise(lines []string) (Cause, bool) { return recognise(lines, false) }
 
 // OfPods finds in the log of a kubelet that is well why it can start no pod. What one pod alone may fail of, it does not know.
-func OfPods(lines []string) (Cause, bool) {
-	return recognise(lines, slices.DeleteFunc(rows(), func(r row) bool { return !r.pods }))
-}
+func OfPods(lines []string) (Cause, bool) { return recognise(lines, true) }
 
-func recognise(lines []string, known []row) (Cause, bool) {
+func recognise(lines []string, podsOnly bool) (Cause, bool) {
 	entries := entriesOf(lines)
-	for _, r := range known {
+	for _, r := range rows() {
+		if podsOnly && !r.pods {
+			continue
+		}
 		re := regexp.MustCompile(r.says)
 		for i := len(entries) - 1; i >= 0; i-- {
 			m := re.FindStringSubmatchIndex(entries[i])

@@ -29,6 +29,7 @@ func (r *run) minded(ctx context.Context) {
 	for _, f := range r.node.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}
+	s.Refused = func(cert, key string) (string, bool) { return r.refused(ctx, cert, key) }
 	if !r.e.Checking() && s.Config != nil {
 		s.Machine = rules.MachineOf(r.facts, r.kubelet)
 		s.Machine.Exists = func(p string) (there, told bool) { return r.exists(ctx, p) }

@@ -20,30 +20,37 @@ import (
 // maxFile bounds what is read of one file.
 const maxFile = 1 << 20
 
-// readFile reads a regular file of the node. It opens without waiting, so that a FIFO cannot hold a boot.
+// readFile reads a regular file of the node that is a text.
 func (l *Live) readFile(path string) (string, world.Answer) {
+	b, a := l.readBytes(path)
+	if a.Fail == "" && !utf8.Valid(b) {
+		return "", world.Answer{Fail: world.Unusable, Detail: path + " is no UTF-8 text"}
+	}
+	return string(b), a
+}
+
+// readBytes reads a regular file of the node. It opens without waiting, so that a FIFO cannot hold a boot.
+func (l *Live) readBytes(path string) ([]byte, world.Answer) {
 	f, err := os.OpenFile(l.path(path), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
-		return "", fileFailure(path, err)
+		return nil, fileFailure(path, err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	switch {
 	case err != nil:
-		return "", fileFailure(path, err)
+		return nil, fileFailure(path, err)
 	case !st.Mode().IsRegular():
-		return "", world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("%s is a %s, not a file", path, kindOf(st.Mode()))}
+		return nil, world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("%s is a %s, not a file", path, kindOf(st.Mode()))}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
-		return "", fileFailure(path, err)
+		return nil, fileFailure(path, err)
 	case len(b) > maxFile:
-		return "", world.Answer{Fail: world.Unusable, Detail: path + " is larger than 1 MiB"}
-	case !utf8.Valid(b):
-		return "", world.Answer{Fail: world.Unusable, Detail: path + " is no UTF-8 text"}
+		return nil, world.Answer{Fail: world.Unusable, Detail: path + " is larger than 1 MiB"}
 	}
-	return string(b), world.Answer{}
+	return b, world.Answer{}
 }
 
 func kindOf(m fs.FileMode) string {

@@ -112,6 +112,8 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.Accepts, func(world.AcceptsReq) world.Answer { return l.accepts(ctx) })
 	case world.KindExists:
 		return answer(q, world.Exists, func(r world.ExistsReq) world.Answer { return l.exists(r.Path) })
+	case world.KindServing:
+		return answer(q, world.Serving, l.serving)
 	case world.KindOriginal:
 		return answer(q, world.Original, func(r world.OriginalReq) world.Answer { return l.original(r) })
 	case world.KindTarget:

@@ -153,6 +153,21 @@ type ExistsAns struct {
 	Exists bool `json:"exists"`
 }
 
+// ServingReq asks whether a kubelet would take a file of CAs, or, with Key, a certificate and its private key. A text is what
+// the plan writes to that file, with placeholders where secrets go; nil: what is there counts.
+type ServingReq struct {
+	Cert     string  `json:"cert"`
+	Key      string  `json:"key,omitempty"`
+	CertText *string `json:"cert_text,omitempty"`
+	KeyText  *string `json:"key_text,omitempty"`
+}
+
+// ServingAns says why not, in the kubelet's words. Nothing of a private key is in it but whether it is one, and the
+// certificate's.
+type ServingAns struct {
+	Refused string `json:"refused,omitempty"`
+}
+
 // OriginalReq asks what a target held before prelet ever wrote it.
 type OriginalReq struct {
 	Path string `json:"path"`

@@ -3,9 +3,15 @@ package kube
 import (
 	"cmp"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"maps"
+	"math/big"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +28,7 @@ type refusal struct {
 	Config                        map[string]any
 	Flags                         map[string]string
 	Kernel                        map[string]int64
+	Files                         map[string]string
 	Swap, Exits                   bool
 }
 
@@ -52,7 +59,7 @@ const (
 // swallows it, and prelet does not.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	p, all := programs(t), refusals(t)
+	p, all, certificates := programs(t), refusals(t), pemTexts(t)
 	var mu sync.Mutex
 	var idle []*Node // nobody tries anything there now
 	logs, ran := map[string][]string{}, 0
@@ -81,6 +88,9 @@ func TestRefusals(t *testing.T) {
 				defer mu.Unlock()
 				idle = append(idle, n)
 			})
+			for name, text := range c.Files {
+				must(t, n.Write(name, certificates.Replace(text), 0o600))
+			}
 			if c.Swap {
 				in(t, n, "mount", "--bind", "/etc/prelet-case/swaps", "/proc/swaps")
 				defer in(t, n, "umount", "/proc/swaps")
@@ -136,6 +146,29 @@ func newTried(t *testing.T, p Programs) *Node {
 	in(t, n, "sh", "-ec", `for h in /sys/fs/cgroup/cgroup.procs /sys/fs/cgroup/*/cgroup.procs; do [ ! -e $h ] || mkdir -p ${h%cgroup.procs}is/there; done`)
 	whole = true
 	return n
+}
+
+// pemTexts fill in a CA, a certificate of it with its key, and another key.
+func pemTexts(t *testing.T) *strings.Replacer {
+	t.Helper()
+	keys := make([]*ecdsa.PrivateKey, 3)
+	for i := range keys {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		must(t, err)
+		keys[i] = key
+	}
+	key := func(k *ecdsa.PrivateKey) string {
+		b, err := x509.MarshalPKCS8PrivateKey(k)
+		must(t, err)
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
+	}
+	text := func(of, by *ecdsa.PrivateKey, ca bool) string {
+		c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour), IsCA: ca, BasicConstraintsValid: true}
+		b, err := x509.CreateCertificate(rand.Reader, c, c, &of.PublicKey, by)
+		must(t, err)
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b}))
+	}
+	return strings.NewReplacer("@CA@", text(keys[0], keys[0], true), "@CERT@", text(keys[1], keys[0], false), "@KEY@", key(keys[1]), "@OTHER@", key(keys[2]))
 }
 
 // in runs a command in a node that must succeed.

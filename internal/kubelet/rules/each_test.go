@@ -35,6 +35,7 @@ type one struct {
 	flags   []Flag
 	machine *Machine
 	accepts *Accepts
+	refused string // what Refused says of every file
 	place   string // a pointer, or --flag
 	says    string
 	not     func(*Subject) // makes it right
@@ -217,6 +218,15 @@ func cases() []one {
 		{rule: "machine-cgroup-missing", version: "1.36.3", config: "{cgroupRoot: /a-b/c, cgroupDriver: systemd}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/cgroupRoot", says: "/sys/fs/cgroup/a_b.slice/a_b-c.slice",
 			not: machine(with(func(m *Machine) { m.Exists = exists("/sys/fs/cgroup/a_b.slice/a_b-c.slice") }))},
 		{rule: "machine-file-missing", version: "1.36.3", config: "authentication: {x509: {clientCAFile: /etc/ca}}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/authentication/x509/clientCAFile", says: "open /etc/ca: no such file or directory", not: machine(with(func(m *Machine) { m.Exists = exists("/etc/ca") }))},
+		{rule: "machine-client-ca", version: "1.36.3", config: "authentication: {x509: {clientCAFile: /etc/ca}}", refused: "no CA", place: "/authentication/x509/clientCAFile", says: "no CA", not: func(s *Subject) { s.Refused = nil }},
+		{rule: "machine-client-ca", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"client-ca-file", "/etc/ca"}}, refused: "no CA", place: "--client-ca-file", says: "no CA", not: flags(Flag{"client-ca-file", ""})},
+		{rule: "machine-serving-certificate", version: "1.36.3", config: "{tlsCertFile: /a, tlsPrivateKeyFile: /b}", refused: "no pair", place: "/tlsCertFile", says: "no pair", not: func(s *Subject) {
+			s.Config, _ = parse("{serverTLSBootstrap: true, tlsCertFile: /a, tlsPrivateKeyFile: /b}")
+		}},
+		{rule: "machine-serving-certificate", version: "1.36.3", config: "{serverTLSBootstrap: true, tlsCertFile: /a, tlsPrivateKeyFile: /b}", flags: []Flag{{"cert-dir", "/pki"}}, machine: with(func(m *Machine) { m.Exists = exists("/a", "/b") }), refused: "no pair", place: "/tlsCertFile", says: "no pair",
+			not: machine(with(func(m *Machine) { m.Exists = exists("/a", "/b", "/pki/kubelet-server-current.pem") }))},
+		{rule: "config-tls-half", version: "1.36.3", config: "tlsCertFile: /a", place: "/tlsCertFile", says: "tlsCertFile is set without tlsPrivateKeyFile", not: flags(Flag{"tls-private-key-file", "/b"})},
+		{rule: "config-tls-half", version: "1.36.3", config: "tlsPrivateKeyFile: /b", place: "/tlsPrivateKeyFile", says: "is set without tlsCertFile", not: func(s *Subject) { s.Part = true }},
 		{rule: "machine-flag-path", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"config-dir", "/x"}}, machine: with(func(m *Machine) { m.Exists = exists() }), place: "--config-dir", says: `directory "/x": no such file`, not: machine(with(func(m *Machine) { m.Exists = exists("/x") }))},
 		{rule: "machine-listen-address", version: "1.36.3", config: "address: '2001:db8::1'", machine: single(), place: "/address", says: "listen tcp [2001:db8::1]:10250: bind", not: machine(with(func(m *Machine) { m.Addresses = nil }))},
 		{rule: "config-endpoint", version: "1.36.3", config: "imageServiceEndpoint: https://x", place: "/imageServiceEndpoint", says: `protocol "https" not supported`},
@@ -228,6 +238,9 @@ func (c one) subject(t testing.TB) Subject {
 	s := Subject{Flags: c.flags, Version: c.version, Machine: c.machine, Accepts: c.accepts}
 	if c.config != "" || c.machine != nil {
 		s.Config = config(t, c.config)
+	}
+	if c.refused != "" {
+		s.Refused = func(string, string) (string, bool) { return c.refused, true }
 	}
 	return s
 }

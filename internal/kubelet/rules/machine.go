@@ -165,6 +165,16 @@ func machineRules() []Rule {
 			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
 			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "open %s: no such file or directory")
 		})},
+		{ID: "machine-client-ca", Minds: "a `clientCAFile` in which there is no certificate, or one that is damaged", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; k8s.io/client-go/util/cert, ParseCertsPEM", check: func(l *look) {
+			where := []string{"authentication", "x509", "clientCAFile"}
+			ca, _ := l.inner(where...).(string)
+			l.refused(where, ca, "", "name a file of PEM certificates, as ca_certificate of stage \"write\" makes one")
+		}},
+		{ID: "machine-serving-certificate", Minds: "a `tlsCertFile` and a `tlsPrivateKeyFile` that are none, are damaged, or are not of each other", Does: Exits, Severity: Error, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/client-go/util/certificate/certificate_store.go; crypto/tls, X509KeyPair", check: func(l *look) {
+			if key := l.text("tlsPrivateKeyFile"); path.IsAbs(key) && !l.signed() {
+				l.refused([]string{"tlsCertFile"}, l.text("tlsCertFile"), key, "name a PEM certificate, its chain after it, and the PEM key that is its own; without both the kubelet signs a certificate for itself")
+			}
+		}},
 		{ID: "machine-flag-path", Minds: "a folder or file that a flag names, and that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin", check: with((*look).flagPaths)},
 		{ID: "machine-listen-address", Minds: "an `address` to listen on that is of no interface", Does: Exits, Severity: Error, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: with(func(l *look, m *Machine) {
 			a, err := netip.ParseAddr(l.text("address"))
@@ -225,6 +235,34 @@ func (l *look) kernel() {
 		if have, told := l.Machine.Kernel[name]; told && have != want {
 			l.field(field, "set "+strings.ReplaceAll(name, "/", ".")+"="+text+" in /etc/sysctl.d, or take protectKernelDefaults out", "invalid kernel flag: %s, expected value: %d, actual value: %d", name, want, have)
 		}
+	}
+}
+
+// signed says whether the kubelet may have a certificate that the cluster signed, and then takes that.
+func (l *look) signed() bool {
+	if !l.boolean("serverTLSBootstrap", false) {
+		return false
+	}
+	dir := "/var/lib/kubelet/pki"
+	for _, f := range l.Flags {
+		if f.Name == "cert-dir" {
+			dir = f.Value
+		}
+	}
+	if l.Machine == nil || l.Machine.Exists == nil {
+		return true
+	}
+	there, told := l.Machine.Exists(dir + "/kubelet-server-current.pem")
+	return there || !told
+}
+
+// refused minds files that the kubelet would not take.
+func (l *look) refused(where []string, cert, key, hint string) {
+	if l.Refused == nil || !path.IsAbs(cert) {
+		return
+	}
+	if why, told := l.Refused(cert, key); told && why != "" {
+		l.at(where, hint, "%s", why)
 	}
 }
 

@@ -17,6 +17,7 @@ type refusal struct {
 	Config                        json.RawMessage
 	Flags                         map[string]string
 	Kernel                        map[string]int64
+	Files                         map[string]string
 	Swap, Exits                   bool
 }
 
@@ -54,10 +55,15 @@ func TestRealRefusals(t *testing.T) {
 		m := single()
 		m.Cgroup, m.Hierarchies, m.Swap, m.Addresses = 1, []string{"/sys/fs/cgroup/cpu"}, &c.Swap, []netip.Addr{netip.MustParseAddr("10.0.0.5")}
 		m.Kernel, m.DiskBytes = c.Kernel, 1<<40
-		m.Exists = func(p string) (bool, bool) { return !strings.Contains(p, "no"), true }
+		m.Exists = func(p string) (bool, bool) {
+			return !strings.Contains(p, "no") && !strings.HasSuffix(p, "-current.pem"), true
+		}
 		s := Subject{Config: base, Version: "1.36.3", Machine: m}
 		for name, value := range c.Flags {
 			s.Flags = append(s.Flags, Flag{name, value})
+		}
+		if len(c.Files) > 0 { // what is in them live looks at, and says in the kubelet's words
+			s.Refused = func(string, string) (string, bool) { return c.Says, true }
 		}
 		if c.Label != "" {
 			s.Flags = append(s.Flags, Flag{"node-labels", c.Label})

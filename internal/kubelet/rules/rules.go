@@ -69,6 +69,9 @@ type Subject struct {
 	Version string          // v1.36.3; "" where it is unknown, then the newest that is known here is taken
 	Accepts *Accepts        // what the binary itself says; nil: not asked, then the tables tell
 	Machine *Machine        // nil: none at hand
+	// Refused says why a kubelet would not take a file of CAs, or, where key is not "", a certificate with that key; "" if it
+	// would. told is false where nobody can tell, and where a file is not there. nil: nobody can.
+	Refused func(cert, key string) (why string, told bool)
 }
 
 // Flag is one flag of the command line, its name without dashes.

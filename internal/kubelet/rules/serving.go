@@ -60,6 +60,17 @@ func servingRules() []Rule {
 				seen = append(seen, n)
 			}
 		}},
+		{ID: "config-tls-half", Minds: "a `tlsCertFile` without a `tlsPrivateKeyFile`, or the other way round", Does: Swallows, Severity: Error, Source: "cmd/kubelet/app/server.go, InitializeTLS; pkg/kubelet/kubelet.go, NewMainKubelet", check: func(l *look) {
+			cert, key := l.text("tlsCertFile"), l.text("tlsPrivateKeyFile")
+			if (cert == "") == (key == "") || l.boolean("serverTLSBootstrap", false) {
+				return
+			}
+			has, lacks := "tlsCertFile", "tlsPrivateKeyFile"
+			if cert == "" {
+				has, lacks = lacks, has
+			}
+			l.field(has, "name both, or none", "%s is set without %s: the kubelet runs without a certificate, and every connection to its API fails", has, lacks)
+		}},
 		{ID: "config-listen-address", Minds: "an `address` to listen on that is none", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: func(l *look) {
 			if a := l.text("address"); a != "" {
 				if _, err := netip.ParseAddr(a); err != nil {

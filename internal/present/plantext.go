@@ -236,7 +236,11 @@ func summary(b *strings.Builder, v View, s Style) {
 func from(o []origin.Origin) string {
 	for _, x := range o {
 		if x.Range.Filename != "" {
-			return fmt.Sprintf("%s %s:%d", x.Ref, short(x.Range.Filename), x.Range.Start.Line)
+			ref := x.Ref
+			if x.Kind == origin.Base {
+				ref = "base " + ref
+			}
+			return fmt.Sprintf("%s %s:%d", ref, short(x.Range.Filename), x.Range.Start.Line)
 		}
 	}
 	if len(o) > 0 {

@@ -170,6 +170,9 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		break
 	}
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: p, Text: flagsVariable.Of(b).V}}
+	if v.Set() { // by the site, and not what the file held before
+		from[0].Range = v.Range
+	}
 	for _, n := range fl.Names() {
 		val, _ := fl.Lookup(n)
 		switch n {

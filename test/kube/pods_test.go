@@ -61,6 +61,7 @@ func TestCgroupDriver(t *testing.T) {
 // TestRuntimeTells has a runtime that tells its driver, which a kubelet from 1.31 on takes, whatever its own configuration says; and
 // one that tells none, of which nothing is known.
 func TestRuntimeTells(t *testing.T) {
+	t.Parallel()
 	for _, driver := range []string{"systemd", "none"} {
 		t.Run(driver, func(t *testing.T) {
 			n, err := programs(t).NewNode(t.Context(), NodeOptions{Name: "n1"})
@@ -88,6 +89,7 @@ func TestRuntimeTells(t *testing.T) {
 // kubelet to a runtime with another cgroup driver, on which no pod starts, is undone; and where it came without a plan, verify
 // tells it while it goes on.
 func TestPodsCannotStart(t *testing.T) {
+	t.Parallel()
 	p := programs(t)
 	if !p.HasContainerd() {
 		t.Skip("no containerd: build.sh takes it from Debian")

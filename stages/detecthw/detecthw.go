@@ -72,11 +72,10 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		declared.Detectors[d.Name] = d.Describe
 		names = append(names, d.Name)
 	}
-	typ := s.Outputs(declared)
 	var failed *world.Failed
 	if errors.As(err, &failed) {
 		if failed.Answer.Fail == world.Unread {
-			return stages.Output{Value: value.UnknownOutput(typ)}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", []string{"facts"})}
+			return stages.Output{Value: value.UnknownOutput(s.Outputs(declared))}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", []string{"facts"})}
 		}
 		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
 	}
@@ -93,16 +92,18 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	chosen := detectors.Of(cfg)
 	all := askAll(ctx, env.Detectors, func(name string) bool { return !chosen.Set() || slices.Contains(chosen.V, name) }, facts, r)
 	merge(&facts, all)
-	v, err := factsValue(facts)
+	m, err := factsValue(facts, func(name string) bool {
+		return env.Uses == nil || len(ans.Withheld) > 0 || env.Uses(name) || name == "accelerators" && env.Uses("gpus")
+	})
 	if err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
 	}
-	if v, err = withhold(v, "facts", ans.Withheld); err != nil {
-		return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
-	}
-	m := map[string]cty.Value{}
-	for k := range v.Type().AttributeTypes() {
-		m[k] = v.GetAttr(k)
+	if len(ans.Withheld) > 0 {
+		v, err := withhold(cty.ObjectVal(m), "facts", ans.Withheld)
+		if err != nil {
+			return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
+		}
+		m = v.AsValueMap()
 	}
 	m["gpus"] = gpus(facts, m["accelerators"])
 	byName, labels := map[string]cty.Value{}, recommended(all)
@@ -148,6 +149,9 @@ func choice(cfg schema.Body, declared []string) (diags hcl.Diagnostics) {
 }
 
 func gpus(f world.Facts, all cty.Value) cty.Value {
+	if !all.IsKnown() {
+		return all
+	}
 	var out []cty.Value
 	for i, a := range f.Accelerators {
 		if a.Kind == "gpu" {

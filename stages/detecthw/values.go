@@ -10,11 +10,25 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// factsValue is facts as sites see them, of type factsType: a nil pointer is null, a nil list or map is empty. It works on
+// factsValue is facts as sites see them, by the names of factsType: a nil pointer is null, a nil list or map is empty. Facts that
+// nobody asks for are unknown: the values of a machine with 224 threads would cost a boot more than all of its decisions. It works on
 // what was decoded already: to read a large machine's JSON once more, token by token, takes longer than to read the machine.
-func factsValue(f world.Facts) (cty.Value, error) {
+func factsValue(f world.Facts, wanted func(name string) bool) (map[string]cty.Value, error) {
 	c := converter{types: map[reflect.Type]cty.Type{}, names: map[reflect.Type][]string{}, numbers: map[int64]cty.Value{}}
-	return c.value(reflect.ValueOf(f))
+	v := reflect.ValueOf(f)
+	out := map[string]cty.Value{}
+	for i, name := range c.fieldsOf(v.Type()) {
+		if !wanted(name) {
+			out[name] = cty.UnknownVal(c.typeOf(v.Type().Field(i).Type))
+			continue
+		}
+		e, err := c.value(v.Field(i))
+		if err != nil {
+			return nil, fmt.Errorf(".%s%w", name, err)
+		}
+		out[name] = e
+	}
+	return out, nil
 }
 
 // converter shares what repeats hundreds of times in one machine's facts: types of elements, names of fields, and small numbers. Values of

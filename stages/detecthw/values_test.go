@@ -39,15 +39,29 @@ func TestFactsValue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := factsValue(f)
+		all, err := factsValue(f, func(string) bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}
+		got := cty.ObjectVal(all)
 		if !got.Type().Equals(factsType()) {
 			t.Errorf("%s: the type is not that of the stage's outputs", name)
 		}
 		if !got.RawEquals(want) {
 			t.Errorf("%s: got %#v, want %#v", name, got, want)
+		}
+	}
+}
+
+// What nobody wants is unknown and of its type, never null: nobody may take it for a fact.
+func TestFactsValueUnwanted(t *testing.T) {
+	got, err := factsValue(machine(), func(name string) bool { return name == "memory" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, typ := range factsType().AttributeTypes() {
+		if v := got[name]; !v.Type().Equals(typ) || v.IsKnown() != (name == "memory") {
+			t.Errorf("%s is %#v", name, v)
 		}
 	}
 }
@@ -63,7 +77,7 @@ func TestFactsValueRefuses(t *testing.T) {
 	} {
 		f := machine()
 		change(&f)
-		if _, err := factsValue(f); err == nil || !strings.HasPrefix(err.Error(), path) {
+		if _, err := factsValue(f, func(string) bool { return true }); err == nil || !strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%s: a placeholder of a credential came in as a fact: %v", path, err)
 		}
 	}
@@ -77,9 +91,9 @@ func BenchmarkFactsValue(b *testing.B) {
 		f.CPU.Cores = append(f.CPU.Cores, world.CPUCore{Node: &node, Package: &node, CPUs: []int{i, i + 112}})
 	}
 	b.ReportAllocs()
-	var v cty.Value
+	var v map[string]cty.Value
 	for b.Loop() {
-		v, _ = factsValue(f)
+		v, _ = factsValue(f, func(string) bool { return true })
 	}
 	_ = v
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/prelet/prelet/internal/hardware/hwtree"
 	"github.com/prelet/prelet/internal/world"
@@ -74,6 +75,27 @@ var readRecorded = sync.OnceValues(func() (map[string]Tree, error) {
 	}
 	return trees, nil
 })
+
+// TestFactsSurviveJSON: facts are given away as they are, and read from a recording later; both must be the same.
+func TestFactsSurviveJSON(t *testing.T) {
+	for name, tree := range recorded(t) {
+		facts, err := Detect(context.Background(), Options{Tree: tree})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		raw, err := json.Marshal(facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back world.Facts
+		if err := json.Unmarshal(raw, &back); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(facts, back, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%s:\n%s", name, d)
+		}
+	}
+}
 
 func described(t testing.TB, file string) Tree {
 	t.Helper()

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prelet/prelet/internal/hardware"
@@ -20,7 +21,7 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	}
 	var f world.Facts
 	var err error
-	if r.WaitMillis == 0 && l.o.Early != nil {
+	if r.WaitMillis == 0 && l.o.Early != nil && l.o.Early.taken.CompareAndSwap(false, true) {
 		f, err = l.o.Early.take(ctx)
 	} else {
 		f, err = hardware.Detect(ctx, o)
@@ -34,7 +35,7 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	for _, n := range missing.Drivers {
 		f.Unknown = append(f.Unknown, l.notThere("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
 	}
-	return world.FactsOf.Answer(f)
+	return world.FactsOf.Give(f)
 }
 
 // notThere says that what the site waits for did not come, or is not there in a recorded tree.
@@ -48,7 +49,10 @@ func (l *Live) notThere(what, didNot, isNot string, waited time.Duration) world.
 
 // Early is a detection that began before the site was read: it needs nothing of the site, unless that waits for links
 // or drivers, and takes longer than reading the site does.
+//
+// One question has it: facts are given away with the answer.
 type Early struct {
+	taken atomic.Bool
 	done  chan struct{}
 	facts world.Facts
 	err   error

@@ -159,6 +159,33 @@ func TestTapeAsksOnce(t *testing.T) {
 	}
 }
 
+// TestGive: who asked first has the adapter's own value, everybody else one of their own, and the recording what it was.
+func TestGive(t *testing.T) {
+	name, garbled := "a", "a\xff"
+	for _, c := range []struct {
+		name *string
+		same bool
+	}{{&name, true}, {&garbled, false}} {
+		facts := Facts{Product: Product{Name: c.name}, Unknown: []UnknownFact{{Fact: "x"}}}
+		tape := NewTape(SourceFunc(func(context.Context, Question) Answer { return FactsOf.Give(facts) }))
+		first, _, err := FactsOf.Ask(context.Background(), tape, FactsReq{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same := first.Product.Name == c.name; same != c.same {
+			t.Errorf("%q: the adapter's own: %v, want %v", *c.name, same, c.same)
+		}
+		first.Unknown[0].Fact = "changed"
+		second, _, err := FactsOf.Ask(context.Background(), tape, FactsReq{})
+		if err != nil || second.Unknown[0].Fact != "x" || *second.Product.Name != *first.Product.Name {
+			t.Errorf("%q: then %+v, %v", *c.name, second, err)
+		}
+		if v := string(tape.Entries()[0].Answer.Value); !strings.Contains(v, `{"fact":"x"`) {
+			t.Errorf("the tape has %s", v)
+		}
+	}
+}
+
 // TestTapeWaits ends a wait for somebody else's question with the waiter's deadline, and keeps no answer that never
 // came; one whose source panicked is no deadlock for those that wait.
 func TestTapeWaits(t *testing.T) {

@@ -41,10 +41,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (a *app) main(args []string) int {
-	root := a.root()
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
+	root := a.root(args...)
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -93,7 +93,9 @@ func failure(c origin.Code, format string, args ...any) error {
 	return exitError{code: c.Exit(), message: fmt.Sprintf(format, args...)}
 }
 
-func (a *app) root() *cobra.Command {
+// root is the program's command. With arguments that begin with the name of a command it has no other one: to make the flags of all
+// would take a boot longer than to read its site.
+func (a *app) root(args ...string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
@@ -108,7 +110,9 @@ func (a *app) root() *cobra.Command {
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.SetHelpCommand(helpCommand())
-	c.AddCommand(a.commands()...)
+	commands := a.commands(args)
+	c.AddCommand(commands...)
+	c.CompletionOptions.DisableDefaultCmd = len(commands) == 1
 	c.SetUsageFunc(usage)
 	help := c.HelpFunc()
 	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
@@ -154,12 +158,24 @@ func (a *app) redact(s string) string {
 	return a.redactor.String(s)
 }
 
-// commands is the list of commands, in the order of help.
-func (a *app) commands() []*cobra.Command {
-	return []*cobra.Command{
-		a.init(), a.validate(), a.fmt(), a.schema(), a.importSite(),
-		a.plan(), a.explain(), a.run(), a.detect(), a.detectorsCommand(), a.record(),
-		a.status(), a.history(), a.rollback(), a.verify(), a.recover(), a.doctor(),
-		a.version(),
+// commands are those that help lists, in its order, or the one that args begin with.
+func (a *app) commands(args []string) (all []*cobra.Command) {
+	list := []struct {
+		name string
+		make func() *cobra.Command
+	}{
+		{"init", a.init}, {"validate", a.validate}, {"fmt", a.fmt}, {"schema", a.schema}, {"import", a.importSite},
+		{"plan", a.plan}, {"explain", a.explain}, {"run", a.run}, {"detect", a.detect}, {"detectors", a.detectorsCommand}, {"record", a.record},
+		{"status", a.status}, {"history", a.history}, {"rollback", a.rollback}, {"verify", a.verify}, {"recover", a.recover}, {"doctor", a.doctor},
+		{"version", a.version},
 	}
+	for _, c := range list {
+		if len(args) > 0 && args[0] == c.name {
+			return []*cobra.Command{c.make()}
+		}
+	}
+	for _, c := range list {
+		all = append(all, c.make())
+	}
+	return all
 }

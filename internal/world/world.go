@@ -140,7 +140,7 @@ func (t Topic[Req, Ans]) Give(v Ans) Answer {
 // The methods of Topic are made once for each topic, what they do once for all.
 
 func question(k Kind, r any) Question {
-	b, err := json.Marshal(r)
+	b, err := encode(r)
 	if err != nil {
 		panic("world: a request that is no JSON: " + err.Error())
 	}
@@ -165,7 +165,7 @@ func request(q Question, into any) error {
 }
 
 func answer(v any) Answer {
-	b, err := json.Marshal(v)
+	b, err := encode(v)
 	if err != nil {
 		return Answer{Fail: Unusable, Detail: err.Error()}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -142,23 +143,26 @@ func (t *beneathTree) ReadFile(name string, limit int) ([]byte, error) {
 	// What has come short has come whole, but for files of /proc, which come in pieces.
 	pieces := !strings.HasPrefix(name, "sys/")
 	var small [2048]byte
-	buf := small[:]
+	buf := small[:min(len(small), limit)]
 	var data []byte
-	for len(data) < limit {
-		n, err := retry(func() (int, error) { return unix.Read(fd, buf[:min(len(buf), limit-len(data))]) })
+	for len(buf) > 0 {
+		n, err := retry(func() (int, error) { return unix.Read(fd, buf) })
 		if len(data) == 0 && n <= 0 {
-			return data, gaveNothing(fd, name, err)
+			return nil, gaveNothing(fd, name, err)
 		}
 		if err != nil {
 			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 		}
-		data = append(data, buf[:n]...)
+		if data == nil {
+			data = append(data, buf[:n]...)
+		} else {
+			data = data[:len(data)+n]
+		}
 		if n == 0 || n < len(buf) && !pieces {
 			break
 		}
-		if len(buf) < maxPiece {
-			buf = make([]byte, min(limit, maxPiece))
-		}
+		data = slices.Grow(data, min(limit-len(data), maxPiece))
+		buf = data[len(data):min(cap(data), limit)]
 	}
 	return data, nil
 }

@@ -153,7 +153,7 @@ func (l *Live) Secret(name string) ([]byte, error) {
 		b = b[:n-1]
 	}
 	if l.o.Redactor != nil {
-		l.o.Redactor.Add(name, b)
+		l.o.Redactor.Add(b)
 	}
 	return b, nil
 }

@@ -23,31 +23,29 @@ const minSecret = 4
 //
 // All methods can be called at the same time. The zero Redactor is not usable; call [NewRedactor].
 type Redactor struct {
-	mu     sync.RWMutex
-	byName map[string][]string
-	forms  *forms
+	mu    sync.RWMutex
+	known map[string]bool
+	all   []string
+	forms *forms
 }
 
 // NewRedactor is a redactor that knows no secret yet.
 func NewRedactor() *Redactor {
-	return &Redactor{byName: map[string][]string{}, forms: newForms(nil)}
+	return &Redactor{known: map[string]bool{}, forms: newForms(nil)}
 }
 
-// Add makes the redactor look for a secret from now on, also in writers that were made before. Of one name all
-// secrets that were ever added are looked for.
-func (r *Redactor) Add(name string, secret []byte) {
-	add := secretForms(secret)
-	if len(add) == 0 {
-		return
-	}
+// Add makes the redactor look for a secret from now on, also in writers that were made before.
+func (r *Redactor) Add(secret []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.byName[name] = append(r.byName[name], add...)
-	var all []string
-	for _, fs := range r.byName {
-		all = append(all, fs...)
+	if r.known[string(secret)] { // each part of a run that reads a credential adds it
+		return
 	}
-	r.forms = newForms(all)
+	r.known[string(secret)] = true
+	if add := secretForms(secret); len(add) > 0 {
+		r.all = append(r.all, add...)
+		r.forms = newForms(r.all)
+	}
 }
 
 func (r *Redactor) current() *forms {

@@ -54,15 +54,15 @@ func careful(name string, f function.Function, rule carries) function.Function {
 		}
 		return *varParam
 	}
-	admit := func(args []cty.Value) ([]cty.Value, error) {
+	refuse := func(args []cty.Value) error {
 		for i, a := range args {
 			if s := Secrets(a); len(s) > 0 {
 				if why := rule(args, i); why != "" {
-					return nil, &secretError{fmt.Sprintf("%s does not take a secret as %q: %s (credential %s)", name, of(i).Name, why, quoteNames(s))}
+					return &secretError{fmt.Sprintf("%s does not take a secret as %q: %s (credential %s)", name, of(i).Name, why, quoteNames(s))}
 				}
 			}
 		}
-		return converted(args, of)
+		return nil
 	}
 	spec := &function.Spec{Description: f.Description()}
 	for _, p := range params {
@@ -74,7 +74,10 @@ func careful(name string, f function.Function, rule carries) function.Function {
 	}
 	spec.Type = func(args []cty.Value) (t cty.Type, err error) {
 		defer ownFault(name, &err)
-		conv, err := admit(args)
+		if err := refuse(args); err != nil {
+			return cty.NilType, err
+		}
+		conv, err := converted(args, of)
 		if err != nil {
 			return cty.NilType, nullCaused(name, f, of, args, err)
 		}
@@ -85,9 +88,9 @@ func careful(name string, f function.Function, rule carries) function.Function {
 	}
 	spec.Impl = func(args []cty.Value, _ cty.Type) (v cty.Value, err error) {
 		defer ownFault(name, &err)
-		conv, err := admit(args)
+		conv, err := converted(args, of) // Type came first, and has refused
 		if err != nil {
-			return cty.NilVal, err // not reached: Type came first
+			return cty.NilVal, err
 		}
 		if v, err = safeCall(f, conv); err != nil {
 			return cty.NilVal, nullCaused(name, f, of, args, err)

@@ -134,11 +134,12 @@ func names(c *x509.Certificate) string {
 // classifyStatus turns any answer but 200 into a failure; nil for 200. It knows nothing of who asked: callers refine
 // denied and absent.
 func classifyStatus(r *reply) *failure {
+	if r.status == http.StatusOK {
+		return nil
+	}
 	says := describeStatus(r)
 	var f *failure
 	switch s := r.status; {
-	case s == http.StatusOK:
-		return nil
 	case r.starting:
 		return fail(Unreachable, reach, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log", "%s; and the API server is not ready yet (/readyz)", says)
 	case s >= 300 && s < 400:

@@ -15,6 +15,21 @@ type infoDoc struct {
 const signaturePrefix = "jws-kubeconfig-"
 
 func parseClusterInfo(r *reply) (infoDoc, *failure) {
+	info, f := readClusterInfo(r)
+	if f != nil {
+		return infoDoc{}, f
+	}
+	var err error
+	if info.certs, _, err = parseDiscovery(info.kubeconfig); err != nil {
+		return infoDoc{}, fail(Unusable, final, hintClusterInfo, "%v", err).because(err)
+	}
+	return info, nil
+}
+
+const hintClusterInfo = "Look at `kubectl -n kube-public get configmap cluster-info -o yaml`"
+
+// readClusterInfo is parseClusterInfo but for the certificates, which stand in the text.
+func readClusterInfo(r *reply) (infoDoc, *failure) {
 	if f := classifyStatus(r); f != nil {
 		switch f.kind {
 		case Denied:
@@ -28,19 +43,14 @@ func parseClusterInfo(r *reply) (infoDoc, *failure) {
 	if f != nil {
 		return infoDoc{}, f
 	}
-	const hint = "Look at `kubectl -n kube-public get configmap cluster-info -o yaml`"
 	info := infoDoc{kubeconfig: object.Data["kubeconfig"], signatures: map[string]string{}}
 	if info.kubeconfig == "" {
-		return infoDoc{}, fail(Unusable, final, hint, "it has no key kubeconfig")
+		return infoDoc{}, fail(Unusable, final, hintClusterInfo, "it has no key kubeconfig")
 	}
 	for k, v := range object.Data {
 		if id, ok := strings.CutPrefix(k, signaturePrefix); ok && v != "" {
 			info.signatures[id] = v
 		}
-	}
-	var err error
-	if info.certs, _, err = parseDiscovery(info.kubeconfig); err != nil {
-		return infoDoc{}, fail(Unusable, final, hint, "%v", err).because(err)
 	}
 	return info, nil
 }

@@ -221,7 +221,7 @@ func (d *discovery) attempt(ctx context.Context, server *url.URL, dial time.Dura
 	if f != nil {
 		return nil, f
 	}
-	second, f := parseClusterInfo(r)
+	second, f := readClusterInfo(r)
 	if f != nil {
 		return nil, f
 	}

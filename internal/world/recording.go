@@ -59,6 +59,9 @@ type documentEntry struct {
 
 // Encode writes one JSON document, its answers sorted as Entries are.
 func (r *Recording) Encode(w io.Writer) error {
+	if r.Compact {
+		return r.encodeCompact(w)
+	}
 	d := document{Header: r.Header, Answers: []documentEntry{}}
 	d.Format = Format
 	for _, e := range r.Entries {
@@ -66,10 +69,40 @@ func (r *Recording) Encode(w io.Writer) error {
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if !r.Compact {
-		enc.SetIndent("", " ")
-	}
+	enc.SetIndent("", " ")
 	return enc.Encode(d)
+}
+
+// encodeCompact writes what the tape has as it stands there: it was checked when it was encoded, or read.
+func (r *Recording) encodeCompact(w io.Writer) error {
+	h := r.Header
+	h.Format = Format
+	b, err := encode(h)
+	if err != nil {
+		return err
+	}
+	b = append(b[:len(b)-1], `,"answers":[`...)
+	for i, e := range r.Entries {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"kind":"`+string(e.Kind)+`","args":`+e.Args+`,"answer":{`...)
+		value := e.Answer.Value
+		e.Answer.Value = nil
+		rest, err := encode(e.Answer)
+		if err != nil {
+			return err
+		}
+		if len(value) > 0 {
+			b = append(append(b, `"value":`...), value...)
+			if len(rest) > len("{}") {
+				b = append(b, ',')
+			}
+		}
+		b = append(append(b, rest[1:]...), '}')
+	}
+	_, err = w.Write(append(b, "]}\n"...))
+	return err
 }
 
 // Only is a part of a recording, for who needs no more: its answers of one kind, without the site.

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func recorded(args ...string) string {
@@ -101,6 +103,17 @@ func TestRoundTrip(t *testing.T) {
 	var first bytes.Buffer
 	if err := r.Encode(&first); err != nil {
 		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := (&Recording{Header: r.Header, Entries: r.Entries, Compact: true}).Encode(&compact); err != nil {
+		t.Fatal(err)
+	}
+	var short, long any
+	if err := errors.Join(json.Unmarshal(compact.Bytes(), &short), json.Unmarshal(first.Bytes(), &long)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(long, short); d != "" || bytes.IndexByte(compact.Bytes(), '\n') != compact.Len()-1 {
+		t.Errorf("in one line it is another one:\n%s\n%s", d, &compact)
 	}
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)

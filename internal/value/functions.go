@@ -2,7 +2,6 @@ package value
 
 import (
 	"github.com/hashicorp/hcl/v2"
-	ctyyaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -17,7 +16,7 @@ type Options struct {
 
 // Functions is the table of functions but for those that ask the world (credential, file, fileexists).
 //
-// Under Terraform's names: cty's standard library, go-cty-yaml, and what Terraform adds that a site needs. Left out
+// Under Terraform's names: cty's standard library, and what Terraform adds that a site needs. Left out
 // on purpose: what reads a clock, randomness or files (timestamp, plantimestamp, uuid, bcrypt, file…, templatefile,
 // pathexpand, abspath), because a plan is a function of its answers; what takes marks away or guesses at them
 // (sensitive, nonsensitive, issensitive); other digests and encodings that nothing in a kubelet's files has (md5,
@@ -44,7 +43,7 @@ func FunctionsWith(opts Options) map[string]function.Function {
 	m["base64encode"] = textEncoder(opB64, "Encodes the UTF-8 bytes of a string in base64. A secret is encoded when the file is written.")
 	m["sha256"] = textEncoder(opSHA256, "The SHA-256 digest of a string, in hexadecimal. Of a secret it is computed when the file is written.")
 	m["jsonencode"] = documentEncoder(opJSON, stdlib.JSONEncodeFunc)
-	m["yamlencode"] = documentEncoder(opYAML, ctyyaml.YAMLEncodeFunc)
+	m["yamlencode"] = documentEncoder(opYAML, yamlEncode())
 	m["try"] = tryFunc(opts)
 	m["can"] = canFunc(opts)
 	return m

@@ -18,7 +18,7 @@ const hunter = "hunter2/\"<ß>&+ ?x=~y"
 
 func TestRedactorForms(t *testing.T) {
 	r := NewRedactor()
-	r.Add([]byte(hunter+"\n"))
+	r.Add([]byte(hunter + "\n"))
 	inJSON, err := json.Marshal(map[string]string{"k": "a" + hunter + "b"})
 	noError(t, err)
 	var raw bytes.Buffer

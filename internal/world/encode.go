@@ -5,10 +5,9 @@ import (
 	"encoding"
 	"encoding/json"
 	"reflect"
+	"sort"
 	"strconv"
 	"strings"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 // encode writes what json.Marshal would, byte by byte. That prepares an encoder for each type before it writes the first value of
@@ -111,12 +110,14 @@ func (e encoder) list(b []byte, v reflect.Value) (_ []byte, err error) {
 }
 
 func (e encoder) object(b []byte, v reflect.Value) (_ []byte, err error) {
-	byName := make(map[string]reflect.Value, v.Len())
+	byName, names := make(map[string]reflect.Value, v.Len()), make([]string, 0, v.Len())
 	for k, x := range v.Seq2() {
 		byName[k.String()] = x
+		names = append(names, k.String())
 	}
 	b = append(b, '{')
-	for i, name := range order.Keys(byName) {
+	sort.Strings(names)
+	for i, name := range names {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -362,7 +362,7 @@ func TestStatusWait(t *testing.T) {
 	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
 	m.want("status", m.as("", "status"), ended{3, "1, not judged yet", ""})
-	m.slept = func() {
+	m.slept = func(context.Context) {
 		m.units.start()
 		m.as(verifyUnit, "verify")
 	}
@@ -391,7 +391,7 @@ func TestStatusWaitsForNobody(t *testing.T) {
 func TestStatusOfAnUnknownVerdict(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-	m.slept = func() {
+	m.slept = func(context.Context) {
 		m.units.kubelet.Active, m.units.kubelet.Sub, m.units.kubelet.MainPID = "inactive", "dead", 0
 	}
 	m.want("run", m.as("", "run"), ended{0, "could not be told", ""})

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,11 +37,11 @@ type machine struct {
 	creds  string
 
 	*units
-	sick       func() error    // what /healthz says
-	status     *bytes.Buffer   // STATUS= lines
-	extend     []time.Duration // EXTEND_TIMEOUT_USEC
-	slept      func()          // once, at the next sleep
-	args       []string        // of the kubelet's command line
+	sick       func() error          // what /healthz says
+	status     *bytes.Buffer         // STATUS= lines
+	extend     []time.Duration       // EXTEND_TIMEOUT_USEC
+	slept      func(context.Context) // once, at the next sleep
+	args       []string              // of the kubelet's command line
 	jitter     float64
 	kubeletLog []string
 	labels     map[string]string // of the Node object
@@ -267,10 +268,23 @@ func (m *machine) Log(context.Context, string, time.Time) ([]string, error) {
 func (m *machine) Sleep(ctx context.Context, d time.Duration) error {
 	if f := m.slept; f != nil {
 		m.slept = nil
-		f()
+		f(ctx)
 	}
 	m.now += d
 	return context.Cause(ctx)
+}
+
+// terminated sends SIGTERM to the run that sleeps, and goes on when it has heard of it.
+func (m *machine) terminated(ctx context.Context) {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		m.t.Error(err)
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+		m.t.Error("a minute after SIGTERM nothing has ended")
+	}
 }
 
 func (m *machine) Status(line string) error     { m.status.WriteString(line + "\n"); return nil }

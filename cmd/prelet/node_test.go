@@ -337,12 +337,7 @@ func TestRollbackByHand(t *testing.T) {
 func TestStopped(t *testing.T) {
 	m := goodNode(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-	m.slept = func() {
-		if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond) // until the runtime has told
-	}
+	m.slept = m.terminated
 	got := m.as("", "run") // sleeps first while it watches
 	m.want("run", got, ended{42, "", "generation 2"})
 	if m.gateSays() != "PRELET_GENERATION=2" || m.kubelet.Active != "active" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"net"
@@ -87,12 +88,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.self.Restarts = 2
-		m.slept = func() {
-			if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		m.slept = m.terminated
 		before := m.disk()
 		m.inside = true
 		m.want("run", m.as(bootUnit, "run"), ended{52, "", "stopped"})
@@ -199,7 +195,7 @@ func TestRequestEndsTheWait(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.self.Restarts = 20
-		m.slept = func() {
+		m.slept = func(context.Context) {
 			if err := os.WriteFile(m.run+"/request-AB.json", []byte(`{"args":["run"]}`), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -179,7 +179,7 @@ func TestLiveAndReplay(t *testing.T) {
 			t.Run(e.name+"/"+m, func(t *testing.T) {
 				s := e.load(t)
 				hash := ""
-				for n := range 20 {
+				for n := range orders {
 					secret := strings.Repeat(string(rune('a'+n)), 16)
 					creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
 					p := boot.Run(context.Background(), s, boot.Options{Lean: n%2 == 0, Source: shuffled(e.world(t, s, m, creds), int64(n))})

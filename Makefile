@@ -25,6 +25,8 @@ N ?= 15
 
 # Where the components of Kubernetes are kept once they are built: 0.5 GB.
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
+# As test/kube/build.sh compiles them: the tests import 1300 of the same packages, which otherwise cost four minutes a second time.
+AS_KUBE := CGO_ENABLED=0 GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" $(GO)
 
 DESTDIR ?=
 PREFIX  ?= /usr
@@ -101,7 +103,7 @@ check-docs: ## fail when a reference page is stale, or a link in a page leads no
 
 .PHONY: race
 race: ## the tests once more, with the race detector (needs a C compiler)
-	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race ./...); done
+	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off ./...); done
 
 .PHONY: fuzz-seeds
 fuzz-seeds: ## each fuzz target on its seeds and on what was ever found
@@ -122,6 +124,14 @@ bench: build ## prelet against the least that any program would need, N=15 times
 size: build ## fail when the binary has outgrown its bound
 	@tools/size.sh bin/prelet
 
+.PHONY: image
+image: ## what the machines of e2e-boot boot from, but for what is installed there, as root
+	test/boot/image.sh --base
+
+.PHONY: kubernetes
+kubernetes: ## the components of Kubernetes that e2e-kube starts (minutes, once)
+	test/kube/build.sh "$(KUBE_CACHE)"
+
 .PHONY: e2e-boot
 e2e-boot: build packages ## boots of a real systemd in containers, as root: RUN=TestName for some of them (makes an image once; with a real kubelet where e2e-kube has built it)
 	test/boot/image.sh
@@ -135,19 +145,19 @@ e2e-hostile: build packages ## detectors that crash, hang, flood, lie and break 
 .PHONY: e2e-kube
 e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=TestName for some of them (builds Kubernetes once)
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
+	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
 .PHONY: storm
 storm: build ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
 	test/kube/build.sh "$(KUBE_CACHE)"
-	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 20m -run TestStorm .
+	cd test/kube && PRELET_KUBE_STORM=$(if $(filter file,$(origin N)),1000,$(N)) PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 20m -run TestStorm .
 
 .PHONY: e2e-kube-old
 e2e-kube-old: build ## the same with an older kubelet at an older API server (builds these once more)
 	test/kube/build.sh "$(KUBE_CACHE)"
 	test/kube/build.sh "$(KUBE_CACHE)" old
-	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(GO) test -count=1 -v -timeout 30m -run TestOlderMinor .
+	cd test/kube && PRELET_KUBE_OLD=1 PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -run TestOlderMinor .
 
 .PHONY: faults
 faults: ## kills, power cuts and broken disks, the quick part, as root: RUN=TestName for some of them

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Makes what the machines of these tests boot from: image.sh [CACHE], as root.
+# Makes what the machines of these tests boot from: image.sh [--base] [CACHE], as root. --base: all but the layer.
 #   CACHE/debian   Debian with systemd, made once (1-2 minutes, 216 MB); remove it for a new one
 #   CACHE/openvswitch  Debian's Open vSwitch on top, made once (10 s, 30 MB), for the test that wants it
 #   CACHE/layer    what lies on it: `make install`, kubeadm's unit, the stand-in kubelet; made anew each time
 # Needs the programs of ../../bin (make build). Installs mmdebstrap and systemd-container where apt-get can.
 set -euo pipefail
 cd "$(dirname "$0")"
+base=
+[ "${1:-}" != --base ] || { base=only && shift; }
 cache=$(realpath -m "${1:-.cache}")
 [ "$(id -u)" = 0 ] || { echo "machines are booted by root only" >&2; exit 1; }
 
@@ -48,6 +50,7 @@ if [ ! -d "$cache/openvswitch" ]; then
 	rm -rf "$part"
 fi
 
+[ -z "$base" ] || exit 0
 rm -rf "$cache/layer"
 mkdir "$cache/layer"
 make -C ../.. install "DESTDIR=$cache/layer" PREFIX=/usr >/dev/null

@@ -38,8 +38,8 @@ func newControl(t *testing.T) *control {
 		t.Skip("this runs Kubernetes: make e2e-kube builds it, then make e2e-boot finds it")
 	}
 	bin := filepath.Join(t.TempDir(), "cluster")
-	build := exec.Command("go", "build", "-o", bin, "./cmd/cluster")
-	build.Dir = "../kube"
+	build := exec.Command("go", "build", "-trimpath", "-o", bin, "./cmd/cluster") // as its build.sh compiles the same packages
+	build.Dir, build.Env = "../kube", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -176,8 +176,11 @@ func (p *process) ask(ctx context.Context, req wire.Request, deadline time.Time)
 	case err != nil:
 		return reply, err
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
-	if err := d.Decode(&reply); err != nil {
+	err = wire.Bounded(line)
+	if err == nil {
+		err = json.NewDecoder(bytes.NewReader(line)).Decode(&reply)
+	}
+	if err != nil {
 		return wire.Reply{}, fmt.Errorf("prelet-detect's answer cannot be read: %w", err)
 	}
 	if reply.Failed == "" && reply.Answer == nil && reply.Describe == nil {

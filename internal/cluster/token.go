@@ -32,6 +32,15 @@ func (t bootstrapToken) bearer() string { return t.id + "." + t.secret }
 // secrets are the texts that a message must not hold.
 func (t bootstrapToken) secrets() []string { return []string{t.secret} }
 
+// CheckToken refuses what would be refused before it is sent: a token that is there and is none.
+func CheckToken(ctx context.Context, read Token) error {
+	_, f := readToken(ctx, read)
+	if f == nil || f.noToken {
+		return nil
+	}
+	return &Error{Kind: f.kind, Object: clusterInfo, Detail: f.detail, Hint: f.hint, Err: f.err}
+}
+
 func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
 	const hint = "Put a valid bootstrap token into the credential that `token` names; `kubeadm token create` makes one"
 	s, err := read(ctx)

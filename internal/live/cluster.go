@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,6 +51,9 @@ func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
 
 func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 	if l.o.Objects != "" {
+		if a := l.offlineToken(ctx, a); a.Fail != "" {
+			return a
+		}
 		return l.offlineTrust(a)
 	}
 	if ca, ok := l.knownCA(a); ok {
@@ -148,6 +152,9 @@ func (l *Live) token(name string) cluster.Token {
 
 func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if l.o.Objects != "" {
+		if a := l.offlineToken(ctx, r.Access); a.Fail != "" {
+			return a
+		}
 		return l.offlineObject(r)
 	}
 	t := l.trust(ctx, r.Access)
@@ -208,6 +215,17 @@ func clusterFailure(err error) world.Answer {
 	return world.Answer{Fail: world.Failure(e.Kind), Detail: detail, Hint: e.Hint}
 }
 
+// offlineToken refuses a token that the cluster would not be asked with either. Whether there is one does not matter: a laptop has none.
+func (l *Live) offlineToken(ctx context.Context, a world.Access) world.Answer {
+	if a.Token == "" || l.node().Joined {
+		return world.Answer{}
+	}
+	if err := cluster.CheckToken(ctx, l.token(a.Token)); err != nil {
+		return clusterFailure(err)
+	}
+	return world.Answer{}
+}
+
 // offlineTrust takes the CA from ca.crt in the folder of objects. Pins of the site must cover it.
 func (l *Live) offlineTrust(a world.Access) world.Answer {
 	path := filepath.Join(l.o.Objects, "ca.crt")
@@ -242,12 +260,16 @@ func (l *Live) offlineObject(r world.ObjectReq) world.Answer {
 		var cm struct {
 			Kind     string `json:"kind"`
 			Metadata struct {
+				Namespace, Name string
 				ResourceVersion string `json:"resourceVersion"`
 			} `json:"metadata"`
 			Data map[string]string `json:"data"`
 		}
 		if err := yaml.Unmarshal(b, &cm); err != nil || cm.Kind != "ConfigMap" {
 			return world.Answer{Fail: world.Unusable, Detail: path + " is no ConfigMap", Hint: "Write it as `kubectl get configmap -o yaml` prints it"}
+		}
+		if found, want := cmp.Or(cm.Metadata.Namespace, r.Namespace)+"/"+cmp.Or(cm.Metadata.Name, r.Name), r.Namespace+"/"+r.Name; found != want {
+			return world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("%s holds the ConfigMap %s, and %s is wanted", path, found, want), Hint: "With --objects, a ConfigMap lies in NAMESPACE/NAME.yaml, by its metadata: move it, or put the one there that the site asks for"}
 		}
 		return world.Object.Answer(world.ObjectAns{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data})
 	}

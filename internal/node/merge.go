@@ -67,8 +67,23 @@ type merger struct {
 }
 
 func (m *merger) conflict(what, a, b string, aFrom, bFrom []origin.Origin) {
-	m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(bFrom), "Two stages disagree on "+what,
-		"Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a)))
+	who, detail := "Two stages disagree on ", fmt.Sprintf("Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a))
+	if s := stage(bFrom); s != "" && s == stage(aFrom) {
+		who, detail = "One stage disagrees with itself on ", fmt.Sprintf("Here it is %s, but %s says %s. Remove one of them.", show(b), place(aFrom), show(a))
+		if rangeOf(aFrom) == rangeOf(bFrom) { // of an expression that makes both
+			detail = fmt.Sprintf("It is %s and %s here, and can be only one.", show(a), show(b))
+		}
+	}
+	m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(bFrom), who+what, "%s", detail))
+}
+
+// stage is the block that something comes from, whichever of its instances.
+func stage(o []origin.Origin) string {
+	if len(o) == 0 {
+		return ""
+	}
+	block, _, _ := strings.Cut(o[0].Ref, "[")
+	return block
 }
 
 func (m *merger) replaced(what, old, new string, by []origin.Origin) {

@@ -26,13 +26,13 @@ func set(line int, v any, path ...string) Contribution {
 // TestConflicts lists who may say what beside whom: an error names both places, a note the one that wins.
 func TestConflicts(t *testing.T) {
 	label := func(line int, v string) Contribution {
-		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label.l", line)}}}
+		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label."+string(rune('k'+line)), line)}}}
 	}
 	taint := func(line int, v, effect string) Contribution {
-		return Contribution{Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint.t", line)}}}
+		return Contribution{Taints: []Taint{{Key: "k", Value: v, Effect: effect, Origins: at("taint."+string(rune('s'+line)), line)}}}
 	}
 	flag := func(line int, v string) Contribution {
-		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write.w", line)}}}
+		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write."+string(rune('v'+line)), line)}}}
 	}
 	file := func(line int, path string, kind FileKind) Contribution {
 		return Contribution{Files: []File{{Path: path, Kind: kind, Origins: at("write.w", line)}}}
@@ -53,6 +53,12 @@ func TestConflicts(t *testing.T) {
 		{"one taint, two effects", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoExecute")}, ""},
 		{"one taint, two values", Base{}, []Contribution{taint(1, "a", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
 		{"a taint of the base", base, []Contribution{taint(1, "", "NoSchedule")}, `1 note Taint k:NoSchedule of the base is replaced: The base has "old"; this stage makes it empty.`},
+		{"one stage, two values", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Value: "b", Effect: "NoSchedule", Origins: at("taint.t", 2)}}}},
+			`2 error One stage disagrees with itself on taint k:NoSchedule: Here it is "b", but taint.t at a.hcl:1:1 says "a". Remove one of them.`},
+		{"one stage, two values of one expression", Base{}, []Contribution{{Taints: []Taint{{Key: "k", Value: "a", Effect: "NoSchedule", Origins: at("taint.t", 1)}, {Key: "k", Effect: "NoSchedule", Origins: at("taint.t", 1)}}}},
+			`1 error One stage disagrees with itself on taint k:NoSchedule: It is "a" and empty here, and can be only one.`},
+		{"two instances of one stage", Base{}, []Contribution{{Labels: []Label{{Key: "k", Value: "a", Origins: at(`label.l["x"]`, 1)}}}, {Labels: []Label{{Key: "k", Value: "b", Origins: at(`label.l["y"]`, 1)}}}},
+			`1 error One stage disagrees with itself on label k: It is "a" and "b" here, and can be only one.`},
 		{"a taint of the base, two stages", base, []Contribution{taint(1, "old", "NoSchedule"), taint(2, "b", "NoSchedule")}, `2 error Two stages disagree on taint k:NoSchedule`},
 		{"a flag of the base", base, []Contribution{flag(1, "4")}, `1 note Flag --v of the base is replaced`},
 		{"a flag of the base, two stages", base, []Contribution{flag(1, "2"), flag(2, "4")}, `2 error Two stages disagree on flag --v`},

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/server"
 )
 
 // The attributes of the blocks that belong to no stage. Each is the accessor of its value as well.
@@ -120,40 +122,24 @@ func checkServers(l []string) error {
 	if len(l) == 0 {
 		return fmt.Errorf("at least one server is needed, as \"https://10.0.0.11:6443\"")
 	}
+	seen := map[string]string{}
 	for _, s := range l {
-		if err := Server(s); err != nil {
+		address, err := server.Parse(s)
+		if err != nil {
 			return err
 		}
+		if first, twice := seen[address]; twice {
+			return fmt.Errorf("%q is there twice, first as %q. Name each server once", s, first)
+		}
+		seen[address] = s
 	}
 	return nil
 }
 
 // Server checks the form of an apiserver, HOST:PORT or https://HOST[:PORT], without looking a name up.
 func Server(s string) error {
-	host, https := strings.CutPrefix(s, "https://")
-	host = strings.TrimSuffix(host, "/")
-	switch {
-	case strings.HasPrefix(s, "http://"):
-		return fmt.Errorf("%q: plain http shows the token to the whole network. Write https://, or HOST:PORT", s)
-	case !https && strings.Contains(s, "://"):
-		return fmt.Errorf("%q: write https://HOST:PORT or HOST:PORT", s)
-	case strings.Contains(host, "@"):
-		return fmt.Errorf("a server with a user in it: credentials do not belong in a site, whose text is in every recording")
-	case host == "" || strings.ContainsAny(host, "/ \t\n?#"):
-		return fmt.Errorf("%q is no server: write https://HOST:PORT or HOST:PORT, without a path", s)
-	case !https && !hasPort(host):
-		return fmt.Errorf("%q has no port: write HOST:6443, or https://HOST for port 443", s)
-	}
-	return nil
-}
-
-func hasPort(host string) bool {
-	i := strings.LastIndexByte(host, ':')
-	if i < 1 || strings.Contains(host[:i], ":") && !strings.HasSuffix(host[:i], "]") {
-		return false // an IPv6 address without brackets
-	}
-	n, err := strconv.Atoi(host[i+1:])
-	return err == nil && n > 0 && n < 1<<16
+	_, err := server.Parse(s)
+	return err
 }
 
 func checkProxy(s string) error {

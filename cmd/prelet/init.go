@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/schema"
 )
 
 func (a *app) init() *cobra.Command {
@@ -52,6 +53,9 @@ func (a *app) init() *cobra.Command {
 			if len(servers) == 0 || len(hashes) == 0 {
 				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
 					"On a node that has joined, --from-node finds both; on a control plane,\n`kubeadm token create --print-join-command` shows them")
+			}
+			if err := schema.Servers.Check(servers); err != nil {
+				return failure(origin.Usage, "--server: %s", err)
 			}
 			text := firstSite(servers, hashes)
 			first, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))

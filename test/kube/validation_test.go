@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
@@ -46,27 +47,57 @@ func unheard() map[string]string {
 	}
 }
 
-// heard holds what real kubelets said, by the rule that found it, against every refusal in Kubernetes' own source: one that
-// nobody has heard is one that may have no rule.
-func heard(t *testing.T, logs map[string][]string) {
+// trial is what a kubelet complained of on an input, and what prelet said of the same; rule is the one that should have found it.
+type trial struct {
+	rule        string
+	minds, said []string
+}
+
+// complaints are the errors in a kubelet's log, each in one line and with plain quotes: what klog, cobra and a panic print.
+func complaints(log string) (out []string) {
+	within := false // err=< … >, a line each
+	for line := range strings.Lines(log) {
+		line = strings.ReplaceAll(strings.TrimSpace(line), `\"`, `"`)
+		switch {
+		case within && line == ">":
+			within = false
+		case within:
+			out[len(out)-1] += " " + line
+		case regexp.MustCompile(`^([EF]\d{4} |Error: |panic: )`).MatchString(line):
+			out = append(out, line)
+			within = strings.HasSuffix(line, "=<")
+		}
+	}
+	return out
+}
+
+// heard holds what real kubelets complained of, by the rule that found it, against every refusal in Kubernetes' own source: one that
+// nobody has heard, or of which prelet did not tell the same for the same input, is one that may have no rule.
+func heard(t *testing.T, ran []trial) {
 	t.Helper()
 	missing := unheard()
 	for _, refusal := range inSource(t) {
-		words := regexp.MustCompile(pattern(refusal))
-		var rules []string
-		for _, rule := range slices.Sorted(maps.Keys(logs)) {
-			if slices.ContainsFunc(logs[rule], words.MatchString) {
-				rules = append(rules, rule)
+		pattern := regexp.MustCompile(pattern(refusal))
+		var rules, unsaid []string
+		for _, r := range ran {
+			for _, words := range pattern.FindAllString(strings.Join(r.minds, "\n"), -1) {
+				words = strings.TrimPrefix(words, "invalid configuration: ")
+				if slices.ContainsFunc(r.said, func(s string) bool { return tells(s, words) }) {
+					rules = append(rules, r.rule)
+				} else {
+					unsaid = append(unsaid, fmt.Sprintf("%s: %q, and prelet %q", r.rule, words, r.said))
+				}
 			}
 		}
+		slices.Sort(rules)
 		_, excused := missing[refusal]
 		switch {
 		case len(rules) == 0 && !excused:
-			t.Errorf("no kubelet was made to say %q, so nobody knows which rule finds it", refusal)
-		case len(rules) > 0 && excused:
+			t.Errorf("no kubelet was made to say %q with prelet telling the same, so nobody knows which rule finds it: %s", refusal, unsaid)
+		case len(rules)+len(unsaid) > 0 && excused:
 			t.Errorf("%q is said, and listed as never heard", refusal)
 		default:
-			t.Logf("%-70.70s %s%s", refusal, strings.Join(rules, " "), missing[refusal])
+			t.Logf("%-70.70s %s%s", refusal, strings.Join(slices.Compact(rules), " "), missing[refusal])
 		}
 		delete(missing, refusal)
 	}
@@ -75,13 +106,39 @@ func heard(t *testing.T, logs map[string][]string) {
 	}
 }
 
-// pattern is a regular expression for what a format prints. Quotes are as in a log, and %w and the like are anything.
-func pattern(format string) string {
-	parts := regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`).Split(strings.ReplaceAll(format, "%%", "%"), -1)
-	for i := range parts {
-		parts[i] = regexp.QuoteMeta(parts[i])
+// tells says whether a message tells what a kubelet says: with all fields and flags that this names, and most of all its words. Where
+// it lists what may be written there instead, that is in other words.
+func tells(message, kubelet string) bool {
+	words := regexp.MustCompile(`[-\w]+(?:\.[-\w]+)*`)
+	have, want, found := words.FindAllString(message, -1), words.FindAllString(regexp.MustCompile(`https://\S+`).ReplaceAllString(kubelet, ""), -1), 0
+	for _, w := range want {
+		switch {
+		case slices.Contains(have, w):
+			found++
+		case regexp.MustCompile(`^(--|[a-z]+[A-Z])`).MatchString(w):
+			return false
+		}
 	}
-	return strings.Join(parts, `.*`)
+	return 5*found >= 3*len(want)
+}
+
+// pattern is a regular expression for what a format prints, where quotes are plain: a number for %d, a text or a list of texts in
+// quotes for %q, and for others one word at the beginning and as little as there may be behind it.
+func pattern(format string) string {
+	out, from := "", 0
+	format = strings.ReplaceAll(format, "%%", "%")
+	for _, at := range regexp.MustCompile(`%[-+#0-9.]*[a-zA-Z]`).FindAllStringIndex(format, -1) {
+		out += regexp.QuoteMeta(format[from:at[0]])
+		if prints, known := map[byte]string{'d': `-?\d+`, 't': `(?:true|false)`, 'q': `(?:"[^"\n]*"|\[[^\]\n]*\])`}[format[at[1]-1]]; known {
+			out += prints
+		} else if out == "" {
+			out += `\S+`
+		} else {
+			out += `.*?`
+		}
+		from = at[1]
+	}
+	return out + regexp.QuoteMeta(format[from:])
 }
 
 // inSource lists the formats of the errors that those files make.

@@ -136,7 +136,11 @@ func (l *look) logging() {
 
 func (l *look) tracing() {
 	if n, ok := l.number("tracing", "samplingRatePerMillion"); ok && (n < 0 || n > 1000000) {
-		l.at([]string{"tracing", "samplingRatePerMillion"}, "", "tracing.samplingRatePerMillion: Invalid value: %d: sampling rate must be between 0 and one million", n)
+		says := "sampling rate must be positive"
+		if n > 0 {
+			says = "sampling rate per million must be less than or equal to one million"
+		}
+		l.at([]string{"tracing", "samplingRatePerMillion"}, "", "tracing.samplingRatePerMillion: Invalid value: %d: %s", n, says)
 	}
 	endpoint, _ := l.inner("tracing", "endpoint").(string)
 	if scheme, _, ok := strings.Cut(endpoint, ":"); ok && strings.Contains(endpoint, "//") && !slices.Contains([]string{"dns", "unix", "unix-abstract"}, scheme) {

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 fingerprint() { # of every file of the tree, in a fixed order
-	find . -type f -not -path './.git/*' -not -path './bin/*' -not -path './dist/*' -not -path '*/.cache/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
+	find . \( -path ./.git -o -path ./bin -o -path ./dist -o -name .cache \) -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum
 }
 
 before=$(fingerprint)

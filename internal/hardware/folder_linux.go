@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 
@@ -142,10 +141,10 @@ func (t *beneathTree) ReadFile(name string, limit int) ([]byte, error) {
 	defer func() { _ = unix.Close(fd) }()
 	// What has come short has come whole, but for files of /proc, which come in pieces.
 	pieces := !strings.HasPrefix(name, "sys/")
-	var small [2048]byte
-	buf := small[:min(len(small), limit)]
+	var page [sysfsLimit]byte
 	var data []byte
-	for len(buf) > 0 {
+	for len(data) < limit {
+		buf := page[:min(len(page), limit-len(data))]
 		n, err := retry(func() (int, error) { return unix.Read(fd, buf) })
 		if len(data) == 0 && n <= 0 {
 			return nil, gaveNothing(fd, name, err)
@@ -153,22 +152,13 @@ func (t *beneathTree) ReadFile(name string, limit int) ([]byte, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
 		}
-		if data == nil {
-			data = append(data, buf[:n]...)
-		} else {
-			data = data[:len(data)+n]
-		}
+		data = append(data, buf[:n]...)
 		if n == 0 || n < len(buf) && !pieces {
 			break
 		}
-		data = slices.Grow(data, min(limit-len(data), maxPiece))
-		buf = data[len(data):min(cap(data), limit)]
 	}
 	return data, nil
 }
-
-// maxPiece is how much of a long file is read at once.
-const maxPiece = 16 << 10
 
 // gaveNothing tells about a file that gave nothing: it is empty, or it is no regular file, or it cannot be read. To ask that of every
 // file first would be a quarter of all system calls.

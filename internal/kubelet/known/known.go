@@ -10,42 +10,49 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 //go:embed tables.txt
 var text string
 
-// table is the text by kind and name; what a line says is taken apart when it is asked for.
+// table is the text: what a line says is looked for, and taken apart, when it is asked for. A run asks for some fifty of its lines.
 type table struct {
 	minors []int
-	lines  map[string]map[string]string
+	lines  string // sorted, each with its end
 }
 
 var read = sync.OnceValue(func() table { return parse(text) })
 
-func parse(text string) table {
-	t := table{lines: map[string]map[string]string{}}
+func parse(text string) (t table) {
 	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		kind, rest, ok := strings.Cut(line, "\t")
-		if !ok || kind[0] == '#' {
-			continue
-		}
-		name, states, _ := strings.Cut(rest, "\t")
-		if kind == "minors" {
+		text = text[len(line):]
+		if rest, ok := strings.CutPrefix(line, "minors\t"); ok {
 			for _, m := range strings.Fields(rest) {
 				t.minors = append(t.minors, number(m))
 			}
-			continue
+			break
 		}
-		if t.lines[kind] == nil {
-			t.lines[kind] = make(map[string]string, 256)
-		}
-		t.lines[kind][name] = states
 	}
+	t.lines = text
 	return t
+}
+
+// find is what stands behind a kind and a name.
+func (t table) find(kind, name string) (states string, ok bool) {
+	key := kind + "\t" + name + "\t"
+	for rest := t.lines; rest != ""; {
+		start := strings.LastIndexByte(rest[:len(rest)/2], '\n') + 1
+		end := start + strings.IndexByte(rest[start:], '\n')
+		switch line := rest[start:end]; {
+		case strings.HasPrefix(line, key):
+			return line[len(key):], true
+		case line < key:
+			rest = rest[end+1:]
+		default:
+			rest = rest[:start]
+		}
+	}
+	return "", false
 }
 
 func number(s string) int {
@@ -87,7 +94,7 @@ type History struct {
 
 // history is that of a name; false if no version ever knew it.
 func history(kind, name string) (History, bool) {
-	line, ok := read().lines[kind][name]
+	line, ok := read().find(kind, name)
 	if !ok {
 		return History{}, false
 	}
@@ -150,7 +157,12 @@ func (h History) When() string {
 // names lists what a version has, sorted.
 func names(kind string, minor int) []string {
 	var out []string
-	for _, name := range order.Keys(read().lines[kind]) {
+	for line := range strings.Lines(read().lines) {
+		rest, ok := strings.CutPrefix(line, kind+"\t")
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(rest, "\t")
 		if h, _ := history(kind, name); h.at(minor) != "" {
 			out = append(out, name)
 		}

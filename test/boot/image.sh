@@ -1,43 +1,37 @@
 #!/usr/bin/env bash
-# Makes what the machines of these tests boot from: image.sh [--base] [CACHE], as root. --base: all but the layer.
+# Makes what the machines of these tests boot from: image.sh [--base|--check] [CACHE], as root.
 #   CACHE/debian   Debian with systemd, made once (1-2 minutes, 216 MB); remove it for a new one
 #   CACHE/openvswitch  Debian's Open vSwitch on top, made once (10 s, 30 MB), for the test that wants it
 #   CACHE/layer    what lies on it: `make install`, kubeadm's unit, the stand-in kubelet; made anew each time
+# What is made once is made again when the function below that makes it has changed: CACHE/NAME.recipe has its hash.
+# --base: all but the layer. --check: make nothing, and fail where something is not what this tree would make.
 # Needs the programs of ../../bin (make build). Installs mmdebstrap and systemd-container where apt-get can.
 set -euo pipefail
 cd "$(dirname "$0")"
-base=
-[ "${1:-}" != --base ] || { base=only && shift; }
+mode=
+case ${1:-} in --base | --check) mode=$1 && shift ;; esac
 cache=$(realpath -m "${1:-.cache}")
 [ "$(id -u)" = 0 ] || { echo "machines are booted by root only" >&2; exit 1; }
 
-if ! command -v mmdebstrap >/dev/null || ! command -v systemd-nspawn >/dev/null; then
-	DEBIAN_FRONTEND=noninteractive apt-get update -qq
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap systemd-container iproute2
-fi
-
-mkdir -p "$cache"
-if [ ! -d "$cache/debian" ]; then
-	[ -s "$cache/image.tar" ] || {
-		mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.part.tar"
-		mv "$cache/image.part.tar" "$cache/image.tar"
-	}
+debian() {
 	rm -rf "$cache/debian.part"
+	mmdebstrap --variant=minbase --mode=root --include=systemd,systemd-sysv,dbus,libpam-systemd,iproute2,procps bookworm "$cache/image.part.tar"
 	mkdir "$cache/debian.part"
-	tar -C "$cache/debian.part" -xp --numeric-owner -f "$cache/image.tar"
+	tar -C "$cache/debian.part" -xp --numeric-owner -f "$cache/image.part.tar"
+	rm "$cache/image.part.tar"
+	rm -rf "$cache/debian"
 	mv "$cache/debian.part" "$cache/debian"
-	rm "$cache/image.tar"
-fi
+}
 
-if [ ! -d "$cache/openvswitch" ]; then
-	part=$cache/openvswitch.part
+openvswitch() {
+	local part=$cache/openvswitch.part
 	rm -rf "$part"
 	mkdir -p "$part/upper" "$part/work" "$part/root" "$part/debs/partial"
 	# What the image lacks, by this machine's apt: in the image there is neither a network nor a list of packages.
 	DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o DPkg::Lock::Timeout=300 --no-install-recommends --download-only \
 		-o Dir::State::status="$cache/debian/var/lib/dpkg/status" -o Dir::Cache::archives="$part/debs" install openvswitch-switch
 	mount -t overlay overlay -o "lowerdir=$cache/debian,upperdir=$part/upper,workdir=$part/work" "$part/root"
-	trap 'umount "$part/root"' EXIT
+	trap 'umount "$cache/openvswitch.part/root"' EXIT
 	mkdir "$part/root/debs"
 	cp "$part"/debs/*.deb "$part/root/debs/"
 	printf '#!/bin/sh\nexit 101\n' >"$part/root/usr/sbin/policy-rc.d" # nothing is started here
@@ -46,16 +40,55 @@ if [ ! -d "$cache/openvswitch" ]; then
 	rm -r "$part/root/debs" "$part/root/usr/sbin/policy-rc.d"
 	umount "$part/root"
 	trap - EXIT
+	rm -rf "$cache/openvswitch"
 	mv "$part/upper" "$cache/openvswitch"
 	rm -rf "$part"
+}
+
+layer() { # INSTALL DIR: INSTALL puts the programs there
+	mkdir "$2"
+	"$1" "$2" >/dev/null
+	cp -r image/. "$2/"
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$2/usr/bin/kubelet" ./standin
+	# No network but loopback, so nothing will ever say that it is online.
+	mkdir -p "$2/etc/systemd/system"
+	ln -s /dev/null "$2/etc/systemd/system/systemd-networkd-wait-online.service"
+}
+built() { make -C ../.. install "DESTDIR=$1" PREFIX=/usr; }
+as_built() { ../../tools/install.sh "$1" /usr; } # builds nothing: others may use what is there
+
+recipe() { # NAME: what it is made by, and what lies below it
+	{
+		declare -f debian
+		[ "$1" = debian ] || declare -f "$1"
+	} | sha256sum | cut -d' ' -f1
+}
+current() { [ -d "$cache/$1" ] && [ "$(cat "$cache/$1.recipe" 2>/dev/null)" = "$(recipe "$1")" ]; }
+
+if [ "$mode" = --check ]; then
+	for part in debian openvswitch; do
+		current $part || { echo "$cache/$part is not what test/boot/image.sh would make now: run it" >&2; exit 1; }
+	done
+	now=$(mktemp -d "$cache/check.XXXXXX")
+	trap 'rm -rf "$now"' EXIT
+	layer as_built "$now/layer"
+	diff -rq --no-dereference -x doc "$now/layer" "$cache/layer" >&2 || { echo "$cache/layer is of another tree than this: make build, then test/boot/image.sh" >&2; exit 1; }
+	exit 0
 fi
 
-[ -z "$base" ] || exit 0
+if ! command -v mmdebstrap >/dev/null || ! command -v systemd-nspawn >/dev/null; then
+	DEBIAN_FRONTEND=noninteractive apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mmdebstrap systemd-container iproute2
+fi
+
+mkdir -p "$cache"
+for part in debian openvswitch; do
+	current $part && continue
+	rm -f "$cache/$part.recipe"
+	$part
+	recipe $part >"$cache/$part.recipe"
+done
+
+[ "$mode" != --base ] || exit 0
 rm -rf "$cache/layer"
-mkdir "$cache/layer"
-make -C ../.. install "DESTDIR=$cache/layer" PREFIX=/usr >/dev/null
-cp -r image/. "$cache/layer/"
-CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$cache/layer/usr/bin/kubelet" ./standin
-# No network but loopback, so nothing will ever say that it is online.
-mkdir -p "$cache/layer/etc/systemd/system"
-ln -s /dev/null "$cache/layer/etc/systemd/system/systemd-networkd-wait-online.service"
+layer built "$cache/layer"

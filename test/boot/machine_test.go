@@ -176,7 +176,8 @@ func clearAway(dir string) {
 const inNamespace = "PRELET_BOOT_NAMESPACE"
 
 // TestMain runs the tests in a mount namespace of their own: nobody who makes one meanwhile holds a disk of ours, and none is left
-// mounted. First it removes the machines of tests that were killed: nothing ends those by itself.
+// mounted. First it looks whether the folder holds what this tree makes, and removes the machines of tests that were killed: nothing
+// ends those by itself.
 func TestMain(tests *testing.M) {
 	cache := os.Getenv(cacheVariable)
 	if cache == "" {
@@ -188,6 +189,10 @@ func TestMain(tests *testing.M) {
 			os.Exit(1)
 		}
 		os.Exit(tests.Run())
+	}
+	if out, err := exec.Command("./image.sh", "--check", cache).CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n%s", cache, err, out)
+		os.Exit(1)
 	}
 	left, _ := filepath.Glob(filepath.Join(cache, "run", "prelet-*"))
 	for _, dir := range left {

@@ -22,6 +22,17 @@ import (
 // cacheVariable is the folder that test/boot/image.sh has filled.
 const cacheVariable = "PRELET_BOOT_CACHE"
 
+// TestMain looks first whether the folder holds what this tree makes.
+func TestMain(tests *testing.M) {
+	if cache := os.Getenv(cacheVariable); cache != "" {
+		if out, err := exec.Command("../boot/image.sh", "--check", cache).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n%s", cache, err, out)
+			os.Exit(1)
+		}
+	}
+	os.Exit(tests.Run())
+}
+
 const (
 	programs  = "/usr/lib/prelet/detectors"
 	fragments = "/usr/lib/prelet/detectors.lock.d"

@@ -1,12 +1,14 @@
 package boot
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
 )
 
 // A site is judged for the version that is named: what would break, before there is a node.
@@ -97,5 +99,57 @@ stage "write" "kubelet" {
 	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
 	if len(diags) != 1 || !strings.Contains(diags[0].Detail, "maxPod") {
 		t.Error(showDiagnostics(diags))
+	}
+}
+
+// TestRuntimesDriver: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node tells that the
+// kubelet's is another, where the site sets it, or where it writes the configuration that lacks it.
+func TestRuntimesDriver(t *testing.T) {
+	version := "v1.36.3"
+	for _, c := range []struct {
+		name, patch string
+		runtime     *world.RuntimeAns
+		line        int // 0: nothing is told
+		severity    hcl.DiagnosticSeverity
+		says        string
+	}{
+		{"nobody knows of a runtime", `{ cgroupDriver = "cgroupfs" }`, nil, 0, 0, ""},
+		{"it runs, and does not tell", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning, "no pod starts (set by write.kubelet)"},
+		{"nobody sets it", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4, hcl.DiagWarning, "no pod starts (set by nobody: it is the default)"},
+		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6, hcl.DiagWarning, "unless the runtime tells its driver"},
+		{"it tells", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0", Told: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
+		{"it has the same", `{ cgroupDriver = "systemd" }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
+	} {
+		s := mustParse(t, `stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base  = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    patch = `+c.patch+`
+  }
+  kubelet_flags { base = "" }
+}
+`)
+		p := Run(t.Context(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+			if q.Kind == world.KindKubelet {
+				return world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime})
+			}
+			return usual(q, nil)
+		})})
+		var told hcl.Diagnostics
+		for _, d := range p.Diagnostics {
+			if origin.CodeOf(d) == origin.KubeletMachine {
+				told = append(told, d)
+			}
+		}
+		if c.line == 0 {
+			if len(told) > 0 {
+				t.Errorf("%s: %s", c.name, showDiagnostics(told))
+			}
+			continue
+		}
+		if len(told) != 1 || told[0].Severity != c.severity || told[0].Subject.Start.Line != c.line || !strings.Contains(told[0].Detail, c.says) {
+			t.Errorf("%s: %s", c.name, showDiagnostics(p.Diagnostics))
+		}
 	}
 }

@@ -107,8 +107,9 @@ func TestPodsCannotStart(t *testing.T) {
 	m := member{n, t, c, pin}
 	must(t, n.Credential("bootstrap-token", c.Token))
 	must(t, n.Write("/etc/kubernetes/manifests/one.yaml", staticPod, 0o644))
-	// The kubelet has tried the pod when it is judged: it is slow only where the machine is, and then so is what is waited for.
-	patched := func(line string) string {
+	// The kubelet tries the pod a moment after it is well. Where the verdict is about that, it has that time many times over.
+	const soon, late = "1s", "12s"
+	patched := func(settle, line string) string {
 		return `stage "write" "kubelet" {
   kubelet_config {
     patch = {
@@ -119,7 +120,7 @@ func TestPodsCannotStart(t *testing.T) {
 }
 stage "restart" "kubelet" {
   verify {
-    settle  = "6s"
+    settle  = "` + settle + `"
     timeout = "90s"
   }
 }
@@ -136,7 +137,7 @@ stage "restart" "kubelet" {
 	}
 	const runc = "expected cgroupsPath to be of format"
 
-	m.site(patched(""))
+	m.site(patched(soon, ""))
 	m.run(0)
 	failing("RunPodSandbox from runtime service failed")
 	if j := verify(t, n, 0); !slices.ContainsFunc(j.Checks, func(c check) bool { return c.Name == "pods" && c.State == "ok" }) || strings.Contains(n.KubeletLog(), runc) {
@@ -145,7 +146,7 @@ stage "restart" "kubelet" {
 
 	other := "containerRuntimeEndpoint = \"unix://" + OtherSocket + "\""
 	w := why{id: "driver-runc", item: "config/containerRuntimeEndpoint", at: `"unix://` + OtherSocket, says: []string{"the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts"}}
-	m.site(patched(other))
+	m.site(patched(late, other))
 	r := toldWhy(t, m, w)
 	if !strings.Contains(r.Out, "pods: the kubelet is well, and can start no pod") || !strings.Contains(n.KubeletLog(), runc) {
 		t.Errorf("%s", r)
@@ -173,7 +174,7 @@ stage "restart" "kubelet" {
 	}))
 
 	// A plan that has nothing to do with it stays, and nobody calls the node well.
-	m.site("stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"b\" }\n}\n", patched(""))
+	m.site("stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"b\" }\n}\n", patched(late, ""))
 	if r := m.run(50); !strings.Contains(r.Err, "the generation before has the same") {
 		t.Errorf("%s", r)
 	}

@@ -56,6 +56,7 @@ type Live struct {
 
 	mu     sync.Mutex
 	trusts map[string]*trustCall
+	secret map[string][]byte // that were read, by name
 	joined *world.KubeletAns
 	denied world.Answer // what this user may not read of kubelet.conf; known with joined
 }
@@ -65,7 +66,7 @@ func New(o Options) *Live {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	l := &Live{o: o, trusts: map[string]*trustCall{}}
+	l := &Live{o: o, trusts: map[string]*trustCall{}, secret: map[string][]byte{}}
 	l.past = sync.OnceValue(func() *Past {
 		if o.Store == nil {
 			return nil
@@ -145,6 +146,12 @@ func (l *Live) Secret(name string) ([]byte, error) {
 	if l.o.Credentials == nil {
 		return nil, os.ErrNotExist
 	}
+	l.mu.Lock()
+	b, ok := l.secret[name]
+	l.mu.Unlock()
+	if ok { // one run, one secret, whatever becomes of its file meanwhile
+		return b, nil
+	}
 	b, err := l.o.Credentials.Read(name)
 	if err != nil {
 		return nil, err
@@ -155,5 +162,8 @@ func (l *Live) Secret(name string) ([]byte, error) {
 	if l.o.Redactor != nil {
 		l.o.Redactor.Add(b)
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.secret[name] = b
 	return b, nil
 }

@@ -1,6 +1,9 @@
 package value
 
 import (
+	"maps"
+	"sync"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
@@ -26,6 +29,14 @@ func Functions() map[string]function.Function { return FunctionsWith(Options{}) 
 
 // FunctionsWith is Functions for a checker.
 func FunctionsWith(opts Options) map[string]function.Function {
+	m := maps.Clone(common())
+	m["try"] = tryFunc(opts)
+	m["can"] = canFunc(opts)
+	return m
+}
+
+// common are those that are the same for everybody. They are made once: a run checks its site and then evaluates it.
+var common = sync.OnceValue(func() map[string]function.Function {
 	m := make(map[string]function.Function, 96)
 	for _, e := range looksInto() {
 		m[e.name] = careful(e.name, e.f, carriesNothing)
@@ -44,10 +55,8 @@ func FunctionsWith(opts Options) map[string]function.Function {
 	m["sha256"] = textEncoder(opSHA256, "The SHA-256 digest of a string, in hexadecimal. Of a secret it is computed when the file is written.")
 	m["jsonencode"] = documentEncoder(opJSON, stdlib.JSONEncodeFunc)
 	m["yamlencode"] = documentEncoder(opYAML, yamlEncode())
-	m["try"] = tryFunc(opts)
-	m["can"] = canFunc(opts)
 	return m
-}
+})
 
 type entry struct {
 	name string

@@ -1,0 +1,37 @@
+package live
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/prelet/prelet/internal/site"
+)
+
+// changing gives another secret each time, after it was not there at first.
+type changing struct{ reads int }
+
+func (c *changing) Read(string) ([]byte, error) {
+	c.reads++
+	if c.reads == 1 {
+		return nil, fs.ErrNotExist
+	}
+	return []byte{byte('0' + c.reads), '\n'}, nil
+}
+
+// A run knows one secret of a name; that there was none is asked again.
+func TestSecretIsReadOnce(t *testing.T) {
+	l := New(Options{Root: t.TempDir(), Site: &site.Site{}, Credentials: &changing{}})
+	t.Cleanup(l.Close)
+	if _, err := l.Secret("x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("first: %v", err)
+	}
+	for range 2 {
+		if b, err := l.Secret("x"); err != nil || string(b) != "2" {
+			t.Errorf("got %q, %v", b, err)
+		}
+	}
+	if b, err := l.Secret("y"); err != nil || string(b) != "3" {
+		t.Errorf("another: %q, %v", b, err)
+	}
+}

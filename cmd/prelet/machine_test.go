@@ -145,7 +145,7 @@ cluster {
   servers        = ["SERVER"]
   ca_cert_hashes = ["PIN"]
   token          = credential("bootstrap-token")
-  retry          = "200ms"
+  retry          = "2s"
 }
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,7 +209,8 @@ func TestRequestTimeout(t *testing.T) {
 	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}
-	if len(whys) != 2 || whys[0] != "no whole answer within 50ms" {
+	// A busy machine may need more than 50 ms for what does answer.
+	if len(whys) < 2 || slices.ContainsFunc(whys, func(s string) bool { return s != "no whole answer within 50ms" }) {
 		t.Errorf("got %q", whys)
 	}
 }

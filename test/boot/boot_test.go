@@ -2,6 +2,7 @@ package boot
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -45,13 +46,16 @@ func (m *machine) running(failed ...string) {
 		}
 		return ""
 	})
-	var units []string
-	for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
-		units = append(units, strings.Fields(line)[0])
-	}
-	if !slices.Equal(units, failed) {
-		m.t.Errorf("failed units: %q, want %q", units, failed)
-	}
+	m.within(20*time.Second, "the units that have failed", func() string { // prelet's status is there a moment before systemd knows how its unit ended
+		var units []string
+		for line := range strings.Lines(m.do("systemctl", "--failed", "--no-legend", "--plain")) {
+			units = append(units, strings.Fields(line)[0])
+		}
+		if !slices.Equal(units, failed) {
+			return fmt.Sprintf("%q, want %q", units, failed)
+		}
+		return ""
+	})
 	if m.exists("/var/lib/prelet/journal.json") {
 		m.t.Errorf("a verdict is still awaited: %s", m.read("/var/lib/prelet/journal.json"))
 	}

@@ -208,9 +208,12 @@ func TestRealKubelet(t *testing.T) {
 	}
 	t.Logf("systemd-analyze:\n%s", m.try("sh", "-c", "systemd-analyze; systemd-analyze blame --no-pager | head -8; systemd-analyze critical-chain --no-pager kubelet.service").out)
 
-	// A change on which this kubelet ends, and that nobody knows before: the file is there, and holds no certificate.
+	// A change on which this kubelet ends, and that nobody knows before: its CA is damaged between prelet's look at it and its start.
 	m.off()
-	m.edit("/etc/kubernetes/pki/ca.crt", "/etc/hostname")
+	const other = "/etc/kubernetes/other-ca.crt"
+	m.put(other, m.read("/etc/kubernetes/pki/ca.crt"))
+	m.put("/etc/systemd/system/kubelet.service.d/60-damage.conf", "[Service]\nExecStartPre=/bin/cp /etc/hostname "+other+"\n")
+	m.edit("/etc/kubernetes/pki/ca.crt", other)
 	m.boot(real...)
 	m.within(120*time.Second, "prelet-verify goes back", func() string {
 		if s := m.status(); s.State != "failed" {
@@ -221,7 +224,7 @@ func TestRealKubelet(t *testing.T) {
 	m.running("prelet-verify.service")
 	if s := m.status(); s.Held == nil || s.Generation != 3 || s.Exit != 50 {
 		t.Errorf("status: %+v", s)
-	} else if !strings.Contains(s.Summary, "/etc/hostname") {
+	} else if !strings.Contains(s.Summary, other) {
 		t.Errorf("the kubelet said why it ended, and the summary does not: %s", s.Summary)
 	}
 	if m.read("/var/lib/kubelet/config.yaml") != before {

@@ -122,16 +122,10 @@ func checkServers(l []string) error {
 	if len(l) == 0 {
 		return fmt.Errorf("at least one server is needed, as \"https://10.0.0.11:6443\"")
 	}
-	seen := map[string]string{}
-	for _, s := range l {
-		address, err := server.Parse(s)
-		if err != nil {
+	for _, s := range l { // one that is there twice, as variables may make it, is asked once
+		if err := Server(s); err != nil {
 			return err
 		}
-		if first, twice := seen[address]; twice {
-			return fmt.Errorf("%q is there twice, first as %q. Name each server once", s, first)
-		}
-		seen[address] = s
 	}
 	return nil
 }

@@ -5,14 +5,13 @@ import (
 	"testing"
 )
 
-// A server of a site is refused where it is written, by the rules of who asks it; and one is named once.
+// A server of a site is refused where it is written, by the rules of who asks it.
 func TestServers(t *testing.T) {
 	for _, c := range []struct{ servers, says string }{
 		{"10.0.0.11:6443", ""},
 		{"10.0.0.11:6443 10.0.0.12:6443 https://k8s.example [2001:db8::1]:6443", ""},
 		{"", "at least one server is needed"},
-		{"10.0.0.11:6443 10.0.0.11:6443", `"10.0.0.11:6443" is there twice`},
-		{"k8s.example:443 https://K8s.example/", `"https://K8s.example/" is there twice, first as "k8s.example:443"`},
+		{"10.0.0.11:6443 https://10.0.0.11:6443", ""}, // as variables may make it
 		{"http://k8s:6443", "http is refused"},
 		{"k8s", "no port"},
 		{"10.0.0.300:6443", "no IP address"},

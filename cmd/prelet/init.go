@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/schema"
 )
 
 func (a *app) init() *cobra.Command {
@@ -54,13 +54,21 @@ func (a *app) init() *cobra.Command {
 				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
 					"On a node that has joined, --from-node finds both; on a control plane,\n`kubeadm token create --print-join-command` shows them")
 			}
-			if err := schema.Servers.Check(servers); err != nil {
-				return failure(origin.Usage, "--server: %s", err)
+			first := map[string]string{}
+			for _, s := range servers {
+				address, err := server.Parse(s)
+				if err != nil {
+					return failure(origin.Usage, "--server: %s", err)
+				}
+				if f, twice := first[address]; twice {
+					return failure(origin.Usage, "--server: %q is there twice, first as %q", s, f)
+				}
+				first[address] = s
 			}
 			text := firstSite(servers, hashes)
-			first, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))
+			parsed, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))
 			if !diags.HasErrors() {
-				diags = boot.Check(first, boot.Witnesses()[:1])
+				diags = boot.Check(parsed, boot.Witnesses()[:1])
 			}
 			if diags.HasErrors() {
 				a.say(&site.Site{Sources: map[string][]byte{filepath.Join(dir, "site.hcl"): []byte(text)}}, diags)

@@ -30,6 +30,14 @@ func classifyLine(err error, now time.Time) *failure {
 	if errors.As(err, &own) {
 		return own.failure
 	}
+	var back errBack
+	var busy errBusy
+	var silent errRequestTimeout
+	if errors.As(err, &back) || errors.As(err, &busy) || errors.As(err, &silent) {
+		f := fail(Unreachable, reach, hintReach, "%v", err).because(err)
+		f.back, f.busy = time.Duration(back), time.Duration(busy)+time.Duration(silent)
+		return f
+	}
 	var proxy proxyError
 	if errors.As(err, &proxy) {
 		return fail(Unreachable, reach, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(proxy.Error())).because(err)
@@ -141,7 +149,8 @@ func classifyStatus(r *reply) *failure {
 	var f *failure
 	switch s := r.status; {
 	case r.starting:
-		return fail(Unreachable, reach, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log", "%s; and the API server is not ready yet (/readyz)", says)
+		f = fail(Unreachable, reach, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log", "%s; and the API server is not ready yet (/readyz)", says)
+		f.starting = true
 	case s >= 300 && s < 400:
 		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(r.header.Get("Location")))
 	case s == http.StatusUnauthorized:
@@ -157,8 +166,11 @@ func classifyStatus(r *reply) *failure {
 	default:
 		return fail(Unusable, final, hintPortal, "%s", says)
 	}
-	if r.doubtful && f.class == final {
-		f.class, f.doubtful = answer, true
+	if r.doubtful {
+		f.starting = true
+		if f.class == final {
+			f.class = doubt
+		}
 	}
 	if n, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 31); err == nil {
 		f.after = int(n)

@@ -26,11 +26,9 @@ import (
 
 // Limits that no option moves.
 const (
-	maxBody       = 1 << 20          // bytes of an answer's body
-	maxHead       = 64 << 10         // bytes of an answer's head
-	maxRetryAfter = 30 * time.Second // what a server may ask us to wait
-	maxSpread     = 15 * time.Second // and what we wait beyond, by chance
-	defaultBudget = 5 * time.Minute  // when the caller's context has no deadline
+	maxBody       = 1 << 20         // bytes of an answer's body
+	maxHead       = 64 << 10        // bytes of an answer's head
+	defaultBudget = 5 * time.Minute // when the caller's context has no deadline
 )
 
 // Endpoint says where a cluster answers.
@@ -55,6 +53,8 @@ type Options struct {
 	// DialTimeout bounds connect, proxy and handshake together; the servers of a list share what is left of the
 	// deadline, so that a dead first one leaves time for the next. Default 10 s.
 	DialTimeout time.Duration
+	// SlowHandshake is from when on a handshake says that the server has too much to do. Default 1 s.
+	SlowHandshake time.Duration
 	// RequestTimeout bounds one request and its whole answer. Default 15 s.
 	RequestTimeout time.Duration
 	// RateWindow and RateBytes are the least rate of an answer that has begun: so many bytes in each such window.
@@ -81,8 +81,9 @@ type Retry struct {
 	Why     string
 	Asked   time.Duration // what the server asked us to wait (Retry-After), as far as it is heeded; 0: nothing
 	Wait    time.Duration // before the next; 0 where another server is asked at once
-	Least   time.Duration // what Wait would be without the part of it that is chance
-	Until   time.Time     // when attempts end
+	Least   time.Duration // what Wait is at least; from there to Most it is chance
+	Most    time.Duration
+	Until   time.Time // when attempts end
 }
 
 func (o Options) withDefaults() Options {
@@ -99,6 +100,7 @@ func (o Options) withDefaults() Options {
 		o.Dial = new(net.Dialer).DialContext
 	}
 	setDuration(&o.DialTimeout, 10*time.Second)
+	setDuration(&o.SlowHandshake, 500*time.Millisecond)
 	setDuration(&o.RequestTimeout, 15*time.Second)
 	setDuration(&o.RateWindow, 5*time.Second)
 	setDuration(&o.BackoffMin, 500*time.Millisecond)
@@ -134,15 +136,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 type Client struct {
 	opts Options
 
-	mu     sync.Mutex
-	idle   map[lineKey]*line
-	worked string // the server that answered last; the next call starts there
-	closed bool
+	mu       sync.Mutex
+	idle     map[lineKey]*line
+	reserved map[lineKey]*line  // open, and not used yet
+	healths  map[string]*health // by host and port
+	worked   string             // the server that answered last; the next call starts there
+	closed   bool
 }
 
 // New returns a Client without any connection.
 func New(opts Options) *Client {
-	return &Client{opts: opts.withDefaults(), idle: map[lineKey]*line{}}
+	return &Client{opts: opts.withDefaults(), idle: map[lineKey]*line{}, healths: map[string]*health{}, reserved: map[lineKey]*line{}}
 }
 
 // Close ends the idle connections. Calls in flight go on, and end theirs when they are done.
@@ -150,9 +154,11 @@ func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	for k, l := range c.idle {
-		l.close()
-		delete(c.idle, k)
+	for _, lines := range []map[lineKey]*line{c.idle, c.reserved} {
+		for k, l := range lines {
+			l.close()
+			delete(lines, k)
+		}
 	}
 }
 
@@ -168,6 +174,26 @@ func FetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Objec
 	c := New(opts)
 	defer c.Close()
 	return c.FetchConfigMap(ctx, req)
+}
+
+// reserve keeps a line for whoever opens one like it next.
+func (c *Client) reserve(l *line) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.reserved[l.key] != nil {
+		l.close()
+		return
+	}
+	c.reserved[l.key] = l
+}
+
+// claim hands out a reserved line, or nil.
+func (c *Client) claim(k lineKey) *line {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.reserved[k]
+	delete(c.reserved, k)
+	return l
 }
 
 // take hands out the idle line for a key, or nil.

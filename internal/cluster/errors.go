@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -59,6 +60,7 @@ const (
 	final  class = iota // this run cannot mend it
 	reach               // this server did not answer: another may
 	answer              // the server answered, not yet what we need: wait
+	doubt               // a refusal that may be the server's start: final only after refusalGrace
 	dates               // a certificate's dates do not fit the clock
 )
 
@@ -72,8 +74,10 @@ type failure struct {
 	after  int  // seconds that the server asked us to wait
 	future bool // with class dates: not yet valid, rather than expired
 
-	noToken  bool // there is no bootstrap token
-	doubtful bool // a refusal that may be the server's start: final only after refusalGrace
+	noToken  bool          // there is no bootstrap token
+	starting bool          // a refusal of a server that has just started, or may have
+	busy     time.Duration // the server took so long
+	back     time.Duration // the server takes connections again, after so long
 }
 
 func fail(kind Kind, cl class, hint, format string, args ...any) *failure {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -40,16 +41,22 @@ type line struct {
 	opts     *Options
 	used     bool
 	reusable bool
-	refused  *reply    // by a server that said that it is only starting (settle)
-	silent   time.Time // when it did not let us ask that
 }
 
-// open connects and shakes hands. With a key without an anchor, config must be the one of a quarantine.
+// open connects and shakes hands. A server that was away, or that is slow to shake hands, is not asked at once: that is an errBack or an
+// errBusy, and the line is reserved. With a key without an anchor, config must be the one of a quarantine.
 func (c *Client) open(ctx context.Context, server *url.URL, key lineKey, config *tls.Config, within time.Duration) (*line, error) {
+	if l := c.claim(key); l != nil {
+		return l, nil
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, within, errDialTimeout(within))
 	defer cancel()
+	began := time.Now()
 	raw, err := c.dial(ctx, server, key.proxy)
 	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) { // a silence can be this node's network
+			c.lost(server, began, err)
+		}
 		return nil, err
 	}
 	config = config.Clone()
@@ -60,12 +67,25 @@ func (c *Client) open(ctx context.Context, server *url.URL, key lineKey, config 
 		config.ServerName = server.Hostname()
 	}
 	conn := tls.Client(raw, config)
+	shaking := time.Now()
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
-		return nil, orCause(ctx, err)
+		err = orCause(ctx, err)
+		c.lost(server, began, err)
+		return nil, err
 	}
+	away := c.met(server)
 	p := &pacedReader{conn: conn, window: c.opts.RateWindow, least: c.opts.RateBytes}
-	return &line{key: key, server: server, conn: conn, paced: p, reader: bufio.NewReaderSize(p, 8<<10), opts: &c.opts, reusable: true}, nil
+	l := &line{key: key, server: server, conn: conn, paced: p, reader: bufio.NewReaderSize(p, 8<<10), opts: &c.opts, reusable: true}
+	switch took := time.Since(shaking); {
+	case away > 0:
+		c.reserve(l)
+		return nil, errBack(away)
+	case took > c.opts.SlowHandshake:
+		c.reserve(l)
+		return nil, errBusy(took)
+	}
+	return l, nil
 }
 
 type errDialTimeout time.Duration

@@ -66,7 +66,7 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 				refused.detail += "; and " + f.detail
 				return refused
 			}
-			if f == nil || f.kind != Denied || f.doubtful {
+			if f == nil || f.kind != Denied || f.starting {
 				return f
 			}
 			refused = f

@@ -18,9 +18,9 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		defer cancel()
 	}
 	latest := make([]*failure, len(servers))
-	start, backoff, clockAsked := c.first(servers), c.opts.BackoffMin, false
-	var spread time.Duration // over which those come back whom a server has told to wait
-	var doubted time.Time    // since when refusals are that nobody can tell the meaning of
+	start, clockAsked := c.first(servers), false
+	pace := pace{opts: &c.opts, backoff: c.opts.BackoffMin}
+	var doubted time.Time // since when refusals are that nobody can tell the meaning of
 
 	report := func(i, retries int) error {
 		f := latest[i]
@@ -47,10 +47,13 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		if over {
 			return giveUp(n)
 		}
-		if f.doubtful && doubted.IsZero() {
+		switch {
+		case f.class != doubt:
+			doubted = time.Time{}
+		case doubted.IsZero():
 			doubted = time.Now()
 		}
-		if f.class == final || f.doubtful && time.Since(doubted) > refusalGrace {
+		if f.class == final || f.class == doubt && time.Since(doubted) > refusalGrace {
 			return report(i, n)
 		}
 		if f.class == dates && c.opts.WaitClock != nil {
@@ -69,25 +72,15 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			return report(i, n)
 		}
 
-		var pause, least, asked time.Duration
-		switch {
-		case f.after > 0:
-			// At least as long as the server asks for; and not all who were told so come back in the same instant, but over twice the
-			// time after each further refusal, because they are more than it can serve. Within the deadline, as far as that goes.
-			asked = min(time.Duration(f.after)*time.Second, maxRetryAfter)
-			spread = min(max(2*spread, asked), maxSpread)
-			least = asked
-			pause = least + time.Duration(c.opts.Rand()*float64(min(spread, max(time.Until(deadline)-asked, 0)/2)))
-		case f.class == reach && round < len(servers)-1:
-		default:
-			least = backoff / 2
-			pause = least + time.Duration(c.opts.Rand()*float64(backoff/2))
-			backoff = min(2*backoff, c.opts.BackoffMax)
+		var least, most, asked time.Duration
+		if f.after > 0 || f.class != reach || round == len(servers)-1 { // else another server is asked at once
+			least, most, asked = pace.wait(f, time.Until(deadline))
 		}
+		pause := least + time.Duration(c.opts.Rand()*float64(most-least))
 		if pause >= time.Until(deadline) {
 			return giveUp(n)
 		}
-		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Least: least, Until: deadline})
+		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Least: least, Most: most, Until: deadline})
 		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
 			return giveUp(n)
 		}

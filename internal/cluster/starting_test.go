@@ -3,27 +3,30 @@ package cluster
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
-// starting is an API server that has just been started: it refuses everybody with status until it was asked n times whether it
-// is ready, and says so.
+// starting is an API server that has just been started: it refuses the first n requests with status, and says that it is not ready.
 func starting(t *testing.T, status, n int) *hostile {
 	h := newHostile(t, newTestCA(t, "cluster"))
-	asked := 0
+	refused := 0
 	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path == "/readyz" {
 			if r.Header.Get("Authorization") != "" {
 				t.Error("/readyz was sent a credential")
 			}
-			if asked++; asked <= n {
+			if refused < n {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 			return true
 		}
-		if asked <= n {
+		if refused++; refused <= n {
 			writeStatus(w, status, "Forbidden", "User \"system:anonymous\" cannot get resource")
 			return true
 		}
@@ -164,14 +167,53 @@ func TestOnlyWhatFailed(t *testing.T) {
 			t.Errorf("%d connections, want two", got)
 		}
 	})
-	t.Run("a server that starts is asked whether it has", func(t *testing.T) {
+	t.Run("a server that starts is asked once whether it does", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 4)
 		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
 			t.Fatal(err)
 		}
-		// The request, /readyz five times, and cluster-info twice.
-		if got := h.requests.Load(); got != 8 {
-			t.Errorf("%d requests, want 8", got)
+		// The request four times, /readyz, and cluster-info twice.
+		if got := h.requests.Load(); got != 7 {
+			t.Errorf("%d requests, want 7", got)
+		}
+	})
+	t.Run("a server that was away is not asked whether it starts", func(t *testing.T) {
+		h := starting(t, http.StatusForbidden, 3)
+		opts := fast()
+		away := 3
+		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if away--; away >= 0 {
+				return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+		var whys []string
+		opts.OnRetry = func(r Retry) { whys = append(whys, r.Why[:min(len(r.Why), 10)]) }
+		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.requests.Load(); got != 5 { // three that are refused, and cluster-info twice
+			t.Errorf("%d requests, want 5", got)
+		}
+		const gone, back, no = "connection", "it was awa", "HTTP 403: "
+		if want := []string{gone, gone, gone, back, no, no, no}; !slices.Equal(whys, want) {
+			t.Errorf("retried because of %q, want %q", whys, want)
+		}
+	})
+	t.Run("a slow handshake", func(t *testing.T) {
+		h := newHostile(t, newTestCA(t, "cluster"))
+		opts := fast()
+		opts.SlowHandshake = time.Nanosecond
+		var retries []Retry
+		opts.OnRetry = func(r Retry) { retries = append(retries, r) }
+		if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), opts); err != nil {
+			t.Fatal(err)
+		}
+		if len(retries) != 1 || retries[0].Least != 0 || retries[0].Most <= 0 || !strings.Contains(retries[0].Why, "busy") {
+			t.Errorf("retries %+v, want one wait that is all chance", retries)
+		}
+		if n, conns := h.requests.Load(), h.conns.Load(); n != 2 || conns != 1 {
+			t.Errorf("%d requests over %d connections, want two over one", n, conns)
 		}
 	})
 }

@@ -257,14 +257,17 @@ func (d *discovery) introduce(ctx context.Context, server *url.URL, dial time.Du
 		if l, err = d.quarantine(ctx, server, dial); err != nil {
 			return classifyLine(err, c.opts.Now())
 		}
-		r, err = settle(ctx, l, server, func() (*reply, error) { return l.roundTrip(ctx, clusterInfoRequest(ctx, server)) })
+		began := time.Now()
+		r, err = c.settle(ctx, l, server, func() (*reply, error) { return l.roundTrip(ctx, clusterInfoRequest(ctx, server)) })
 		if err == nil {
 			break
 		}
 		l.close()
 		if err != errStale {
+			c.lost(server, began, err)
 			return classifyLine(err, c.opts.Now())
 		}
+		c.mayHaveStarted(server, false)
 	}
 	verified := false
 	defer func() {
@@ -333,15 +336,18 @@ func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *
 				return nil, classifyLine(err, c.opts.Now())
 			}
 		}
-		r, err := settle(ctx, l, server, func() (*reply, error) { return send(ctx, l) })
+		began := time.Now()
+		r, err := c.settle(ctx, l, server, func() (*reply, error) { return send(ctx, l) })
 		if err == nil {
 			c.keep(l)
 			return r, nil
 		}
 		l.close()
 		if err != errStale {
+			c.lost(server, began, err)
 			return nil, classifyLine(err, c.opts.Now())
 		}
+		c.mayHaveStarted(server, false)
 		l = nil
 	}
 }

@@ -1,0 +1,304 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// crowded is a model of an API server that serves few at once, has a queue for those who wait, turns away who is too much, dies in the
+// middle, and refuses everybody for some seconds after its start. It is asked through pipes, in a time that passes only while all wait.
+type crowded struct {
+	config    *tls.Config
+	seats     map[string]chan struct{} // who is served, anonymous and known
+	cpu       chan struct{}            // who shakes hands
+	queue     int                      // how many may wait for a seat
+	serving   time.Duration            // of one request
+	handshake time.Duration            // of one of those
+	dies      int                      // when it has given so many configurations
+	away      time.Duration            // until it listens again
+	deaf      time.Duration            // from then on nobody takes what comes
+	unready   time.Duration            // from then on it refuses everybody
+	mute      time.Duration            // and for so long it does not even say that it is not ready
+	objects   map[string]map[string]string
+
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	life     int       // which server this is; it listens
+	dead     bool      // it does not
+	since    time.Time // when it began to listen again; zero: it always did
+	waiting  map[string]int
+	given    int // configurations
+	asked    map[string]int
+	until    map[int]time.Time // before when a node must not come again
+	early    int
+	together map[int64]int // who came back that was told to wait, in 10 ms
+}
+
+func newCrowded(t *testing.T, dies int) (*crowded, *testCA) {
+	ca := newTestCA(t, "cluster")
+	return &crowded{
+		config: &tls.Config{Certificates: []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})}, SessionTicketsDisabled: true}, // nobody reads them while a pipe is written to
+		seats:  map[string]chan struct{}{infoPath: make(chan struct{}, 2), configPath: make(chan struct{}, 2)}, cpu: make(chan struct{}, 1), queue: 100, serving: 100 * time.Millisecond, handshake: 5 * time.Millisecond,
+		dies: dies, away: 2 * time.Second, deaf: 5 * time.Second, unready: 12 * time.Second, mute: 11 * time.Second,
+		conns: map[net.Conn]bool{}, asked: map[string]int{}, waiting: map[string]int{}, together: map[int64]int{}, until: map[int]time.Time{},
+		objects: map[string]map[string]string{infoPath: signedInfo(infoText("https://localhost:6443", ca.pem())), configPath: {"kubelet": "kind: KubeletConfiguration"}},
+	}, ca
+}
+
+// dial is how the node with this number comes to it.
+func (c *crowded) dial(node int) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.dead {
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+		}
+		near, far := net.Pipe()
+		c.conns[far] = true
+		go c.serve(far, node, c.life)
+		return ended{near}, nil
+	}
+}
+
+// ended fails as a connection does whose other end is gone.
+type ended struct{ net.Conn }
+
+func (e ended) Write(b []byte) (int, error) {
+	n, err := e.Conn.Write(b)
+	if err == io.ErrClosedPipe {
+		err = &net.OpError{Op: "write", Err: syscall.EPIPE}
+	}
+	return n, err
+}
+
+func (c *crowded) serve(raw net.Conn, node, life int) {
+	defer raw.Close()
+	conn := tls.Server(raw, c.config)
+	c.mu.Lock()
+	deaf := time.Until(c.since.Add(c.deaf))
+	c.mu.Unlock()
+	time.Sleep(deaf)
+	c.cpu <- struct{}{}
+	time.Sleep(c.handshake)
+	<-c.cpu
+	if conn.Handshake() != nil {
+		return
+	}
+	for r := bufio.NewReader(conn); ; {
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return
+		}
+		status := c.admit(req, node, life)
+		var text any = map[string]any{"kind": "Status", "reason": http.StatusText(status)}
+		if data := c.objects[req.URL.Path]; status == http.StatusOK && data != nil {
+			namespace, name := "kube-public", "cluster-info"
+			if req.URL.Path == configPath {
+				namespace, name = "kube-system", "kubelet-config"
+			}
+			text = map[string]any{"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]string{"name": name, "namespace": namespace}, "data": data}
+		}
+		body, _ := json.Marshal(text)
+		head := fmt.Sprintf("HTTP/1.1 %d %s\r\nContent-Length: %d\r\n", status, http.StatusText(status), len(body))
+		if status == http.StatusTooManyRequests {
+			head += "Retry-After: 1\r\n"
+		}
+		if _, err := io.Copy(conn, io.MultiReader(bytes.NewBufferString(head+"\r\n"), bytes.NewReader(body))); err != nil {
+			return
+		}
+	}
+}
+
+// admit serves a request, or turns it away.
+func (c *crowded) admit(req *http.Request, node, life int) (status int) {
+	now := time.Now()
+	c.mu.Lock()
+	if life != c.life {
+		c.mu.Unlock()
+		return http.StatusServiceUnavailable // nobody reads it
+	}
+	if until, told := c.until[node]; told {
+		if now.Before(until) {
+			c.early++
+		}
+		c.together[now.UnixMilli()/10]++
+		delete(c.until, node)
+	}
+	up := now.Sub(c.since)
+	starting := !c.since.IsZero() && up < c.unready
+	status = http.StatusOK
+	switch {
+	case starting && req.URL.Path == "/readyz" && up > c.mute:
+		status = http.StatusInternalServerError
+	case starting:
+		status = http.StatusForbidden
+	case req.URL.Path == "/readyz":
+	case c.waiting[req.URL.Path] >= c.queue:
+		status = http.StatusTooManyRequests
+		c.until[node] = now.Add(time.Second)
+	}
+	c.asked[fmt.Sprint(status, " ", req.URL.Path[len(req.URL.Path)-6:])]++
+	if status != http.StatusOK || req.URL.Path == "/readyz" {
+		c.mu.Unlock()
+		return status
+	}
+	c.waiting[req.URL.Path]++
+	c.mu.Unlock()
+	c.seats[req.URL.Path] <- struct{}{}
+	c.mu.Lock()
+	c.waiting[req.URL.Path]--
+	c.mu.Unlock()
+	time.Sleep(c.serving)
+	<-c.seats[req.URL.Path]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if life == c.life && req.URL.Path == configPath {
+		if c.given++; c.given == c.dies {
+			c.die()
+		}
+	}
+	return status
+}
+
+// die ends this server, and starts the next one.
+func (c *crowded) die() {
+	c.life, c.dead = c.life+1, true
+	for conn := range c.conns {
+		conn.Close()
+	}
+	clear(c.conns)
+	time.AfterFunc(c.away, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.dead, c.since = false, time.Now()
+	})
+}
+
+// boot is what a node asks: one that has joined its configuration, one that joins the CA before.
+func (c *crowded) boot(ca *testCA, node int, joined bool, chance func() float64) (retries []Retry, err error) {
+	cl := New(Options{Dial: c.dial(node), Rand: chance, OnRetry: func(r Retry) { retries = append(retries, r) }})
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	at := Endpoint{Servers: []string{"https://localhost:6443"}}
+	token := func(context.Context) (string, error) { return testToken, nil }
+	pem := ca.pem()
+	if !joined {
+		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.pin()}, Token: token})
+		if err != nil {
+			return retries, err
+		}
+		pem = []byte(trust.PEM)
+	}
+	_, err = cl.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"})
+	return retries, err
+}
+
+// storm boots nodes in the same instant, every second one of which has joined. chance is what their waits get for a die; nil: one that
+// is different for each of them.
+func storm(t *testing.T, c *crowded, ca *testCA, nodes int, chance func() float64) (retries []Retry, last time.Duration) {
+	began := time.Now()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range nodes {
+		all.Go(func() {
+			die := chance
+			if die == nil {
+				die = rand.New(rand.NewPCG(1, uint64(i))).Float64
+			}
+			asked, err := c.boot(ca, i, i%2 == 1, die)
+			if err != nil {
+				t.Errorf("node %d: %v", i, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			retries = append(retries, asked...)
+		})
+	}
+	all.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.die() // or its connections would wait for ever
+	return retries, time.Since(began)
+}
+
+// TestStorm holds what a boot costs a server that is asked by far more than it can serve and dies in the middle: two requests, for half
+// of them join, which takes three, and less than another one for all that goes wrong. A server whose handshakes are quick has a third of
+// all requests in its queues when it dies.
+func TestStorm(t *testing.T) {
+	const nodes = 300
+	for handshake, most := range map[time.Duration]float64{5 * time.Millisecond: 3, 25 * time.Millisecond: 2.5} {
+		synctest.Test(t, func(t *testing.T) {
+			c, ca := newCrowded(t, nodes/3)
+			c.handshake = handshake
+			_, last := storm(t, c, ca, nodes, nil)
+			n := 0
+			for _, k := range c.asked {
+				n += k
+			}
+			each := float64(n) / nodes
+			t.Logf("%d requests, %.2f a boot: %v; all done after %s", n, each, c.asked, last.Round(time.Millisecond))
+			if c.given < nodes || c.since.IsZero() {
+				t.Error("the server did not die in the middle")
+			}
+			if each > most {
+				t.Errorf("%.2f requests a boot, want %.1f at most", each, most)
+			}
+			if last > 90*time.Second {
+				t.Errorf("the last was done after %s", last)
+			}
+			if c.early > 0 {
+				t.Errorf("%d came before the server wanted them", c.early)
+			}
+		})
+	}
+}
+
+// TestTurnedAway has a server whose queue is full from the start: those who are told to wait come when they may, in full, and spread.
+func TestTurnedAway(t *testing.T) {
+	const nodes = 150
+	herds := map[bool]int{}
+	for _, same := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c, ca := newCrowded(t, 0)
+			c.queue, c.handshake = 10, 0
+			var die func() float64
+			if same {
+				die = func() float64 { return 0.5 }
+			}
+			retries, last := storm(t, c, ca, nodes, die)
+			told := 0
+			for _, r := range retries {
+				if r.Asked > 0 {
+					told++
+				}
+			}
+			for _, k := range c.together {
+				herds[same] = max(herds[same], k)
+			}
+			t.Logf("told %d times, %v, %d at once, all done after %s", told, c.asked, herds[same], last.Round(time.Millisecond))
+			if told < nodes/2 {
+				t.Errorf("%d were told to wait: this shows nothing", told)
+			}
+			if c.early > 0 {
+				t.Errorf("%d came before the server wanted them", c.early)
+			}
+		})
+	}
+	if herds[false] > herds[true]/4 {
+		t.Errorf("%d came back in the same 10 ms; without chance it is %d", herds[false], herds[true])
+	}
+}

@@ -15,12 +15,15 @@ type waits struct {
 	say func(string) // redacts
 
 	mu   sync.Mutex
-	seen map[string]int // attempts that failed, by cause
+	seen map[string]int // attempts that failed, by cause; enough of them: it was told
 	over bool
 }
 
-// retry is told of each attempt at the cluster that failed and that is made again. The first retry of a cause is silent: it
-// comes within half a second and often helps. Where another server is asked at once, nobody waits.
+// longWait is from when on a wait is told at once.
+const longWait = 2 * time.Second
+
+// retry is told of each attempt at the cluster that failed and that is made again. The first retry of a cause is silent where it
+// comes soon: it often helps. Where another server is asked at once, nobody waits.
 func (w *waits) retry(r live.Retry) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -31,7 +34,12 @@ func (w *waits) retry(r live.Retry) {
 		w.seen = map[string]int{}
 	}
 	cause := r.Server + " " + r.Why
-	if w.seen[cause]++; w.seen[cause] != 2 {
+	const enough = 2
+	was := w.seen[cause]
+	if w.seen[cause]++; r.Wait >= longWait {
+		w.seen[cause] = enough
+	}
+	if was >= enough || w.seen[cause] < enough {
 		return
 	}
 	w.say(fmt.Sprintf("waiting for %s: %s; trying until %s", r.Server, r.Why, r.Until.Local().Format(time.TimeOnly)))

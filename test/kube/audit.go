@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"os"
 	"strings"
+	"time"
 )
 
-// Request is one that the API server answered, from its audit log.
+// Request is one that reached the API server, from its audit log.
 type Request struct {
+	ID        string `json:"auditID"`
 	Verb      string `json:"verb"`
 	URI       string `json:"requestURI"`
 	UserAgent string `json:"userAgent"`
@@ -16,36 +18,58 @@ type Request struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Response struct {
-		Code int `json:"code"`
+		Code int `json:"code"` // 0: it was never answered
 	} `json:"responseStatus"`
+	Came     time.Time `json:"requestReceivedTimestamp"`
+	Answered time.Time `json:"stageTimestamp"` // if it was
 }
 
-// auditPolicy has each request that was answered, without bodies.
+// auditPolicy has each request, without bodies, and in each stage: one that the server died over is only received, and one whose bearer
+// it does not know never completes.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
 rules:
 - level: Metadata
 `
 
-// Requests are those whose User-Agent begins so, since the API server was started with Options.Audit. The server writes its log as it
-// answers, so nothing that was answered is missing.
-func (c *Cluster) Requests(userAgent string) (out []Request, err error) {
+// Requests are those whose User-Agent begins so, since the API server was started with Options.Audit, in the order of their answers.
+// The server writes its log as it answers, so nothing that was answered is missing.
+func (c *Cluster) Requests(userAgent string) ([]Request, error) {
+	_, answered, err := c.audited(userAgent)
+	return answered, err
+}
+
+// Received are those, too, that were never answered, in the order in which they came.
+func (c *Cluster) Received(userAgent string) ([]Request, error) {
+	received, _, err := c.audited(userAgent)
+	return received, err
+}
+
+func (c *Cluster) audited(userAgent string) (received, answered []Request, err error) {
 	f, err := os.Open(c.path("audit.log"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
+	at := map[string]int{} // in received
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r Request
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if strings.HasPrefix(r.UserAgent, userAgent) {
-			out = append(out, r)
+		if !strings.HasPrefix(r.UserAgent, userAgent) {
+			continue
+		}
+		i, known := at[r.ID]
+		if !known {
+			i = len(received)
+			at[r.ID], received = i, append(received, r)
+		}
+		if r.Response.Code != 0 && (!known || received[i].Response.Code == 0) { // a watch is answered, and completes much later
+			received[i], answered = r, append(answered, r)
 		}
 	}
-	return out, lines.Err()
+	return received, answered, lines.Err()
 }

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// node is one of them: with a token it joins, with a kubeconfig it has joined, and the token is what it once joined with.
+type node struct {
+	Name       string `json:"name"`
+	Token      string `json:"token"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+}
+
+// join makes all roots.
+func (s storm) join(dir, prelet string) error {
+	config := filepath.Join(dir, "site.hcl")
+	if err := write(config, s.Site); err != nil {
+		return err
+	}
+	failures := make(chan error, len(s.Boots))
+	turns := make(chan struct{}, 4)
+	for i, n := range s.Boots {
+		go func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			failures <- n.prepare(root(dir, i), prelet, config)
+		}()
+	}
+	var all error
+	for range s.Boots {
+		if err := <-failures; all == nil {
+			all = err
+		}
+	}
+	return all
+}
+
+// prepare makes the node's root: that of a fresh machine, or what a node leaves there that joins.
+func (n node) prepare(root, prelet, config string) error {
+	if err := errors.Join(write(filepath.Join(root, "etc/machine-id"), fmt.Sprintf("%032x\n", n.Name)), write(filepath.Join(root, "etc/hostname"), n.Name+"\n")); err != nil {
+		return err
+	}
+	for _, dir := range []string{"etc/kubernetes/pki", "var/lib/kubelet", "var/lib/prelet"} { // as packages make them
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if n.Kubeconfig == "" {
+		return nil
+	}
+	if err := write(filepath.Join(root, "credentials/bootstrap-token"), n.Token); err != nil {
+		return err
+	}
+	boot := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, prelet, "run", "--config", config, "--root", root)
+		cmd.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+filepath.Join(root, "credentials"))
+		if said, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s, before the storm: %w\n%s", n.Name, err, said)
+		}
+		return nil
+	}
+	if err := boot(); err != nil {
+		return err
+	}
+	if err := write(filepath.Join(root, "etc/kubernetes/kubelet.conf"), n.Kubeconfig); err != nil {
+		return err
+	}
+	return boot() // which sees that it has joined, and calls the generation good
+}
+
+func write(file, text string) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+}
+
+// outcome is one boot.
+type outcome struct {
+	began, ended time.Time
+	failure      string
+	retries      []retry
+}
+
+// retry is one with the time when it was decided on.
+type retry struct {
+	live.Retry
+	at time.Time
+}
+
+// boot is what `prelet plan` does, without a process of its own, and without falling back on what an earlier boot was given: this one
+// shall be given what it asks for.
+func (n node) boot(s *site.Site, root string) (out outcome) {
+	var mu sync.Mutex
+	out.began = time.Now()
+	defer func() { out.ended = time.Now() }()
+	state := filepath.Join(root, "var/lib/prelet")
+	store, err := generation.OpenReadOnly(generation.Options{Root: root, Dir: state})
+	if err != nil {
+		out.failure = err.Error()
+		return out
+	}
+	defer func() { _ = store.Close() }() // it was only read
+	credentials := token(n.Token)
+	if n.Kubeconfig != "" {
+		credentials = "" // gone, as tokens are after a day
+	}
+	l := live.New(live.Options{Root: root, Site: s, Credentials: credentials, Redactor: value.NewRedactor(), Store: store, StateDir: state,
+		OnRetry: func(r live.Retry) {
+			mu.Lock()
+			defer mu.Unlock()
+			out.retries = append(out.retries, retry{r, time.Now()})
+		}})
+	defer l.Close()
+	p := boot.Run(context.Background(), s, boot.Options{Source: l, Now: time.Now})
+	mu.Lock()
+	defer mu.Unlock()
+	if p.Diagnostics.HasErrors() || !p.Complete {
+		out.failure = "not complete"
+		if len(p.Diagnostics) > 0 {
+			out.failure = p.Diagnostics[0].Summary + ": " + p.Diagnostics[0].Detail
+		}
+	}
+	return out
+}
+
+// token is the node's only credential.
+type token string
+
+// Read implements live.Credentials.
+func (t token) Read(name string) ([]byte, error) {
+	if t == "" || name != "bootstrap-token" {
+		return nil, fs.ErrNotExist
+	}
+	return []byte(t), nil
+}

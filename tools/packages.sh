@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 VERSION=$1 ARCH=$(go env GOARCH)
 export VERSION ARCH
 
-! bin/detectors/nvidia describe | grep -q 'This build has no NVML' || {
+! bin/detectors/nvidia describe | grep 'This build has no NVML' >/dev/null || {
 	echo "bin/detectors/nvidia was built without NVML: apt-get install gcc libc6-dev, make detectors" >&2
 	exit 1
 }

@@ -103,7 +103,7 @@ func (r Result) String() string {
 func command(ctx context.Context, environment []string, stdin io.Reader, words ...string) (Result, error) {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env, cmd.Stdin = environment, stdin
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second // on a busy machine a second is too little to read what was written at the end
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

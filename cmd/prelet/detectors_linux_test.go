@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +39,7 @@ func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, 
 	if err := os.Link(helper, root+pluginhost.Programs+"/good"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(root+"/passwd", []byte("prelet-detector-1:x:61091:61091::/:/bin/false\n"), 0o644); err != nil {
+	if err := os.WriteFile(root+"/passwd", fmt.Appendf(nil, "prelet-detector-1:x:%d:%[1]d::/:/bin/false\n", ownUser(t)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(root+"/etc/prelet", 0o755); err != nil {
@@ -52,6 +53,20 @@ func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, 
 		code := a.main(args)
 		return code, stdout.String(), stderr.String()
 	}
+}
+
+// ownUser claims a user for a test: a host ends whatever it finds of its users, and another run of these tests may go on at the
+// same time. An abstract name has one owner, and is free again when its owner ends, however that ends.
+func ownUser(t *testing.T) int {
+	t.Helper()
+	for uid := 61000; uid < 61100; uid++ { // no account has one of these, and no other test
+		if claim, err := net.Listen("unix", fmt.Sprintf("@prelet-command-%d", uid)); err == nil {
+			t.Cleanup(func() { _ = claim.Close() })
+			return uid
+		}
+	}
+	t.Fatal("all users from 61000 to 61099 are taken")
+	return 0
 }
 
 func putSite(t *testing.T, root, text string) {

@@ -175,6 +175,16 @@ func TestUntrusted(t *testing.T) {
 				}
 			})
 		}, nil, "pt", "differs from the first"},
+		{"24 second fetch holds no kubeconfig", func(t *testing.T) *hostile {
+			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
+				h.info = func(n int) map[string]string {
+					if n == 1 {
+						return signedInfo(infoText("https://first.example:6443", good.pem()))
+					}
+					return signedInfo("- nothing of the kind")
+				}
+			})
+		}, nil, "pt", "differs from the first"},
 		{"25 a CA that no pin covers", func(t *testing.T) *hostile {
 			return newHostile(t, good, func(h *hostile, _ *tls.Config) {
 				h.info = func(int) map[string]string {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,9 +55,11 @@ type Live struct {
 
 	patience time.Duration // 0: the site's retry
 
+	secrets sync.Mutex
+	secret  map[string][]byte // that were read, by name
+
 	mu     sync.Mutex
 	trusts map[string]*trustCall
-	secret map[string][]byte // that were read, by name
 	joined *world.KubeletAns
 	denied world.Answer // what this user may not read of kubelet.conf; known with joined
 }
@@ -146,10 +149,9 @@ func (l *Live) Secret(name string) ([]byte, error) {
 	if l.o.Credentials == nil {
 		return nil, os.ErrNotExist
 	}
-	l.mu.Lock()
-	b, ok := l.secret[name]
-	l.mu.Unlock()
-	if ok { // one run, one secret, whatever becomes of its file meanwhile
+	l.secrets.Lock()
+	defer l.secrets.Unlock()
+	if b, ok := l.secret[name]; ok { // one run, one secret, whatever becomes of its file meanwhile
 		return b, nil
 	}
 	b, err := l.o.Credentials.Read(name)
@@ -162,8 +164,6 @@ func (l *Live) Secret(name string) ([]byte, error) {
 	if l.o.Redactor != nil {
 		l.o.Redactor.Add(b)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.secret[name] = b
-	return b, nil
+	l.secret[name] = slices.Clip(b)
+	return l.secret[name], nil
 }

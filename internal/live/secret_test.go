@@ -3,7 +3,9 @@ package live
 import (
 	"errors"
 	"io/fs"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/site"
 )
@@ -13,6 +15,7 @@ type changing struct{ reads int }
 
 func (c *changing) Read(string) ([]byte, error) {
 	c.reads++
+	time.Sleep(time.Millisecond)
 	if c.reads == 1 {
 		return nil, fs.ErrNotExist
 	}
@@ -31,7 +34,19 @@ func TestSecretIsReadOnce(t *testing.T) {
 			t.Errorf("got %q, %v", b, err)
 		}
 	}
-	if b, err := l.Secret("y"); err != nil || string(b) != "3" {
+	var both sync.WaitGroup
+	got := make([]string, 2)
+	for i := range got { // who is first, and reads, is first for both
+		both.Go(func() {
+			b, _ := l.Secret("z")
+			got[i] = string(b)
+		})
+	}
+	both.Wait()
+	if got[0] != "3" || got[1] != "3" {
+		t.Errorf("two at once: %q", got)
+	}
+	if b, err := l.Secret("y"); err != nil || string(b) != "4" {
 		t.Errorf("another: %q, %v", b, err)
 	}
 }

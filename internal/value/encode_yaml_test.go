@@ -92,8 +92,9 @@ func TestYAMLEncodeForm(t *testing.T) {
 		"\"a\": []\n":                object("a", cty.EmptyTupleVal),
 		"|-\n  a\n\n  b\n":           s("a\n\nb"),
 		"\"a\\tb\"\n":                s("a\tb"),
-		"null\n":                     cty.NullVal(cty.String),
-		"- |+\n  a\n\n- \"<b>\"\n":   list(s("a\n\n"), s("<b>")),
+		"- \"\\u0000\\u001b\\u0085\"\n- \"😀 é\"\n- \" a\\nb\"\n- \"\\n\"\n- \"" + strings.Repeat("long ", 40) + "\"\n": list(s("\x00\x1b\u0085"), s("😀 é"), s(" a\nb"), s("\n"), s(strings.Repeat("long ", 40))),
+		"null\n":                   cty.NullVal(cty.String),
+		"- |+\n  a\n\n- \"<b>\"\n": list(s("a\n\n"), s("<b>")),
 	} {
 		got, err := yamlEncode().Call([]cty.Value{v})
 		if err != nil || got.AsString() != want {

@@ -185,7 +185,20 @@ func fieldsOf(t reflect.Type) []field {
 		}
 		out = append(out, field{index: i, key: `"` + name + `":`, omitEmpty: options == "omitempty"})
 	}
+	if repeated(out, map[string]bool{}) { // one hides the other, by rules of their own
+		return nil
+	}
 	return out
+}
+
+func repeated(fields []field, seen map[string]bool) bool {
+	for _, f := range fields {
+		if seen[f.key] || repeated(f.within, seen) {
+			return true
+		}
+		seen[f.key] = f.within == nil
+	}
+	return false
 }
 
 func plainTag(name string) bool {

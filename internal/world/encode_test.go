@@ -34,6 +34,12 @@ type tagged struct {
 	Untagged string
 }
 
+// hiding has a field that hides one of what it embeds.
+type hiding struct {
+	LockAns
+	File int `json:"file"`
+}
+
 // TestEncode: what is written is what json.Marshal writes, for each question and answer filled at random, and for odd types.
 func TestEncode(t *testing.T) {
 	whole := func(v any) {
@@ -49,7 +55,7 @@ func TestEncode(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[FileReq](), reflect.TypeFor[FileAns](), reflect.TypeFor[CredentialReq](), reflect.TypeFor[CredentialAns](), reflect.TypeFor[VariableReq](), reflect.TypeFor[VariableAns](),
 		reflect.TypeFor[TrustReq](), reflect.TypeFor[TrustAns](), reflect.TypeFor[ObjectReq](), reflect.TypeFor[ObjectAns](), reflect.TypeFor[FactsReq](), reflect.TypeFor[Facts](),
-		reflect.TypeFor[LockReq](), reflect.TypeFor[KubeletReq](), reflect.TypeFor[KubeletAns](), reflect.TypeFor[AcceptsReq](), reflect.TypeFor[AcceptsAns](),
+		reflect.TypeFor[LockReq](), reflect.TypeFor[ServingReq](), reflect.TypeFor[ServingAns](), reflect.TypeFor[Header](), reflect.TypeFor[KubeletReq](), reflect.TypeFor[KubeletAns](), reflect.TypeFor[AcceptsReq](), reflect.TypeFor[AcceptsAns](),
 		reflect.TypeFor[ExistsReq](), reflect.TypeFor[ExistsAns](), reflect.TypeFor[OriginalReq](), reflect.TypeFor[TargetReq](), reflect.TypeFor[TargetAns](),
 		reflect.TypeFor[ManagedReq](), reflect.TypeFor[ManagedAns](), reflect.TypeFor[ValidationReq](), reflect.TypeFor[ValidationAns](),
 	} {
@@ -67,7 +73,7 @@ func TestEncode(t *testing.T) {
 	o := odd{Text: "<a&b>\"\\\u2028\xff\x7f\n", Bytes: []byte{1}, Time: now, When: &now, Any: map[string]any{"b": 1.5, "a": []any{nil, true}}, Raw: json.RawMessage(` {"x": [1, 2]}`),
 		Deep: [][]map[string]*int{nil, {{"é": &n, "<": nil}}}, By: map[int]string{2: "b", 1: "a"}, hidden: "x", U: 7}
 	o.Map = map[string]*odd{"z": {}, "a": nil}
-	for _, v := range []any{nil, o, &o, []odd{o}, tagged{1, "x"}, map[string]tagged{"a": {}}, 1.5, "x", []string(nil), map[string]int{}, (*odd)(nil)} {
+	for _, v := range []any{nil, o, &o, []odd{o}, tagged{1, "x"}, hiding{File: 1}, LockAns{File: "f"}, DetectorReq{Name: "n", Config: map[string]any{"a": 1.5}, Millis: 3}, DetectorAns{Version: "1", Facts: map[string]any{"x": nil}}, DetectorReq{}, map[string]tagged{"a": {}}, 1.5, "x", []string(nil), map[string]int{}, (*odd)(nil)} {
 		whole(v)
 	}
 	if _, err := encode(map[string]any{"x": func() {}}); err == nil {

@@ -89,6 +89,9 @@ func (r *Recording) encodeCompact(w io.Writer) error {
 		b = append(b, `{"kind":"`+string(e.Kind)+`","args":`+e.Args+`,"answer":{`...)
 		value := e.Answer.Value
 		e.Answer.Value = nil
+		if bytes.IndexByte(value, '\n') >= 0 || strings.IndexByte(e.Args, '\n') >= 0 {
+			return fmt.Errorf("the answer to %s is not in one line", e.Question)
+		}
 		rest, err := encode(e.Answer)
 		if err != nil {
 			return err

@@ -1,8 +1,11 @@
 package detecthw
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"strings"
+	"unicode"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -19,6 +22,9 @@ func factsValue(f world.Facts, wanted func(name string) bool) (map[string]cty.Va
 	out := map[string]cty.Value{}
 	for i, name := range c.fieldsOf(v.Type()) {
 		if !wanted(name) {
+			if err := refused(v.Field(i)); err != nil {
+				return nil, fmt.Errorf(".%s%w", name, err)
+			}
 			out[name] = cty.UnknownVal(c.typeOf(v.Type().Field(i).Type))
 			continue
 		}
@@ -29,6 +35,42 @@ func factsValue(f world.Facts, wanted func(name string) bool) (map[string]cty.Va
 		out[name] = e
 	}
 	return out, nil
+}
+
+// refused says which text of a fact has no value, in the words of converter.value: a machine is one that can be understood or it is
+// not, whatever the site refers to.
+func refused(v reflect.Value) error {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return refused(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := refused(v.Index(i)); err != nil {
+				return fmt.Errorf("[%d]%w", i, err)
+			}
+		}
+	case reflect.Map:
+		for k, x := range v.Seq2() {
+			if err := cmp.Or(refused(x), refused(k)); err != nil {
+				return fmt.Errorf("[%q]%w", k.String(), err)
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if err := refused(v.Field(i)); err != nil {
+				return fmt.Errorf(".%s%w", fieldName(v.Type().Field(i)), err)
+			}
+		}
+	case reflect.String:
+		if s := v.String(); strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII }) {
+			if _, err := value.FromGo(s); err != nil {
+				return fmt.Errorf(": %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // converter shares what repeats hundreds of times in one machine's facts: types of elements, names of fields, and small numbers. Values of
@@ -94,7 +136,7 @@ func (c converter) value(v reflect.Value) (cty.Value, error) {
 		for k, x := range v.Seq2() {
 			e, err := c.value(x)
 			if err == nil {
-				_, err = value.FromGo(k.String()) // a name is text from outside as well
+				err = refused(k) // a name is text from outside as well
 			}
 			if err != nil {
 				return e, fmt.Errorf("[%q]%w", k.String(), err)

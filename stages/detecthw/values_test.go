@@ -77,8 +77,16 @@ func TestFactsValueRefuses(t *testing.T) {
 	} {
 		f := machine()
 		change(&f)
-		if _, err := factsValue(f, func(string) bool { return true }); err == nil || !strings.HasPrefix(err.Error(), path) {
-			t.Errorf("%s: a placeholder of a credential came in as a fact: %v", path, err)
+		var said []string
+		for _, wanted := range []bool{true, false} {
+			_, err := factsValue(f, func(string) bool { return wanted })
+			if err == nil || !strings.HasPrefix(err.Error(), path) {
+				t.Fatalf("%s, wanted %v: a placeholder of a credential came in as a fact: %v", path, wanted, err)
+			}
+			said = append(said, err.Error())
+		}
+		if said[0] != said[1] {
+			t.Errorf("%s: one machine, two reasons: %q", path, said)
 		}
 	}
 }

@@ -346,3 +346,20 @@ func TestCancel(t *testing.T) {
 		}
 	})
 }
+
+// A server whose answers end in the middle was away, and is back for the next: who gives up then tells of the answers.
+func TestGivesUpWhileItIsBack(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	half := raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":")
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return half(h, w, r, n) }
+	opts := givingUp(fast(), 2)
+	var whys []string
+	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
+	_, err := FetchConfigMap(within(t, time.Minute), h.object(), opts)
+	if len(whys) != 2 || whys[1] != errBack(0).Error() {
+		t.Errorf("waited for %q", whys)
+	}
+	if err == nil || !strings.Contains(err.Error(), "ended before a whole answer") {
+		t.Error(err)
+	}
+}

@@ -41,7 +41,7 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		f.detail = bounded(f.detail)
 		deadline, _ := ctx.Deadline()
 		over := ctx.Err() != nil || !time.Now().Before(deadline) // a connection notices the deadline before its context
-		if latest[i] == nil || !over {                           // an interruption tells less than what came before
+		if latest[i] == nil || !over && f.back == 0 {            // an interruption tells less than what came before, and so does its end
 			latest[i] = f
 		}
 		if over {

@@ -92,6 +92,10 @@ func (l *Live) file(r world.FileReq) world.Answer {
 	if a.Fail != "" {
 		return a
 	}
+	if strings.Contains(text, "PRIVATE KEY-----") { // PEM's armour, whatever kind of key
+		return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
+			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path)}
+	}
 	return world.File.Answer(world.FileAns{Text: text})
 }
 

@@ -42,10 +42,11 @@ func (c VersionCache) same(now VersionCache) bool {
 
 // untouched says whether it is the very file that was kept, and nobody wrote to it since. The change time is the kernel's
 // own, and cannot be set. File systems of images (erofs, squashfs, and overlays over them, as composefs and systemd-sysext are)
-// have none, and give the modification time for it, which is in whole seconds and often the same in every image: there it says nothing.
+// have none, and give the modification time for it, and who makes an ext4 from a folder (mke2fs -d) gives one that it chooses: both
+// in whole seconds and often the same in every image. There it says nothing.
 func (c VersionCache) untouched(now VersionCache) bool {
 	const second = int64(time.Second)
-	return c.same(now) && c.Inode == now.Inode && c.Changed == now.Changed && (now.Changed != now.ModTime || now.Changed%second != 0)
+	return c.same(now) && c.Inode == now.Inode && c.Changed == now.Changed && now.Changed%second != 0
 }
 
 // Binary is the kubelet on this image. Its file is described once, before it is asked anything.

@@ -211,6 +211,10 @@ func TestUntouched(t *testing.T) {
 	if image.untouched(image) {
 		t.Error("an image's times are taken for the kernel's")
 	}
+	made := disk // by mke2fs -d: a change time of the maker's choice
+	if made.Changed = 1795199104 * second; made.untouched(made) {
+		t.Error("an image's maker's time is taken for the kernel's")
+	}
 	written := disk // by who set no time: it is when it was written, to the nanosecond
 	written.ModTime = written.Changed
 	if !written.untouched(written) {

@@ -312,6 +312,11 @@ func (s *storm) run(t *testing.T) {
 	if each > 3 {
 		t.Errorf("%d requests, %.2f a boot, want 3 at most", len(all), each)
 	}
+	// In a calm one that joins makes three, one that has joined makes one; neither may hide behind the other.
+	half := float64(boots) / 2
+	if joining, joined := float64(len(all)-known)/half, float64(known)/half; joining > 4 || joined > 1.75 {
+		t.Errorf("%.2f requests of each that joins and %.2f of each that has joined, want 4 and 1.75 at most", joining, joined)
+	}
 }
 
 func served(all []Request, object string) (n int) {

@@ -160,7 +160,7 @@ func classifyStatus(r *reply) *failure {
 	case s == http.StatusNotFound:
 		f = fail(Absent, answer, "", "%s", says)
 	case s == http.StatusTooManyRequests:
-		f = fail(Unreachable, answer, "The API server is overloaded; look at its priority and fairness", "%s", says)
+		f = fail(Unreachable, turnedAway, "The API server is overloaded; look at its priority and fairness", "%s", says)
 	case s >= 500 || s == http.StatusRequestTimeout:
 		f = fail(Unreachable, reach, "Look at the API server's own log", "%s", says)
 	default:
@@ -172,10 +172,27 @@ func classifyStatus(r *reply) *failure {
 			f.class = doubt
 		}
 	}
-	if n, err := strconv.ParseUint(r.header.Get("Retry-After"), 10, 31); err == nil {
-		f.after = int(n)
-	}
+	f.after = retryAfter(r.header)
 	return f
+}
+
+// retryAfter is how many seconds a server asks us to wait, 0 if it does not. A date is compared with the server's own, because our clock
+// may not be set yet; without one beside it, it says nothing.
+func retryAfter(h http.Header) int {
+	const most = int(maxRetryAfter / time.Second)
+	text := h.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
+		return min(int(n), most)
+	}
+	until, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	now, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		return 0
+	}
+	return int(min(max(until.Sub(now), 0), maxRetryAfter) / time.Second)
 }
 
 // status is the part of a Kubernetes Status object that says why.

@@ -53,7 +53,7 @@ type Options struct {
 	// DialTimeout bounds connect, proxy and handshake together; the servers of a list share what is left of the
 	// deadline, so that a dead first one leaves time for the next. Default 10 s.
 	DialTimeout time.Duration
-	// SlowHandshake is from when on a handshake says that the server has too much to do. Default 1 s.
+	// SlowHandshake is from when on a handshake says that the server has too much to do. Default 500 ms.
 	SlowHandshake time.Duration
 	// RequestTimeout bounds one request and its whole answer. Default 15 s.
 	RequestTimeout time.Duration
@@ -77,7 +77,7 @@ type Options struct {
 // Retry is an attempt that failed, and that another follows.
 type Retry struct {
 	Attempt int    // how many there were
-	Server  string // the one that failed
+	Server  string // the one that failed; of several that did, the one whose wait is over first
 	Why     string
 	Asked   time.Duration // what the server asked us to wait (Retry-After), as far as it is heeded; 0: nothing
 	Wait    time.Duration // before the next; 0 where another server is asked at once
@@ -184,6 +184,7 @@ func (c *Client) reserve(l *line) {
 		l.close()
 		return
 	}
+	l.old = true
 	c.reserved[l.key] = l
 }
 
@@ -217,5 +218,6 @@ func (c *Client) keep(l *line) {
 		l.close()
 		return
 	}
+	l.old = true
 	c.idle[l.key] = l
 }

@@ -57,11 +57,12 @@ func (e *Error) Unwrap() error { return e.Err }
 type class int
 
 const (
-	final  class = iota // this run cannot mend it
-	reach               // this server did not answer: another may
-	answer              // the server answered, not yet what we need: wait
-	doubt               // a refusal that may be the server's start: final only after refusalGrace
-	dates               // a certificate's dates do not fit the clock
+	final      class = iota // this run cannot mend it
+	reach                   // this server did not answer: another may
+	turnedAway              // this server turns us away: another may not
+	answer                  // the server answered, not yet what we need: wait
+	doubt                   // a refusal that may be the server's start: final only after refusalGrace
+	dates                   // a certificate's dates do not fit the clock
 )
 
 // failure is an Error on its way to the retry loop, which fills in server, object and retries.
@@ -83,6 +84,9 @@ type failure struct {
 func fail(kind Kind, cl class, hint, format string, args ...any) *failure {
 	return &failure{kind: kind, class: cl, hint: hint, detail: fmt.Sprintf(format, args...)}
 }
+
+// elsewhere says whether another server is asked at once.
+func (f *failure) elsewhere() bool { return f.class == reach || f.class == turnedAway || f.after > 0 }
 
 func (f *failure) because(err error) *failure {
 	f.err = err

@@ -39,7 +39,7 @@ type line struct {
 	paced    *pacedReader
 	reader   *bufio.Reader
 	opts     *Options
-	used     bool
+	old      bool // it carried a request before, or was put aside: it may have been closed since
 	reusable bool
 }
 
@@ -86,6 +86,21 @@ func (c *Client) open(ctx context.Context, server *url.URL, key lineKey, config 
 		return nil, errBusy(took)
 	}
 	return l, nil
+}
+
+// reopen opens a line in the place of one that had died while it was kept. There is nothing to wait for that was not waited for already.
+func (c *Client) reopen(ctx context.Context, server *url.URL, key lineKey, config *tls.Config, within time.Duration) (*line, error) {
+	c.mayHaveStarted(server, false)
+	l, err := c.open(ctx, server, key, config, within)
+	var back errBack
+	var busy errBusy
+	if errors.As(err, &back) || errors.As(err, &busy) {
+		l, err = c.open(ctx, server, key, config, within) // which is the one that was reserved
+	}
+	if err == nil {
+		l.old = false // or one that dies at once would be opened for ever
+	}
+	return l, err
 }
 
 type errDialTimeout time.Duration
@@ -140,8 +155,8 @@ func (l *line) roundTrip(ctx context.Context, req *http.Request) (*reply, error)
 	defer stop()
 	_ = l.conn.SetWriteDeadline(end)
 
-	stale := l.used
-	l.used = true
+	stale := l.old
+	l.old = true
 	r, err := l.exchange(req)
 	if err != nil {
 		if stale && l.paced.seen == 0 && ctx.Err() == nil {

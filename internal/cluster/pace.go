@@ -19,15 +19,15 @@ type pace struct {
 	spread  time.Duration // over which those come back whom a server turned away
 }
 
-// wait is at least and at most how long, of the time that is left, and what of it the server asked for.
-func (p *pace) wait(f *failure, left time.Duration) (least, most, asked time.Duration) {
-	var chance time.Duration
+// wait is how long, of the time that is left.
+func (p *pace) wait(f *failure, left time.Duration) wait {
+	var least, chance, asked time.Duration
 	longest := p.opts.BackoffMax
 	switch {
 	case f.after > 0:
 		// In full, and then over four times as long, because a server that turns away has more waiting than it can serve until then:
 		// its queues hold some seconds. Who is refused once waits three seconds for the one that API servers ask for.
-		asked = min(time.Duration(f.after)*time.Second, maxRetryAfter)
+		asked = time.Duration(f.after) * time.Second
 		p.spread = min(max(2*p.spread, 4*asked), maxSpread)
 		least, chance = asked, p.spread
 	case f.back > 0:
@@ -48,7 +48,8 @@ func (p *pace) wait(f *failure, left time.Duration) (least, most, asked time.Dur
 		least, chance = p.backoff/2, p.backoff/2
 		p.backoff = min(2*p.backoff, longest)
 	}
-	return least, least + min(chance, max(left-least, 0)/2), asked
+	chance = min(chance, max(left-least, 0)/2)
+	return wait{asked: asked, least: least, most: least + chance, pause: least + time.Duration(p.opts.Rand()*float64(chance))}
 }
 
 // settled leaves time for another attempt.

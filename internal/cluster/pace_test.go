@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -33,14 +34,47 @@ func TestPace(t *testing.T) {
 		p := pace{opts: &opts, backoff: opts.BackoffMin}
 		got := ""
 		for range 6 {
-			least, most, asked := p.wait(&c.f, c.left)
-			got += fmt.Sprintf(" %v-%v", least, most)
-			if asked != time.Duration(c.f.after)*time.Second {
-				t.Errorf("%s: %v was asked for", c.name, asked)
+			w := p.wait(&c.f, c.left)
+			got += fmt.Sprintf(" %v-%v", w.least, w.most)
+			if w.asked != time.Duration(c.f.after)*time.Second {
+				t.Errorf("%s: %v was asked for", c.name, w.asked)
+			}
+			if w.pause < w.least || w.pause > w.most {
+				t.Errorf("%s: %v is not between %v and %v", c.name, w.pause, w.least, w.most)
 			}
 		}
 		if got[1:] != c.want {
 			t.Errorf("%s: %s\nwant %s", c.name, got[1:], c.want)
+		}
+	}
+}
+
+// TestReadRetryAfter: seconds or a date, as RFC 9110, 10.2.3 has it, bounded both.
+func TestReadRetryAfter(t *testing.T) {
+	const date = "Wed, 21 Oct 2015 07:28:00 GMT"
+	for _, c := range []struct {
+		text, date string
+		want       int
+	}{
+		{"", date, 0},
+		{"0", date, 0},
+		{"7", "", 7},
+		{"120", "", 32},
+		{"99999999999", "", 32},
+		{"-1", "", 0},
+		{"1.5", "", 0},
+		{"soon", date, 0},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", date, 9},
+		{"Wednesday, 21-Oct-15 07:28:09 GMT", date, 9},
+		{"Wed Oct 21 07:28:09 2015", date, 9},
+		{date, date, 0},
+		{"Wed, 21 Oct 2015 07:27:00 GMT", date, 0},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", date, 32},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", "", 0},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", "today", 0},
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {c.text}, "Date": {c.date}}); got != c.want {
+			t.Errorf("Retry-After %q at %q: %d s, want %d", c.text, c.date, got, c.want)
 		}
 	}
 }

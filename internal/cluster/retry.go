@@ -9,8 +9,8 @@ import (
 )
 
 // try calls attempt for one server after another until it succeeds, is told that nothing will help, or the deadline
-// comes. A server that cannot be reached is followed by the next at once; after a whole round, or an answer that may
-// yet change, it waits.
+// comes. A server that cannot be reached, or turns us away, is followed by the next at once; after a whole round, or an answer that
+// may yet change, it waits.
 func (c *Client) try(ctx context.Context, servers []*url.URL, object string, attempt func(ctx context.Context, server *url.URL, dial time.Duration) *failure) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -18,20 +18,19 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 		defer cancel()
 	}
 	latest := make([]*failure, len(servers))
-	start, clockAsked := c.first(servers), false
-	pace := pace{opts: &c.opts, backoff: c.opts.BackoffMin}
+	clockAsked := false
+	turns := turns{pace: pace{opts: &c.opts, backoff: c.opts.BackoffMin}, of: make([]turn, len(servers))}
 	var doubted time.Time // since when refusals are that nobody can tell the meaning of
 
 	report := func(i, retries int) error {
 		f := latest[i]
 		return &Error{Kind: f.kind, Server: servers[i].String(), Object: object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: retries}
 	}
-	giveUp := func(retries int) error { return report(mostTelling(latest, start, retries), retries) }
-
+	deadline, _ := ctx.Deadline()
+	i := c.first(servers)
 	for n := 0; ; n++ {
-		round := n % len(servers)
-		i := (start + n) % len(servers)
-		f := attempt(ctx, servers[i], c.dialShare(ctx, len(servers)-round))
+		giveUp := func() error { return report(mostTelling(latest, i), n) }
+		f := attempt(ctx, servers[i], c.dialShare(deadline, turns.left(i, deadline)))
 		if f == nil {
 			c.mu.Lock()
 			c.worked = servers[i].Host
@@ -39,13 +38,12 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 			return nil
 		}
 		f.detail = bounded(f.detail)
-		deadline, _ := ctx.Deadline()
 		over := ctx.Err() != nil || !time.Now().Before(deadline) // a connection notices the deadline before its context
 		if latest[i] == nil || !over && f.back == 0 {            // an interruption tells less than what came before, and so does its end
 			latest[i] = f
 		}
 		if over {
-			return giveUp(n)
+			return giveUp()
 		}
 		switch {
 		case f.class != doubt:
@@ -66,24 +64,29 @@ func (c *Client) try(ctx context.Context, servers []*url.URL, object string, att
 				f.detail += "; waiting for the clock to be set: " + quote(err.Error())
 				return report(i, n)
 			}
+			turns.of[i] = turn{done: true, last: f}
+			if j := turns.next(i, time.Now()); j >= 0 {
+				i = j
+			}
 			continue
 		}
 		if f.class == dates && !f.future {
 			return report(i, n)
 		}
 
-		var least, most, asked time.Duration
-		if f.after > 0 || f.class != reach || round == len(servers)-1 { // else another server is asked at once
-			least, most, asked = pace.wait(f, time.Until(deadline))
+		now := time.Now()
+		why, w := turns.failed(i, f, now, deadline)
+		if w.pause >= time.Until(deadline) {
+			return giveUp()
 		}
-		pause := least + time.Duration(c.opts.Rand()*float64(most-least))
-		if pause >= time.Until(deadline) {
-			return giveUp(n)
+		c.notify(Retry{Attempt: n + 1, Server: servers[why].String(), Why: turns.of[why].last.detail, Asked: w.asked, Wait: w.pause, Least: w.least, Most: w.most, Until: deadline})
+		if w.pause > 0 {
+			if c.opts.Sleep(ctx, w.pause) != nil {
+				return giveUp()
+			}
+			turns.waited(now.Add(w.pause))
 		}
-		c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Asked: asked, Wait: pause, Least: least, Most: most, Until: deadline})
-		if pause > 0 && c.opts.Sleep(ctx, pause) != nil {
-			return giveUp(n)
-		}
+		i = turns.next(i, time.Now())
 	}
 }
 
@@ -115,18 +118,17 @@ func (c *Client) first(servers []*url.URL) int {
 }
 
 // dialShare leaves each server that is still to be asked in this round the same part of the deadline.
-func (c *Client) dialShare(ctx context.Context, left int) time.Duration {
+func (c *Client) dialShare(deadline time.Time, left int) time.Duration {
 	if left == 1 {
 		return c.opts.DialTimeout // what is left bounds it anyway, and says so
 	}
-	deadline, _ := ctx.Deadline()
 	return max(min(c.opts.DialTimeout, time.Until(deadline)/time.Duration(left)), time.Millisecond)
 }
 
 // mostTelling chooses, among the servers' last failures, one where the cluster answered over one where nobody did,
 // and else the one asked last.
-func mostTelling(latest []*failure, start, n int) int {
-	best := (start + n) % len(latest)
+func mostTelling(latest []*failure, last int) int {
+	best := last
 	for i, f := range latest {
 		if f != nil && rank(f) > rank(latest[best]) {
 			best = i

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -25,6 +26,8 @@ func TestSeveralServers(t *testing.T) {
 	ill.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(503)(ill, w, r, n) }
 	denies := newHostile(t, ca)
 	denies.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(denies, w, r, n) }
+	full := newHostile(t, ca)
+	full.handle = turningAway(429, "1", 1<<30)
 	const dead, hole = "127.0.0.1:1", "192.0.2.1:6443"
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		switch address {
@@ -47,6 +50,7 @@ func TestSeveralServers(t *testing.T) {
 		{"the first is a hole", []string{hole, good.URL}, "", "", 0},
 		{"the first is ill", []string{ill.URL, good.URL}, "", "", 0},
 		{"a dead one and an evil one", []string{dead, evil.URL, good.URL}, Untrusted, evil.URL, 0},
+		{"the first turns away, and the next is an evil one", []string{full.URL, evil.URL, good.URL}, Untrusted, evil.URL, 0},
 		{"the first denies for now", []string{denies.URL, good.URL}, "", "", 1},
 		{"an answer tells more than silence", []string{dead, denies.URL}, Denied, denies.URL, -1},
 		{"an answer tells more than a later silence", []string{denies.URL, dead}, Denied, denies.URL, -1},
@@ -105,6 +109,75 @@ func TestSeveralServers(t *testing.T) {
 			t.Errorf("%d retries in two calls, want 1", retries)
 		}
 	})
+}
+
+// turningAway answers the first n requests with a status and Retry-After.
+func turningAway(status int, after string, n int) func(http.ResponseWriter, *http.Request, int) bool {
+	return func(w http.ResponseWriter, _ *http.Request, k int) bool {
+		if k > n {
+			return false
+		}
+		w.Header().Set("Retry-After", after)
+		w.WriteHeader(status)
+		return true
+	}
+}
+
+// TestSeveralServersTurnAway: while one says when to come again, the others are asked, and it is left alone until then.
+func TestSeveralServersTurnAway(t *testing.T) {
+	const ever = 1 << 30
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, c := range []struct {
+			name    string
+			budget  time.Duration
+			after   [2]string // in Retry-After
+			refuses [2]int    // so often
+			asked   [2]int32
+			waits   string // without chance
+			fails   bool
+			chance  time.Duration // adds so much to the first wait, at least
+		}{
+			{"one, longer than is left", 10 * time.Second, [2]string{"32", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false, 0},
+			{"one, shorter", 5 * time.Minute, [2]string{"2", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false, 0},
+			{"both, the first for longer", 5 * time.Minute, [2]string{"9", "4"}, [2]int{1, 1}, [2]int32{1, 2}, "[4s]", false, time.Second},
+			{"both, the second for longer", 5 * time.Minute, [2]string{"4", "9"}, [2]int{1, 1}, [2]int32{2, 1}, "[4s]", false, time.Second},
+			{"both, the first for longer than is left", 20 * time.Second, [2]string{"32", "4"}, [2]int{ever, 2}, [2]int32{1, 3}, "[4s 4s]", false, time.Second},
+			{"both, for longer than is left", 20 * time.Second, [2]string{"32", "31"}, [2]int{ever, ever}, [2]int32{1, 1}, "[]", true, 0},
+		} {
+			t.Run(fmt.Sprint(status, " ", c.name), func(t *testing.T) {
+				for _, die := range []float64{0, 0.5} {
+					ca := newTestCA(t, "cluster")
+					a, b := newHostile(t, ca), newHostile(t, ca)
+					a.handle, b.handle = turningAway(status, c.after[0], c.refuses[0]), turningAway(status, c.after[1], c.refuses[1])
+					opts := fast()
+					waits := []time.Duration{}
+					opts.Rand = func() float64 { return die }
+					opts.Sleep = func(_ context.Context, d time.Duration) error {
+						waits = append(waits, d.Round(time.Second))
+						return nil
+					}
+					req := a.object()
+					req.Servers = append(req.Servers, b.URL)
+					_, err := FetchConfigMap(within(t, c.budget), req, opts)
+					if (err != nil) != c.fails {
+						t.Errorf("%v", err)
+					}
+					if die > 0 {
+						if len(waits) > 0 && waits[0] < 4*time.Second+c.chance {
+							t.Errorf("waited %v: nothing of it is chance", waits)
+						}
+						continue
+					}
+					if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.asked {
+						t.Errorf("asked %v times, want %v", got, c.asked)
+					}
+					if got := fmt.Sprint(waits); got != c.waits {
+						t.Errorf("waited %s, want %s", got, c.waits)
+					}
+				}
+			})
+		}
+	}
 }
 
 // Row 28: the environment's proxy is nobody; the site's is asked to CONNECT and sees neither request nor token.

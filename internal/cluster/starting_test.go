@@ -3,10 +3,12 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -216,4 +218,78 @@ func TestOnlyWhatFailed(t *testing.T) {
 			t.Errorf("%d requests over %d connections, want two over one", n, conns)
 		}
 	})
+}
+
+// TestKeptLineDies: what stands between may end a connection that is silent while we wait. That says nothing of the server, and is not
+// waited for again.
+func TestKeptLineDies(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		slow    bool // each handshake says that the server is busy; else it was away
+		write   error
+		conns   int32
+		retries int
+	}{
+		{"after it was away, told", false, nil, 2, 2},
+		{"after it was away, untold", false, syscall.ECONNRESET, 2, 2},
+		{"busy, told", true, nil, 2, 1},
+		{"busy, untold", true, syscall.EPIPE, 2, 1},
+	} {
+		for _, given := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, ", CA given ", given), func(t *testing.T) {
+				h := newHostile(t, newTestCA(t, "cluster"))
+				opts := fast()
+				var whys []string
+				var silent atomic.Bool
+				if c.slow {
+					opts.SlowHandshake = time.Nanosecond
+				}
+				refused := c.slow
+				opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if !refused {
+						refused = true
+						return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+					}
+					conn, err := new(net.Dialer).DialContext(ctx, network, address)
+					silent.Store(false)
+					return &forgotten{Conn: conn, silent: &silent, err: c.write}, err
+				}
+				opts.OnRetry = func(r Retry) {
+					whys = append(whys, r.Why)
+					if silent.Store(c.write != nil); c.write == nil {
+						h.CloseClientConnections()
+					}
+				}
+				cl := New(givingUp(opts, 10))
+				defer cl.Close()
+				req := h.pinned()
+				if given {
+					req = TrustRequest{Endpoint: req.Endpoint, CAPEM: h.ca.pem()}
+				}
+				if _, err := cl.FetchTrust(within(t, 30*time.Second), req); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := cl.FetchConfigMap(within(t, 30*time.Second), h.object()); err != nil {
+					t.Fatal(err)
+				}
+				if n := h.conns.Load(); n != c.conns || len(whys) != c.retries {
+					t.Errorf("%d connections, want %d; retries because of %q, want %d", n, c.conns, whys, c.retries)
+				}
+			})
+		}
+	}
+}
+
+// forgotten is a connection that something between has forgotten.
+type forgotten struct {
+	net.Conn
+	silent *atomic.Bool
+	err    error
+}
+
+func (f *forgotten) Write(b []byte) (int, error) {
+	if f.silent.Load() {
+		return 0, &net.OpError{Op: "write", Err: f.err}
+	}
+	return f.Conn.Write(b)
 }

@@ -232,8 +232,11 @@ func (d *discovery) attempt(ctx context.Context, server *url.URL, dial time.Dura
 	return d.first.certs, nil
 }
 
+// opener is Client.open or Client.reopen.
+type opener func(ctx context.Context, server *url.URL, key lineKey, config *tls.Config, within time.Duration) (*line, error)
+
 // quarantine is a line that nobody has verified: the one that is held, or a new one.
-func (d *discovery) quarantine(ctx context.Context, server *url.URL, dial time.Duration) (*line, error) {
+func (d *discovery) quarantine(ctx context.Context, server *url.URL, dial time.Duration, open opener) (*line, error) {
 	l := d.held
 	d.held = nil
 	if l != nil && l.key.server == server.Host {
@@ -244,7 +247,7 @@ func (d *discovery) quarantine(ctx context.Context, server *url.URL, dial time.D
 	}
 	// InsecureSkipVerify is what quarantine means: an anonymous request for public data, on a line that carries nothing
 	// else until anchor.verify.
-	return d.client.open(ctx, server, lineKey{server: server.Host, proxy: d.proxy}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, dial)
+	return open(ctx, server, lineKey{server: server.Host, proxy: d.proxy}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, dial)
 }
 
 // introduce fetches cluster-info anonymously, verifies it, and then the line that it came over.
@@ -252,9 +255,9 @@ func (d *discovery) introduce(ctx context.Context, server *url.URL, dial time.Du
 	c := d.client
 	var l *line
 	var r *reply
-	for {
+	for open := c.open; ; open = c.reopen {
 		var err error
-		if l, err = d.quarantine(ctx, server, dial); err != nil {
+		if l, err = d.quarantine(ctx, server, dial, open); err != nil {
 			return classifyLine(err, c.opts.Now())
 		}
 		began := time.Now()
@@ -267,7 +270,6 @@ func (d *discovery) introduce(ctx context.Context, server *url.URL, dial time.Du
 			c.lost(server, began, err)
 			return classifyLine(err, c.opts.Now())
 		}
-		c.mayHaveStarted(server, false)
 	}
 	verified := false
 	defer func() {
@@ -328,11 +330,11 @@ func clusterInfoRequest(ctx context.Context, server *url.URL) *http.Request {
 
 // ask sends a request over a kept line, or a new one that is verified in its handshake.
 func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *tls.Config, dial time.Duration, send func(context.Context, *line) (*reply, error)) (*reply, *failure) {
-	l := c.take(key)
+	l, open := c.take(key), c.open
 	for {
 		if l == nil {
 			var err error
-			if l, err = c.open(ctx, server, key, config, dial); err != nil {
+			if l, err = open(ctx, server, key, config, dial); err != nil {
 				return nil, classifyLine(err, c.opts.Now())
 			}
 		}
@@ -347,7 +349,6 @@ func (c *Client) ask(ctx context.Context, server *url.URL, key lineKey, config *
 			c.lost(server, began, err)
 			return nil, classifyLine(err, c.opts.Now())
 		}
-		c.mayHaveStarted(server, false)
-		l = nil
+		l, open = nil, c.reopen
 	}
 }

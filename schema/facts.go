@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 // Facts is the tree of what detect-hw finds.
@@ -39,7 +37,7 @@ func (f Facts) Rows() []FactRow {
 		}
 		return len(f.Docs)
 	}
-	order.By(rows, func(a, b FactRow) int {
+	slices.SortStableFunc(rows, func(a, b FactRow) int {
 		if c := at(a.Path) - at(b.Path); c != 0 {
 			return c
 		}

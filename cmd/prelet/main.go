@@ -18,7 +18,6 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -26,7 +25,6 @@ import (
 var version = "0.1.0+dev"
 
 func main() {
-	stack.Grow()
 	if os.Getenv("GOGC") == "" {
 		// A run allocates some 3 MiB in all. One collection at the usual 4 MiB would free what the process's end frees, for a
 		// tenth of its CPU; at 16 MiB there is none. What a large fleet's plans keep is still bounded: five times what lives.

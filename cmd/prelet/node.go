@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +20,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/site"
@@ -115,8 +115,8 @@ func (w *where) vars() map[string]string {
 
 // undeclared are --var of names that the site does not declare: typing errors that would go unseen.
 func (w *where) undeclared(s *site.Site) (diags hcl.Diagnostics) {
-	known := order.Keys(s.Variables)
-	for _, name := range order.Keys(w.vars()) {
+	known := slices.Sorted(maps.Keys(s.Variables))
+	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
 		if s.Variables[name] == nil {
 			diags = append(diags, origin.Error(origin.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
 				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))

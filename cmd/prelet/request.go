@@ -10,13 +10,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -218,7 +218,7 @@ func waiting(dir, prefix string) []string {
 			age[n] = st.ModTime()
 		}
 	}
-	order.By(names, func(x, y string) int { return age[x].Compare(age[y]) })
+	slices.SortStableFunc(names, func(x, y string) int { return age[x].Compare(age[y]) })
 	return names
 }
 

@@ -3,11 +3,12 @@ package activate
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet/failure"
-	"github.com/prelet/prelet/internal/order"
 )
 
 // Cause is what the kubelet itself says that it fails of.
@@ -65,7 +66,7 @@ func (p Plan) located(found failure.Cause) *Cause {
 		return c
 	}
 	// Words of the cluster's own rules, which may be about anything that is planned of the Node.
-	for _, key := range order.Keys(p.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if item := "label/" + key; strings.Contains(found.Words, key) && len(item) > len(c.Item) {
 			c.Item, c.At = item, p.Sources[item]
 		}

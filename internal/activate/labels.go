@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 )
 
 // What a plan says of its Node object, beside its name. A Node that this generation made has to be so. On an older one most labels
@@ -65,7 +65,7 @@ func told(list []string) string {
 // labelDrift is how the labels of a Node differ from the plan, and the command that mends it.
 func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
-	for _, key := range order.Keys(p.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		have, there := n.Labels[key]
 		switch want := p.Labels[key]; {
 		case there && have == want:
@@ -77,7 +77,7 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 		}
 		words = append(words, key+"="+p.Labels[key])
 	}
-	for _, key := range order.Keys(p.GoneLabels) {
+	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
 		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
 			differ = append(differ, fmt.Sprintf("%s=%s is there, and no longer planned", key, have))
 			words = append(words, key+"-")
@@ -119,12 +119,12 @@ func (p Plan) at(item string) string {
 // labelChanges are what a node patches of its own labels. Those that the kubelet brings up to date itself are left to it; one
 // that is no longer planned goes only if it has still the value that an earlier generation gave it.
 func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
-	for _, key := range order.Keys(p.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if have, there := n.Labels[key]; (!there || have != p.Labels[key]) && !kubelet.FollowsRestart(key) {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
 		}
 	}
-	for _, key := range order.Keys(p.GoneLabels) {
+	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
 		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
 			out = append(out, kubelet.LabelChange{Key: key, Value: have, Remove: true})
 		}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 )
 
 // PlanBlob is the name under which a generation keeps its Plan.
@@ -92,7 +92,7 @@ func (p Plan) outlived(by Plan) (out []string) {
 		all = map[string]string{}
 	}
 	maps.Copy(all, p.States)
-	for _, path := range order.Keys(all) {
+	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if p.States[path] != by.States[path] {
 			out = append(out, path)
 		}

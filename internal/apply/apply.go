@@ -24,7 +24,6 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -128,7 +127,7 @@ func targets(p *boot.Plan) []node.File {
 		}
 		return 1
 	}
-	order.By(files, func(a, b node.File) int {
+	slices.SortStableFunc(files, func(a, b node.File) int {
 		if d := rank(a) - rank(b); d != 0 {
 			return d
 		}

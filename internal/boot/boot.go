@@ -19,7 +19,6 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
-	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/schema"
@@ -262,7 +261,6 @@ func (r *run) askKubelet(ctx context.Context) {
 	r.asked = asked
 	for _, q := range []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})} {
 		go func() {
-			stack.Grow()
 			defer func() {
 				_ = recover() // the tape tells who asks again
 				asked <- struct{}{}

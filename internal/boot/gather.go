@@ -10,7 +10,6 @@ import (
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -144,7 +143,7 @@ func callAll(calls []call) []copyResult {
 	out := make([]copyResult, len(calls))
 	done := make(chan struct{}, len(calls))
 	for n, c := range calls {
-		go func() { stack.Grow(); out[n] = c(); done <- struct{}{} }()
+		go func() { out[n] = c(); done <- struct{}{} }()
 	}
 	for range calls {
 		<-done
@@ -208,7 +207,6 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f fun
 	}
 	done := make(chan copyResult, 1)
 	go func() {
-		stack.Grow()
 		var res copyResult
 		defer func() {
 			if p := recover(); p != nil {

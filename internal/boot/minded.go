@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -34,7 +34,7 @@ func (r *run) minded(ctx context.Context) {
 		s.Machine = rules.MachineOf(r.facts, r.kubelet)
 		s.Machine.Exists = func(p string) (there, told bool) { return r.exists(ctx, p) }
 	}
-	pointers := order.Keys(r.node.ConfigOrigins)
+	pointers := slices.Sorted(maps.Keys(r.node.ConfigOrigins))
 	for _, f := range rules.Check(s) {
 		if d := r.found(f, pointers); d != nil {
 			r.diags = append(r.diags, d)

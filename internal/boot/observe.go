@@ -14,7 +14,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -55,7 +54,7 @@ func (r *run) observe(ctx context.Context) {
 	r.changes = append(r.changes, r.identityFiles(ctx)...)
 	r.changes = append(r.changes, r.stateFiles(ctx)...)
 	r.changes = append(r.changes, r.undeclared(ctx)...)
-	order.By(r.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
+	slices.SortStableFunc(r.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
 	if a := r.node.Activation; a != nil {
 		r.restart.Unit = a.Unit
 		for _, c := range r.changes {

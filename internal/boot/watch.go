@@ -8,7 +8,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/origin"
-	"github.com/prelet/prelet/internal/stack"
 )
 
 // watchdog bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every
@@ -29,7 +28,6 @@ func patience() watchdog {
 func (w watchdog) watch(f func()) *hcl.Diagnostic {
 	done := make(chan any, 1)
 	go func() {
-		stack.Grow()
 		defer func() { done <- recover() }()
 		f()
 	}()

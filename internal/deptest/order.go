@@ -21,7 +21,7 @@ func order() [][]string {
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
 		{"internal/value/...", "internal/origin/...", "internal/replace/..."},
-		{"internal/stack/...", "internal/order/...", "internal/server/..."},
+		{"internal/server/..."},
 	}
 }
 

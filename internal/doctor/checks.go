@@ -3,6 +3,8 @@ package doctor
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
@@ -10,7 +12,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -270,7 +271,7 @@ func (e *examination) state() {
 	if k.Pinned != "" {
 		e.say("state", Warning, "prelet rollback --release", k.Pinned, "every plan is held")
 	}
-	for _, plan := range order.Keys(k.Held) {
+	for _, plan := range slices.Sorted(maps.Keys(k.Held)) {
 		e.say("state", Warning, "mend the site, or prelet run --retry", k.Held[plan], "plan %.12s is held", plan)
 	}
 	if k.Lock != "" {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -138,7 +137,7 @@ func Examine(in Input) []Finding {
 	e.detectors()
 	checks := Checks()
 	worst := []State{Problem, Warning, Unread, OK}
-	order.By(e.found, func(a, b Finding) int {
+	slices.SortStableFunc(e.found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(checks, a.Check), slices.Index(checks, b.Check)), cmp.Compare(slices.Index(worst, a.State), slices.Index(worst, b.State)))
 	})
 	return e.found

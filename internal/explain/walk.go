@@ -10,7 +10,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
@@ -57,7 +56,7 @@ func (w *walker) frameOf(x hclsyntax.Expression, each cty.Value, from source) *f
 // name tells frames apart in which the same expression has another value.
 func (f *frame) name() string {
 	s := f.each.at.String()
-	for _, k := range order.Keys(f.bind) {
+	for _, k := range slices.Sorted(maps.Keys(f.bind)) {
 		s += " " + k + f.bind[k].at.String() + f.bind[k].in.name()
 	}
 	return s

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prelet/prelet/internal/order"
-	"github.com/prelet/prelet/internal/stack"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -87,7 +85,6 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 func (o Options) read(ctx context.Context, tree Tree, live bool) <-chan outcome {
 	steps := make(chan outcome, len(sections))
 	go func() {
-		stack.Grow()
 		defer close(steps)
 		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty(), evidence: map[string]string{}, guids: map[string]string{}}
 		for i := range sections {
@@ -199,7 +196,7 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 			last.unknown = append(last.unknown, world.UnknownFact{Fact: name, Why: "cannot read it in time: " + context.Cause(ctx).Error(), Degraded: true})
 		}
 	}
-	order.By(last.unknown, func(a, b world.UnknownFact) int {
+	slices.SortStableFunc(last.unknown, func(a, b world.UnknownFact) int {
 		return cmp.Or(cmp.Compare(a.Fact, b.Fact), cmp.Compare(a.Why, b.Why))
 	})
 	f.Unknown, f.Evidence = last.unknown, last.evidence

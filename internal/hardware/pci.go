@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -76,7 +75,7 @@ func (d *detection) readDevices() error {
 			functions = append(functions, f)
 		}
 	}
-	order.By(functions, func(a, b function) int { return a.order.compare(b.order) })
+	slices.SortStableFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
 
 	pci := make([]world.PCIDevice, 0, len(functions))
 	accelerators, nics := []world.Accelerator{}, []world.NIC{}

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 // What a KubeletConfiguration says it is.
@@ -323,4 +323,4 @@ func brief(v any) string {
 	return fmt.Sprint(v)
 }
 
-func sortedKeys[V any](m map[string]V) []string { return order.Keys(m) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

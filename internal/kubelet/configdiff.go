@@ -2,14 +2,13 @@ package kubelet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 // Configz is how a kubelet is asked for the configuration that it runs with, and what it should say.
@@ -33,7 +32,7 @@ func ConfigDifferences(planned, running map[string]any) []string {
 type differ struct{ out []string }
 
 func (d *differ) object(at string, planned, running map[string]any) {
-	for _, key := range order.Keys(planned) {
+	for _, key := range slices.Sorted(maps.Keys(planned)) {
 		field := strings.TrimPrefix(at+"."+key, ".")
 		switch field {
 		case "apiVersion", "kind", "cgroupDriver":

@@ -8,17 +8,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/systemd"
 )
 
@@ -133,7 +134,7 @@ func (p Probe) Flags(_ context.Context, pid uint32, flags []string) error {
 
 // Files is nil when each has the content that was planned.
 func (p Probe) Files(_ context.Context, want map[string]string) error {
-	for _, path := range order.Keys(want) {
+	for _, path := range slices.Sorted(maps.Keys(want)) {
 		got, err := p.sum(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

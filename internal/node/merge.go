@@ -3,12 +3,12 @@ package node
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -113,7 +113,7 @@ func (m *merger) labels(base Base, in []Contribution) {
 			have[l.Key], fromBase[l.Key] = l, false
 		}
 	}
-	for _, k := range order.Keys(have) {
+	for _, k := range slices.Sorted(maps.Keys(have)) {
 		m.Labels = append(m.Labels, have[k])
 	}
 }
@@ -145,7 +145,7 @@ func (m *merger) taints(base Base, in []Contribution) {
 			}
 		}
 	}
-	order.By(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
+	slices.SortStableFunc(m.Taints[ofBase:], func(a, b Taint) int { return strings.Compare(a.String(), b.String()) })
 }
 
 func (m *merger) flags(base Base, in []Contribution) {
@@ -189,7 +189,7 @@ func (m *merger) files(in []Contribution) {
 			have[f.Path] = f
 		}
 	}
-	for _, p := range order.Keys(have) {
+	for _, p := range slices.Sorted(maps.Keys(have)) {
 		m.Files = append(m.Files, have[p])
 	}
 	for i, f := range m.Files {

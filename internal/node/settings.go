@@ -1,13 +1,13 @@
 package node
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -30,7 +30,7 @@ func Leaves(patch map[string]any, origins func(path []string) []origin.Origin) [
 	var out []Setting
 	var walk func(at []string, m map[string]any)
 	walk = func(at []string, m map[string]any) {
-		for _, k := range order.Keys(m) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
 			p := append(slices.Clone(at), k)
 			switch v := m[k].(type) {
 			case map[string]any:
@@ -75,7 +75,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 			}
 		}
 	}
-	for _, p := range order.Keys(have) {
+	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
 			m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -39,7 +39,7 @@ func checkAnswer(d contract.Description, a *contract.Answer) (world.DetectorAns,
 	for _, dev := range a.Devices {
 		out.Devices = append(out.Devices, world.DetectorDevice(dev))
 	}
-	order.By(out.Devices, func(a, b world.DetectorDevice) int { return strings.Compare(a.Address, b.Address) })
+	slices.SortStableFunc(out.Devices, func(a, b world.DetectorDevice) int { return strings.Compare(a.Address, b.Address) })
 	if len(d.Facts) > 0 {
 		out.Facts = map[string]any{}
 	}

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -152,7 +151,7 @@ func AddToSite(path string, l world.Lock) ([]byte, error) {
 	}
 	locks = slices.DeleteFunc(locks, func(o world.Lock) bool { return o.Name == l.Name })
 	locks = append(locks, l)
-	order.By(locks, func(a, b world.Lock) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(locks, func(a, b world.Lock) int { return strings.Compare(a.Name, b.Name) })
 	return lockText(siteLock{lockFormat, locks})
 }
 

@@ -3,9 +3,10 @@ package present
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -19,7 +20,7 @@ func DetectorsText(w io.Writer, all map[string]any, s Style) error {
 	}
 	var b strings.Builder
 	var rows [][]string
-	for _, name := range order.Keys(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		d, _ := all[name].(map[string]any)
 		var said []string
 		if d["state"] != "ok" {
@@ -31,7 +32,7 @@ func DetectorsText(w io.Writer, all map[string]any, s Style) error {
 		}
 		for _, of := range []string{"attributes", "labels", "facts"} {
 			m, _ := d[of].(map[string]any)
-			for _, k := range order.Keys(m) {
+			for _, k := range slices.Sorted(maps.Keys(m)) {
 				said = append(said, k+"="+text(m[k]))
 			}
 		}

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -65,7 +65,7 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 	devices(&b, "accelerators", acceleratorGroups(f), s)
 	devices(&b, "nics", nicGroups(f), s)
 	var rows [][]string
-	for _, name := range order.Keys(f.Interfaces) {
+	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) {
 		i := f.Interfaces[name]
 		mtu := ""
 		if i.MTU != nil {
@@ -174,7 +174,7 @@ func memory(bytes *int64) string {
 
 func hugePages(m map[string]int) string {
 	var out []string
-	for _, k := range order.Keys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		if m[k] > 0 {
 			out = append(out, fmt.Sprintf("%d × %s", m[k], k))
 		}

@@ -4,11 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -46,7 +47,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 	}
 	section("Flags that the site adds", rows)
 	rows = nil
-	for _, ptr := range order.Keys(p.Node.ConfigOrigins) {
+	for _, ptr := range slices.Sorted(maps.Keys(p.Node.ConfigOrigins)) {
 		name := strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = "
 		val := "(removed)"
 		if x, ok := at(p.Node.Config, ptr); ok {
@@ -115,7 +116,7 @@ func reserved(b *strings.Builder, r *node.Reserved, s Style) {
 
 func pairs(m map[string]string) string {
 	var out []string
-	for _, k := range order.Keys(m) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
 		out = append(out, k+"="+amount(k, m[k]))
 	}
 	return strings.Join(out, "  ")

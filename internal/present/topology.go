@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -72,7 +71,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 			}
 			fmt.Fprintf(&b, "%s%s\n", mark, s.bold(l))
 		}
-		order.By(br.leaves, func(x, y leaf) int { return cmp.Compare(x.address, y.address) })
+		slices.SortStableFunc(br.leaves, func(x, y leaf) int { return cmp.Compare(x.address, y.address) })
 		for j, l := range br.leaves {
 			mark, inner := branchMarks(j == len(br.leaves)-1)
 			fmt.Fprintf(&b, "%s%s%s\n", bar, mark, cut(l.text, s.Width-6))

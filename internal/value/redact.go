@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 // minSecret is the length in bytes from which a secret is looked for. A shorter one stands in ordinary text by
@@ -125,7 +123,7 @@ func newForms(all []string) *forms {
 		f.byFirst[s[0]] = append(f.byFirst[s[0]], s)
 	}
 	for _, ss := range f.byFirst {
-		order.By(ss, func(a, b string) int { return len(b) - len(a) })
+		slices.SortStableFunc(ss, func(a, b string) int { return len(b) - len(a) })
 	}
 	return f
 }

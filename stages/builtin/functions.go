@@ -2,6 +2,8 @@ package builtin
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -9,7 +11,6 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -26,7 +27,7 @@ func functions() []schema.Function {
 		delete(table, o.name)
 		out = append(out, f)
 	}
-	for _, name := range order.Keys(table) {
+	for _, name := range slices.Sorted(maps.Keys(table)) {
 		f := table[name]
 		out = append(out, schema.Function{Name: name, Usage: usage(name, f), Doc: strings.ReplaceAll(f.Description(), `\"`, `"`)}) // the library escapes twice
 	}

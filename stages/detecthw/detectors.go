@@ -12,7 +12,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -181,7 +180,7 @@ func recommended(all []*found) map[string]map[string]string {
 	who := map[string]*found{}
 	disputed := map[string]bool{}
 	for _, f := range all {
-		for _, k := range order.Keys(f.ans.Labels) {
+		for _, k := range slices.Sorted(maps.Keys(f.ans.Labels)) {
 			other := who[k]
 			if who[k] = f; other == nil || other.ans.Labels[k] == f.ans.Labels[k] {
 				continue

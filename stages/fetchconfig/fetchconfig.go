@@ -4,6 +4,8 @@ package fetchconfig
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -87,7 +88,7 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	if ans.Stale != 0 {
 		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
 	}
-	for _, k := range order.Keys(a.Data) {
+	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
 		if value.HasPlaceholder(a.Data[k]) {
 			return stages.Output{}, append(diags, origin.Error(origin.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
 		}

@@ -3,6 +3,7 @@ package label
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,7 +15,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -73,7 +73,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		}
 	}
 	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
-	order.By(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortStableFunc(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
 	m := cty.MapValEmpty(cty.String)
 	switch {
 	case unknown:
@@ -171,8 +171,8 @@ func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, d
 			return nil
 		}
 	}
-	for _, d := range order.Keys(in.Recommended) {
-		for _, k := range order.Keys(in.Recommended[d]) {
+	for _, d := range slices.Sorted(maps.Keys(in.Recommended)) {
+		for _, k := range slices.Sorted(maps.Keys(in.Recommended[d])) {
 			taken := slices.ContainsFunc(patterns.V, func(p string) bool { ok, _ := path.Match(p, k); return ok })
 			if _, dup := have[k]; !taken || dup {
 				continue

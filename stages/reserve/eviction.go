@@ -3,6 +3,7 @@ package reserve
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 )
 
 // evict decides evictionHard. Where it is set at all the kubelet takes no default for what is missing in it, so a
@@ -18,7 +18,7 @@ import (
 func (d *decision) evict() hcl.Diagnostics {
 	d.eviction = kubelet.EffectiveEvictionHard(d.config)
 	changes := false
-	for _, signal := range order.Keys(d.thresholds) {
+	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := d.eviction[signal]
 		if !ok || !sameThreshold(old, d.thresholds[signal]) {
 			changes = true
@@ -30,7 +30,7 @@ func (d *decision) evict() hcl.Diagnostics {
 		d.eviction = kubelet.DefaultEvictionHard()
 		maps.Copy(d.eviction, base)
 		maps.Copy(d.eviction, d.thresholds)
-		for _, signal := range order.Keys(d.eviction) {
+		for _, signal := range slices.Sorted(maps.Keys(d.eviction)) {
 			if old, ok := base[signal]; !ok || old != d.eviction[signal] {
 				d.evictionSet = append(d.evictionSet, signal)
 			}

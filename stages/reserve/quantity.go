@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -92,7 +92,7 @@ func count(least float64) func(float64) error {
 
 // bounds checks floor and cap. Null is no bound.
 func bounds(m map[string]*string) error {
-	for _, name := range order.Keys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(resources(), name) {
 			return fmt.Errorf("there is no resource %q here. %s", name, schema.Suggest(name, resources()))
 		}

@@ -1,12 +1,13 @@
 package reserve
 
 import (
+	"maps"
 	"math/big"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -157,7 +158,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 
 // checkBounds looks at floor, cap and topology against each other.
 func (r request) checkBounds() (diags hcl.Diagnostics) {
-	for _, name := range order.Keys(r.floor) {
+	for _, name := range slices.Sorted(maps.Keys(r.floor)) {
 		if c, ok := r.cap[name]; ok && r.floor[name].amount > c.amount {
 			diags = append(diags, origin.Error(origin.WrongType, r.floor[name].at, "floor."+name+" is above cap."+name,
 				"At least %s and at most %s cannot both be kept. Lower the floor, or raise the cap.", quantity(name, r.floor[name].amount), quantity(name, c.amount)))

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -92,7 +91,7 @@ func coresByNode(f *world.Facts) (by map[int][][]int, nodes []int, lost bool) {
 		by[n] = append(by[n], threads)
 	}
 	for n, list := range by {
-		order.By(list, func(a, b []int) int { return a[0] - b[0] })
+		slices.SortStableFunc(list, func(a, b []int) int { return a[0] - b[0] })
 		nodes = append(nodes, n)
 	}
 	slices.Sort(nodes)

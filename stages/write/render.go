@@ -2,6 +2,7 @@ package write
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -177,7 +177,7 @@ func (r *renderer) flags(b schema.Body) {
 		return
 	}
 	m := u.AsValueMap()
-	for _, name := range order.Keys(m) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		at := v.ItemRange(name)
 		x := m[name]
 		switch {

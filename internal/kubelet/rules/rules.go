@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/order"
 )
 
 // Severity says what is made of a finding.
@@ -93,7 +92,7 @@ func Check(s Subject) []Finding {
 		l.rule = r
 		r.check(l)
 	}
-	order.By(l.found, func(a, b Finding) int {
+	slices.SortStableFunc(l.found, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Flag, b.Flag), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(l.found)

@@ -3,12 +3,11 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prelet/prelet/internal/order"
 )
 
 const validation = "pkg/kubelet/apis/config/validation/validation.go"
@@ -73,7 +72,7 @@ func (l *look) duration(path ...string) (time.Duration, bool) {
 	return d, err == nil
 }
 
-func sorted[V any](m map[string]V) []string { return order.Keys(m) }
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // ranges are numbers: the field, its flag, the least, the most, 0 where that has a meaning of its own, and the words.
 const ranges = `maxPods max-pods 0 - - must not be a negative number

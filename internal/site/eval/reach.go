@@ -1,11 +1,11 @@
 package eval
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
 )
@@ -105,7 +105,7 @@ func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
 	for _, x := range b.Blocks {
 		out = append(out, BodyExpressions(x.Body)...)
 	}
-	order.By(out, func(a, b hclsyntax.Expression) int {
+	slices.SortStableFunc(out, func(a, b hclsyntax.Expression) int {
 		ra, rb := a.Range(), b.Range()
 		if ra.Filename != rb.Filename {
 			if ra.Filename < rb.Filename {

@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
@@ -54,10 +53,10 @@ func (e *Eval) places() []place {
 	add(s.Prelet, schema.Static, "the prelet block")
 	add(s.Cluster, schema.Static, "the cluster block")
 	add(s.Node, schema.Gather, "the node block")
-	for _, n := range order.Keys(s.Detectors) {
+	for _, n := range slices.Sorted(maps.Keys(s.Detectors)) {
 		add(s.Detectors[n].Body, schema.Static, fmt.Sprintf("detector %q", n))
 	}
-	for _, n := range order.Keys(s.Variables) {
+	for _, n := range slices.Sorted(maps.Keys(s.Variables)) {
 		for _, r := range s.Variables[n].Rules {
 			p := place{x: r.Condition, phase: schema.Static, what: fmt.Sprintf("validation of variable %q", n), only: "var"}
 			if s.Variables[n].Sensitive {
@@ -68,7 +67,7 @@ func (e *Eval) places() []place {
 			out = append(out, p, said)
 		}
 	}
-	for _, n := range order.Keys(s.Locals) {
+	for _, n := range slices.Sorted(maps.Keys(s.Locals)) {
 		out = append(out, place{x: s.Locals[n].Expr, phase: schema.Render, what: "local." + n})
 	}
 	for _, i := range s.Stages {
@@ -85,7 +84,7 @@ func (e *Eval) places() []place {
 
 func (e *Eval) bodyPlaces(b *hclsyntax.Body, sb schema.Block, i *site.Instance, within *hclsyntax.Block, ph schema.Phase, what string) []place {
 	var out []place
-	for _, name := range order.Keys(b.Attributes) {
+	for _, name := range slices.Sorted(maps.Keys(b.Attributes)) {
 		phase := ph
 		if f, ok := sb.Field(name); ok && f.Phase != schema.OfBlock {
 			phase = f.Phase
@@ -385,7 +384,7 @@ func text(tr hcl.Traversal) string {
 	return b.String()
 }
 
-func keys[T any](m map[string]T) []string { return order.Keys(m) }
+func keys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 // NodeType is the type of `node`: plan JSON has the same names, with origins.
 func NodeType() cty.Type {

@@ -4,8 +4,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"maps"
+	"slices"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
@@ -46,7 +47,7 @@ func misspelt(d *hcl.Diagnostic) string {
 		}
 		a, ok := st.(hcl.TraverseAttr)
 		if t := from.Type(); ok && t.IsObjectType() {
-			return schema.Suggest(a.Name, order.Keys(t.AttributeTypes()))
+			return schema.Suggest(a.Name, slices.Sorted(maps.Keys(t.AttributeTypes())))
 		}
 		break
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -11,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
-	"github.com/prelet/prelet/internal/order"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -23,7 +24,7 @@ import (
 // command line, --var; the adapter knows which wins). In check mode one without a value is unknown of its type.
 func (e *Eval) Variables() hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	for _, n := range order.Keys(e.site.Variables) {
+	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
 		v := e.site.Variables[n]
 		val, d := e.variable(v)
 		diags = append(diags, d...)
@@ -35,7 +36,7 @@ func (e *Eval) Variables() hcl.Diagnostics {
 	if diags.HasErrors() {
 		return diags
 	}
-	for _, n := range order.Keys(e.site.Variables) {
+	for _, n := range slices.Sorted(maps.Keys(e.site.Variables)) {
 		diags = append(diags, e.validate(e.site.Variables[n])...)
 	}
 	return diags

@@ -22,6 +22,7 @@ MODULES := . tools/kubetables plugins examples/detector-template
 # How long `make fuzz` stays with each target, and how often `make bench` runs each program.
 T ?= 30s
 N ?= 15
+FAIL_ABOVE ?= 0
 
 # Where the components of Kubernetes are kept once they are built: 0.5 GB.
 KUBE_CACHE := $(or $(PRELET_KUBE_CACHE),$(CURDIR)/test/kube/.cache)
@@ -114,11 +115,10 @@ fuzz: ## each fuzz target for T=30s with new inputs
 	@for m in $(MODULES); do (cd $$m && $(CURDIR)/tools/fuzz.sh $(T)); done
 
 .PHONY: bench
-bench: build ## prelet against the least that any program would need, N=15 times in turns
+bench: build ## prelet against the least that any program would need, N=15 rounds; FAIL_ABOVE=1.5 fails above 1.5 times a budget
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w" -o bin/bench/ ./bench/vendor
-	bin/bench/run -n $(N)
-	bin/bench/detect -n $(N)
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w" -o bin/bench/ ./bench/vendor
+	bin/bench/run -n $(N) -fail-above $(FAIL_ABOVE)
 
 .PHONY: size
 size: build ## fail when the binary has outgrown its bound

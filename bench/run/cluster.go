@@ -41,21 +41,21 @@ func startCluster(ctx context.Context, o options, machine string) (*cluster, err
 	}
 	if err := c.read(c); err != nil {
 		c.stop()
-		return nil, fmt.Errorf("the server did not say where it is: %w", err)
+		return nil, fmt.Errorf("bench/serve did not print its address: %w", err)
 	}
 	return c, nil
 }
 
-// asked returns how many requests came since it was called last.
-func (c *cluster) asked() (float64, error) {
+// countRequests returns the number of requests since the previous call.
+func (c *cluster) countRequests() (float64, error) {
 	if _, err := io.WriteString(c.stdin, "\n"); err != nil {
 		return 0, err
 	}
-	var answer struct {
+	var count struct {
 		Requests float64 `json:"requests"`
 	}
-	err := c.read(&answer)
-	return answer.Requests, err
+	err := c.read(&count)
+	return count.Requests, err
 }
 
 func (c *cluster) read(into any) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,65 +13,83 @@ import (
 	"time"
 )
 
-// sample is one execution of one program.
+// sample is one execution of one program, with all processes that it started and waited for.
 type sample struct {
 	WallMS   float64 `json:"wall_ms"`
-	CPUMS    float64 `json:"cpu_ms"`  // user and system
-	RSSMiB   float64 `json:"rss_mib"` // largest resident set; see ownRSS
+	CPUMS    float64 `json:"cpu_ms"`  // user and system time
+	RSSMiB   float64 `json:"rss_mib"` // largest resident set of one process; see ownRSS
 	Requests float64 `json:"requests"`
-	Written  float64 `json:"written"` // blocks of 512 bytes that went to the file system
+	Written  float64 `json:"written"` // blocks of 512 bytes written to the file system
 }
 
-// program is one line of the table.
+// program is one row of the table.
 type program struct {
-	name   string
-	args   func(round string) []string                   // the command, for a round that owns a folder
-	before func(ctx context.Context, round string) error // what it needs and is not measured; nil: nothing
+	name string
+	// command returns the command line for a round, which owns a folder.
+	command func(round string) []string
+	// before prepares the round and is not measured. Nil: nothing to prepare.
+	before func(ctx context.Context, round string) error
 }
 
-// measureAll runs every program in every round, and returns the samples of those that count, by program. No round is
-// removed before the end: ext4 without a journal passes over the inodes of files that were deleted in the last half minute
-// one by one, so that a program that creates files would pay for the rounds before it.
-func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
+// measureBoots runs every program once per round, so that a slow moment of the machine hits all of them, and returns the
+// samples by program name. The first round warms the page cache and is not counted.
+//
+// No round is removed before the end: ext4 without a journal walks over the inodes that were deleted in the last half
+// minute, so a program that creates files would pay for the rounds before it.
+func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 	base, err := os.MkdirTemp(o.dir, "bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(base)
-	prelet, floorProgram := filepath.Join(base, "prelet"), filepath.Join(base, "floor")
-	if err := errors.Join(install(o.prelet, prelet), install(filepath.Join(o.helpers, "floor"), floorProgram)); err != nil {
-		return nil, err
-	}
+
 	machine := filepath.Join(base, "machine")
+
 	cluster, err := startCluster(ctx, o, machine)
 	if err != nil {
 		return nil, err
 	}
 	defer cluster.stop()
+
 	site, credentials, err := writeSite(base, cluster)
 	if err != nil {
 		return nil, err
 	}
+	environment := append(os.Environ(), "CREDENTIALS_DIRECTORY="+credentials)
 
-	preletRun := func(round string) []string {
-		return []string{prelet, "run", "--config", site, "--root", filepath.Join(round, "root"), "--hardware", machine}
+	floorRun := func(round string) []string {
+		return []string{
+			filepath.Join(o.helpers, "floor"), "-server", cluster.URL, "-ca-hash", cluster.CAHash,
+			"-token-file", filepath.Join(credentials, "bootstrap-token"),
+			"-hardware", machine, "-out", filepath.Join(round, "floor"),
+		}
 	}
-	programs := []program{
-		{name: floor, args: func(round string) []string {
-			return []string{floorProgram, "-server", cluster.URL, "-ca-hash", cluster.CAHash,
-				"-token-file", filepath.Join(credentials, "bootstrap-token"), "-hardware", machine, "-out", filepath.Join(round, "floor")}
-		}},
-		{name: first, args: preletRun},
-		{name: unjoined, args: preletRun},
-		// The kubelet has joined with what the first run wrote, and a run has seen that: the next boot has nothing to do.
-		{name: again, args: preletRun, before: func(ctx context.Context, round string) error {
-			if err := os.WriteFile(filepath.Join(round, "root/etc/kubernetes/kubelet.conf"), []byte(cluster.Kubeconfig), 0o600); err != nil {
-				return err
-			}
-			_, err := measure(ctx, preletRun(round), credentials)
+	preletRun := func(round string) []string {
+		root := filepath.Join(round, "root")
+
+		return []string{o.prelet, "run", "--config", site, "--root", root, "--hardware", machine}
+	}
+	// joinNode makes the node one that has joined, and lets a run see it: the next boot has nothing to do.
+	joinNode := func(ctx context.Context, round string) error {
+		path := filepath.Join(round, "root/etc/kubernetes/kubelet.conf")
+		if err := os.WriteFile(path, []byte(cluster.Kubeconfig), 0o600); err != nil {
 			return err
-		}},
-		{name: version, args: func(string) []string { return []string{prelet, "version"} }},
+		}
+
+		if _, _, err := measure(ctx, environment, nil, preletRun(round)); err != nil {
+			return err
+		}
+
+		_, err := cluster.countRequests()
+		return err
+	}
+
+	programs := []program{
+		{name: floor, command: floorRun},
+		{name: first, command: preletRun},
+		{name: unjoined, command: preletRun},
+		{name: again, command: preletRun, before: joinNode},
+		{name: version, command: func(string) []string { return []string{o.prelet, "version"} }},
 	}
 
 	samples := map[string][]sample{}
@@ -81,94 +98,91 @@ func measureAll(ctx context.Context, o options) (map[string][]sample, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, p := range programs {
 			if p.before != nil {
 				if err := p.before(ctx, round); err != nil {
 					return nil, fmt.Errorf("before %s: %w", p.name, err)
 				}
-				if _, err := cluster.asked(); err != nil {
-					return nil, err
-				}
 			}
-			s, err := measure(ctx, p.args(round), credentials)
+
+			s, _, err := measure(ctx, environment, nil, p.command(round))
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", p.name, err)
 			}
-			if s.Requests, err = cluster.asked(); err != nil {
+
+			if s.Requests, err = cluster.countRequests(); err != nil {
 				return nil, err
 			}
-			if i > 0 { // the round before warms what a second boot would find warm: the file cache
+			if i > 0 {
 				samples[p.name] = append(samples[p.name], s)
 			}
 		}
 	}
+
 	return samples, nil
 }
 
-// install writes a program as dpkg does, in pieces of 32 KiB, which the page cache keeps together. The linker writes through a
-// mapping, which leaves single pages in the cache: each start maps them one by one, and a run takes a tenth more CPU time than
-// on a node. Larger pieces than dpkg's save no more of it, and are mapped in whole: 2 MiB more of resident memory.
-func install(from, to string) (err error) {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }() // it was only read
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, out.Close()) }()
-	// Not by the kernel's own copying, which may share the pages of the original.
-	_, err = io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{in}, make([]byte, dpkgPiece))
-	return err
-}
-
-const dpkgPiece = 32 << 10 // bytes; seen with strace, dpkg 1.21.22
-
-// measure runs one command to its end.
-func measure(ctx context.Context, command []string, credentials string) (sample, error) {
+// measure runs one command to its end, as credential's user unless that is nil, and returns its standard output too. The
+// error contains what the command printed.
+func measure(
+	ctx context.Context, environment []string, credential *syscall.Credential, command []string,
+) (sample, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+
+	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+credentials)
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	at := time.Now()
+	cmd.Env = environment
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: credential}
+
+	start := time.Now()
 	err := cmd.Run()
-	wall := time.Since(at)
+	wall := time.Since(start)
 	if err != nil {
-		return sample{}, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, said.String())
+		return sample{}, nil, fmt.Errorf("%s: %w\n%s%s", strings.Join(command, " "), err, &stdout, &stderr)
 	}
+
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		return sample{}, fmt.Errorf("this system does not say what a process used")
+		return sample{}, nil, errors.New("this system does not report the resource usage of a process")
 	}
+
 	return sample{
-		WallMS:  wall.Seconds() * 1e3,
-		CPUMS:   (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() * 1e3,
+		WallMS:  milliseconds(wall),
+		CPUMS:   milliseconds(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()),
 		RSSMiB:  float64(usage.Maxrss) / 1024,
 		Written: float64(usage.Oublock),
-	}, nil
+	}, stdout.Bytes(), nil
 }
 
-// ownRSS is the largest resident set of this process in MiB. Linux hands it on to a child between fork and exec, so no
-// child seems smaller; that is why the server is not in this process.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// ownRSS returns the largest resident set of this process in MiB. Linux passes it on to a child between fork and exec, so
+// no child appears smaller. That is why the server is not in this process.
 func ownRSS() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		return 0
 	}
+
 	return float64(usage.Maxrss) / 1024
 }
 
-// makeRound makes the folder of one round: an empty one for the floor, and a root as a package leaves it.
+// makeRound makes the folder of one round: an empty one for the floor, and a root as the package leaves it.
 func makeRound(base string, i int) (string, error) {
 	round := filepath.Join(base, fmt.Sprintf("round-%d", i))
-	for _, dir := range []string{"floor", "root/etc/kubernetes/pki", "root/etc/default", "root/var/lib/kubelet", "root/var/lib/prelet", "root/run/prelet"} {
+	folders := []string{
+		"floor", "root/etc/kubernetes/pki", "root/etc/default",
+		"root/var/lib/kubelet", "root/var/lib/prelet", "root/run/prelet",
+	}
+
+	for _, dir := range folders {
 		if err := os.MkdirAll(filepath.Join(round, dir), 0o755); err != nil {
 			return "", err
 		}
 	}
+
 	return round, nil
 }

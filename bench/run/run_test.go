@@ -28,65 +28,102 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// some are samples of which each aim is just met.
-func some() map[string][]sample {
+// samplesAtBudget returns samples for which each budget is just met with a program of 40 MB.
+func samplesAtBudget() map[string][]sample {
 	return map[string][]sample{
-		floor:    {{WallMS: 10, CPUMS: 5, RSSMiB: 11, Requests: 2, Written: 32}},
-		first:    {{WallMS: 20, CPUMS: 20, RSSMiB: 22, Requests: 2, Written: 200}},
-		unjoined: {{WallMS: 30, CPUMS: 10, RSSMiB: 20, Requests: 3}}, // no aim: a node boots like that only if its kubelet never came up
-		again:    {{WallMS: 15, CPUMS: 10, RSSMiB: 20, Requests: 2}},
-		version:  {{WallMS: 6, CPUMS: 5, RSSMiB: 9}},
+		floor:          {{WallMS: 10, CPUMS: 5, RSSMiB: 11, Requests: 2, Written: 32}},
+		first:          {{WallMS: 50, CPUMS: 20, RSSMiB: 64, Requests: 4, Written: 200}},
+		unjoined:       {{WallMS: 70, CPUMS: 10, RSSMiB: 20, Requests: 3}}, // no budget of its own
+		again:          {{WallMS: 40, CPUMS: 10, RSSMiB: 20, Requests: 2}},
+		version:        {{WallMS: 6, CPUMS: 5, RSSMiB: 9}},
+		noDetector:     {{WallMS: 8, RSSMiB: 20}},
+		absentDetector: {{WallMS: 9, RSSMiB: 20}},
+		oneDetector:    {{WallMS: 48, RSSMiB: 30}},
+		fourDetectors:  {{WallMS: 128, RSSMiB: 30}},
 	}
 }
 
-func TestAims(t *testing.T) {
-	for _, a := range summarize(some()).Aims {
-		if !a.Met {
-			t.Errorf("%s: %v is within %v", a.What, a.Got, a.Bound)
-		}
+func TestBudgets(t *testing.T) {
+	const size = 40
+	if got := summarize(samplesAtBudget(), size).exceeded(1); got != nil {
+		t.Errorf("figures equal to the budgets: got exceeded %+v, want none", got)
 	}
+
 	tests := []struct {
 		what   string
 		change func(map[string][]sample)
+		size   float64
 	}{
-		{"first run, wall over floor", func(s map[string][]sample) { s[first][0].WallMS++ }},
-		{"first run, ms of CPU", func(s map[string][]sample) { s[first][0].CPUMS++ }},
-		{"first run, memory over floor", func(s map[string][]sample) { s[first][0].RSSMiB++ }},
-		{"nothing to do, wall over floor", func(s map[string][]sample) { s[again][0].WallMS++ }},
-		{"nothing to do, requests", func(s map[string][]sample) { s[again][0].Requests++ }},
-		{"nothing to do, blocks written", func(s map[string][]sample) { s[again][0].Written++ }},
-		{"version, ms of CPU", func(s map[string][]sample) { s[version][0].CPUMS++ }},
+		{"first run, wall over floor", func(s map[string][]sample) { s[first][0].WallMS++ }, size},
+		{"nothing to do, wall over floor", func(s map[string][]sample) { s[again][0].WallMS++ }, size},
+		{"one detector adds, wall over floor", func(s map[string][]sample) { s[oneDetector][0].WallMS++ }, size},
+		{"four detectors add, wall over floor", func(s map[string][]sample) { s[fourDetectors][0].WallMS++ }, size},
+		{"peak memory, MiB", func(s map[string][]sample) { s[fourDetectors][0].RSSMiB = 65 }, size},
+		{"program, MB", func(map[string][]sample) {}, size + 1},
 	}
 	for _, test := range tests {
-		samples := some()
+		samples := samplesAtBudget()
 		test.change(samples)
+		r := summarize(samples, test.size)
+
 		var missed []string
-		for _, a := range summarize(samples).Aims {
-			if !a.Met {
-				missed = append(missed, a.What)
-			}
+		for _, b := range r.exceeded(1) {
+			missed = append(missed, b.What)
 		}
-		if !slices.Equal(missed, []string{test.what}) {
-			t.Errorf("missed %q, want only %q", missed, test.what)
+		if want := []string{test.what}; !slices.Equal(missed, want) {
+			t.Errorf("one figure above its budget: got exceeded %q, want %q", missed, want)
+		}
+
+		if got := r.exceeded(1.5); got != nil {
+			t.Errorf("%s a little above its budget: got %+v above 1.5 times, want none", test.what, got)
+		}
+		if got := r.exceeded(0); got != nil {
+			t.Errorf("factor 0: got exceeded %+v, want none", got)
 		}
 	}
 }
 
 func TestPrint(t *testing.T) {
-	samples := some()
-	samples[again][0].Requests = 3
-	r := summarize(samples)
+	samples := samplesAtBudget()
+	samples[again][0].WallMS = 41
+	r := summarize(samples, 40)
+
 	var text bytes.Buffer
 	if err := r.print(&text); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"prelet, first run", "2.00", "nothing to do, requests", "MISSED"} {
+	for _, want := range []string{"prelet, first run", "5.00", "nothing to do, wall over floor", "MISSED"} {
 		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, text.String())
+			t.Errorf("got no %q in the table, want it:\n%s", want, text.String())
 		}
 	}
-	if encoded, err := json.Marshal(r); err != nil || !bytes.Contains(encoded, []byte(`"wall_to_floor":1.5`)) {
-		t.Errorf("JSON: %s, %v", encoded, err)
+
+	encoded, err := json.Marshal(r)
+	if want := `"wall_to_floor":4.1`; err != nil || !bytes.Contains(encoded, []byte(want)) {
+		t.Errorf("JSON: got %s, %v; want %s in it", encoded, err, want)
+	}
+}
+
+func TestCheckStates(t *testing.T) {
+	document := func(states string) []byte { return []byte(`{"facts":{"detectors":` + states + `}}`) }
+
+	tests := []struct {
+		output    []byte
+		detectors []string
+		want      string // of the error; "" for none
+	}{
+		{document(`{"one":{"state":"ok"}}`), []string{"one"}, ""},
+		{document(`{"absent":{"state":"skipped"}}`), []string{"absent"}, ""},
+		{document(`{}`), nil, ""},
+		{document(`{"one":{"state":"failed"}}`), []string{"one"}, `got state "failed", want "ok"`},
+		{document(`{}`), []string{"one"}, `got state "", want "ok"`},
+		{[]byte("text"), []string{"one"}, "invalid character"},
+	}
+	for _, test := range tests {
+		err := checkStates(test.output, test.detectors)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("checkStates(%s, %q): got %v, want %q", test.output, test.detectors, err, test.want)
+		}
 	}
 }
 
@@ -96,7 +133,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := measure(t.Context(), []string{self, "-test.run=^$"}, t.TempDir())
+	s, _, err := measure(t.Context(), os.Environ(), nil, []string{self, "-test.run=^$"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +142,9 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%s is %v", name, v)
 		}
 	}
-	if _, err := measure(t.Context(), []string{self, "-test.nonsense"}, t.TempDir()); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("a program that fails must say what it said: %v", err)
+
+	_, _, err = measure(t.Context(), os.Environ(), nil, []string{self, "-test.nonsense"})
+	if err == nil || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("a program that fails: got error %v, want its output in the error", err)
 	}
 }

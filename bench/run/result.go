@@ -1,0 +1,173 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+)
+
+// The programs, as the table names them.
+const (
+	floor    = "floor"
+	first    = "prelet, first run"
+	unjoined = "prelet, again before it joined"
+	again    = "prelet, nothing to do"
+	version  = "prelet version"
+
+	noDetector     = "detect, no detector"
+	absentDetector = "detect, one without its device"
+	oneDetector    = "detect, one detector"
+	fourDetectors  = "detect, four detectors"
+)
+
+// rows is the order of the table.
+var rows = []string{
+	floor, first, unjoined, again, version,
+	noDetector, absentDetector, oneDetector, fourDetectors,
+}
+
+// result is what a benchmark prints, as text and as JSON.
+type result struct {
+	Machine  string   `json:"machine"`
+	OwnRSS   float64  `json:"own_rss_mib"` // smaller programs cannot be measured
+	Programs []row    `json:"programs"`
+	Budgets  []budget `json:"budgets"`
+}
+
+type row struct {
+	Name    string   `json:"name"`
+	Median  sample   `json:"median"`
+	Wall    float64  `json:"wall_to_floor"`
+	CPU     float64  `json:"cpu_to_floor"`
+	RSS     float64  `json:"rss_to_floor"`
+	Samples []sample `json:"samples"`
+}
+
+// budget is a limit of the project. It is an alarm and not an aim: below it nothing is made faster or smaller at the price
+// of more code.
+type budget struct {
+	What   string  `json:"what"`
+	AtMost float64 `json:"at_most"`
+	Got    float64 `json:"got"`
+}
+
+// summarize reduces samples, at least one of each program, to medians and compares them. programMB is the size of the
+// stripped program in units of 10^6 bytes.
+func summarize(samples map[string][]sample, programMB float64) result {
+	r := result{OwnRSS: ownRSS()}
+
+	medians := map[string]sample{}
+	var peak float64
+	for _, name := range rows {
+		medians[name] = medianOf(samples[name])
+		if name != floor {
+			peak = max(peak, medians[name].RSSMiB)
+		}
+
+		m, f := medians[name], medians[floor]
+		r.Programs = append(r.Programs, row{
+			Name: name, Median: m, Samples: samples[name],
+			Wall: ratio(m.WallMS, f.WallMS), CPU: ratio(m.CPUMS, f.CPUMS), RSS: ratio(m.RSSMiB, f.RSSMiB),
+		})
+	}
+
+	wall := func(name string) float64 { return medians[name].WallMS }
+	r.Budgets = []budget{
+		{What: "first run, wall over floor", AtMost: 5, Got: ratio(wall(first), wall(floor))},
+		{What: "nothing to do, wall over floor", AtMost: 4, Got: ratio(wall(again), wall(floor))},
+		{What: "one detector adds, wall over floor", AtMost: 4, Got: ratio(wall(oneDetector)-wall(noDetector), wall(floor))},
+		{What: "four detectors add, wall over floor", AtMost: 12, Got: ratio(wall(fourDetectors)-wall(noDetector), wall(floor))},
+		{What: "peak memory, MiB", AtMost: 64, Got: peak},
+		{What: "program, MB", AtMost: 40, Got: programMB},
+	}
+
+	return r
+}
+
+// exceeded returns the budgets that are missed by more than a factor; none for factor 0.
+func (r result) exceeded(factor float64) []budget {
+	if factor == 0 {
+		return nil
+	}
+
+	var out []budget
+	for _, b := range r.Budgets {
+		if b.Got > factor*b.AtMost {
+			out = append(out, b)
+		}
+	}
+
+	return out
+}
+
+func (r result) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s\nmedians of %d; × is over floor\n\n", r.Machine, len(r.Programs[0].Samples))
+
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "\twall ms\t×\tCPU ms\t×\tRSS MiB\t×\trequests\tblocks\t")
+	for _, p := range r.Programs {
+		m := p.Median
+		fmt.Fprintf(t, "%s\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.2f\t%.0f\t%.0f\t\n",
+			p.Name, m.WallMS, p.Wall, m.CPUMS, p.CPU, m.RSSMiB, p.RSS, m.Requests, m.Written)
+	}
+
+	fmt.Fprintln(t)
+	fmt.Fprintln(t, "budget\tat most\tgot\t\t")
+	for _, b := range r.Budgets {
+		verdict := "met"
+		if b.Got > b.AtMost {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(t, "%s\t%.1f\t%.2f\t%s\t\n", b.What, b.AtMost, b.Got, verdict)
+	}
+	fmt.Fprintln(t)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+
+	_, err := fmt.Fprintf(w, "RSS below %.1f MiB cannot be measured: it is that of the measuring process.\n", r.OwnRSS)
+	return err
+}
+
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+
+	return a / b
+}
+
+func medianOf(samples []sample) sample {
+	of := func(field func(sample) float64) float64 {
+		values := make([]float64, len(samples))
+		for i, s := range samples {
+			values[i] = field(s)
+		}
+
+		return median(values)
+	}
+
+	return sample{
+		WallMS:   of(func(s sample) float64 { return s.WallMS }),
+		CPUMS:    of(func(s sample) float64 { return s.CPUMS }),
+		RSSMiB:   of(func(s sample) float64 { return s.RSSMiB }),
+		Requests: of(func(s sample) float64 { return s.Requests }),
+		Written:  of(func(s sample) float64 { return s.Written }),
+	}
+}
+
+// median returns the middle value, the mean of the middle two for an even number of values, and 0 for none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+
+	sorted := slices.Sorted(slices.Values(values))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+
+	return (sorted[half-1] + sorted[half]) / 2
+}

@@ -28,6 +28,7 @@ type NodeOptions struct {
 	Hardware  string   // the tree of a recorded machine (make machines), which prelet and the kubelet then see; "" is this machine
 	Clone     *Node    // begin with a copy of that node's disk, as from an image that was taken of it
 	NoKubelet bool     // no /usr/bin/kubelet
+	Kubeadm   bool     // /usr/bin/kubeadm is installed
 	Kubelet   string   // another binary than that of the version at hand
 }
 
@@ -87,6 +88,9 @@ func (p Programs) NewNode(ctx context.Context, o NodeOptions) (n *Node, err erro
 		if o.Kubelet != "" {
 			c.Files["/usr/bin/kubelet"] = o.Kubelet
 		}
+	}
+	if o.Kubeadm {
+		c.Files["/usr/bin/kubeadm"] = p.of("kubeadm")
 	}
 	if p.HasContainerd() {
 		for _, name := range []string{"usr/bin/containerd", "usr/bin/containerd-shim-runc-v2", "usr/bin/ctr", "usr/sbin/runc"} {

@@ -65,7 +65,7 @@ func (a *app) host(ctx context.Context) *host {
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &host{
 		runDir: "/run/prelet", bootID: live.BootID(a.getenv), hostname: name, systemd: live.HasSystemd(),
-		units: live.NewUnits(ctx), probe: live.Probe{Now: time.Now, Credentials: live.SystemCredentials(a.getenv)}, clock: live.Clock{}, notify: live.NewNotifier(a.getenv),
+		units: live.NewUnits(ctx), probe: live.Probe{Now: time.Now, Credentials: live.SystemCredentials(a.getenv)}, clock: live.Clock{}, notify: live.Notifier{},
 		jitter: rand.Float64,
 	}
 	switch unit := live.OwnUnit(live.SelfCgroup()); unit {

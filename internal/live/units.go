@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
+	"github.com/coreos/go-systemd/v22/util"
 
 	"github.com/prelet/prelet/internal/systemd"
 )
@@ -99,11 +100,8 @@ func (u *Units) Stop(ctx context.Context, name string, wait time.Duration) (stri
 // Clock is the machine's.
 type Clock = systemd.Clock
 
-// Notifier speaks to the notify socket of the unit that runs this process, if one does.
+// Notifier reports to the service manager over $NOTIFY_SOCKET of this process.
 type Notifier = systemd.Notifier
-
-// NewNotifier takes the socket from the environment.
-func NewNotifier(getenv func(string) string) Notifier { return systemd.NewNotifier(getenv) }
 
 // JournalLog writes journal entries with fields, from level info on; nil where no journald listens.
 func JournalLog(redact func(string) string) *slog.Logger {
@@ -117,10 +115,7 @@ func JournalLog(redact func(string) string) *slog.Logger {
 func WaitClock(ctx context.Context) error { return systemd.TimeSync{}.Wait(ctx) }
 
 // HasSystemd says whether systemd is this machine's init, as sd_booted(3) does.
-func HasSystemd() bool {
-	st, err := os.Lstat("/run/systemd/system")
-	return err == nil && st.IsDir()
-}
+func HasSystemd() bool { return util.IsRunningSystemd() }
 
 // OwnUnit is the unit that this process belongs to by its control group, which is how systemd itself answers that
 // question (cg_pid_get_unit); "" for none. It needs no D-Bus. proc is the text of /proc/self/cgroup.

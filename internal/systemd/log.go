@@ -16,8 +16,8 @@ const (
 	logTime  = 5 * time.Second
 )
 
-// Log is what the processes of a unit have written to the journal since then, oldest line first, without what systemd and others
-// say about it. It runs journalctl: the journal's files have no other reader without C.
+// Log returns what the processes of a unit have written to the journal since a time, oldest line first, without messages of
+// systemd about the unit. It runs journalctl, because go-systemd reads the journal only with cgo and libsystemd.
 func Log(ctx context.Context, unit string, since time.Time) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTime)
 	defer cancel()

@@ -2,46 +2,35 @@ package systemd
 
 import (
 	"fmt"
-	"net"
 	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Notifier speaks to the notify socket of the unit that runs this process. The zero Notifier, of a process that no unit runs,
-// says nothing and fails never. Errors are for the log: what prelet does never depends on who listens.
-type Notifier struct{ socket string }
+// Notifier reports to the service manager over $NOTIFY_SOCKET of this process. Without that variable it does nothing and
+// returns no error. Callers log its errors and continue: what prelet does never depends on the service manager listening.
+type Notifier struct{}
 
-// NewNotifier takes the socket's address from $NOTIFY_SOCKET, as getenv knows it.
-func NewNotifier(getenv func(string) string) Notifier {
-	return Notifier{socket: getenv("NOTIFY_SOCKET")}
-}
-
-// Status shows one line in systemctl status. A oneshot needs NotifyAccess=main for it, and keeps it after its end only with
-// RemainAfterExit=.
+// Status sets the line that systemctl status shows. A oneshot unit needs NotifyAccess=main for it, and the line outlives the
+// process only with RemainAfterExit=.
 func (n Notifier) Status(line string) error {
-	// A newline would begin an assignment of its own, and a stage's message is not ours.
+	// Each line of the message is an assignment of its own: text of a stage must not be able to add one.
 	return n.send("STATUS=" + strings.Join(strings.Fields(line), " "))
 }
 
-// Ready says that the service is up. It means something to Type=notify only.
-func (n Notifier) Ready() error { return n.send("READY=1") }
+// Ready reports that the service is up. Only units with Type=notify wait for it.
+func (n Notifier) Ready() error { return n.send(daemon.SdNotifyReady) }
 
-// Extend asks for d more before TimeoutStartSec= or RuntimeMaxSec= ends this unit, counted from now. It works in a oneshot.
+// Extend moves the end of TimeoutStartSec= or RuntimeMaxSec= of this unit to d from now. It works in a oneshot unit.
 func (n Notifier) Extend(d time.Duration) error {
 	return n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()))
 }
 
 func (n Notifier) send(state string) error {
-	if n.socket == "" {
-		return nil
-	}
-	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"}) // "@" is the abstract namespace
-	if err != nil {
+	if _, err := daemon.SdNotify(false, state); err != nil {
 		return fmt.Errorf("notify socket: %w", err)
 	}
-	defer conn.Close()
-	if _, err := conn.Write([]byte(state)); err != nil {
-		return fmt.Errorf("notify socket: %w", err)
-	}
+
 	return nil
 }

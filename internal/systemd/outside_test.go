@@ -35,7 +35,10 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	n := NewNotifier(env("NOTIFY_SOCKET", path))
+
+	t.Setenv("NOTIFY_SOCKET", path)
+
+	var n Notifier
 	for _, tc := range []struct {
 		send func() error
 		want string
@@ -56,11 +59,21 @@ func TestNotify(t *testing.T) {
 			t.Errorf("%q, %v; want %q", got[:size], err, tc.want)
 		}
 	}
-	if err := NewNotifier(env()).Status("x"); err != nil {
-		t.Errorf("without a socket: %v", err)
+
+	if err := n.Status(strings.Repeat("x", 1<<20)); err == nil {
+		t.Error("with a message larger than a datagram: got no error, want one")
 	}
-	if err := NewNotifier(env("NOTIFY_SOCKET", path+"x")).Ready(); err == nil {
-		t.Error("a socket that is not there took it")
+
+	t.Setenv("NOTIFY_SOCKET", "")
+
+	if err := n.Status("x"); err != nil {
+		t.Errorf("without a socket: got error %v, want none", err)
+	}
+
+	t.Setenv("NOTIFY_SOCKET", path+"x")
+
+	if err := n.Ready(); err == nil {
+		t.Error("with a socket that does not exist: got no error, want one")
 	}
 }
 

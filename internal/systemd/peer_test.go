@@ -22,6 +22,7 @@ type peer struct {
 	t      *testing.T
 	path   string
 	result string // of each job; empty: its end is never told
+	hangs  bool   // once connected, it reads calls and does not reply
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -97,6 +98,9 @@ func (p *peer) messages(c net.Conn, in *bufio.Reader) {
 		p.mu.Lock()
 		p.calls = append(p.calls, member)
 		p.mu.Unlock()
+		if p.hangs && member != "AddMatch" { // of the connection itself
+			continue
+		}
 		reply := &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{
 			dbus.FieldReplySerial: dbus.MakeVariant(call.Serial())}}
 		const job = dbus.ObjectPath("/org/freedesktop/systemd1/job/42")
@@ -237,5 +241,22 @@ func TestSystemdGoesAwayDuringAJob(t *testing.T) {
 	}
 	if _, err := c.Look(t.Context(), "kubelet.service"); !errors.Is(err, ErrGone) {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func TestSystemdDoesNotReply(t *testing.T) {
+	p := newPeer(t)
+	p.hangs = true
+	c := p.reach(t.Context(), t)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+
+	if _, err := c.Look(ctx, "kubelet.service"); !errors.Is(err, ErrGone) {
+		t.Errorf("look: got error %v, want ErrGone", err)
+	}
+
+	if result, err := c.Restart(ctx, "kubelet.service", time.Minute); result != Unanswered || !errors.Is(err, ErrGone) {
+		t.Errorf("restart: got %s, %v, want %s and ErrGone", result, err, Unanswered)
 	}
 }

@@ -1,15 +1,19 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/godbus/dbus/v5"
 )
 
-// decode reads a unit's properties as D-Bus types them. A property that is missing leaves its field zero, because a unit that
-// is not found or is no service lacks most; one of another type than systemd documents is an error, because guessing here would
-// judge a kubelet by a wrong number.
+// decode reads the D-Bus properties of a unit. A missing property leaves its field zero: a unit that is not found or is not a
+// service lacks most of them. A property of another type than systemd documents is an error, because a guess would judge the
+// kubelet by a wrong number.
 func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
+
 	state := Unit{
 		Name:     name,
 		Load:     read[string](&r, "LoadState"),
@@ -21,51 +25,55 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Restarts: read[uint32](&r, "NRestarts"),
 		Started:  time.Duration(read[uint64](&r, "ExecMainStartTimestampMonotonic")) * time.Microsecond,
 	}
-	if job := read[[]any](&r, "Job"); len(job) > 0 { // (uo): id and path; id 0 is none
-		id, ok := job[0].(uint32)
-		if !ok {
-			r.fail("Job", job)
-		}
-		state.Job = id
+
+	var job struct { // (uo); ID 0 means that no job is queued
+		ID   uint32
+		Path dbus.ObjectPath
 	}
-	for _, file := range read[[][]any](&r, "EnvironmentFiles") { // a(sb): path, and whether it may be missing
-		if len(file) != 2 {
-			r.fail("EnvironmentFiles", file)
-			break
-		}
-		path, okPath := file[0].(string)
-		optional, okOptional := file[1].(bool)
-		if !okPath || !okOptional {
-			r.fail("EnvironmentFiles", file)
-			break
-		}
-		state.EnvironmentFiles = append(state.EnvironmentFiles, struct {
-			Path     string
-			Optional bool
-		}{path, optional})
+
+	r.store("Job", &job)
+	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
+	state.Job = job.ID
+
+	if state.Load == "" {
+		r.fail(errors.New("LoadState is missing"))
 	}
-	if state.Load == "" && r.err == nil {
-		r.err = fmt.Errorf("LoadState is missing")
-	}
+
 	return state, r.err
 }
 
+// reader reads properties and keeps the first error.
 type reader struct {
 	properties map[string]any
 	err        error
 }
 
-func (r *reader) fail(name string, value any) {
+func (r *reader) fail(err error) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s is a %T, which systemd does not document", name, value)
+		r.err = err
 	}
 }
 
+// read returns a property of a basic type.
 func read[T any](r *reader, name string) T {
 	value, present := r.properties[name]
+
 	typed, ok := value.(T)
 	if present && !ok {
-		r.fail(name, value)
+		r.fail(fmt.Errorf("%s has type %T, want %T", name, value, typed))
 	}
+
 	return typed
+}
+
+// store reads a property that D-Bus types as a structure or as an array of structures.
+func (r *reader) store(name string, to any) {
+	value, present := r.properties[name]
+	if !present {
+		return
+	}
+
+	if err := dbus.Store([]any{value}, to); err != nil {
+		r.fail(fmt.Errorf("%s: %w", name, err))
+	}
 }

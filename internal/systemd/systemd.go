@@ -1,10 +1,14 @@
-// Package systemd is all that prelet says to systemd and hears from it: units and jobs over D-Bus, the notify socket, the
-// credentials folder, journald, and which boot this is. It may touch /run/systemd/private and the system bus, the sockets of
-// notify and journald, $CREDENTIALS_DIRECTORY, and /proc/sys/kernel/random/boot_id; it writes no file.
+// Package systemd is the connection to systemd: units and jobs over D-Bus, the notify socket, the credentials folder, the
+// journal, and the boot ID. It uses /run/systemd/private and the system bus, the sockets of notify and of journald,
+// $CREDENTIALS_DIRECTORY, and /proc/sys/kernel/random/boot_id; it writes no file.
 //
-// What is written here as fact was measured with systemd 252: a job's end is told by a signal, and only "done" is success;
-// StartUnit on a unit in auto-restart waits for RestartSec=, RestartUnit does not; a job of the kubelet must never be waited
-// for from inside a unit that the kubelet is ordered after and that has a job itself, for that is a deadlock (MayWait).
+// D-Bus, the notify socket and sending to the journal are go-systemd's. Not in go-systemd, and therefore here: credentials,
+// the boot ID, waiting for a set clock, and whether a job may be waited for (MayWait). Reading the journal is there, but its
+// sdjournal package needs cgo and libsystemd, and prelet is static and built without cgo, so Log runs journalctl.
+//
+// Facts below were measured with systemd 252: a signal reports the end of a job, and only "done" is success; StartUnit on a
+// unit in auto-restart waits for RestartSec=, RestartUnit does not; a job of the kubelet must not be waited for from inside a
+// unit that the kubelet is ordered after and that has a job itself, because that is a deadlock (MayWait).
 package systemd
 
 import (

@@ -50,9 +50,9 @@ stage "taint" "storage" {
 stage "write" "kubelet" {
   kubelet_config {
     patch = {
-      serializeImagePulls = false
-      maxParallelImagePulls = 4
-      shutdownGracePeriod = "30s"
+      serializeImagePulls             = false
+      maxParallelImagePulls           = 4
+      shutdownGracePeriod             = "30s"
       shutdownGracePeriodCriticalPods = "10s"
     }
   }

@@ -2,19 +2,28 @@ package site
 
 import (
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
 )
 
-// Format gives the canonical form of a native file: what FormatFile gives, or the text as it is where that refuses.
+// Format returns the canonical form of a native file as FormatFile does, and src unchanged where that refuses it.
 func Format(src []byte) []byte {
 	out, _ := FormatFile("", src)
+
 	return out
 }
 
-// FormatFile gives the canonical form of a native file, or the text as it is and why: text that is over the limits
-// or does not parse is not touched.
+// FormatFile returns the canonical form of a native file, the one of `terraform fmt`: only spaces between tokens change. A
+// file that exceeds the limits or has a syntax error is returned unchanged, with diagnostics.
 func FormatFile(name string, src []byte) ([]byte, hcl.Diagnostics) {
 	if _, diags := parseNative(name, src); diags.HasErrors() {
 		return src, diags
 	}
-	return layout(src), nil
+
+	return hclwrite.Format(src), nil
+}
+
+// Quote returns s as a quoted template of the language: "${" and "%{" in it are escaped.
+func Quote(s string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(s)).Bytes())
 }

@@ -1,13 +1,11 @@
 package site
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -79,30 +77,4 @@ func invariants(t *testing.T, files []world.SiteFile) {
 			inside(i.Addr()+" "+a.Name, a.Expr.Range())
 		}
 	}
-}
-
-func FuzzFormat(f *testing.F) {
-	for _, text := range hostileNative(20) {
-		f.Add([]byte(text))
-	}
-	f.Add([]byte(overrideBase))
-	f.Add([]byte("a = <<-EOT\n   x ${1}\nEOT\n# c\nb{}\n"))
-	f.Fuzz(func(t *testing.T, src []byte) {
-		out := Format(src)
-		if bytes.Equal(out, src) {
-			return
-		}
-		// Only spaces change: the tokens are the same.
-		if d := cmp.Diff(words(src), words(out)); d != "" {
-			t.Fatal(d)
-		}
-	})
-}
-
-func words(src []byte) (out []string) {
-	tokens, _ := hclsyntax.LexConfig(src, "", hcl.InitialPos)
-	for _, t := range tokens {
-		out = append(out, string(t.Bytes))
-	}
-	return out
 }

@@ -55,6 +55,7 @@ require (
 require (
 	github.com/prelet/prelet/plugins v0.0.0
 	github.com/spf13/pflag v1.0.10
+	github.com/zclconf/go-cty-yaml v1.2.0
 	google.golang.org/grpc v1.79.3
 )
 

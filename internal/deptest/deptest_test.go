@@ -114,8 +114,8 @@ func TestPlugins(t *testing.T) {
 // It fails on the upgrade that changes that, and names the library, before a room does.
 func TestLibraries(t *testing.T) {
 	libraries := []string{
-		"github.com/hashicorp/hcl/v2/hclsyntax", "github.com/hashicorp/hcl/v2/json", "github.com/hashicorp/hcl/v2/ext/typeexpr",
-		"github.com/zclconf/go-cty/cty/function/stdlib", "github.com/zclconf/go-cty/cty/json",
+		"github.com/hashicorp/hcl/v2/hclsyntax", "github.com/hashicorp/hcl/v2/hclwrite", "github.com/hashicorp/hcl/v2/json", "github.com/hashicorp/hcl/v2/ext/typeexpr",
+		"github.com/zclconf/go-cty/cty/function/stdlib", "github.com/zclconf/go-cty/cty/json", "github.com/zclconf/go-cty-yaml",
 		"sigs.k8s.io/yaml", "k8s.io/apimachinery/pkg/api/validate/content", "k8s.io/apimachinery/pkg/api/resource",
 		"github.com/hashicorp/go-version", "github.com/agext/levenshtein",
 	}

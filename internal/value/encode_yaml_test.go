@@ -7,12 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	ctyyaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"sigs.k8s.io/yaml"
 )
 
-// texts are those that YAML likes to read as something else.
+// texts are strings that a YAML parser can take for another type, and strings that need care in a block scalar.
 var texts = []string{"", " ", "a", "yes", "~", "null", "1", "0x1f", "1:30", "2001-01-01", "- a", "a: b", "# a", "a #b", "é", "\x00", "\x1b", "\t", "a\tb", "\u0085", "\u2028", "\ufeff", "\U0001f600", "\"", "\\",
 	"a\n", "a\nb", "a\nb\n", "a\nb\n\n", "\n", "\n\n", "\na", " a\nb", "a \nb", "a\n b\n  c", "a\n\n b", "a\n\tb", "a\n \nb", "a\r\nb", "---\na\n", "...\n", "# a\nb", "a\n#b\n", "a: |\n  b\n", "%TAG\nx", "a\u0085b\nc", "<&>\nx",
 	strings.Repeat("long words ", 40), strings.Repeat("l", 300) + "\nx"}
@@ -45,60 +47,137 @@ func randomValue(r *rand.Rand, depth int) cty.Value {
 	return cty.TupleVal(l)
 }
 
-// TestYAMLEncodeReadsBack: what is written is read as what it was, by the parser that the kubelet reads with.
+// TestYAMLEncodeReadsBack checks that a value is read back as what it was, by the YAML 1.1 parser that the kubelet uses and by a
+// YAML 1.2 parser.
 func TestYAMLEncodeReadsBack(t *testing.T) {
-	r := rand.New(rand.NewSource(3))
-	values := []cty.Value{cty.ListValEmpty(cty.String), cty.MapValEmpty(cty.String), cty.SetVal([]cty.Value{cty.StringVal("b"), cty.StringVal("a")}), cty.MapVal(map[string]cty.Value{"a": cty.ListVal([]cty.Value{cty.True})})}
+	values := []cty.Value{
+		cty.ListValEmpty(cty.String),
+		cty.MapValEmpty(cty.String),
+		cty.SetVal([]cty.Value{cty.StringVal("b"), cty.StringVal("a")}),
+		cty.MapVal(map[string]cty.Value{"a": cty.ListVal([]cty.Value{cty.True})}),
+	}
 	for _, s := range texts {
 		values = append(values, cty.StringVal(s))
 	}
+
+	r := rand.New(rand.NewSource(3))
 	for range 20000 {
 		values = append(values, randomValue(r, 4))
 	}
+
 	for _, v := range values {
-		asJSON, err := stdlib.JSONEncode(v)
+		want := decodeJSON(t, encodeWith(t, stdlib.JSONEncodeFunc, v))
+		doc := encodeWith(t, ctyyaml.YAMLEncodeFunc, v)
+
+		asJSON, err := yaml.YAMLToJSONStrict([]byte(doc))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v as YAML 1.1: %v\n%s", want, err, doc)
 		}
-		doc, err := yamlEncode().Call([]cty.Value{v})
+
+		if got := decodeJSON(t, string(asJSON)); !reflect.DeepEqual(got, want) {
+			t.Fatalf("as YAML 1.1: got %v, want %v:\n%s", got, want, doc)
+		}
+
+		decoded, err := ctyyaml.YAMLDecodeFunc.Call([]cty.Value{cty.StringVal(doc)})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%v as YAML 1.2: %v\n%s", want, err, doc)
 		}
-		back, err := yaml.YAMLToJSONStrict([]byte(doc.AsString()))
-		if err != nil {
-			t.Fatalf("%s cannot be read: %v\n%s", asJSON.AsString(), err, doc.AsString())
-		}
-		var want, got any
-		if err := json.Unmarshal([]byte(asJSON.AsString()), &want); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(back, &got); err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(want, got) {
-			t.Fatalf("%s is read as %s:\n%s", asJSON.AsString(), back, doc.AsString())
+
+		if got := decodeJSON(t, encodeWith(t, stdlib.JSONEncodeFunc, decoded)); !reflect.DeepEqual(got, want) {
+			t.Fatalf("as YAML 1.2: got %v, want %v:\n%s", got, want, doc)
 		}
 	}
 }
 
-// TestYAMLEncodeForm: what people see in the files that they write with it.
-func TestYAMLEncodeForm(t *testing.T) {
-	s := cty.StringVal
-	list := func(v ...cty.Value) cty.Value { return cty.TupleVal(v) }
-	object := func(k string, v cty.Value) cty.Value { return cty.ObjectVal(map[string]cty.Value{k: v}) }
-	for want, v := range map[string]cty.Value{
-		"\"a\":\n  \"b\":\n  - \"c\"\n  - \"d\": 1.5\n    \"e\": |\n      x\n      y\n": object("a", object("b", list(s("c"), cty.ObjectVal(map[string]cty.Value{"d": cty.NumberFloatVal(1.5), "e": s("x\ny\n")})))),
-		"- - 1\n  - 2\n- []\n- {}\n": list(list(cty.NumberIntVal(1), cty.NumberIntVal(2)), cty.EmptyTupleVal, cty.EmptyObjectVal),
-		"\"a\": []\n":                object("a", cty.EmptyTupleVal),
-		"|-\n  a\n\n  b\n":           s("a\n\nb"),
-		"\"a\\tb\"\n":                s("a\tb"),
-		"- \"\\u0000\\u001b\\u0085\"\n- \"😀 é\"\n- \" a\\nb\"\n- \"\\n\"\n- \"" + strings.Repeat("long ", 40) + "\"\n": list(s("\x00\x1b\u0085"), s("😀 é"), s(" a\nb"), s("\n"), s(strings.Repeat("long ", 40))),
-		"null\n":                   cty.NullVal(cty.String),
-		"- |+\n  a\n\n- \"<b>\"\n": list(s("a\n\n"), s("<b>")),
+func encodeWith(t *testing.T, f function.Function, v cty.Value) string {
+	t.Helper()
+
+	out, err := f.Call([]cty.Value{v})
+	if err != nil {
+		t.Fatalf("encode %#v: %v", v, err)
+	}
+
+	return out.AsString()
+}
+
+func decodeJSON(t *testing.T, text string) (v any) {
+	t.Helper()
+
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+
+	return v
+}
+
+// TestYAMLEncodeQuotes checks that each string is in double quotes, so that no version of YAML takes it for another type. The
+// last ones are read as other types only by some parsers of YAML 1.1.
+func TestYAMLEncodeQuotes(t *testing.T) {
+	for _, s := range []string{
+		"on", "yes", "y", "N", "true", "~", "null", "", "1", "-1", "1e3", "1.", ".5", ".inf", ".NaN", "0o7", "017", "0x1f", "0b1", "1_000",
+		"1:30", "2001-01-01", "<<", "=", ".5_0", "0x_", "2001-12-14 21:59:43.10 -5",
 	} {
-		got, err := yamlEncode().Call([]cty.Value{v})
-		if err != nil || got.AsString() != want {
-			t.Errorf("%v\ngot\n%swant\n%s", err, got.AsString(), want)
+		want := `"` + s + `": "` + s + "\"\n"
+		if got := encodeWith(t, ctyyaml.YAMLEncodeFunc, cty.ObjectVal(map[string]cty.Value{s: cty.StringVal(s)})); got != want {
+			t.Errorf("%q: got %q, want %q", s, got, want)
 		}
+	}
+}
+
+// TestYAMLEncodeForm pins the bytes that sites write into files: with other bytes every node has a new generation.
+func TestYAMLEncodeForm(t *testing.T) {
+	const want = `"bool": true
+"empty":
+- []
+- {}
+- ""
+"escapes": "\0\e\N é \U0001F600 \" \\ \t \r"
+"float": 1.5
+"int": 18446744073709551616
+"lines": |
+  x
+    y
+
+  z
+"lines kept": |+
+  a
+
+"lines stripped": |-
+  a
+  b
+"list":
+- "b"
+- - 1
+  - 2
+- "c": null
+  "d":
+    "e": "f"
+"spaces first": |2-
+   a
+  b
+`
+
+	v := cty.ObjectVal(map[string]cty.Value{
+		"bool":           cty.True,
+		"empty":          cty.TupleVal([]cty.Value{cty.EmptyTupleVal, cty.EmptyObjectVal, cty.StringVal("")}),
+		"escapes":        cty.StringVal("\x00\x1b\u0085 é \U0001f600 \" \\ \t \r"),
+		"float":          cty.NumberFloatVal(1.5),
+		"int":            cty.MustParseNumberVal("18446744073709551616"),
+		"lines":          cty.StringVal("x\n  y\n\nz\n"),
+		"lines kept":     cty.StringVal("a\n\n"),
+		"lines stripped": cty.StringVal("a\nb"),
+		"list": cty.TupleVal([]cty.Value{
+			cty.StringVal("b"),
+			cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2)}),
+			cty.ObjectVal(map[string]cty.Value{
+				"c": cty.NullVal(cty.String),
+				"d": cty.ObjectVal(map[string]cty.Value{"e": cty.StringVal("f")}),
+			}),
+		}),
+		"spaces first": cty.StringVal(" a\nb"),
+	})
+
+	if got := encodeWith(t, ctyyaml.YAMLEncodeFunc, v); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
+	ctyyaml "github.com/zclconf/go-cty-yaml"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -54,7 +55,7 @@ var common = sync.OnceValue(func() map[string]function.Function {
 	m["base64encode"] = textEncoder(opB64, "Encodes the UTF-8 bytes of a string in base64. A secret is encoded when the file is written.")
 	m["sha256"] = textEncoder(opSHA256, "The SHA-256 digest of a string, in hexadecimal. Of a secret it is computed when the file is written.")
 	m["jsonencode"] = documentEncoder(opJSON, stdlib.JSONEncodeFunc)
-	m["yamlencode"] = documentEncoder(opYAML, yamlEncode())
+	m["yamlencode"] = documentEncoder(opYAML, ctyyaml.YAMLEncodeFunc)
 	return m
 })
 

@@ -96,7 +96,7 @@ func ours() []own {
 		{"base64encode", "base64encode(string)", "The UTF-8 bytes of a string in base64. A secret is encoded when the file is written.", [][2]string{{`base64encode("prelet")`, ""}}},
 		{"sha256", "sha256(string)", "The SHA-256 digest of a string, in hexadecimal. A secret's is computed when the file is written.", nil},
 		{"jsonencode", "jsonencode(value)", "A value as JSON. Secrets in it are put in when the file is written.", [][2]string{{`jsonencode({a = [1, true, null]})`, ""}}},
-		{"yamlencode", "yamlencode(value)", "A value as YAML: keys and texts in double quotes, texts of several lines as they are, nothing folded. Secrets in it are put in when the file is written.", [][2]string{{`yamlencode({a = 1})`, ""}}},
+		{"yamlencode", "yamlencode(value)", "A value as YAML, in the form of Terraform's function: keys and strings in double quotes, strings of several lines as blocks, long strings folded. Secrets are inserted when the file is written.", [][2]string{{`yamlencode({a = 1})`, ""}}},
 		{"jsondecode", "jsondecode(document)", "The value that a JSON document holds: at most 1 MiB and 64 levels.", [][2]string{{`jsondecode("{\"a\": 1}").a`, ""}}},
 		{"yamldecode", "yamldecode(document)", "The value that a YAML document holds: at most 1 MiB and 64 levels. Read as the kubelet reads its configuration.", [][2]string{{`yamldecode("maxPods: 110").maxPods`, ""}}},
 		{"range", "range(start, limit, step)", "Numbers from a start (0) up to but not including a limit, by a step (1): at most 10,000, because evaluation has no other bound.", [][2]string{{`range(3)`, ""}}},

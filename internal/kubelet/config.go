@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -280,11 +278,15 @@ func mergePatch(target, patch any) any {
 // JSON returns the document as compact JSON with sorted keys.
 func (c *Config) JSON() []byte { return encodeJSON(c.doc) }
 
-// Canonical returns the document as YAML with sorted keys: the same document gives the same bytes.
+// Canonical returns the document as YAML with sorted keys, in the form that Kubernetes itself writes. The same document
+// gives the same bytes.
 func (c *Config) Canonical() []byte {
-	var b bytes.Buffer
-	writeYAML(&b, c.doc, 0)
-	return b.Bytes()
+	text, err := yaml.JSONToYAML(c.JSON())
+	if err != nil {
+		panic("kubelet: JSON of a configuration is not YAML: " + err.Error())
+	}
+
+	return text
 }
 
 func clone(v any) any {
@@ -322,5 +324,3 @@ func brief(v any) string {
 	}
 	return fmt.Sprint(v)
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -36,6 +36,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"deep":               {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
 		"large":              {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
 		"a long name":        {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
+		"a name of YAML":     {header + "a: {\"<<\": {b: 1}}\n", "takes for a merge"},
 		"tab":                {header + "\ta: 1\n", "no valid YAML"},
 	} {
 		if _, err := ParseConfig(c.text); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -116,10 +117,10 @@ func TestConfigGetSet(t *testing.T) {
   x509:
     clientCAFile: /ca
 clusterDNS:
-- "10.0.0.10"
+- 10.0.0.10
 evictionHard:
-  a/b: "1%"
-  "c~d": "2%"
+  a/b: 1%
+  c~d: 2%
 kind: KubeletConfiguration
 kubeReserved: {}
 maxPods: 5
@@ -208,8 +209,11 @@ func TestCanonicalGolden(t *testing.T) {
 func TestCanonicalQuotes(t *testing.T) {
 	c := NewConfig()
 	for _, s := range []string{"", "yes", "No", "null", "~", "1", "1e3", "0x1", ".inf", "1:30", "2001-01-01", "a: b", "- a", "#x", "a #b", "é", "\n", "a\nb\n", " a", "\t", "\x01",
-		"\u0085", "\u2028", "\ufeff", "\ufffe", "\u007f", "\u009f", "\U0001f600", "\ue000cred:x\ue001", "\"", "'", "\\", "a/b.c-d_e", "=", "<<", "!x", "&x", "*x", "%x", "@x", "`x", "---", "..."} {
+		"\u0085", "\u2028", "\ufeff", "\ufffe", "\u007f", "\u009f", "\U0001f600", "\ue000cred:x\ue001", "\"", "'", "\\", "a/b.c-d_e", "=", "<<x", "!x", "&x", "*x", "%x", "@x", "`x", "---", "..."} {
 		if err := c.Set([]string{"strings", "k" + s}, s); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Set([]string{"merge"}, "<<"); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Set([]string{"list"}, []any{[]any{s, map[string]any{s: []any{}}}, map[string]any{"a": s, "b": map[string]any{"c": s}}, map[string]any{}, nil, true}); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -64,6 +63,9 @@ func normalize(v any, levels int) (any, error) {
 			if len(name) > maxConfigName || !utf8.ValidString(name) {
 				return nil, fmt.Errorf("a member's name is no text of at most %d bytes: %.20q…", maxConfigName, name)
 			}
+			if name == "<<" {
+				return nil, fmt.Errorf("a member is named \"<<\", which YAML takes for a merge: remove it")
+			}
 			plain, err := normalize(member, levels-1)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -83,8 +85,8 @@ func normalizeNumber(text string) (any, error) {
 	return json.Number(text), nil
 }
 
-// encodeJSON prints a value of Config's types as JSON that is YAML too: map keys come out sorted, and the few
-// characters that JSON allows as they are and YAML does not, or takes for line breaks, are escaped.
+// encodeJSON returns a value of Config's types as JSON with sorted keys that is YAML too: characters that JSON allows
+// unescaped, and YAML refuses or takes for line breaks, are escaped.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -111,90 +113,5 @@ func notInYAML(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
 
-// writeYAML prints an object as block YAML. Our own few lines instead of a library's, because numbers must keep
-// their digits and the bytes must not change when a library does.
-func writeYAML(b *bytes.Buffer, object map[string]any, indent int) {
-	for _, name := range sortedKeys(object) {
-		writeIndent(b, indent)
-		b.WriteString(yamlString(name))
-		b.WriteByte(':')
-		writeYAMLValue(b, object[name], indent)
-	}
-}
-
-// writeYAMLValue prints what follows "name:" or "-" of a line that is indented so far.
-func writeYAMLValue(b *bytes.Buffer, v any, indent int) {
-	switch v := v.(type) {
-	case map[string]any:
-		if len(v) > 0 {
-			b.WriteByte('\n')
-			writeYAML(b, v, indent+2)
-			return
-		}
-	case []any:
-		if len(v) > 0 {
-			b.WriteByte('\n')
-			for _, element := range v {
-				writeIndent(b, indent)
-				b.WriteByte('-')
-				writeYAMLElement(b, element, indent)
-			}
-			return
-		}
-	case string:
-		b.WriteByte(' ')
-		b.WriteString(yamlString(v))
-		b.WriteByte('\n')
-		return
-	}
-	b.WriteByte(' ')
-	b.Write(encodeJSON(v))
-	b.WriteByte('\n')
-}
-
-// writeYAMLElement puts the first member of an object on the line of its dash.
-func writeYAMLElement(b *bytes.Buffer, v any, indent int) {
-	object, ok := v.(map[string]any)
-	if !ok || len(object) == 0 {
-		writeYAMLValue(b, v, indent+2)
-		return
-	}
-	var inner bytes.Buffer
-	writeYAML(&inner, object, indent+2)
-	b.WriteByte(' ')
-	b.Write(inner.Bytes()[indent+2:])
-}
-
-func writeIndent(b *bytes.Buffer, n int) { b.WriteString(strings.Repeat(" ", n)) }
-
-// yamlString prints a string plain where every reader of YAML takes it for a string, and else as JSON does, which
-// is a double-quoted scalar.
-func yamlString(s string) string {
-	if isPlain(s) && !looksOtherwise(s) {
-		return s
-	}
-	return quotedYAML(s)
-}
-
-// quotedYAML prints a string as a double-quoted scalar, which every reader of YAML and JSON takes for a string.
+// quotedYAML returns a string as a double-quoted scalar, which every parser of YAML and JSON takes for a string.
 func quotedYAML(s string) string { return string(encodeJSON(s)) }
-
-func isPlain(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '/'
-		if !letter && (i == 0 || !(c >= '0' && c <= '9') && strings.IndexByte("_.-", c) < 0) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// looksOtherwise says whether YAML 1.1 or 1.2 reads a word as something else than a string.
-func looksOtherwise(s string) bool {
-	switch strings.ToLower(s) {
-	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
-		return true
-	}
-	return false
-}

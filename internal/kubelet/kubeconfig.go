@@ -17,7 +17,7 @@ func BootstrapKubeconfig(server, caPEM, token string) string {
 clusters:
 - cluster:
     certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte(caPEM)) + `
-    server: ` + yamlString(server) + `
+    server: ` + quotedYAML(server) + `
   name: kubernetes
 contexts:
 - context:

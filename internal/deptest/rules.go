@@ -69,8 +69,15 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},
-			Forbidden: []string{"github.com/hashicorp/go-plugin/...", "google.golang.org/grpc/...", "google.golang.org/protobuf/...", module + "internal/pluginhost/inside/..."},
-			Reason:    "8 MB and 1.5 ms at every start, for one question to each detector, which prelet-detect asks without root",
+			Forbidden: []string{"github.com/hashicorp/go-plugin/...", module + "internal/pluginhost/inside/..."},
+			Reason:    "a detector is asked by prelet-detect, without root",
+		},
+		{
+			Rooms:     []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
+			Except:    []string{"internal/cri/...", "internal/pluginhost/inside/...", "internal/pluginhost/hostile/...", "internal/demo/..."},
+			Forbidden: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."},
+			Direct:    true,
+			Reason:    "in the process that runs as root, gRPC is for the container runtime only, whose socket is root's; a detector is asked by prelet-detect",
 		},
 		{
 			Rooms: []string{"cmd/prelet-detect"},

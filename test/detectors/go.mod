@@ -2,7 +2,10 @@ module github.com/prelet/prelet/test/detectors
 
 go 1.26.0
 
-require github.com/prelet/prelet v0.0.0-00010101000000-000000000000
+require (
+	github.com/prelet/prelet v0.0.0-00010101000000-000000000000
+	github.com/prelet/prelet/plugins v0.0.0
+)
 
 require (
 	github.com/fatih/color v1.13.0 // indirect
@@ -13,11 +16,10 @@ require (
 	github.com/mattn/go-colorable v0.1.12 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/oklog/run v1.1.0 // indirect
-	github.com/prelet/prelet/plugins v0.0.0 // indirect
 	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260128011058-8636f8732409 // indirect
 	google.golang.org/grpc v1.79.3 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )

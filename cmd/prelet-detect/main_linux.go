@@ -1,6 +1,5 @@
 // Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of JSON. prelet
-// starts it; by hand it does nothing useful. A boot waits for one of these for each detector: what is not needed to ask one
-// question is in other programs.
+// starts it; by hand it does nothing useful.
 package main
 
 import (

@@ -1,6 +1,5 @@
 // Command prelet-detector-check is the conformance kit behind `prelet detectors check`, which starts it: it looks whether a
-// detector keeps the protocol, and says what to mend. It has gRPC's own library, so that a detector is judged by what everybody
-// else speaks.
+// detector keeps the protocol, and says what to fix.
 package main
 
 import (

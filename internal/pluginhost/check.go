@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// checker is the program with the conformance kit, beside prelet-detect. It is another one, because its gRPC is many times what
-// a boot needs.
+// checker is the program with the conformance kit, in the folder of prelet-detect. No boot starts it.
 const checker = "prelet-detector-check"
 
 // Check runs the conformance kit on a program. It returns the kit's exit status: 0 passed, 1 failed, 64 wrong usage.

@@ -216,7 +216,7 @@ func TestHostile(t *testing.T) {
 		{name: "foreign-socket", want: `it names the socket "/run/dbus/system_bus_socket", which is not in the folder that it was given`},
 		{name: "dotted-socket", want: "which is not in the folder that it was given"},
 		{name: "dead-socket", want: "its socket does not answer"},
-		{name: "other-protocol", want: "what it sends is not HTTP/2 as gRPC has it: a frame of 4740180 bytes (Internal)"},
+		{name: "other-protocol", want: "what it sends is not HTTP/2 as gRPC has it: failed reading the frame payload: http2: frame too large"},
 		{name: "ping-flood", want: "it did not answer in its time", late: true},
 		{name: "bad-label", want: "its answer is refused whole: labels[0].key"},
 		{name: "foreign-label", want: "other.example.org is not a described domain"},

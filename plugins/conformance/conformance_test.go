@@ -23,8 +23,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/plugins/conformance"
+	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
-	"github.com/prelet/prelet/plugins/wire"
 )
 
 // The test's own program is the detector: which one, its argument says.
@@ -64,7 +64,7 @@ var program = sync.OnceValues(func() (string, error) {
 
 // be becomes a detector that does one thing wrong.
 func be(mode string) {
-	byHand := os.Getenv(wire.CookieKey) == ""
+	byHand := os.Getenv(protocol.CookieKey) == ""
 	switch {
 	case mode == "early":
 		fmt.Fprintln(os.Stderr, "vendor library not found: libfoo.so.1")

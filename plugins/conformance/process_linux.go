@@ -25,9 +25,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/prelet/prelet/plugins/contract"
-	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/reference"
-	"github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
 // start is how long a detector may take to its first line: prelet's own limit is the detector's whole time, but a boot
@@ -86,9 +84,9 @@ func (k *kit) start(cookie bool) (*process, error) {
 			return nil, err
 		}
 	}
-	env := wire.Environment(p.dir)
+	env := protocol.Environment(p.dir)
 	if !cookie {
-		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, wire.CookieKey+"=") })
+		env = slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, protocol.CookieKey+"=") })
 	}
 	told, err := json.Marshal(order{Args: k.options.Args, Env: env, UID: k.user, Memory: k.options.Memory})
 	if err != nil {
@@ -233,8 +231,8 @@ func (p *process) address() (string, error) {
 		return "", fmt.Errorf("the first line of standard output is %q, not a handshake%s", short(p.line), because)
 	}
 	switch {
-	case f[1] != fmt.Sprint(wire.Version):
-		return "", fmt.Errorf("it speaks version %q of the protocol, not %d", short(f[1]), wire.Version)
+	case f[1] != fmt.Sprint(protocol.Version):
+		return "", fmt.Errorf("it speaks version %q of the protocol, not %d", short(f[1]), protocol.Version)
 	case f[2] != "unix":
 		return "", fmt.Errorf("it listens on %q, not on a Unix socket", short(f[2]))
 	case f[4] != "grpc":
@@ -250,17 +248,17 @@ func (p *process) address() (string, error) {
 func short(s string) string { return contract.OneLine(s[:min(len(s), 120)]) }
 
 // dial connects.
-func (p *process) dial(address string) (reference.Client, error) {
+func (p *process) dial(address string) (protocol.Client, error) {
 	conn, err := grpc.NewClient("passthrough:///detector", grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
 			var d net.Dialer
 			return d.DialContext(ctx, "unix", address)
 		}))
 	if err != nil {
-		return reference.Client{}, err
+		return protocol.Client{}, err
 	}
 	p.conn = conn
-	return reference.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(conn)}, nil
+	return protocol.NewClient(conn), nil
 }
 
 // shutdown asks the detector to end, as go-plugin does and then as systemd would. It returns what it took, if anything.

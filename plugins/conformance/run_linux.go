@@ -16,9 +16,8 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/reference"
+	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
-	"github.com/prelet/prelet/plugins/wire"
 )
 
 // What is checked, in order.
@@ -32,7 +31,6 @@ var titles = [...][2]string{
 	{"config-refused", "A wrong configuration is refused, politely"},
 	{"detect", "It answers on a machine without its device, and with it"},
 	{"deterministic", "The same machine gives the same answer"},
-	{"node", "It answers a node's own short gRPC as it answers gRPC's library"},
 	{"odd", "It survives files that hold what they should not"},
 	{"wants", "It answers without what it only wants"},
 	{"stuck", "One that waits for ever keeps the others from nothing"},
@@ -101,7 +99,6 @@ func (k *kit) run() {
 		if !k.detects(client, config, plain) {
 			return
 		}
-		k.node(p, client, config, plain)
 		k.odd(p, client, config, odd)
 		k.withoutWants(config, plain)
 		k.stuck(config, stuck, plain[0])
@@ -127,27 +124,27 @@ func place(id string) int {
 }
 
 // another starts one more process and connects to it.
-func (k *kit) another() (*process, reference.Client, error) {
+func (k *kit) another() (*process, protocol.Client, error) {
 	p, err := k.start(true)
 	if err != nil {
-		return nil, reference.Client{}, err
+		return nil, protocol.Client{}, err
 	}
 	address, err := p.address()
 	if err == nil {
-		var c reference.Client
+		var c protocol.Client
 		if c, err = p.dial(address); err == nil {
 			return p, c, nil
 		}
 	}
 	p.kill()
-	return nil, reference.Client{}, err
+	return nil, protocol.Client{}, err
 }
 
-func (k *kit) handshake() (*process, reference.Client, bool) {
+func (k *kit) handshake() (*process, protocol.Client, bool) {
 	p, client, err := k.another()
 	if err != nil {
 		k.fail("handshake", err, "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc and a newline on standard output, and flush it; say on standard error why you cannot.")
-		return nil, reference.Client{}, false
+		return nil, protocol.Client{}, false
 	}
 	if p.took > 500*time.Millisecond {
 		k.check("handshake", title("handshake"), Note, fmt.Sprintf("it took %v", p.took.Round(time.Millisecond)), "A boot waits for it: do at start only what the handshake needs.")
@@ -166,17 +163,22 @@ func (k *kit) byHand() {
 	}
 	defer p.kill()
 	if !p.ended(2 * time.Second) {
-		k.fail("by-hand", errors.New("without "+wire.CookieKey+" in its environment it waits for something"), "Check "+wire.CookieKey+"="+wire.CookieValue+" first; without it, print a help and end.")
+		k.fail("by-hand", errors.New("without "+protocol.CookieKey+" in its environment it waits for something"), "Check "+protocol.CookieKey+"="+protocol.CookieValue+" first; without it, print a help and end.")
 		return
 	}
 	k.pass("by-hand")
 }
 
-func (k *kit) describe(client reference.Client) bool {
+func (k *kit) describe(client protocol.Client) bool {
 	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
 	defer cancel()
 	d, err := client.Describe(ctx)
 	k.report.Description = d
+	if err != nil {
+		err = explain("Describe", err)
+	} else if problems := d.Check(); len(problems) > 0 {
+		err = fmt.Errorf("the description is not usable:\n%w", problems)
+	}
 	if err != nil {
 		k.fail("description", err, "Describe looks at nothing, answers at once, and holds to the rules in detector.proto.")
 		return false
@@ -188,7 +190,7 @@ func (k *kit) describe(client reference.Client) bool {
 	}
 	if err == nil {
 		var p *process
-		var other reference.Client
+		var other protocol.Client
 		if p, other, err = k.another(); err == nil {
 			defer p.kill()
 			if again, err = other.Describe(ctx); err == nil && text(again) != text(d) {
@@ -218,7 +220,7 @@ func (k *kit) interpreter() {
 }
 
 // config finds a complete configuration that the detector accepts.
-func (k *kit) config(client reference.Client) map[string]any {
+func (k *kit) config(client protocol.Client) map[string]any {
 	complete, problems := contract.Config(k.report.Description.Config, k.options.Config)
 	if len(problems) > 0 {
 		k.fail("config", problems, "Give the check a configuration that fits the description: --config '{…}'.")
@@ -239,14 +241,14 @@ func (k *kit) config(client reference.Client) map[string]any {
 }
 
 // refused sends what prelet would have refused itself: a lock may be older than the program.
-func (k *kit) refused(client reference.Client, config map[string]any, m machine) {
+func (k *kit) refused(client protocol.Client, config map[string]any, m machine) {
 	var findings []string
 	try := func(what, path string, change func(map[string]any)) {
 		c := contract.Clone(config).(map[string]any)
 		change(c)
 		ctx, cancel := context.WithTimeout(k.ctx, 5*time.Second)
 		defer cancel()
-		r, err := client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: reference.StructToProto(c), Root: m.dir})
+		r, err := client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: protocol.StructToProto(c), Root: m.dir})
 		switch {
 		case status.Code(err) == codes.InvalidArgument:
 		case err != nil:
@@ -273,18 +275,38 @@ func (k *kit) refused(client reference.Client, config map[string]any, m machine)
 	k.judge("config-refused", title("config-refused"), Failed, findings, "Answer with problems, each with the path of the attribute, or with the status INVALID_ARGUMENT.")
 }
 
-func (k *kit) detect(client reference.Client, config map[string]any, m machine) (contract.Answer, time.Duration, error) {
+func (k *kit) detect(client protocol.Client, config map[string]any, m machine) (contract.Answer, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(k.ctx, k.options.Timeout)
 	defer cancel()
 	began := time.Now()
-	a, err := client.Detect(ctx, k.report.Description, wire.Request{Config: config, Devices: m.devices, Root: m.dir})
-	if err == nil && len(a.Problems) > 0 {
-		err = contract.Problems(a.Problems)
+	a, err := client.Detect(ctx, protocol.Request{Config: config, Devices: m.devices, Root: m.dir})
+	took := time.Since(began)
+	if err != nil {
+		return a, took, explain("Detect", err)
 	}
-	return a, time.Since(began), err
+	if problems := k.report.Description.CheckAnswer(a); len(problems) > 0 {
+		size := proto.Size(protocol.AnswerToProto(a))
+		return a, took, fmt.Errorf("the answer breaks the detector's own description (%d bytes):\n%w", size, problems)
+	}
+	return a, took, contract.Problems(a.Problems).Err()
 }
 
-func (k *kit) detects(client reference.Client, config map[string]any, machines []machine) bool {
+// explain turns a gRPC error into words that a vendor can use. The status stays inside.
+func explain(method string, err error) error {
+	switch status.Code(err) {
+	case codes.Unimplemented:
+		return fmt.Errorf("the detector has no method %s of detector.v1.DetectorService: %w", method, err)
+	case codes.DeadlineExceeded:
+		return fmt.Errorf("%s did not end inside its deadline: %w", method, err)
+	case codes.ResourceExhausted:
+		return fmt.Errorf("%s says more than is allowed: %w", method, err)
+	case codes.Unavailable:
+		return fmt.Errorf("the detector ended, or closed its connection, during %s: %w", method, err)
+	}
+	return fmt.Errorf("%s failed: %w", method, err)
+}
+
+func (k *kit) detects(client protocol.Client, config map[string]any, machines []machine) bool {
 	var findings, slow, differ []string
 	said := make([]string, len(machines))
 	for i, m := range machines {
@@ -334,7 +356,7 @@ func different(where, a, b string, err error) string {
 }
 
 // odd may end in an answer or in an error, but not in the end of the process, and not in an answer that breaks the rules.
-func (k *kit) odd(p *process, client reference.Client, config map[string]any, m machine) {
+func (k *kit) odd(p *process, client protocol.Client, config map[string]any, m machine) {
 	_, _, err := k.detect(client, config, m)
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
@@ -390,7 +412,7 @@ func (k *kit) stuck(config map[string]any, m, next machine) {
 	ctx, cancel := context.WithTimeout(k.ctx, 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err = client.DetectorServiceClient.Detect(ctx, &detectorv1.DetectRequest{Config: reference.StructToProto(config), Devices: reference.DevicesToProto(m.devices), Root: m.dir})
+	_, err = client.DetectorServiceClient.Detect(ctx, protocol.RequestToProto(protocol.Request{Config: config, Devices: m.devices, Root: m.dir}))
 	if status.Code(err) == codes.Unavailable {
 		k.fail("stuck", fmt.Errorf("the process ended: %w", err), "A file that cannot be read is no reason to die.")
 		return
@@ -420,7 +442,7 @@ func (k *kit) dials(config map[string]any, machines []machine) {
 	}
 }
 
-func (k *kit) laterVersion(p *process, client reference.Client) {
+func (k *kit) laterVersion(p *process, client protocol.Client) {
 	ctx, cancel := context.WithTimeout(k.ctx, 2*time.Second)
 	defer cancel()
 	err := p.unknownMethod(ctx)

@@ -1,7 +1,7 @@
 // Package contract is what a detector and prelet promise each other, as plain Go: what a description, a configuration
 // and an answer look like, how large they may be, and what makes one refused. Both sides check with the same code, so a
 // vendor's test refuses what a node would. The standard library only, so that prelet itself can use it: no gRPC, no
-// protobuf (that is plugins/wire and plugins/reference), no file, no process.
+// protobuf (that is plugins/protocol), no file, no process.
 //
 // Values are those of encoding/json: nil, string, float64, bool, []any, map[string]any. Nil is unknown.
 package contract

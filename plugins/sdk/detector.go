@@ -12,8 +12,8 @@
 // Everything that a detector says is checked against its own description, here and again by prelet: an answer that
 // breaks it is refused whole, with a reason that names the place. Package detectortest runs a detector in a test.
 //
-// The package brings little beside the standard library: a program of 3 MB, which a boot hashes and starts in few milliseconds. It
-// speaks gRPC as go-plugin's hosts do, by package wire/rpc.
+// Build a detector with -tags grpcnotrace: a boot hashes and starts it, and without the tag grpc-go links net/http's
+// tracing pages, which nothing serves.
 package sdk
 
 import (

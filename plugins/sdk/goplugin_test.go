@@ -1,7 +1,6 @@
 package sdk_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"strings"
@@ -9,23 +8,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	plugin "github.com/hashicorp/go-plugin"
-	"google.golang.org/grpc"
 
-	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/reference"
-	"github.com/prelet/prelet/plugins/wire"
+	"github.com/prelet/prelet/plugins/protocol"
 )
-
-// grpcPlugin is a detector for go-plugin's hosts.
-type grpcPlugin struct{ plugin.NetRPCUnsupportedPlugin }
-
-// GRPCServer implements plugin.GRPCPlugin.
-func (grpcPlugin) GRPCServer(*plugin.GRPCBroker, *grpc.Server) error { return nil }
-
-// GRPCClient implements plugin.GRPCPlugin.
-func (grpcPlugin) GRPCClient(_ context.Context, _ *plugin.GRPCBroker, c *grpc.ClientConn) (any, error) {
-	return reference.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(c)}, nil
-}
 
 // TestGoPlugin: what Serve says is what go-plugin's own host understands, from the handshake to the shutdown.
 func TestGoPlugin(t *testing.T) {
@@ -35,8 +20,8 @@ func TestGoPlugin(t *testing.T) {
 	}
 	start := func(version int) (*plugin.Client, plugin.ClientProtocol, error) {
 		c := plugin.NewClient(&plugin.ClientConfig{
-			HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: wire.CookieKey, MagicCookieValue: wire.CookieValue},
-			VersionedPlugins: map[int]plugin.PluginSet{version: {"detector": grpcPlugin{}}},
+			HandshakeConfig:  protocol.Handshake(),
+			VersionedPlugins: map[int]plugin.PluginSet{version: {protocol.Name: protocol.Plugin{}}},
 			Cmd:              exec.Command(program, "detectortest-is-the-detector"), SkipHostEnv: true,
 			AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC}, Logger: hclog.NewNullLogger(),
 		})
@@ -44,18 +29,18 @@ func TestGoPlugin(t *testing.T) {
 		p, err := c.Client()
 		return c, p, err
 	}
-	c, p, err := start(wire.Version)
+	c, p, err := start(protocol.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Ping(); err != nil {
 		t.Error(err)
 	}
-	one, err := p.Dispense("detector")
+	one, err := p.Dispense(protocol.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := one.(reference.Client).Describe(t.Context())
+	d, err := one.(protocol.Client).Describe(t.Context())
 	if err != nil || d.Name != "toy" {
 		t.Errorf("%+v %v", d, err)
 	}

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/reference"
+	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
 	"github.com/prelet/prelet/plugins/sdk/detectortest"
-	"github.com/prelet/prelet/plugins/wire"
 )
 
 // toy is a detector whose Detect is the test's.
@@ -252,7 +253,7 @@ func TestMissingMethodsFallBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	client := reference.Client{DetectorServiceClient: detectorv1.NewDetectorServiceClient(c)}
+	client := protocol.NewClient(c)
 	d, err := client.Describe(t.Context())
 	if err != nil || d.Name != "old" {
 		t.Fatal(d, err)
@@ -260,8 +261,8 @@ func TestMissingMethodsFallBack(t *testing.T) {
 	if p, err := client.Validate(t.Context(), nil); p != nil || err != nil {
 		t.Errorf("a detector without Validate objects: %v %v", p, err)
 	}
-	if _, err := client.Detect(t.Context(), d, wire.Request{}); err == nil || !strings.Contains(err.Error(), "no method Detect") {
-		t.Errorf("a detector without Detect: %v", err)
+	if _, err := client.Detect(t.Context(), protocol.Request{}); status.Code(err) != codes.Unimplemented {
+		t.Errorf("a detector without Detect: got %v; want the status Unimplemented", err)
 	}
 }
 
@@ -273,7 +274,7 @@ func TestVersions(t *testing.T) {
 	}
 	for offered, want := range map[string]string{"1": "1|1|unix|", "2,1": "1|1|unix|", "": "1|1|unix|", "7": "1|1|unix|"} {
 		c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
-		c.Env = []string{wire.CookieKey + "=" + wire.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=" + offered, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir()}
+		c.Env = []string{protocol.CookieKey + "=" + protocol.CookieValue, "PLUGIN_PROTOCOL_VERSIONS=" + offered, "PLUGIN_UNIX_SOCKET_DIR=" + t.TempDir()}
 		out, err := c.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

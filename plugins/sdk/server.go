@@ -6,118 +6,119 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/plugins/contract"
-	"github.com/prelet/prelet/plugins/wire"
-	"github.com/prelet/prelet/plugins/wire/rpc"
+	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// Serve runs a detector and does not return: as prelet's when prelet started it, else as a command for people with
-// describe and detect. It is the whole of a detector's main.
+// Serve runs a detector and does not return. Started by prelet, the program answers over gRPC; started by hand, it is a
+// command for people with describe and detect. Serve is the whole of a detector's main.
 func Serve(d Detector) {
-	if os.Getenv(wire.CookieKey) != wire.CookieValue {
+	if os.Getenv(protocol.CookieKey) != protocol.CookieValue {
 		os.Exit(command(d, os.Args[1:], os.Stdout, os.Stderr))
 	}
-	// A description that prelet would refuse is told here, where the reason reaches who installs it.
+
+	// Refuse here a description that prelet would refuse: on standard error the reason reaches who installs the detector.
 	if _, err := Describe(d); err != nil {
 		fmt.Fprintf(os.Stderr, "%s\n%s", err, stack(err))
 		os.Exit(1)
 	}
-	if err := serve(d); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+
+	serve(d)
 	os.Exit(0)
 }
 
-// serve is a detector as go-plugin's hosts know one: it listens in the folder that the host made, says so in one line on standard
-// output, and answers until it is told to end. There is one version of the protocol, which is answered whatever the host
-// offers: a host that does not have it refuses the line.
-func serve(d Detector) error {
-	signal.Ignore(os.Interrupt) // a person's ^C is for the host, which ends its detectors
-	folder := os.Getenv(wire.Folder)
-	if folder == "" {
-		folder = os.TempDir()
+// serve answers until the host asks the detector to end.
+func serve(d Detector) {
+	stderr := os.Stderr
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+
+	// go-plugin points os.Stdout and os.Stderr at pipes that only a host of its own reads. Undo that before the first call:
+	// what a detector prints belongs on standard error, of which prelet keeps the beginning and the end.
+	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
+	intercept := func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		restore()
+		return handle(ctx, r)
 	}
-	path := filepath.Join(folder, fmt.Sprintf("detector-%d", os.Getpid()))
-	l, err := rpc.Listen(path)
-	if err != nil {
-		return err
-	}
-	s := &server{detector: d, stderr: os.Stderr}
-	handshake := fmt.Sprintf("%d|%d|unix|%s|grpc\n", wire.Core, wire.Version, path)
-	if _, err := os.Stdout.WriteString(handshake); err != nil {
-		_ = l.Close()
-		return err
-	}
-	// Standard output is for that one line. What a detector or a library prints goes to standard error, of which prelet keeps
-	// the beginning.
-	os.Stdout = os.Stderr
-	r := rpc.Server{Most: contract.MaxAnswer, Last: wire.Shutdown, Methods: map[string]rpc.Handler{
-		wire.Describe: s.describe,
-		wire.Validate: s.validate,
-		wire.Detect:   s.detect,
-		wire.Shutdown: func(context.Context, []byte) ([]byte, error) { return nil, nil },
-		// HealthCheckResponse{status: SERVING}
-		wire.Health: func(context.Context, []byte) ([]byte, error) { return []byte{1 << 3, 1}, nil },
-	}}
-	return r.Serve(l)
+
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  protocol.Handshake(),
+		VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: &server{detector: d, stderr: stderr}}),
+		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: stderr}),
+		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			limit := grpc.MaxRecvMsgSize(contract.MaxAnswer)
+			return grpc.NewServer(append(options, limit, grpc.UnaryInterceptor(intercept))...)
+		},
+	})
 }
 
-// server is a detector on the wire.
+// server answers the calls of detector.v1.
 type server struct {
+	detectorv1.UnimplementedDetectorServiceServer
+
 	detector Detector
-	stderr   *os.File
+	stderr   io.Writer
 }
 
-func (s *server) describe(context.Context, []byte) ([]byte, error) {
+// Describe implements detector.v1.
+func (s *server) Describe(context.Context, *detectorv1.DescribeRequest) (*detectorv1.DescribeResponse, error) {
 	d, err := Describe(s.detector)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.statusOf(err)
 	}
-	return wire.EncodeDescription(d), nil
+
+	return protocol.DescriptionToProto(d), nil
 }
 
-func (s *server) validate(_ context.Context, b []byte) ([]byte, error) {
-	config, err := wire.DecodeConfig(b)
+// Validate implements detector.v1.
+func (s *server) Validate(_ context.Context, r *detectorv1.ValidateRequest) (*detectorv1.ValidateResponse, error) {
+	_, problems, err := Validate(s.detector, r.GetConfig().AsMap())
 	if err != nil {
-		return nil, rpc.Errorf(rpc.Internal, "%v", err)
+		return nil, s.statusOf(err)
 	}
-	_, problems, err := Validate(s.detector, config)
-	if err != nil {
-		return nil, s.failed(err)
-	}
-	return wire.EncodeProblems(problems), nil
+
+	return &detectorv1.ValidateResponse{Problems: protocol.ProblemsToProto(problems)}, nil
 }
 
-func (s *server) detect(ctx context.Context, b []byte) ([]byte, error) {
-	r, err := wire.DecodeRequest(b)
-	if err != nil {
-		return nil, rpc.Errorf(rpc.Internal, "%v", err)
-	}
+// Detect implements detector.v1.
+func (s *server) Detect(ctx context.Context, p *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
+	r := protocol.RequestFromProto(p)
+
 	root, err := NewRoot(r.Root)
 	if err != nil {
-		return nil, rpc.Errorf(rpc.InvalidArgument, "%v", err)
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
+
 	a, err := Detect(ctx, s.detector, r.Config, r.Devices, root)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.statusOf(err)
 	}
-	return wire.EncodeAnswer(a), nil
+
+	return protocol.AnswerToProto(a), nil
 }
 
-// failed makes the status of an error, and tells standard error what does not belong into it.
-func (s *server) failed(err error) error {
+// statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and goes to standard error.
+func (s *server) statusOf(err error) error {
 	if b := stack(err); b != nil {
-		_, _ = io.WriteString(s.stderr, err.Error()+"\n"+string(b)) // nobody is left to tell if this fails
+		_, _ = io.WriteString(s.stderr, err.Error()+"\n"+string(b)) // a failure has nobody left to be reported to
 	}
+
+	code := codes.Internal
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return rpc.Errorf(rpc.DeadlineExceeded, "%v", err)
+		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
-		return rpc.Errorf(rpc.Canceled, "%v", err)
+		code = codes.Canceled
 	}
-	return rpc.Errorf(rpc.Internal, "%v", err)
+
+	return status.Error(code, err.Error())
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
-	"github.com/prelet/prelet/plugins/reference"
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
 // Secret is what the detector "secret" prints.
@@ -150,7 +150,7 @@ func (s server) Describe(context.Context, *detectorv1.DescribeRequest) (*detecto
 	case "wordy":
 		d.Doc = strings.Repeat("x", 1<<20)
 	}
-	return reference.DescriptionToProto(d), nil
+	return protocol.DescriptionToProto(d), nil
 }
 
 // Good is what the detector "good" finds.
@@ -205,7 +205,7 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 	case "terminal":
 		a.Warnings = []string{"\x1b]0;owned\a\x1b[2J"}
 	case "problem":
-		return reference.AnswerToProto(contract.Answer{Problems: []contract.Problem{{Path: "seconds", Summary: "too long", Detail: "At most 60."}}}), nil
+		return protocol.AnswerToProto(contract.Answer{Problems: []contract.Problem{{Path: "seconds", Summary: "too long", Detail: "At most 60."}}}), nil
 	case "huge":
 		a.Attributes["x"] = strings.Repeat("x", 100<<20)
 	case "many":
@@ -249,7 +249,7 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		a.Attributes = tries(r.GetConfig().AsMap())
 		a.Attributes["root"] = r.GetRoot()
 	}
-	return reference.AnswerToProto(a), nil
+	return protocol.AnswerToProto(a), nil
 }
 
 func report(a *contract.Answer, key string, err error) { a.Attributes[key] = said(err) }

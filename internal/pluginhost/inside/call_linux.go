@@ -4,63 +4,132 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
+	"github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/plugins/contract"
-	protocol "github.com/prelet/prelet/plugins/wire"
-	"github.com/prelet/prelet/plugins/wire/rpc"
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// ask makes the one call.
-func (r *run) ask(ctx context.Context, socket string) error {
-	method, most, request := protocol.Describe, contract.MaxDescription, []byte(nil)
-	if r.req.Ask != wire.Describe {
-		method, most = protocol.Detect, contract.MaxAnswer
-		request = protocol.EncodeRequest(protocol.Request{Config: r.req.Config, Devices: r.req.Devices, Root: r.req.Root})
-	}
-	conn, err := rpc.Dial(ctx, socket)
+// Bounds of a connection beyond those of each call.
+const (
+	maxHeaders = 64 << 10               // of one response
+	maxWindow  = 2 * contract.MaxAnswer // bytes on their way; a fixed size keeps grpc-go from raising it to 16 MiB
+)
+
+// connect starts the detector and returns a client for it. Everything that it starts ends with ctx. It never calls
+// plugin.Client.Kill, which would wait for the detector: prelet ends the whole process group.
+func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Client, error) {
+	deadline, _ := ctx.Deadline()
+
+	c := plugin.NewClient(&plugin.ClientConfig{
+		HandshakeConfig:  protocol.Handshake(),
+		VersionedPlugins: protocol.Plugins(protocol.Plugin{}),
+		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
+		RunnerFunc:       func(hclog.Logger, *exec.Cmd, string) (runner.Runner, error) { return r, nil },
+		StartTimeout:     time.Until(deadline),
+		SkipHostEnv:      true,
+		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: folder},
+		SyncStdout:       os.Stderr,
+		SyncStderr:       os.Stderr,
+		Logger:           hclog.NewNullLogger(),
+		GRPCDialOptions: []grpc.DialOption{
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(contract.MaxAnswer)),
+			grpc.WithMaxHeaderListSize(maxHeaders),
+			grpc.WithStaticStreamWindowSize(maxWindow),
+			grpc.WithStaticConnWindowSize(maxWindow),
+			grpc.WithDisableRetry(),
+			grpc.WithStreamInterceptor(limitStreams(ctx)),
+		},
+	})
+
+	p, err := c.Client()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errConnection, err)
+		return protocol.Client{}, err
 	}
-	said, err := rpc.Call(ctx, conn, method, request, most)
+
+	detector, err := p.Dispense(protocol.Name)
 	if err != nil {
-		return callError(ctx, rpc.StatusOf(err), most)
+		return protocol.Client{}, err
 	}
-	if r.req.Ask == wire.Describe {
-		d, err := protocol.DecodeDescription(said)
-		if err == nil {
-			r.reply.Describe = &d
+
+	return detector.(protocol.Client), nil
+}
+
+// limitStreams lets go-plugin read what a detector prints after the handshake, until ctx ends. It refuses go-plugin's other
+// stream, with which a detector could make this process keep something for each message.
+func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
+	const stdio = "/plugin.GRPCStdio/StreamStdio"
+
+	return func(_ context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+		options ...grpc.CallOption) (grpc.ClientStream, error) {
+		if method != stdio {
+			return nil, status.Errorf(codes.Unimplemented, "prelet does not use %s", method)
 		}
-		return err
+
+		return open(ctx, desc, conn, method, options...)
 	}
-	a, err := protocol.DecodeAnswer(said)
-	if len(a.Problems) > 0 { // nothing else is looked at then
+}
+
+// ask makes the one call that the request wants.
+func (r *run) ask(ctx context.Context, c protocol.Client) error {
+	if r.req.Ask == wire.Describe {
+		d, err := c.Describe(ctx)
+		if err != nil {
+			return explain(ctx, err, contract.MaxDescription)
+		}
+
+		r.reply.Describe = &d
+
+		return nil
+	}
+
+	a, err := c.Detect(ctx, protocol.Request{Config: r.req.Config, Devices: r.req.Devices, Root: r.req.Root})
+	if err != nil {
+		return explain(ctx, err, contract.MaxAnswer)
+	}
+
+	if len(a.Problems) > 0 { // nothing else in the answer counts then
 		a = contract.Answer{Problems: a.Problems}
 	}
-	if err == nil {
-		r.reply.Answer = &a
-	}
-	return err
+	r.reply.Answer = &a
+
+	return nil
 }
 
 // errConnection is a connection that could not be made, or broke.
 var errConnection = errors.New("its socket does not answer")
 
-// callError is a call's status in the words of who mends it.
-func callError(ctx context.Context, s *rpc.Status, most int) error {
-	text := cut(strings.TrimSuffix(s.Message, "."), contract.MaxText)
+// explain turns a gRPC error into words for the person who has to fix the detector. The limit is that of the call, in bytes.
+func explain(ctx context.Context, err error, limit int) error {
+	s := status.Convert(err)
+	text := cut(strings.TrimSuffix(s.Message(), "."), contract.MaxText)
+	_, notHTTP2, isNotHTTP2 := strings.Cut(text, "error reading server preface: http2: ")
+
 	switch {
-	case ctx.Err() != nil || s.Code == rpc.DeadlineExceeded:
+	case ctx.Err() != nil || s.Code() == codes.DeadlineExceeded:
 		return errors.New("it did not answer in its time")
-	case s.Code == rpc.ResourceExhausted && strings.Contains(text, "larger than max"):
-		return fmt.Errorf("its answer is larger than the %d KiB that are read", most>>10)
-	case s.Code == rpc.Unimplemented:
+	case s.Code() == codes.ResourceExhausted && strings.Contains(text, "larger than max"):
+		return fmt.Errorf("its answer is larger than the %d KiB that are read", limit>>10)
+	case s.Code() == codes.Unimplemented:
 		return fmt.Errorf("it does not know the call: %s", text)
-	case s.Code == rpc.Unavailable:
+	case s.Code() == codes.Unavailable && isNotHTTP2:
+		return fmt.Errorf("what it sends is not HTTP/2 as gRPC has it: %s", strings.TrimSuffix(notHTTP2, `"`))
+	case s.Code() == codes.Unavailable:
 		return fmt.Errorf("%w: %s", errConnection, text)
-	case s.Code == rpc.Unknown:
+	case s.Code() == codes.Unknown:
 		return errors.New(text) // what the detector's own function returned
 	}
-	return fmt.Errorf("%s (%s)", text, s.Code)
+
+	return fmt.Errorf("%s (%s)", text, s.Code())
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/plugins/conformance"
+	"github.com/prelet/prelet/plugins/protocol"
 	"github.com/prelet/prelet/plugins/sdk"
-	"github.com/prelet/prelet/plugins/wire"
 )
 
 // asDetector is the argument with which a test's program is the detector.
@@ -22,7 +22,7 @@ const asDetector = "detectortest-is-the-detector"
 func Main(m *testing.M, d sdk.Detector) {
 	conformance.Shim()
 	if len(os.Args) == 2 && os.Args[1] == asDetector {
-		if os.Getenv(wire.CookieKey) == "" {
+		if os.Getenv(protocol.CookieKey) == "" {
 			os.Args = os.Args[:1] // by hand, without a command
 		}
 		sdk.Serve(d)

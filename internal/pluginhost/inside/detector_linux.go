@@ -1,0 +1,226 @@
+package inside
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	plugin "github.com/hashicorp/go-plugin"
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/pluginhost/confine"
+	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/plugins/protocol"
+)
+
+// detector is the process of a detector. It implements go-plugin's runner.Runner, because go-plugin's own reads lines of
+// any length, dials any address, waits for pipes that a grandchild may hold, and has one sentence for several failures.
+type detector struct {
+	policy confine.Policy
+	name   string
+	lap    func(wire.Step) // notes that a step is over
+
+	report confine.Report // of its own part of the sandbox
+	stdout *os.File
+	line   string        // the handshake
+	ended  chan struct{} // closed when the process has ended
+	how    string        // it ended; set before ended is closed
+}
+
+// startError is a failure to start a detector, with the step at which it failed.
+type startError struct {
+	step wire.Step
+	err  error
+}
+
+// Error implements error.
+func (e *startError) Error() string { return e.err.Error() }
+
+// Start implements runner.Runner. It starts the program and reads and checks the handshake.
+func (d *detector) Start(ctx context.Context) error {
+	if err := d.exec(); err != nil {
+		return &startError{wire.Start, err}
+	}
+	d.lap(wire.Start)
+
+	if err := d.handshake(ctx); err != nil {
+		return &startError{wire.Handshake, err}
+	}
+	d.lap(wire.Handshake)
+
+	return nil
+}
+
+// exec starts the program behind descriptor 3, whose hash prelet has found right, from a thread that is confined further and
+// never ends: its end would be the detector's. Standard error is prelet's pipe.
+func (d *detector) exec() error {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	out, in, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	type started struct {
+		proc *os.Process
+		err  error
+	}
+	done := make(chan started)
+	go onOwnThread(func() {
+		d.report = confine.Thread(d.policy)
+		proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", confine.Binary), []string{d.name}, &os.ProcAttr{
+			Dir: "/", Env: protocol.Environment(d.policy.Socket),
+			// By its number, and open in the detector: the interpreter of a #! reads the program from there.
+			Files: []*os.File{null, in, os.Stderr, os.NewFile(confine.Binary, "detector")},
+			Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+		})
+		done <- started{proc, err}
+	})
+	s := <-done
+	if s.err != nil {
+		return explainStart(s.err)
+	}
+	d.stdout = out
+	go func() {
+		defer close(d.ended)
+		st, err := s.proc.Wait()
+		if d.how = "how is not known"; err == nil {
+			d.how = st.String()
+		}
+	}()
+	return nil
+}
+
+// onOwnThread runs f on a thread that is no other goroutine's and not the process's first, and keeps it for ever. The kernel
+// asks the first one whether a signal to the process is let in: it must not be in the detector's own domain.
+func onOwnThread(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() == unix.Getpid() {
+		go onOwnThread(f)
+	} else {
+		f()
+	}
+	select {}
+}
+
+func explainStart(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		err = p.Err
+	}
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return errors.New("this user may not run it: its mode must be 0755, on a file system that is not mounted noexec; a #! needs its interpreter in allow { execute }")
+	case errors.Is(err, syscall.ENOEXEC):
+		return errors.New("it is no program for this machine")
+	case errors.Is(err, syscall.ENOENT):
+		return errors.New("its interpreter (of a #!, or the dynamic linker) is not on this machine")
+	case errors.Is(err, syscall.ETXTBSY):
+		return errors.New("somebody is writing to it")
+	}
+	return err
+}
+
+// handshake reads the one line that a detector prints before anything else, and checks it.
+func (d *detector) handshake(ctx context.Context) error {
+	deadline, _ := ctx.Deadline()
+	_ = d.stdout.SetReadDeadline(deadline)
+	in := bufio.NewReaderSize(d.stdout, wire.MaxHandshake)
+
+	line, err := in.ReadSlice('\n')
+	switch {
+	case errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("its first line on standard output has more than %d bytes, and is no handshake", wire.MaxHandshake)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return errors.New("it said nothing until its time was over")
+	case err != nil:
+		select {
+		case <-d.ended:
+			return fmt.Errorf("it ended before it was ready (%s)", d.how)
+		case <-time.After(20 * time.Millisecond):
+			return errors.New("it closed its standard output before it was ready")
+		}
+	}
+	d.line = strings.TrimSpace(string(line))
+
+	// Nobody needs what else it prints there, but it must not block on it.
+	_ = d.stdout.SetReadDeadline(time.Time{})
+	go func() { _, _ = io.Copy(io.Discard, in) }()
+
+	return checkHandshake(d.line, d.policy.Socket)
+}
+
+// checkHandshake checks what go-plugin would not, or would not explain: its protocol, our version, and a socket in the
+// folder that the detector was given.
+func checkHandshake(line, folder string) error {
+	f := strings.Split(line, "|")
+	if len(f) < 5 {
+		return fmt.Errorf("its first line is no handshake: %q", cut(line, 100))
+	}
+
+	const core, version, network, address, kind, certificate = 0, 1, 2, 3, 4, 5
+	switch {
+	case f[core] != strconv.Itoa(plugin.CoreProtocolVersion):
+		return fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d", cut(f[core], 20), plugin.CoreProtocolVersion)
+	case f[version] != strconv.Itoa(protocol.Version):
+		return fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d", cut(f[version], 20), protocol.Version)
+	case f[kind] != string(plugin.ProtocolGRPC):
+		return fmt.Errorf("it speaks %q, and prelet gRPC", cut(f[kind], 20))
+	case f[network] != "unix":
+		return fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s", cut(f[network], 20), cut(f[address], 100), plugin.EnvUnixSocketDir)
+	case len(f) > certificate && f[certificate] != "":
+		return errors.New("it wants TLS, on a socket that nobody else can reach")
+	}
+
+	name, ok := strings.CutPrefix(f[address], strings.TrimSuffix(folder, "/")+"/")
+	if !ok || strings.Contains(name, "..") || name == "" {
+		return fmt.Errorf("it names the socket %q, which is not in the folder that it was given", cut(f[address], 100))
+	}
+
+	return nil
+}
+
+// Wait implements runner.Runner.
+func (d *detector) Wait(context.Context) error {
+	<-d.ended
+	return nil
+}
+
+// Kill implements runner.Runner. It does nothing: prelet ends the process group.
+func (d *detector) Kill(context.Context) error { return nil }
+
+// Stdout implements runner.Runner. It is the handshake and nothing else.
+func (d *detector) Stdout() io.ReadCloser { return io.NopCloser(strings.NewReader(d.line + "\n")) }
+
+// Stderr implements runner.Runner. It is empty: standard error is prelet's pipe.
+func (d *detector) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name implements runner.Runner.
+func (d *detector) Name() string { return d.name }
+
+// ID implements runner.Runner.
+func (d *detector) ID() string { return d.name }
+
+// Diagnose implements runner.Runner.
+func (d *detector) Diagnose(context.Context) string { return "" }
+
+// PluginToHost implements runner.Runner. The address was checked with the handshake.
+func (d *detector) PluginToHost(network, address string) (string, string, error) {
+	return network, address, nil
+}
+
+// HostToPlugin implements runner.Runner.
+func (d *detector) HostToPlugin(network, address string) (string, string, error) {
+	return network, address, nil
+}

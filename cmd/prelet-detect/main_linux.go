@@ -16,6 +16,8 @@ func main() {
 	switch {
 	case len(os.Args) == 1:
 		err = inside.Run(os.Stdin, os.Stdout, confine.Lines{})
+	case len(os.Args) == 2 && os.Args[1] == inside.BecomeCommand:
+		err = inside.Become(os.Stdin)
 	case len(os.Args) == 3 && os.Args[1] == "sweep":
 		var uid int
 		if uid, err = strconv.Atoi(os.Args[2]); err == nil {

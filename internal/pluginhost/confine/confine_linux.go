@@ -2,8 +2,9 @@
 // for every program that is started afterwards, and nothing undoes it. It changes the process that calls it and nothing
 // else. Only prelet-detect calls it.
 //
-// Straight system calls and no library: the two that are there hide what an operator has to know (a refused Landlock looks
-// like an old kernel) or answer a foreign architecture with the default action.
+// Landlock is go-landlock's, with the version of the kernel asked first: its best effort takes a refusal for an old kernel.
+// The filter of system calls is assembled here: elastic/go-seccomp-bpf 1.6.0 lets a call of a foreign architecture pass to the
+// default action, which is to allow, so that int 0x80 on amd64 is a way out (TestRefused).
 package confine
 
 import (
@@ -11,6 +12,8 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +21,7 @@ import (
 	"github.com/prelet/prelet/plugins/contract"
 )
 
-// Policy is what one detector gets beyond nothing. Paths are absolute; patterns are shell patterns.
+// Policy is what one detector gets beyond nothing. Paths are absolute, and may be shell patterns.
 type Policy struct {
 	Socket  string // the private folder for its socket
 	Memory  uint64 // bytes of private memory of each process
@@ -65,8 +68,36 @@ func (r *Report) lack(what, why string) {
 	r.Lacks = append(r.Lacks, what+": "+why)
 }
 
-// Process confines the whole calling process. It must be called before the first detector starts, once.
-func Process(p Policy) (r Report) {
+// expand replaces the policy's patterns by the paths that exist. A confined process could not list their folders.
+func (p *Policy) expand() error {
+	var errs []error
+	for _, list := range []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets} {
+		var err error
+		*list, err = expand(*list...)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// expand returns the patterns that are paths, and the paths that match the others.
+func expand(patterns ...string) (paths []string, err error) {
+	for _, pattern := range patterns {
+		if !strings.ContainsAny(pattern, `*?[\`) {
+			paths = append(paths, pattern)
+			continue
+		}
+		found, bad := filepath.Glob(pattern)
+		if bad != nil {
+			err = fmt.Errorf("invalid pattern %q: %w", pattern, bad)
+		}
+		paths = append(paths, found...)
+	}
+	return paths, err
+}
+
+// Process confines prelet-detect itself, and with it the detector. It must be called before the detector starts, once. It replaces
+// the policy's patterns by the paths that exist.
+func Process(p *Policy) (r Report) {
 	syscall.Umask(0o077)
 	// What prelet itself was started with, by whoever, is not for a detector.
 	r.note("closing of inherited files", unix.CloseRange(Binary+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
@@ -76,15 +107,14 @@ func Process(p Policy) (r Report) {
 		}
 	}
 	if !p.Without.Limits {
-		r.limits(p)
+		r.limits(*p)
 	}
 	// The death of prelet is the end of all. Asked for before anything is refused that it would need.
 	r.note("the end with prelet", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
-	if err := onAllThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1); err != nil {
-		r.note("no_new_privs", err)
-	}
+	r.note("no_new_privs", noNewPrivileges())
+	r.note("Landlock", p.expand())
 	if !p.Without.Landlock {
-		r.landlock(p)
+		r.restrictHost(*p)
 	}
 	// The detector has the same user: it shall not look into its host. Its own program starts with this set back.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -94,12 +124,36 @@ func Process(p Policy) (r Report) {
 	return r
 }
 
-// Thread confines the calling thread, which starts the detector, beyond what holds for its host: the host has to connect to
-// the detector's socket, and the detector must not reach its host. The goroutine must be locked to the thread, and the thread must
-// outlive the detector, whose death signal it is.
-func Thread(p Policy) (r Report) {
-	if !p.Without.Landlock && !p.Without.Scopes {
-		r.scopes(p)
+// restrictHost applies Landlock to prelet-detect. In addition to what the detector may use it may start itself, to become the
+// detector.
+func (r *Report) restrictHost(p Policy) {
+	abi, err := p.landlockABI()
+	switch {
+	case errors.Is(err, ErrNone):
+		r.lack("Landlock", err.Error())
+		return
+	case err != nil:
+		r.note("Landlock", err)
+		return
+	case abi < ABIScopes:
+		r.lack("Landlock", fmt.Sprintf("this kernel has version %d; below %d it does not keep signals and abstract sockets inside", abi, ABIScopes))
+	}
+
+	c := configuration(abi)
+	c.Scoped = 0
+	r.landlock(p, c, "/proc/self/exe")
+}
+
+// Detector confines the calling process further, which is a child of prelet-detect and becomes the detector: prelet-detect has to
+// connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine must be locked to the thread
+// that executes the detector. What Process has reported is not reported again.
+func Detector(p Policy) (r Report) {
+	if abi, err := p.landlockABI(); err == nil && !p.Without.Landlock {
+		c := configuration(abi)
+		if p.Without.Scopes {
+			c.Scoped = 0
+		}
+		r.landlock(p, c)
 	}
 	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", loadFilter(connectFilter(), 0))
@@ -128,9 +182,9 @@ func (r *Report) limits(p Policy) {
 	r.note("oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0))
 }
 
-// onAllThreads makes a system call on each thread of this process. It needs a program without cgo.
-func onAllThreads(trap, a, b uintptr) error {
-	if _, _, errno := syscall.AllThreadsSyscall(trap, a, b, 0); errno != 0 {
+// noNewPrivileges sets no_new_privs for all threads of this process. It needs a program without cgo.
+func noNewPrivileges() error {
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); errno != 0 {
 		return errno
 	}
 	return nil

@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	plugin "github.com/hashicorp/go-plugin"
-	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
@@ -46,7 +43,7 @@ func (e *startError) Error() string { return e.err.Error() }
 
 // Start implements runner.Runner. It starts the program and reads and checks the handshake.
 func (d *detector) Start(ctx context.Context) error {
-	if err := d.exec(); err != nil {
+	if err := d.exec(ctx); err != nil {
 		return &startError{wire.Start, err}
 	}
 	d.lap(wire.Start)
@@ -57,79 +54,6 @@ func (d *detector) Start(ctx context.Context) error {
 	d.lap(wire.Handshake)
 
 	return nil
-}
-
-// exec starts the program behind descriptor 3, whose hash prelet has found right, from a thread that is confined further and
-// never ends: its end would be the detector's. Standard error is prelet's pipe.
-func (d *detector) exec() error {
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
-	out, in, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	type started struct {
-		proc *os.Process
-		err  error
-	}
-	done := make(chan started)
-	go onOwnThread(func() {
-		d.report = confine.Thread(d.policy)
-		proc, err := os.StartProcess(fmt.Sprintf("/proc/self/fd/%d", confine.Binary), []string{d.name}, &os.ProcAttr{
-			Dir: "/", Env: protocol.Environment(d.policy.Socket),
-			// By its number, and open in the detector: the interpreter of a #! reads the program from there.
-			Files: []*os.File{null, in, os.Stderr, os.NewFile(confine.Binary, "detector")},
-			Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
-		})
-		done <- started{proc, err}
-	})
-	s := <-done
-	if s.err != nil {
-		return explainStart(s.err)
-	}
-	d.stdout = out
-	go func() {
-		defer close(d.ended)
-		st, err := s.proc.Wait()
-		if d.how = "how is not known"; err == nil {
-			d.how = st.String()
-		}
-	}()
-	return nil
-}
-
-// onOwnThread runs f on a thread that is no other goroutine's and not the process's first, and keeps it for ever. The kernel
-// asks the first one whether a signal to the process is let in: it must not be in the detector's own domain.
-func onOwnThread(f func()) {
-	runtime.LockOSThread()
-	if unix.Gettid() == unix.Getpid() {
-		go onOwnThread(f)
-	} else {
-		f()
-	}
-	select {}
-}
-
-func explainStart(err error) error {
-	var p *os.PathError
-	if errors.As(err, &p) {
-		err = p.Err
-	}
-	switch {
-	case errors.Is(err, syscall.EACCES):
-		return errors.New("this user may not run it: its mode must be 0755, on a file system that is not mounted noexec; a #! needs its interpreter in allow { execute }")
-	case errors.Is(err, syscall.ENOEXEC):
-		return errors.New("it is no program for this machine")
-	case errors.Is(err, syscall.ENOENT):
-		return errors.New("its interpreter (of a #!, or the dynamic linker) is not on this machine")
-	case errors.Is(err, syscall.ETXTBSY):
-		return errors.New("somebody is writing to it")
-	}
-	return err
 }
 
 // handshake reads the one line that a detector prints before anything else, and checks it.

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,13 +65,17 @@ func (r *run) fail(ctx context.Context, s wire.Step, err error) {
 }
 
 func (r *run) do(ctx context.Context) {
-	report := confine.Process(r.policy)
+	report := confine.Process(&r.policy)
 	r.lap(wire.Sandbox)
 
 	d := &detector{policy: r.policy, name: r.req.Name, lap: r.lap, ended: make(chan struct{})}
 	err := r.call(ctx, d)
-	r.reply.Lacks = append(report.Lacks, d.report.Lacks...)
-	r.reply.Findings = append(report.Failed, d.report.Failed...)
+	r.reply.Lacks, r.reply.Findings = report.Lacks, report.Failed
+	for _, finding := range d.report.Failed {
+		if !slices.Contains(report.Failed, finding) { // not what both processes found
+			r.reply.Findings = append(r.reply.Findings, finding)
+		}
+	}
 	if err == nil {
 		r.lap(wire.Call)
 		return

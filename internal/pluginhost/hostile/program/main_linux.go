@@ -26,12 +26,15 @@ func main() {
 		return
 	}
 	var err error
-	if len(os.Args) == 3 {
+	switch len(os.Args) {
+	case 2:
+		err = inside.Become(os.Stdin)
+	case 3:
 		var uid int
 		if uid, err = strconv.Atoi(os.Args[2]); err == nil {
 			err = inside.Sweep(uid)
 		}
-	} else {
+	default:
 		err = inside.Run(os.Stdin, os.Stdout, without())
 	}
 	if err != nil {

@@ -2,10 +2,15 @@ package protocol
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
@@ -46,7 +51,36 @@ func (c Client) Validate(ctx context.Context, config map[string]any) (contract.P
 // Detect returns what the detector found. Problems of the configuration are in the answer.
 func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) {
 	limit := grpc.MaxCallRecvMsgSize(contract.MaxAnswer)
-	p, err := c.DetectorServiceClient.Detect(ctx, RequestToProto(r), limit)
+	count := grpc.ForceCodecV2(boundedCodec{encoding.GetCodecV2(proto.Name)})
+	p, err := c.DetectorServiceClient.Detect(ctx, RequestToProto(r), limit, count)
 
 	return AnswerFromProto(p), err
+}
+
+// maxElements is the number of devices, facts, labels and other elements of an answer that is decoded. It is more than the
+// contract accepts.
+const maxElements = 8 * contract.MaxDevices
+
+// boundedCodec is protobuf's codec with a bound on the elements of a message. An empty device is two bytes on the wire and
+// hundreds in memory.
+type boundedCodec struct {
+	encoding.CodecV2
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c boundedCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	rest := data.Materialize()
+
+	for n := 0; len(rest) > 0; n++ {
+		_, _, size := protowire.ConsumeField(rest)
+		if size < 0 {
+			return protowire.ParseError(size)
+		}
+		if n == maxElements {
+			return fmt.Errorf("it has more than %d elements", maxElements)
+		}
+		rest = rest[size:]
+	}
+
+	return c.CodecV2.Unmarshal(data, v)
 }

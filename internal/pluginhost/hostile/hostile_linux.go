@@ -3,6 +3,7 @@
 package hostile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,11 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/prelet/prelet/plugins/contract"
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
@@ -127,13 +133,46 @@ func serve(name string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	s := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
+	s := grpc.NewServer(grpc.MaxSendMsgSize(1<<30), grpc.UnknownServiceHandler(streams(name)))
 	detectorv1.RegisterDetectorServiceServer(s, server{name: name})
 	fmt.Println("1|1|unix|" + socket() + "|grpc")
 	if name == "crash-after" {
 		panic("nil device table")
 	}
 	_ = s.Serve(l)
+}
+
+// streams answers the calls of go-plugin's own services.
+func streams(name string) grpc.StreamHandler {
+	return func(_ any, stream grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(stream)
+		switch {
+		case method == "/plugin.GRPCBroker/StartStream":
+			panic("prelet opened the stream of go-plugin's broker")
+		case method != "/plugin.GRPCStdio/StreamStdio":
+		case name == "huge-stdio":
+			return stream.SendMsg(stdioData(100 << 20))
+		case name == "flood-stdio":
+			for {
+				if err := stream.SendMsg(stdioData(1 << 19)); err != nil {
+					return err
+				}
+			}
+		}
+		return status.Error(codes.Unimplemented, method)
+	}
+}
+
+// stdioData returns go-plugin's message with that many bytes for standard error. Its generated type is internal.
+func stdioData(size int) proto.Message {
+	const channel, data, standardError = 1, 2, 2
+	b := protowire.AppendTag(nil, channel, protowire.VarintType)
+	b = protowire.AppendVarint(b, standardError)
+	b = protowire.AppendTag(b, data, protowire.BytesType)
+	b = protowire.AppendBytes(b, make([]byte, size))
+	m := &emptypb.Empty{}
+	m.ProtoReflect().SetUnknown(b)
+	return m
 }
 
 type server struct {
@@ -208,6 +247,16 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		return protocol.AnswerToProto(contract.Answer{Problems: []contract.Problem{{Path: "seconds", Summary: "too long", Detail: "At most 60."}}}), nil
 	case "huge":
 		a.Attributes["x"] = strings.Repeat("x", 100<<20)
+	case "crowd": // empty devices, of two bytes each
+		answer := &detectorv1.DetectResponse{}
+		answer.ProtoReflect().SetUnknown(bytes.Repeat([]byte{1<<3 | byte(protowire.BytesType), 0}, contract.MaxAnswer/2))
+		return answer, nil
+	case "nulls":
+		var list []any
+		for range contract.MaxAnswer/4 - 1000 {
+			list = append(list, nil)
+		}
+		a.Facts[0].Value = list
 	case "many":
 		for i := range 2000 {
 			name := fmt.Sprint("device ", i)

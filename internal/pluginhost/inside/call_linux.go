@@ -54,6 +54,10 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 	})
 
 	p, err := c.Client()
+	var notStarted *startError
+	if err != nil && !errors.As(err, &notStarted) {
+		err = explain(ctx, err, contract.MaxAnswer)
+	}
 	if err != nil {
 		return protocol.Client{}, err
 	}
@@ -113,18 +117,29 @@ var errConnection = errors.New("its socket does not answer")
 // explain turns a gRPC error into words for the person who has to fix the detector. The limit is that of the call, in bytes.
 func explain(ctx context.Context, err error, limit int) error {
 	s := status.Convert(err)
-	text := cut(strings.TrimSuffix(s.Message(), "."), contract.MaxText)
-	_, notHTTP2, isNotHTTP2 := strings.Cut(text, "error reading server preface: http2: ")
+	text := strings.TrimSuffix(s.Message(), ".")
+	text, isNotDecoded := strings.CutPrefix(text, "grpc: failed to unmarshal the received message: ")
+
+	// The connection's errors are wrapped in words of grpc-go's that say nothing to the person who reads them.
+	for _, wrapped := range []string{"error reading server preface: ", "error reading from server: "} {
+		if _, cause, found := strings.Cut(text, wrapped); found {
+			text = strings.TrimSuffix(cause, `"`)
+		}
+	}
+	text = cut(text, contract.MaxText)
+	isNotHTTP2 := strings.Contains(text, "http2") || strings.Contains(text, "PROTOCOL_ERROR")
 
 	switch {
 	case ctx.Err() != nil || s.Code() == codes.DeadlineExceeded:
 		return errors.New("it did not answer in its time")
 	case s.Code() == codes.ResourceExhausted && strings.Contains(text, "larger than max"):
 		return fmt.Errorf("its answer is larger than the %d KiB that are read", limit>>10)
+	case isNotDecoded:
+		return fmt.Errorf("its answer cannot be read: %s", text)
 	case s.Code() == codes.Unimplemented:
 		return fmt.Errorf("it does not know the call: %s", text)
 	case s.Code() == codes.Unavailable && isNotHTTP2:
-		return fmt.Errorf("what it sends is not HTTP/2 as gRPC has it: %s", strings.TrimSuffix(notHTTP2, `"`))
+		return fmt.Errorf("what it sends is not HTTP/2 as gRPC has it: %s", text)
 	case s.Code() == codes.Unavailable:
 		return fmt.Errorf("%w: %s", errConnection, text)
 	case s.Code() == codes.Unknown:

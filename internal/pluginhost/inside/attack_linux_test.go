@@ -1,0 +1,351 @@
+package inside
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/protocol"
+)
+
+// peer is a detector's side of a connection that sends any frames, in any order.
+type peer struct {
+	t *testing.T
+	*http2.Framer
+	conn    net.Conn
+	decoder *hpack.Decoder
+}
+
+// write sends raw bytes.
+func (p peer) write(parts ...[]byte) {
+	_, _ = p.conn.Write(bytes.Join(parts, nil)) // the client may have closed it
+}
+
+// call waits for the call of Detect and returns its stream. It acknowledges settings and pings.
+func (p peer) call() uint32 {
+	for {
+		f, err := p.ReadFrame()
+		if err != nil {
+			return 0
+		}
+
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				_ = p.WriteSettingsAck()
+			}
+		case *http2.HeadersFrame:
+			fields, err := p.decoder.DecodeFull(f.HeaderBlockFragment())
+			if err != nil {
+				p.t.Error(err)
+			}
+			for _, field := range fields {
+				if field.Name != ":path" {
+					continue
+				}
+				if strings.HasSuffix(field.Value, "/StartStream") {
+					p.t.Errorf("got a call of %s; want none", field.Value)
+				}
+				if strings.HasSuffix(field.Value, "/Detect") {
+					return f.StreamID
+				}
+			}
+		}
+	}
+}
+
+// pack returns header fields as a block.
+func pack(fields ...string) []byte {
+	var b bytes.Buffer
+	e := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+
+	return b.Bytes()
+}
+
+// headers sends a block of header fields.
+func (p peer) headers(stream uint32, end bool, fields ...string) {
+	_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: pack(fields...), EndHeaders: true, EndStream: end})
+}
+
+// begin sends the headers of an answer.
+func (p peer) begin(stream uint32, more ...string) {
+	p.headers(stream, false, append([]string{":status", "200", "content-type", "application/grpc"}, more...)...)
+}
+
+// message returns an answer with one warning as gRPC frames it.
+func message(t *testing.T, warning string) []byte {
+	b, err := proto.Marshal(protocol.AnswerToProto(contract.Answer{Warnings: []string{warning}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return framed(0, b)
+}
+
+func framed(compressed byte, b []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{compressed}, uint32(len(b))), b...)
+}
+
+// bomb returns 256 MiB of zeros as gzip packs them.
+func bomb() []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	zeros := make([]byte, 1<<20)
+	for range 256 {
+		_, _ = w.Write(zeros)
+	}
+	_ = w.Close()
+
+	return b.Bytes()
+}
+
+// data sends bytes in frames of the size that everybody takes.
+func (p peer) data(stream uint32, b []byte) {
+	const frame = 16 << 10
+	for ; len(b) > frame; b = b[frame:] {
+		_ = p.WriteData(stream, false, b[:frame])
+	}
+	_ = p.WriteData(stream, false, b)
+}
+
+// fakeRunner is a detector that has printed its handshake.
+type fakeRunner struct {
+	detector
+}
+
+// Start implements runner.Runner.
+func (*fakeRunner) Start(context.Context) error { return nil }
+
+// detect asks a peer as prelet-detect asks a detector.
+func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answer, error) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+
+			go func() {
+				if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+					return
+				}
+				f := http2.NewFramer(conn, conn)
+				f.AllowIllegalWrites = true
+				behave(peer{t, f, conn, hpack.NewDecoder(4096, nil)})
+				_, _ = io.Copy(io.Discard, conn)
+			}()
+		}
+	}()
+
+	r := &run{req: wire.Request{Ask: wire.Detect}}
+	c, err := connect(ctx, &fakeRunner{detector{line: "1|1|unix|" + path + "|grpc", ended: make(chan struct{})}}, folder)
+	if err == nil {
+		err = r.ask(ctx, c)
+	}
+	if err != nil {
+		return contract.Answer{}, err
+	}
+
+	return *r.reply.Answer, nil
+}
+
+// TestAttacks: whatever a detector sends, the call ends in its time, with an answer or a reason, in bounded memory.
+func TestAttacks(t *testing.T) {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+
+	// answer lets a peer send settings first and then, when Detect was called, what send sends.
+	answer := func(send func(p peer, stream uint32)) func(peer) {
+		return func(p peer) {
+			_ = p.WriteSettings()
+			if stream := p.call(); stream != 0 {
+				send(p, stream)
+			}
+		}
+	}
+	good, packed := message(t, "w"), bomb()
+
+	for name, test := range map[string]struct {
+		behave func(peer)
+		want   string // in the error; "" for an answer
+		late   bool   // it takes all of its time
+	}{
+		"plain": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "0")
+		})},
+		"in pieces": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, good[:2])
+			_ = p.WriteData(s, false, nil)
+			_ = p.WriteDataPadded(s, false, good[2:], make([]byte, 100))
+			p.headers(s, true, "grpc-status", "0")
+		})},
+		"split headers": {behave: answer(func(p peer, s uint32) {
+			block := pack(":status", "200", "content-type", "application/grpc+proto")
+			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block[:3]})
+			_ = p.WriteContinuation(s, true, block[3:])
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "0")
+		})},
+		"unknown frames": {behave: answer(func(p peer, s uint32) {
+			_ = p.WriteRawFrame(99, 255, 7, []byte("abc"))
+			_ = p.WritePing(false, [8]byte{})
+			p.begin(s)
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "0")
+		})},
+		"closes": {behave: func(p peer) { _ = p.conn.Close() }, want: "its socket does not answer"},
+		"closes in headers": {behave: answer(func(p peer, s uint32) {
+			p.write([]byte{0, 0, 50, 1, 4, 0, 0, 0, byte(s), 1, 2, 3})
+			_ = p.conn.Close()
+		}), want: "its socket does not answer"},
+		"HTTP/1":      {behave: func(p peer) { p.write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) }, want: "not HTTP/2"},
+		"no settings": {behave: func(p peer) { _ = p.WritePing(false, [8]byte{}) }, want: "not HTTP/2 as gRPC has it"},
+		"silent":      {behave: func(peer) {}, want: "it did not answer in its time", late: true},
+		"no answer":   {behave: answer(func(peer, uint32) {}), want: "it did not answer in its time", late: true},
+		"large frame": {behave: answer(func(p peer, s uint32) { p.write([]byte{255, 255, 255, 0, 0, 0, 0, 0, byte(s)}, make([]byte, 1<<20)) }), want: "not HTTP/2 as gRPC has it"},
+		"data first":  {behave: answer(func(p peer, s uint32) { _ = p.WriteData(s, true, good) }), want: "(Internal)"},
+		"not found":   {behave: answer(func(p peer, s uint32) { p.headers(s, true, ":status", "404") }), want: "it does not know the call"},
+		"a page": {behave: answer(func(p peer, s uint32) {
+			p.headers(s, false, ":status", "200", "content-type", "text/html")
+			_ = p.WriteData(s, true, []byte("<html>"))
+		}), want: "text/html"},
+		"no status": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, true, good) }), want: "(Internal)"},
+		"odd status": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "ok")
+		}), want: "malformed grpc-status"},
+		"empty": {behave: answer(func(p peer, s uint32) { p.begin(s); p.headers(s, true, "grpc-status", "0") }), want: "(Internal)"},
+		"two answers": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, append(good, good...))
+			p.headers(s, true, "grpc-status", "0")
+		}), want: "(Internal)"},
+		"too large": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 0, 16, 0, 1}) }),
+			want: "larger than the 1024 KiB"},
+		"4 GiB": {behave: answer(func(p peer, s uint32) { p.begin(s); _ = p.WriteData(s, false, []byte{0, 255, 255, 255, 255}) }),
+			want: "larger than the 1024 KiB"},
+		"garbage": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, framed(0, []byte{0xff, 0xff}))
+			p.headers(s, true, "grpc-status", "0")
+		}), want: "its answer cannot be read"},
+		"gzip bomb": {behave: answer(func(p peer, s uint32) {
+			p.begin(s, "grpc-encoding", "gzip")
+			p.data(s, framed(1, packed))
+			p.headers(s, true, "grpc-status", "0")
+		}), want: `Decompressor is not installed for grpc-encoding "gzip"`},
+		"compressed": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			_ = p.WriteData(s, false, framed(1, []byte("x")))
+			p.headers(s, true, "grpc-status", "0")
+		}), want: "compressed flag"},
+		"a push": {behave: answer(func(p peer, s uint32) {
+			_ = p.WritePushPromise(http2.PushPromiseParam{StreamID: s, PromiseID: 2, BlockFragment: pack(":path", "/x"), EndHeaders: true})
+		}), want: "it did not answer in its time", late: true},
+		"header bomb": {behave: answer(func(p peer, s uint32) {
+			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)), bytes.Repeat([]byte{0xbe}, 10000)...)
+			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
+		}), want: "(Internal)"},
+		"headers without end": {behave: answer(func(p peer, s uint32) {
+			err := p.WriteHeaders(http2.HeadersFrameParam{StreamID: s})
+			for err == nil {
+				err = p.WriteContinuation(s, false, make([]byte, 16<<10))
+			}
+		}), want: "not HTTP/2 as gRPC has it"},
+		"large window": {behave: answer(func(p peer, s uint32) {
+			_ = p.WriteWindowUpdate(0, 1<<31-1)
+			_ = p.WriteWindowUpdate(s, 1<<31-1)
+			p.begin(s)
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "0")
+		})},
+		"goes away": {behave: answer(func(p peer, _ uint32) { _ = p.WriteGoAway(0, http2.ErrCodeNo, []byte("full")); _ = p.conn.Close() }),
+			want: "its socket does not answer"},
+		"refuses each": {behave: answer(func(p peer, s uint32) {
+			for ; s != 0; s = p.call() {
+				_ = p.WriteRSTStream(s, http2.ErrCodeRefusedStream)
+			}
+		}), want: "its socket does not answer"},
+		"cancelled": {behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeCancel) }), want: "(Canceled)"},
+		"reset":     {behave: answer(func(p peer, s uint32) { _ = p.WriteRSTStream(s, http2.ErrCodeInternal) }), want: "(Internal)"},
+		"settings flood": {behave: func(p peer) {
+			var err error
+			for err == nil {
+				err = p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1})
+			}
+		}, want: "it did not answer in its time", late: true},
+		"data flood": {behave: answer(func(p peer, s uint32) {
+			p.begin(s)
+			err := p.WriteData(s, false, []byte{0, 0, 15, 255, 255})
+			for err == nil {
+				err = p.WriteData(s, false, make([]byte, 16<<10))
+			}
+		}), want: "its answer cannot be read"},
+		"flood of another stream": {behave: answer(func(p peer, s uint32) {
+			var err error
+			for err == nil {
+				err = p.WriteData(s+100, false, make([]byte, 16<<10))
+			}
+		}), want: "it did not answer in its time", late: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			limit := 30 * time.Second // a busy machine is not an attack
+			if test.late {
+				limit = time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			began := time.Now()
+			a, err := detect(ctx, t, test.behave)
+			took := time.Since(began)
+			runtime.ReadMemStats(&after)
+
+			t.Logf("%s: %v, %v", name, took.Round(time.Millisecond), err)
+			if got, most := (after.Sys-before.Sys)>>20, uint64(48); got > most {
+				t.Errorf("got %d MiB more from the system; want at most %d", got, most)
+			}
+			switch {
+			case test.want == "" && (err != nil || len(a.Warnings) != 1):
+				t.Errorf("got %+v, %v; want an answer with one warning", a, err)
+			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+				t.Errorf("got %v; want an error with %q", err, test.want)
+			}
+			if most := limit + 5*time.Second; took > most {
+				t.Errorf("it took %v; want at most %v", took, most)
+			}
+		})
+	}
+}

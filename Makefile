@@ -86,7 +86,7 @@ detectors: ## the detectors that ship, and the program that checks any, into bin
 	else echo "nvidia is built without NVML: there is no C compiler" >&2; fi
 
 .PHONY: e2e-detectors
-e2e-detectors: build packages ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio; and their packages
+e2e-detectors: build packages ## detectors with what they need beside Go: a C compiler, ovsdb-server, python3-grpcio, Node.js; and their packages
 	tools/detectors.sh
 
 .PHONY: kubetables

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The checks of detectors that need more than Go: a C compiler and go-nvml, Debian's ovsdb-server, Python's gRPC, nfpm.
+# The checks of detectors that need more than Go: a C compiler and go-nvml, Debian's ovsdb-server, Python's gRPC, Node.js, nfpm.
 # What is missing is named, and is a failure: a check that is skipped in CI checks nothing. Run by `make e2e-detectors`,
 # which has built bin/prelet, bin/detectors and the packages in dist/.
 set -euo pipefail
@@ -16,6 +16,8 @@ need() { # need PACKAGE COMMAND...
 need gcc command -v gcc
 need openvswitch-switch command -v ovsdb-server
 need "python3-grpcio python3-protobuf" /usr/bin/python3 -c 'import grpc, google.protobuf'
+need nodejs test -x /usr/bin/node
+need npm command -v npm
 
 # As nobody it must be able to read what is checked, wherever this tree is.
 work=$(mktemp -d)
@@ -40,15 +42,35 @@ echo "== the one in Python"
 cp -r examples/detector-python "$work/python"
 (cd "$work/python" && make --silent && PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m unittest --quiet && "$top/bin/detectors/detector-check" build/nvme | tail -n 1)
 
-echo "== the same, asked by prelet: its own gRPC, and the C library's"
+echo "== the one in Node.js"
+cp -r examples/detector-node "$work/node"
+(cd "$work/node" && make --silent PROTO="$top/plugins/proto/v1.binpb" && "$top/bin/detectors/detector-check" build/numa | tail -n 1)
+
+echo "== the one that is plain go-plugin"
+(cd plugins && CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags "-s -w" -o "$work/goplugin" ./examples/goplugin)
+bin/detectors/detector-check "$work/goplugin" | tail -n 1
+
+echo "== the same, called by prelet: other libraries at the other end"
 mkdir "$work/asked"
-cp bin/prelet bin/prelet-detect "$work/python/build/nvme" "$work/asked"
+cp bin/prelet bin/prelet-detect "$work/python/build/nvme" "$work/node/build/numa" "$work/goplugin" "$work/asked"
 cat >"$work/asked/site.hcl" <<-'SITE'
 	detector "nvme" {
 	  required = true
 	  allow {
 	    execute = ["/usr/bin/python3"]
 	  }
+	}
+	detector "numa" {
+	  required = true
+	  config {
+	    expected = 1000
+	  }
+	  allow {
+	    execute = ["/usr/bin/node"]
+	  }
+	}
+	detector "goplugin" {
+	  required = true
 	}
 	stage "detect-hw" "node" {}
 SITE
@@ -57,11 +79,14 @@ unprivileged=()
 [ "$(id -u)" != 0 ] || chown -R 65534:65534 "$work/asked"
 (
 	cd "$work/asked"
-	"${unprivileged[@]}" ./prelet detectors lock --site --config "$work/asked" "$work/asked/nvme" >/dev/null
+	for detector in nvme numa goplugin; do
+		"${unprivileged[@]}" ./prelet detectors lock --site --config "$work/asked" "$work/asked/$detector" >/dev/null
+	done
 	sed -i 's#"match": {#"match": {"always": true,#' detectors.lock.json # this machine may have no such disk
 	"${unprivileged[@]}" ./prelet detect -o json --config "$work/asked" |
-		/usr/bin/python3 -c 'import json, sys; print("nvme:", json.load(sys.stdin)["facts"]["detectors"]["nvme"]["state"])' | tee said
-	grep -qx 'nvme: ok' said
+		/usr/bin/python3 -c 'import json, sys
+for name, d in json.load(sys.stdin)["facts"]["detectors"].items(): print(name + ":", d["state"], d["facts"])' | tee said
+	for detector in nvme numa goplugin; do grep -q "^$detector: ok {" said; done
 )
 
 echo "== the one to copy"

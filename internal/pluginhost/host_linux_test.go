@@ -230,6 +230,7 @@ func TestHostile(t *testing.T) {
 		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
 		{name: "nulls", want: "a list or object in it has more than 4096 members"},
 		{name: "flood-stdio"},
+		{name: "chatty", want: "it ended while it was asked (exit status 1). It said: the driver is older than 1.20"},
 		{name: "huge-stdio"},
 		{name: "many", want: "devices: too many"},
 		{name: "grandchild"},

@@ -1,7 +1,7 @@
 // Command links fails when a link between the Markdown pages of this repository leads nowhere: to a file that is not
 // there, or to a heading that the page has not.
 //
-// It reads the *.md files below the current folder, hidden folders and testdata left out, and touches nothing else.
+// It reads the *.md files below the current folder, hidden folders, testdata and node_modules left out, and touches nothing else.
 // Links with a scheme are not followed.
 package main
 
@@ -40,7 +40,7 @@ func check(tree fs.FS) (pages, links int, broken []string, err error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
 			return fs.SkipDir
 		case d.IsDir() || path.Ext(name) != ".md":
 			return nil

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	plugin "github.com/hashicorp/go-plugin"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -107,6 +109,14 @@ func Main(name string) {
 		})
 	case "ignores":
 		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	case "chatty": // and go-plugin's own server sends what it prints over its stdio stream
+		plugin.Serve(&plugin.ServeConfig{
+			HandshakeConfig:  protocol.Handshake(),
+			VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: server{name: name}}),
+			GRPCServer:       plugin.DefaultGRPCServer,
+			Logger:           hclog.NewNullLogger(),
+		})
+		return
 	}
 	serve(name)
 }
@@ -205,6 +215,13 @@ func Good() contract.Answer {
 func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detectorv1.DetectResponse, error) {
 	a := Good()
 	switch s.name {
+	case "chatty": // more than a pipe holds
+		for range 1000 {
+			fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<10))
+		}
+		fmt.Fprintln(os.Stderr, "the driver is older than 1.20")
+		time.Sleep(200 * time.Millisecond) // until the stream has it
+		os.Exit(1)
 	case "crash-call":
 		fmt.Fprintln(os.Stderr, "ioctl failed: no such device\nassertion failed: table != NULL")
 		os.Exit(134)

@@ -1,5 +1,5 @@
-// Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of JSON. prelet
-// starts it; by hand it does nothing useful.
+// Command prelet-detect runs one detector under that detector's own user, confined, and gives prelet one line of
+// JSON. prelet starts it; by hand it does nothing useful.
 package main
 
 import (

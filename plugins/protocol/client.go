@@ -57,12 +57,12 @@ func (c Client) Detect(ctx context.Context, r Request) (contract.Answer, error) 
 	return AnswerFromProto(p), err
 }
 
-// maxElements is the number of devices, facts, labels and other elements of an answer that is decoded. It is more than the
-// contract accepts.
+// maxElements is the number of devices, facts, labels and other elements of an answer that is decoded. It is more
+// than the contract accepts.
 const maxElements = 8 * contract.MaxDevices
 
-// boundedCodec is protobuf's codec with a bound on the elements of a message. An empty device is two bytes on the wire and
-// hundreds in memory.
+// boundedCodec is protobuf's codec with a bound on the elements of a message. An empty device is two bytes on the
+// wire and hundreds in memory.
 type boundedCodec struct {
 	encoding.CodecV2
 }

@@ -16,7 +16,8 @@ import (
 	detectorv1 "github.com/prelet/prelet/plugins/proto/detector/v1"
 )
 
-// The handshake. The cookie stops a person who starts a detector by hand from waiting for it forever; it is not a secret.
+// The handshake. The cookie stops a person who starts a detector by hand from waiting for it forever; it is not a
+// secret.
 const (
 	CookieKey   = "PRELET_DETECTOR"
 	CookieValue = "detector.v1"

@@ -27,7 +27,8 @@ func Serve(d Detector) {
 		os.Exit(command(d, os.Args[1:], os.Stdout, os.Stderr))
 	}
 
-	// Refuse here a description that prelet would refuse: on standard error the reason reaches who installs the detector.
+	// Refuse here a description that prelet would refuse: on standard error the reason reaches who installs the
+	// detector.
 	if _, err := Describe(d); err != nil {
 		fmt.Fprintf(os.Stderr, "%s\n%s", err, stack(err))
 		os.Exit(1)
@@ -42,8 +43,8 @@ func serve(d Detector) {
 	stderr := os.Stderr
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 
-	// go-plugin points os.Stdout and os.Stderr at pipes that only a host of its own reads. Undo that before the first call:
-	// what a detector prints belongs on standard error, of which prelet keeps the beginning and the end.
+	// go-plugin points os.Stdout and os.Stderr at pipes that only a host of its own reads. Undo that before the first
+	// call: what a detector prints belongs on standard error, of which prelet keeps the beginning and the end.
 	restore := sync.OnceFunc(func() { os.Stdout, os.Stderr = stderr, stderr })
 	intercept := func(ctx context.Context, r any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		restore()
@@ -106,7 +107,8 @@ func (s *server) Detect(ctx context.Context, p *detectorv1.DetectRequest) (*dete
 	return protocol.AnswerToProto(a), nil
 }
 
-// statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and goes to standard error.
+// statusOf returns the gRPC status of an error. The stack of a panic is too long for a status and goes to standard
+// error.
 func (s *server) statusOf(err error) error {
 	if b := stack(err); b != nil {
 		_, _ = io.WriteString(s.stderr, err.Error()+"\n"+string(b)) // a failure has nobody left to be reported to

@@ -1,10 +1,10 @@
-// Package confine takes from the calling process what a detector does not need: limits, Landlock, seccomp. What it sets up holds
-// for every program that is started afterwards, and nothing undoes it. It changes the process that calls it and nothing
-// else. Only prelet-detect calls it.
+// Package confine takes from the calling process what a detector does not need: limits, Landlock, seccomp. What it
+// sets up holds for every program that is started afterwards, and nothing undoes it. It changes the process that
+// calls it and nothing else. Only prelet-detect calls it.
 //
-// Landlock is go-landlock's, with the version of the kernel asked first: its best effort takes a refusal for an old kernel.
-// The filter of system calls is assembled here: elastic/go-seccomp-bpf 1.6.0 lets a call of a foreign architecture pass to the
-// default action, which is to allow, so that int 0x80 on amd64 is a way out (TestRefused).
+// Landlock is go-landlock's, with the version of the kernel asked first: its best effort takes a refusal for an old
+// kernel. The filter of system calls is assembled here: elastic/go-seccomp-bpf 1.6.0 lets a call of a foreign
+// architecture pass to the default action, which is to allow, so that int 0x80 on amd64 is a way out (TestRefused).
 package confine
 
 import (
@@ -52,8 +52,8 @@ func (p Policy) landlockABI() (int, error) {
 	return abi, err
 }
 
-// Report says what could not be set up, one sentence each. Lacks is what this kernel or this user does not have; Failed is
-// what something on this machine prevents, which somebody should look at.
+// Report says what could not be set up, one sentence each. Lacks is what this kernel or this user does not have;
+// Failed is what something on this machine prevents, which somebody should look at.
 type Report struct {
 	Lacks, Failed []string
 }
@@ -71,11 +71,13 @@ func (r *Report) lack(what, why string) {
 // expand replaces the policy's patterns by the paths that exist. A confined process could not list their folders.
 func (p *Policy) expand() error {
 	var errs []error
+
 	for _, list := range []*[]string{&p.Devices, &p.Read, &p.Execute, &p.Sockets} {
 		var err error
 		*list, err = expand(*list...)
 		errs = append(errs, err)
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -86,29 +88,38 @@ func expand(patterns ...string) (paths []string, err error) {
 			paths = append(paths, pattern)
 			continue
 		}
+
 		found, bad := filepath.Glob(pattern)
 		if bad != nil {
 			err = fmt.Errorf("invalid pattern %q: %w", pattern, bad)
 		}
 		paths = append(paths, found...)
 	}
+
 	return paths, err
 }
 
-// Process confines prelet-detect itself, and with it the detector. It must be called before the detector starts, once. It replaces
-// the policy's patterns by the paths that exist.
+// Process confines prelet-detect itself, and with it the detector. It must be called before the detector starts,
+// once. It replaces the policy's patterns by the paths that exist.
 func Process(p *Policy) (r Report) {
 	syscall.Umask(0o077)
+
 	// What prelet itself was started with, by whoever, is not for a detector.
 	r.note("closing of inherited files", unix.CloseRange(Binary+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC))
-	for name, out := range map[string]bool{"limits": p.Without.Limits, "Landlock": p.Without.Landlock, "seccomp": p.Without.Seccomp} {
+
+	without := p.Without
+	for name, out := range map[string]bool{
+		"limits": without.Limits, "Landlock": without.Landlock, "seccomp": without.Seccomp,
+	} {
 		if out {
 			r.note(name, errors.New("left out"))
 		}
 	}
+
 	if !p.Without.Limits {
 		r.limits(*p)
 	}
+
 	// The death of prelet is the end of all. Asked for before anything is refused that it would need.
 	r.note("the end with prelet", unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0))
 	r.note("no_new_privs", noNewPrivileges())
@@ -116,16 +127,19 @@ func Process(p *Policy) (r Report) {
 	if !p.Without.Landlock {
 		r.restrictHost(*p)
 	}
+
 	// The detector has the same user: it shall not look into its host. Its own program starts with this set back.
 	r.note("closing its memory", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+
 	if !p.Without.Seccomp {
 		r.note("seccomp", loadFilter(processFilter(), unix.SECCOMP_FILTER_FLAG_TSYNC))
 	}
+
 	return r
 }
 
-// restrictHost applies Landlock to prelet-detect. In addition to what the detector may use it may start itself, to become the
-// detector.
+// restrictHost applies Landlock to prelet-detect. In addition to what the detector may use it may start itself, to
+// become the detector.
 func (r *Report) restrictHost(p Policy) {
 	abi, err := p.landlockABI()
 	switch {
@@ -136,7 +150,8 @@ func (r *Report) restrictHost(p Policy) {
 		r.note("Landlock", err)
 		return
 	case abi < ABIScopes:
-		r.lack("Landlock", fmt.Sprintf("this kernel has version %d; below %d it does not keep signals and abstract sockets inside", abi, ABIScopes))
+		const text = "this kernel has version %d; below %d it does not keep signals and abstract sockets inside"
+		r.lack("Landlock", fmt.Sprintf(text, abi, ABIScopes))
 	}
 
 	c := configuration(abi)
@@ -144,9 +159,9 @@ func (r *Report) restrictHost(p Policy) {
 	r.landlock(p, c, "/proc/self/exe")
 }
 
-// Detector confines the calling process further, which is a child of prelet-detect and becomes the detector: prelet-detect has to
-// connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine must be locked to the thread
-// that executes the detector. What Process has reported is not reported again.
+// Detector confines the calling process further, which is a child of prelet-detect and becomes the detector:
+// prelet-detect has to connect to the detector's socket, and the detector must not reach prelet-detect. The goroutine
+// must be locked to the thread that executes the detector. What Process has reported is not reported again.
 func Detector(p Policy) (r Report) {
 	if abi, err := p.landlockABI(); err == nil && !p.Without.Landlock {
 		c := configuration(abi)
@@ -155,9 +170,11 @@ func Detector(p Policy) (r Report) {
 		}
 		r.landlock(p, c)
 	}
+
 	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
 		r.note("refusing connections", loadFilter(connectFilter(), 0))
 	}
+
 	return r
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 // ErrRefused is a kernel that has Landlock and something on this machine that forbids it.
-var ErrRefused = errors.New("the kernel has Landlock, but a filter of system calls on this machine refuses it (EPERM): " +
-	"the unit needs SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self")
+var ErrRefused = errors.New("the kernel has Landlock, but a filter of system calls on this machine refuses it " +
+	"(EPERM): the unit needs SystemCallFilter=landlock_create_ruleset landlock_add_rule landlock_restrict_self")
 
 // ErrNone is a kernel without Landlock.
 var ErrNone = errors.New("no Landlock")
 
-// LandlockABI returns the version of Landlock that the kernel has. The error distinguishes a kernel without Landlock from
-// one that is not allowed to use it, which go-landlock's best effort does not.
+// LandlockABI returns the version of Landlock that the kernel has. The error distinguishes a kernel without Landlock
+// from one that is not allowed to use it, which go-landlock's best effort does not.
 func LandlockABI() (int, error) {
 	abi, err := ll.LandlockGetABIVersion()
 	switch {
@@ -138,8 +138,8 @@ func (s *ruleset) allow(access landlock.AccessFSSet, paths ...string) {
 	}
 }
 
-// loaders returns the dynamic linkers that a program of this architecture can name (the ABI fixes their paths; musl has its
-// own). They are spelled out where seccomp knows the architecture and refuses others.
+// loaders returns the dynamic linkers that a program of this architecture can name (the ABI fixes their paths; musl
+// has its own). They are spelled out where seccomp knows the architecture and refuses others.
 func loaders() []string {
 	switch runtime.GOARCH {
 	case "amd64":

@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// Build builds the program that plays all roles to a path. It builds always without cgo, whatever the test itself is built with:
-// the sandbox of prelet-detect needs that, as the real one is built. It builds in prelet's own module, whose go.sum has what the
-// program needs.
+// Build builds the program that plays all roles to a path. It builds always without cgo, whatever the test itself is
+// built with: the sandbox of prelet-detect needs that, as the real one is built. It builds in prelet's own module,
+// whose go.sum has what the program needs.
 func Build(ctx context.Context, path string) error {
 	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/prelet/prelet").Output()
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
 
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", path, "./internal/pluginhost/hostile/program")
+	const program = "./internal/pluginhost/hostile/program"
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", path, program)
 	c.Dir = strings.TrimSpace(string(module))
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {

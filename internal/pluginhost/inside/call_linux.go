@@ -70,8 +70,8 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 	return detector.(protocol.Client), nil
 }
 
-// limitStreams lets go-plugin read what a detector prints after the handshake, until ctx ends. It refuses go-plugin's other
-// stream, with which a detector could make this process keep something for each message.
+// limitStreams lets go-plugin read what a detector prints after the handshake, until ctx ends. It refuses go-plugin's
+// other stream, with which a detector could make this process keep something for each message.
 func limitStreams(ctx context.Context) grpc.StreamClientInterceptor {
 	const stdio = "/plugin.GRPCStdio/StreamStdio"
 
@@ -114,7 +114,8 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 // errConnection is a connection that could not be made, or broke.
 var errConnection = errors.New("its socket does not answer")
 
-// explain turns a gRPC error into words for the person who has to fix the detector. The limit is that of the call, in bytes.
+// explain turns a gRPC error into words for the person who has to fix the detector. The limit is that of the call, in
+// bytes.
 func explain(ctx context.Context, err error, limit int) error {
 	s := status.Convert(err)
 	text := strings.TrimSuffix(s.Message(), ".")

@@ -18,8 +18,9 @@ import (
 	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// detector is the process of a detector. It implements go-plugin's runner.Runner, because go-plugin's own reads lines of
-// any length, dials any address, waits for pipes that a grandchild may hold, and has one sentence for several failures.
+// detector is the process of a detector. It implements go-plugin's runner.Runner, because go-plugin's own reads lines
+// of any length, dials any address, waits for pipes that a grandchild may hold, and has one sentence for several
+// failures.
 type detector struct {
 	policy confine.Policy
 	name   string
@@ -96,13 +97,16 @@ func checkHandshake(line, folder string) error {
 	const core, version, network, address, kind, certificate = 0, 1, 2, 3, 4, 5
 	switch {
 	case f[core] != strconv.Itoa(plugin.CoreProtocolVersion):
-		return fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d", cut(f[core], 20), plugin.CoreProtocolVersion)
+		return fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d",
+			cut(f[core], 20), plugin.CoreProtocolVersion)
 	case f[version] != strconv.Itoa(protocol.Version):
-		return fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d", cut(f[version], 20), protocol.Version)
+		return fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d",
+			cut(f[version], 20), protocol.Version)
 	case f[kind] != string(plugin.ProtocolGRPC):
 		return fmt.Errorf("it speaks %q, and prelet gRPC", cut(f[kind], 20))
 	case f[network] != "unix":
-		return fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s", cut(f[network], 20), cut(f[address], 100), plugin.EnvUnixSocketDir)
+		return fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s",
+			cut(f[network], 20), cut(f[address], 100), plugin.EnvUnixSocketDir)
 	case len(f) > certificate && f[certificate] != "":
 		return errors.New("it wants TLS, on a socket that nobody else can reach")
 	}

@@ -22,7 +22,8 @@ import (
 // BecomeCommand is the argument with which prelet-detect starts itself to become the detector.
 const BecomeCommand = "become"
 
-// reportDescriptor is where the process that becomes the detector reports. It is closed when the detector's program starts.
+// reportDescriptor is where the process that becomes the detector reports. It is closed when the detector's program
+// starts.
 const reportDescriptor = confine.Binary + 1
 
 // order is what that process is told, on standard input.
@@ -31,8 +32,8 @@ type order struct {
 	Policy confine.Policy
 }
 
-// exec starts the program behind descriptor 3, whose hash prelet has found right. It starts prelet-detect once more, which
-// confines itself further and then executes the program. Standard error is prelet's pipe.
+// exec starts the program behind descriptor 3, whose hash prelet has found right. It starts prelet-detect once more,
+// which confines itself further and then executes the program. Standard error is prelet's pipe.
 func (d *detector) exec(ctx context.Context) error {
 	told, err := json.Marshal(order{d.name, d.policy})
 	if err != nil {
@@ -83,7 +84,8 @@ func (d *detector) exec(ctx context.Context) error {
 	return d.readReport(report)
 }
 
-// readReport reads what the process reports before it becomes the detector. The end of the pipe is the start of the program.
+// readReport reads what the process reports before it becomes the detector. The end of the pipe is the start of the
+// program.
 func (d *detector) readReport(report io.Reader) error {
 	in := json.NewDecoder(io.LimitReader(report, wire.MaxReply))
 	if err := in.Decode(&d.report); err != nil {
@@ -101,8 +103,8 @@ func (d *detector) readReport(report io.Reader) error {
 	return explainExec(errno)
 }
 
-// Become confines this process, which Run has started, and replaces it with the detector's program. It returns only when it
-// cannot.
+// Become confines this process, which Run has started, and replaces it with the detector's program. It returns only
+// when it cannot.
 func Become(in io.Reader) error {
 	runtime.LockOSThread() // a filter of system calls is the thread's, and so is the exec
 

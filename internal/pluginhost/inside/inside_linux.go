@@ -1,8 +1,9 @@
-// Package inside is prelet-detect: it runs as the detector's own user, confines itself, starts one detector, asks it one
-// question and prints one line. It trusts prelet, who gives it the request and the open program, and nothing that comes
-// from the detector.
+// Package inside is prelet-detect: it runs as the detector's own user, confines itself, starts one detector, asks it
+// one question and prints one line. It trusts prelet, who gives it the request and the open program, and nothing that
+// comes from the detector.
 //
-// go-plugin's client speaks the protocol, with a runner of this package, which starts the detector and checks its handshake.
+// go-plugin's client speaks the protocol, with a runner of this package, which starts the detector and checks its
+// handshake.
 package inside
 
 import (
@@ -25,26 +26,41 @@ import (
 // early is how much sooner than prelet this process gives up, so that it can still say why, on a busy machine too.
 func early(all time.Duration) time.Duration { return min(200*time.Millisecond, all/8) }
 
-// Run reads the request, does what it asks and writes the reply. The process must have nothing else to do: it is confined
-// for good. Without is for tests (confine.Policy).
+// Run reads the request, does what it asks and writes the reply. The process must have nothing else to do: it is
+// confined for good. Without is for tests (confine.Policy).
 func Run(in io.Reader, out io.Writer, without confine.Lines) error {
 	began := time.Now()
+	// grpc-go would log to standard error, which is the detector's.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+
 	var req wire.Request
 	d := json.NewDecoder(io.LimitReader(in, wire.MaxRequest))
 	if err := d.Decode(&req); err != nil {
 		return fmt.Errorf("no request came: %w", err) // the hash was wrong, or prelet is gone
 	}
+
 	all := time.Duration(req.Millis) * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), all-early(all))
 	defer cancel()
+
 	r := &run{req: req, began: began, reply: wire.Reply{Micros: map[wire.Step]int64{}}}
-	r.policy = confine.Policy{Socket: req.Socket, Memory: req.Memory, Own: req.Own, Devices: req.Allow.Devices, Read: req.Allow.Read,
-		Execute: req.Allow.Execute, Sockets: req.Allow.Sockets, Without: without}
+	r.policy = confine.Policy{
+		Socket:  req.Socket,
+		Memory:  req.Memory,
+		Own:     req.Own,
+		Devices: req.Allow.Devices,
+		Read:    req.Allow.Read,
+		Execute: req.Allow.Execute,
+		Sockets: req.Allow.Sockets,
+		Without: without,
+	}
 	r.do(ctx)
+
 	b, err := json.Marshal(r.reply)
 	if err != nil || len(b) >= wire.MaxReply {
-		b, _ = json.Marshal(wire.Reply{Failed: wire.Call, Text: "its answer has no form that can be passed on", Lacks: r.reply.Lacks, Findings: r.reply.Findings})
+		const text = "its answer has no form that can be passed on"
+		refusal := wire.Reply{Failed: wire.Call, Text: text, Lacks: r.reply.Lacks, Findings: r.reply.Findings}
+		b, _ = json.Marshal(refusal)
 	}
 	_, err = out.Write(append(b, '\n'))
 	return err
@@ -71,11 +87,13 @@ func (r *run) do(ctx context.Context) {
 	d := &detector{policy: r.policy, name: r.req.Name, lap: r.lap, ended: make(chan struct{})}
 	err := r.call(ctx, d)
 	r.reply.Lacks, r.reply.Findings = report.Lacks, report.Failed
+
 	for _, finding := range d.report.Failed {
 		if !slices.Contains(report.Failed, finding) { // not what both processes found
 			r.reply.Findings = append(r.reply.Findings, finding)
 		}
 	}
+
 	if err == nil {
 		r.lap(wire.Call)
 		return

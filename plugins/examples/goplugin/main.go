@@ -1,5 +1,5 @@
-// Command goplugin is a detector without prelet's SDK: hashicorp/go-plugin and the generated code of detector.v1, and nothing
-// else. prelet's tests run it, because any go-plugin server that speaks detector.v1 is a detector.
+// Command goplugin is a detector without prelet's SDK: hashicorp/go-plugin and the generated code of detector.v1, and
+// nothing else. prelet's tests run it, because any go-plugin server that speaks detector.v1 is a detector.
 package main
 
 import (

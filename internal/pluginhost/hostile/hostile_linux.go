@@ -161,7 +161,7 @@ func streams(name string) grpc.StreamHandler {
 			panic("prelet opened the stream of go-plugin's broker")
 		case method != "/plugin.GRPCStdio/StreamStdio":
 		case name == "huge-stdio":
-			return stream.SendMsg(stdioData(100 << 20))
+			return stream.SendMsg(stdioData(8 * contract.MaxAnswer))
 		case name == "flood-stdio":
 			for {
 				if err := stream.SendMsg(stdioData(1 << 19)); err != nil {

@@ -3,43 +3,20 @@ package hardware
 import (
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // maxCPU bounds a CPU list: Linux is built for at most 8192, and a list that says more is not one.
 const maxCPU = 1 << 16
 
-// parseCPUList reads the kernel's list format, "0-3,8,10-11", as sorted numbers without doubles. An empty list is one.
+// parseCPUList parses the kernel's list format, "0-3,8,10-11", into sorted numbers, each once. An empty list is valid.
 // Source: Documentation/admin-guide/kernel-parameters.rst, "cpu lists".
 func parseCPUList(s string) ([]int, error) {
-	list := []int{}
-	s = strings.TrimSpace(s)
-	if s == "" {
-		return list, nil
-	}
-	for part := range strings.SplitSeq(s, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		first, err := parseCPU(low)
-		if err != nil {
-			return nil, err
-		}
-		last := first
-		if isRange {
-			if last, err = parseCPU(high); err != nil {
-				return nil, err
-			}
-		}
-		if last < first || len(list)+last-first >= maxCPU {
-			return nil, fmt.Errorf("%q is no range of CPUs", part)
-		}
-		for n := first; n <= last; n++ {
-			list = append(list, n)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list), nil
+	set, err := kubelet.ParseCPUList(strings.TrimSpace(s))
+	return set.List(), err
 }
 
 func parseCPU(s string) (int, error) {

@@ -1,129 +1,53 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/utils/cpuset"
 )
 
-// maxCPU is the highest CPU number that is read: Linux' largest NR_CPUS is 8192, and a typo must not ask for
-// gigabytes.
-const maxCPU = 1<<16 - 1
+// Limits of a CPU list. cpuset.Parse allocates every CPU that a list names, so a typo like "0-4294967295" would exhaust
+// the memory. Linux' largest NR_CPUS is 8192.
+const (
+	cpuNumberBits = 16
+	maxListedCPUs = 2 << cpuNumberBits
+)
 
-// CPUSet is a set of CPU numbers, sorted, each once. The zero value is the empty set.
-type CPUSet []int
-
-// ParseCPUList reads the kernel's list format as the kubelet does (k8s.io/utils/cpuset): "0-3,8", "" is the
-// empty set. One line end at the end, as sysfs has it, is taken off; other space is refused, as are ranges that
-// run backwards. The kernel's strides ("0-31:2/4") are refused with that word, the kubelet does not read them.
-func ParseCPUList(text string) (CPUSet, error) {
+// ParseCPUList parses the kernel's list format as the kubelet does: "0-3,8", "" is the empty set. One line end at the end,
+// as sysfs has it, is removed; other space is an error, and so are ranges that run backwards and the kernel's strides
+// ("0-31:2/4"), which the kubelet does not read.
+func ParseCPUList(text string) (cpuset.CPUSet, error) {
 	text = strings.TrimSuffix(text, "\n")
 	if text == "" {
-		return nil, nil
+		return cpuset.New(), nil
 	}
-	var cpus []int
-	for _, part := range strings.Split(text, ",") {
-		if strings.Contains(part, ":") {
-			return nil, fmt.Errorf("CPU list %q: %q has a stride, which the kubelet does not read: write the CPUs out", text, part)
+
+	listed := uint64(0)
+
+	for part := range strings.SplitSeq(text, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
 		}
-		lowText, highText, isRange := strings.Cut(part, "-")
-		low, err := parseCPU(lowText)
-		if err != nil {
-			return nil, fmt.Errorf("CPU list %q: %q: %w", text, part, err)
+
+		first, lowErr := strconv.ParseUint(low, 10, cpuNumberBits)
+		last, highErr := strconv.ParseUint(high, 10, cpuNumberBits)
+
+		switch err := cmp.Or(lowErr, highErr); {
+		case err != nil:
+			return cpuset.New(), fmt.Errorf("invalid CPU list %q: %q is neither a CPU number from 0 to %d nor a range like 0-3",
+				text, part, 1<<cpuNumberBits-1)
+		case last < first:
+			return cpuset.New(), fmt.Errorf("invalid CPU list %q: the range %q runs backwards", text, part)
 		}
-		high := low
-		if isRange {
-			if high, err = parseCPU(highText); err != nil {
-				return nil, fmt.Errorf("CPU list %q: %q: %w", text, part, err)
-			}
-		}
-		if low > high {
-			return nil, fmt.Errorf("CPU list %q: the range %q runs backwards", text, part)
-		}
-		if len(cpus)+high-low > 2*maxCPU {
-			return nil, fmt.Errorf("CPU list of %d bytes: it names CPUs over and over", len(text))
-		}
-		for cpu := low; cpu <= high; cpu++ {
-			cpus = append(cpus, cpu)
+
+		if listed += last - first + 1; listed >= maxListedCPUs {
+			return cpuset.New(), fmt.Errorf("invalid CPU list of %d bytes: it names CPUs over and over", len(text))
 		}
 	}
-	return NewCPUSet(cpus...), nil
-}
 
-func parseCPU(text string) (int, error) {
-	if text == "" {
-		return 0, fmt.Errorf("a number is missing")
-	}
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return 0, fmt.Errorf("%q is no CPU number", text)
-		}
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n > maxCPU {
-		return 0, fmt.Errorf("%q is above %d, the highest CPU number that is read", text, maxCPU)
-	}
-	return n, nil
-}
-
-// NewCPUSet makes a set of CPU numbers in any order.
-func NewCPUSet(cpus ...int) CPUSet {
-	s := slices.Clone(cpus)
-	slices.Sort(s)
-	return CPUSet(slices.Compact(s))
-}
-
-// String is the canonical list: ascending, neighbours joined, "" for the empty set.
-func (s CPUSet) String() string {
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		j := i
-		for j+1 < len(s) && s[j+1] == s[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(s[i]))
-		if j > i {
-			b.WriteByte('-')
-			b.WriteString(strconv.Itoa(s[j]))
-		}
-		i = j + 1
-	}
-	return b.String()
-}
-
-// Contains says whether a CPU is in the set.
-func (s CPUSet) Contains(cpu int) bool {
-	_, found := slices.BinarySearch(s, cpu)
-	return found
-}
-
-// Union returns what is in either.
-func (s CPUSet) Union(other CPUSet) CPUSet { return NewCPUSet(slices.Concat(s, other)...) }
-
-// Intersect returns what is in both.
-func (s CPUSet) Intersect(other CPUSet) CPUSet { return s.keep(other.Contains) }
-
-// Minus returns what is in s and not in other.
-func (s CPUSet) Minus(other CPUSet) CPUSet {
-	return s.keep(func(cpu int) bool { return !other.Contains(cpu) })
-}
-
-// SubsetOf says whether other has all of s.
-func (s CPUSet) SubsetOf(other CPUSet) bool { return len(s.Minus(other)) == 0 }
-
-// Equal says whether both are the same set.
-func (s CPUSet) Equal(other CPUSet) bool { return slices.Equal(s, other) }
-
-func (s CPUSet) keep(want func(int) bool) CPUSet {
-	var kept CPUSet
-	for _, cpu := range s {
-		if want(cpu) {
-			kept = append(kept, cpu)
-		}
-	}
-	return kept
+	return cpuset.Parse(text)
 }

@@ -1,7 +1,7 @@
 package kubelet
 
 import (
-	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -12,39 +12,13 @@ func TestParseCPUList(t *testing.T) {
 	} {
 		got, err := ParseCPUList(text)
 		if err != nil || got.String() != want {
-			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
 		}
 	}
-	for _, bad := range []string{"0-", "-", "-1", "a", "0,,1", ",", "0,", "3-1", "0-3:2/4", " 0", "0 ", "1.5", "0x1", "65536", "99999999999999999999", "0-1-2", "+1", "\n\n"} {
+	for _, bad := range []string{"0-", "-", "-1", "a", "0,,1", ",", "0,", "3-1", "0-3:2/4", " 0", "0 ", "1.5", "0x1", "65536", "99999999999999999999", "0-1-2", "+1", "\n\n",
+		"0-4294967295", "0-65535,0-65535", strings.Repeat("0-65535,", 1000) + "0"} {
 		if got, err := ParseCPUList(bad); err == nil {
-			t.Errorf("%q read as %q", bad, got)
-		}
-	}
-}
-
-func TestCPUSetOperations(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 2026))
-	pick := func() CPUSet {
-		var cpus []int
-		for range random.IntN(20) {
-			cpus = append(cpus, random.IntN(24))
-		}
-		return NewCPUSet(cpus...)
-	}
-	for range 2000 {
-		a, b := pick(), pick()
-		union, both, less := a.Union(b), a.Intersect(b), a.Minus(b)
-		for cpu := range 25 {
-			inA, inB := a.Contains(cpu), b.Contains(cpu)
-			if union.Contains(cpu) != (inA || inB) || both.Contains(cpu) != (inA && inB) || less.Contains(cpu) != (inA && !inB) {
-				t.Fatalf("%v, %v: cpu %d: union %v, both %v, less %v", a, b, cpu, union, both, less)
-			}
-		}
-		if !both.SubsetOf(a) || !a.SubsetOf(union) || (len(less) > 0 && a.SubsetOf(b)) {
-			t.Fatalf("%v, %v: subsets", a, b)
-		}
-		if again, err := ParseCPUList(a.String()); err != nil || !again.Equal(a) {
-			t.Fatalf("%v prints as %q and reads as %v, %v", []int(a), a, again, err)
+			t.Errorf("%.40q: got %q, want an error", bad, got)
 		}
 	}
 }

@@ -98,8 +98,8 @@ func FuzzCPUList(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseCPUList(set.String()); err != nil || !again.Equal(set) {
-			t.Fatalf("%q: %v printed and read is %v, %v", text, []int(set), []int(again), err)
+		if again, err := ParseCPUList(set.String()); err != nil || !again.Equals(set) {
+			t.Fatalf("%q: %v printed and read is %v, %v", text, set, again, err)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
@@ -29,8 +30,8 @@ type decision struct {
 	formula      map[string]bool   // of these, those that a formula computed
 	steps        map[string][]step // by resource, "eviction", "topology"
 
-	cpus           kubelet.CPUSet // reserved whole
-	dropCPUs       bool           // the base's reservedSystemCPUs would make the kubelet drop what is decided here
+	cpus           cpuset.CPUSet // reserved whole
+	dropCPUs       bool          // the base's reservedSystemCPUs would make the kubelet drop what is decided here
 	thresholds     map[string]string
 	eviction       map[string]string // in force
 	evictionSet    []string          // keys that this stage sets

@@ -49,8 +49,8 @@ func (s sum) String() string {
 
 func (d *decision) cpuSum() sum {
 	s := sum{resource: cpu, capacity: d.m.cpus * 1000}
-	if len(d.cpus) > 0 {
-		s.less = []taken{{"reservedSystemCPUs (" + d.cpus.String() + ")", int64(len(d.cpus)) * 1000}}
+	if !d.cpus.IsEmpty() {
+		s.less = []taken{{"reservedSystemCPUs (" + d.cpus.String() + ")", int64(d.cpus.Size()) * 1000}}
 		return s
 	}
 	s.less = []taken{{"kubeReserved", d.kube.amounts[cpu]}, {"systemReserved", d.system.amounts[cpu]}}

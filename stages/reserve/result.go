@@ -91,7 +91,7 @@ func (d *decision) whole(h half) map[string]string {
 	for _, name := range resources() {
 		n, have := h.amounts[name]
 		switch {
-		case name == cpu && len(d.cpus) > 0: // the kubelet drops it
+		case name == cpu && !d.cpus.IsEmpty(): // the kubelet drops it
 			delete(out, name)
 		case !d.decided[name]:
 		case have:

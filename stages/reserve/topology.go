@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prelet/prelet/internal/kubelet"
+	"k8s.io/utils/cpuset"
+
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -13,7 +14,7 @@ type fault struct{ summary, detail string }
 
 // choose takes whole cores with all of their online threads: a kubelet refuses CPUs that are offline, and a pod on
 // the sibling of a reserved thread would share its core with the system. Lowest threads first.
-func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *fault) {
+func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *fault) {
 	byNode, nodes, lost := coresByNode(f)
 	have := 0
 	for _, list := range byNode {
@@ -21,9 +22,9 @@ func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *f
 	}
 	switch {
 	case have == 0:
-		return nil, "", &fault{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
+		return cpuset.New(), "", &fault{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
 	case want > have:
-		return nil, "", &fault{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
+		return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
 	}
 	var cpus []int
 	if spread != spreadNUMA {
@@ -35,31 +36,31 @@ func choose(f *world.Facts, want int, spread string) (kubelet.CPUSet, string, *f
 			}
 			left -= take
 		}
-		set := kubelet.NewCPUSet(cpus...)
-		return set, fmt.Sprintf("%s, %d threads: CPUs %s", cores(want), len(set), set), nil
+		set := cpuset.New(cpus...)
+		return set, fmt.Sprintf("%s, %d threads: CPUs %s", cores(want), set.Size(), set), nil
 	}
 	switch {
 	case lost:
-		return nil, "", &fault{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
+		return cpuset.New(), "", &fault{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
 	case want%len(nodes) != 0:
 		lower, upper := want/len(nodes)*len(nodes), (want/len(nodes)+1)*len(nodes)
 		advice := fmt.Sprintf("%d or %d", lower, upper)
 		if lower == 0 {
 			advice = fmt.Sprint(upper)
 		}
-		return nil, "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
+		return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
 	}
 	each := want / len(nodes)
 	for _, n := range nodes {
 		if len(byNode[n]) < each {
-			return nil, "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
+			return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
 		}
 		for _, c := range byNode[n][:each] {
 			cpus = append(cpus, c...)
 		}
 	}
-	set := kubelet.NewCPUSet(cpus...)
-	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s", cores(want), each, len(nodes), len(set), set), nil
+	set := cpuset.New(cpus...)
+	return set, fmt.Sprintf("%s, %d on each of %d NUMA nodes, %d threads: CPUs %s", cores(want), each, len(nodes), set.Size(), set), nil
 }
 
 func cores(n int) string {

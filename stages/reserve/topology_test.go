@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/kubelet"
+	"k8s.io/utils/cpuset"
+
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -90,11 +91,11 @@ func TestChosenCoresAreWhole(t *testing.T) {
 			}
 			whole, perChosen := 0, map[int]int{}
 			for _, c := range f.CPU.Cores {
-				in := set.Intersect(kubelet.NewCPUSet(c.CPUs...))
-				if len(in) != 0 && len(in) != len(c.CPUs) {
+				in := set.Intersection(cpuset.New(c.CPUs...))
+				if !in.IsEmpty() && in.Size() != len(c.CPUs) {
 					t.Fatalf("%s: core %v is split", set, c.CPUs)
 				}
-				if len(in) > 0 {
+				if !in.IsEmpty() {
 					whole++
 					perChosen[*c.Node]++
 				}
@@ -112,7 +113,7 @@ func TestChosenCoresAreWhole(t *testing.T) {
 			random.Shuffle(len(shuffled.CPU.Cores), func(i, j int) {
 				shuffled.CPU.Cores[i], shuffled.CPU.Cores[j] = shuffled.CPU.Cores[j], shuffled.CPU.Cores[i]
 			})
-			if again, _, _ := choose(&shuffled, want, spread); !again.Equal(set) {
+			if again, _, _ := choose(&shuffled, want, spread); !again.Equals(set) {
 				t.Fatalf("in another order %s, not %s", again, set)
 			}
 		}

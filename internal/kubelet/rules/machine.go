@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/utils/cpuset"
+
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/world"
@@ -84,8 +86,8 @@ func machineRules() []Rule {
 			if err != nil || len(m.CPUs) == 0 {
 				return
 			}
-			if slices.ContainsFunc(reserved, func(c int) bool { return !slices.Contains(m.CPUs, c) }) {
-				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, kubelet.NewCPUSet(m.CPUs...))
+			if online := cpuset.New(m.CPUs...); !reserved.IsSubsetOf(online) {
+				l.field("reservedSystemCPUs", "name CPUs of this machine; stage \"reserve\" with topology chooses them", "reserved-cpus: %s is not a subset of online-cpus: %s", reserved, online)
 			}
 		})},
 		{ID: "machine-reserved-above-capacity", Minds: "more reserved than there is", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go, validateNodeAllocatable", check: with(func(l *look, m *Machine) {
@@ -281,8 +283,8 @@ func (l *look) missing(s Severity, hint string, where []string, says string) {
 
 // capacity compares what is kept from pods with what there is, and tells what leaves nothing.
 func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity string, over bool)) {
-	if set, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && len(set) >= len(m.CPUs) {
-		tell("reservedSystemCPUs", "cpu", strconv.Itoa(len(set)), strconv.Itoa(len(m.CPUs)), len(set) > len(m.CPUs))
+	if set, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && set.Size() >= len(m.CPUs) {
+		tell("reservedSystemCPUs", "cpu", strconv.Itoa(set.Size()), strconv.Itoa(len(m.CPUs)), set.Size() > len(m.CPUs))
 	}
 	cpu, _ := l.reservedSum("cpu")
 	if have := int64(len(m.CPUs)) * 1000; have > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= have {

@@ -46,9 +46,9 @@ func (d *detection) readRuntime() error {
 			case errors.Is(containerdErr, errNoCRI):
 				d.note(field, errNoCRI.Error())
 			case !absent(containerdErr):
-				d.failed(field, containerdErr)
+				d.unread(field, containerdErr)
 			case !absent(crioErr):
-				d.failed(field, crioErr)
+				d.unread(field, crioErr)
 			default:
 				d.note(field, "there is neither /etc/containerd/config.toml nor /etc/crio")
 			}
@@ -69,27 +69,33 @@ func (d *detection) readRuntime() error {
 
 var errNoCRI = errors.New("/etc/containerd/config.toml disables the plugin cri, without which no kubelet can use containerd")
 
-// configLimit bounds one file of a runtime's configuration, maxImports how many there may be.
-const (
-	configLimit = 1 << 20
-	maxImports  = 64
-)
+// unread notes why a file of the configuration was not read. One that is not valid is how the machine is: its runtime does
+// not read it either.
+func (d *detection) unread(fact string, err error) {
+	if invalid := (*invalidTOMLError)(nil); errors.As(err, &invalid) {
+		d.note(fact, invalid.Error())
+		return
+	}
+	d.failed(fact, err)
+}
+
+// maxImports is how many files of a configuration are read.
+const maxImports = 64
 
 // containerd reads config.toml and what it imports; later files override. Versions 1, 2 and 3 of the format differ in the
 // name of the plugin. Source: containerd's docs/cri/config.md and docs/man/containerd-config.toml.5.md.
 func (d *detection) containerd() (world.Runtime, error) {
-	data, err := d.ReadFile("etc/containerd/config.toml", configLimit)
+	config, err := d.readTOML("etc/containerd/config.toml")
 	if err != nil {
 		return world.Runtime{}, err
 	}
-	config := parseTOML(string(data))
 	for _, name := range d.imports(config.list("imports")) {
-		data, err := d.ReadFile(name, configLimit)
+		imported, err := d.readTOML(name)
 		if err != nil {
-			d.failed("runtime", err)
+			d.unread("runtime", err)
 			continue
 		}
-		config.merge(parseTOML(string(data)))
+		config.merge(imported)
 	}
 	for _, plugin := range config.list("disabled_plugins") {
 		if plugin == "cri" || strings.HasPrefix(plugin, "io.containerd.grpc.v1.cri") || strings.HasPrefix(plugin, "io.containerd.cri.v1.") {
@@ -145,12 +151,15 @@ func (d *detection) crio() (world.Runtime, error) {
 	}
 	read := 0
 	for _, name := range files[:min(len(files), maxImports)] {
-		data, fileErr := d.ReadFile(name, configLimit)
+		part, fileErr := d.readTOML(name)
 		if fileErr != nil {
+			if !absent(fileErr) {
+				d.unread("runtime", fileErr)
+			}
 			err = fileErr
 			continue
 		}
-		config.merge(parseTOML(string(data)))
+		config.merge(part)
 		read++
 	}
 	if read == 0 {
@@ -168,10 +177,6 @@ func runtime(name, socket, driver string) world.Runtime {
 	}
 	return r
 }
-
-// table is a TOML document, flat: values by their path. It keeps strings, booleans and numbers as text, and arrays of
-// strings; what is none of these is passed over.
-type table map[string][]string
 
 func key(parts []string) string { return strings.Join(parts, "\x00") }
 

@@ -1,9 +1,10 @@
 package hardware
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestRuntime(t *testing.T) {
@@ -58,16 +59,54 @@ func TestRuntime(t *testing.T) {
 }
 
 func TestParseTOML(t *testing.T) {
-	got := parseTOML("a = 1\n[x.\"y.z\".'w']\nb = \"q\\\"\\\\\" # c\nc = '''\nb = \"hidden\"\n'''\nd = [\"1\", '2', # two\n 3]\ne.f = true\n[[x]]\nb = 2\n[broken\nb = 3\n = 4\ng =\n")
-	for path, want := range map[string][]string{
-		"a": {"1"}, "x|y.z|w|b": {`q"\`}, "x|y.z|w|d": {"1", "2", "3"}, "x|y.z|w|e|f": {"true"}, "[]|x|b": {"2"}, "?|b": {"3"},
-	} {
-		if v := got.list(strings.Split(path, "|")...); !slices.Equal(v, want) {
-			t.Errorf("%s = %q, want %q", path, v, want)
-		}
+	const document = "a = 1\n[x.\"y.z\".'w']\nb = \"q\\\"\\\\\" # c\nc = '''\nb = \"hidden\"\n'''\nd = [\"1\", '2', # two\n 3]\n" +
+		"e.f = true\ng = {h = \"i\"}\n[[t]]\nb = 2\n"
+	got, err := parseTOML([]byte(document))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if len(got) != 6 {
-		t.Errorf("%d values: %q", len(got), got)
+	want := table{}
+	for path, values := range map[string][]string{
+		"a": {"1"}, "x|y.z|w|b": {`q"\`}, "x|y.z|w|c": {"b = \"hidden\"\n"}, "x|y.z|w|d": {"1", "2", "3"},
+		"x|y.z|w|e|f": {"true"}, "x|y.z|w|g|h": {"i"}, "t": {},
+	} {
+		want[key(strings.Split(path, "|"))] = values
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("values differ (-want +got):\n%s", diff)
+	}
+}
+
+// A configuration that its runtime cannot read is unread here too: a note tells the file and the line, and no text of it.
+func TestInvalidTOMLIsNoted(t *testing.T) {
+	const config, good, broken = "etc/containerd/config.toml", "[grpc]\naddress = \"/run/good.sock\"\n", "[registry]\npassword = hunter2\n"
+	for name, tt := range map[string]struct {
+		files    map[string]string
+		endpoint any
+		fact     string
+		want     string
+	}{
+		"the main file": {map[string]string{config: broken}, nil, "runtime.name", "/etc/containerd/config.toml is not valid TOML: line 2, column 12"},
+		"an import": {map[string]string{config: "imports = [\"/etc/x.toml\"]\n" + good, "etc/x.toml": broken}, "unix:///run/good.sock", "runtime",
+			"/etc/x.toml is not valid TOML: line 2, column 12"},
+		"a file of CRI-O": {map[string]string{"etc/crio/crio.conf": "[crio.api]\nlisten = \"/run/good.sock\"\n", "etc/crio/crio.conf.d/1.conf": broken},
+			"unix:///run/good.sock", "runtime", "/etc/crio/crio.conf.d/1.conf is not valid TOML: line 2, column 12"},
+		"a table twice": {map[string]string{config: good + good}, nil, "runtime.name", "/etc/containerd/config.toml is not valid TOML: line 3, column 2"},
+		"a large file":  {map[string]string{config: strings.Repeat("#", configLimit+1)}, nil, "runtime.name", "/etc/containerd/config.toml is larger than 128 KiB, the most that is read"},
+		"deep arrays":   {map[string]string{config: "x = " + strings.Repeat("[", configLimit/2)}, nil, "runtime.name", "/etc/containerd/config.toml is not valid TOML: line 1, column 10005"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := detect(t, Options{Tree: tree(t, tt.files)})
+			if got := value(facts.Runtime.Endpoint); got != tt.endpoint {
+				t.Errorf("endpoint: got %v, want %v", got, tt.endpoint)
+			}
+			if got := why(facts, tt.fact); got != tt.want {
+				t.Errorf("reason of %s: got %q, want %q", tt.fact, got, tt.want)
+			}
+			if degraded := Degraded(facts); len(degraded) > 0 {
+				t.Errorf("degraded: got %v, want nothing", degraded)
+			}
+		})
 	}
 }
 
@@ -76,12 +115,9 @@ func FuzzParseTOML(f *testing.F) {
 	f.Add("a = '''\n")
 	f.Add("a = [")
 	f.Fuzz(func(t *testing.T, s string) {
-		for path, values := range parseTOML(s) {
-			for _, v := range values {
-				if len(v) > len(s) {
-					t.Errorf("%q = %q is longer than the file", path, v)
-				}
-			}
+		values, err := parseTOML([]byte(s))
+		if err != nil && values != nil {
+			t.Errorf("got %q and %v, want values or an error", values, err)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func ReadTree(name string) (Opened, error) {
 		return nil, fmt.Errorf("open recorded hardware: %w", err)
 	}
 	if info.IsDir() {
-		tree, err := openFolder(name)
+		tree, err := openRoot(name)
 		if err != nil {
 			return nil, fmt.Errorf("open recorded hardware: %w", err)
 		}
@@ -114,7 +114,7 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// rootTree is a recorded tree in a folder, where the kernel cannot keep names inside of it.
+// rootTree is a recorded tree in a folder. os.Root refuses any link that leads out of the folder, and any absolute one.
 type rootTree struct{ root *os.Root }
 
 func openRoot(name string) (Opened, error) {
@@ -184,10 +184,16 @@ func renamed(err error, name string) error {
 		return nil
 	}
 	var path *fs.PathError
-	if errors.As(err, &path) {
-		return &fs.PathError{Op: path.Op, Path: name, Err: path.Err}
+	if !errors.As(err, &path) {
+		return &fs.PathError{Op: "read", Path: name, Err: err}
 	}
-	return &fs.PathError{Op: "read", Path: name, Err: err}
+
+	cause := path.Err
+	if cause.Error() == "path escapes from parent" { // what os.Root reports; the package os does not export the error
+		cause = errEscapes
+	}
+
+	return &fs.PathError{Op: path.Op, Path: name, Err: cause}
 }
 
 // absent says that a file is not there, as opposed to there and unreadable.

@@ -63,7 +63,7 @@ lint: ## the walls of the house, and what a reviewer should not have to say
 
 .PHONY: pcinames
 pcinames: ## the names of PCI devices from their sources (PCIIDS=/usr/share/misc/pci.ids takes a newer database)
-	cd internal/hardware/names && $(GO) run ./gen $(if $(PCIIDS),-pciids $(abspath $(PCIIDS)))
+	cd internal/hardware/pciids && $(GO) run . $(if $(PCIIDS),-pciids $(abspath $(PCIIDS)))
 
 .PHONY: generate
 generate: ## write again what is made from code: the reference pages

@@ -27,7 +27,8 @@ func bareVM() *world.Facts {
 // machine has sockets with as many cores each, without hyper-threading, and no devices.
 func machine(sockets, cores int, memory int64) *world.Facts {
 	f := &world.Facts{NUMA: []world.NUMANode{}, PCI: []world.PCIDevice{}, Accelerators: []world.Accelerator{}, NICs: []world.NIC{},
-		Interfaces: map[string]world.Interface{}, Unknown: []world.UnknownFact{}, Virtualization: p("none"), MachineID: p("00000000000000000000000000000001")}
+		Interfaces: map[string]world.Interface{}, Unknown: []world.UnknownFact{},
+		Virtualization: p("none"), MachineID: p("00000000000000000000000000000001")}
 	f.CPU = world.CPU{Vendor: p("GenuineIntel"), Model: p("witness"), Logical: p(sockets * cores), Cores: []world.CPUCore{}}
 	f.Memory = world.Memory{TotalBytes: p(memory), HugePages: map[string]int{}}
 	for s := range sockets {
@@ -43,6 +44,11 @@ func machine(sockets, cores int, memory int64) *world.Facts {
 	f.Kernel.Release = p("6.1.0")
 	f.OS = world.OS{ID: p("debian"), IDLike: []string{}, VersionID: p("12"), Name: p("Debian GNU/Linux 12 (bookworm)")}
 	f.Product = world.Product{Name: p("witness"), Vendor: p("witness")}
+	f.BIOS = world.BIOS{Vendor: p("witness"), Version: p("1.0"), Date: p("01/31/2026")}
+	f.Chassis = world.Chassis{Type: p("Rack mount chassis"), Vendor: p("witness")}
+	f.Baseboard = world.Baseboard{Name: p("witness"), Vendor: p("witness")}
+	f.BlockDevices = []world.BlockDevice{{Name: "sda", Type: p("ssd"), Controller: p("scsi"), SizeBytes: p(int64(1) << 40), PhysicalBlock: p(4096),
+		Rotational: p(false), Vendor: p("witness"), Model: p("witness")}}
 	return f
 }
 
@@ -67,6 +73,7 @@ func nullFacts() *world.Facts {
 	f.NICs = []world.NIC{{}}
 	f.Interfaces = map[string]world.Interface{"eth0": {IPv4: []string{}, IPv6: []string{}}}
 	f.NUMA = []world.NUMANode{{}}
+	f.BIOS, f.Chassis, f.Baseboard, f.BlockDevices = world.BIOS{}, world.Chassis{}, world.Baseboard{}, []world.BlockDevice{{Name: "sda"}}
 	f.Virtualization, f.MachineID, f.Product, f.OS, f.Kernel = nil, nil, world.Product{}, world.OS{IDLike: []string{}}, world.Kernel{}
 	return f
 }

@@ -47,8 +47,22 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"internal/hardware/..."},
-			Forbidden: []string{"os/exec", "net/http/...", module + "internal/cluster/..."},
+			Forbidden: []string{module + "internal/cluster/..."},
+			Reason:    "facts are read from files",
+		},
+		{
+			Rooms:     []string{"internal/hardware/..."},
+			Forbidden: []string{"os/exec", "net/http/..."},
+			Direct:    true, // ghw imports both, for ethtool and for fetching pci.ids, which its options switch off
 			Reason:    "facts are read from files: a tool of this machine says nothing of a recorded one, and a tool that hangs would hang the boot",
+		},
+		{
+			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
+			Except:    []string{"internal/hardware/..."},
+			Forbidden: []string{"github.com/jaypipes/..."},
+			Direct:    true,
+			Reason: "ghw hangs with a driver, follows links out of a recorded tree, reads pci.ids and the syslog of the machine and prints warnings; " +
+				"internal/hardware keeps it from that and lists the PCI bus where ghw lists nothing",
 		},
 		{
 			Rooms:     []string{"internal/world/..."},

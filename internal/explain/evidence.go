@@ -63,7 +63,7 @@ func acceleratorAt(f *world.Facts, p path) *world.Accelerator {
 	return nil
 }
 
-// deviceOf are the address of the device that a path leads into, and the name of its interface; empty where it has none.
+// deviceOf returns the address, or for a disk the name, of the device that a path leads into, and the name of its interface; empty where it has none.
 func deviceOf(f *world.Facts, p path) (address, face string) {
 	if len(p) < 2 || !p[1].number || p[1].index < 0 {
 		return "", ""
@@ -76,6 +76,8 @@ func deviceOf(f *world.Facts, p path) (address, face string) {
 		at, name = f.NICs[n].Address, f.NICs[n].Interface
 	case p[0].name == "pci" && n < len(f.PCI):
 		at = &f.PCI[n].Address
+	case p[0].name == "block_devices" && n < len(f.BlockDevices):
+		at = &f.BlockDevices[n].Name
 	}
 	if at != nil {
 		address = *at

@@ -253,6 +253,8 @@ func device(f *world.Facts, p path) string {
 		return note
 	case p[0].name == "pci" && n >= 0 && n < len(f.PCI):
 		return address(&f.PCI[n].Address, &f.PCI[n].Device)
+	case p[0].name == "block_devices" && n >= 0 && n < len(f.BlockDevices):
+		return "disk " + f.BlockDevices[n].Name
 	}
 	return ""
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/hardware/names"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -133,12 +132,12 @@ func (d *detection) acceleratorName(f function, fact string) (name, evidence str
 			}
 		}
 	}
-	if entry, ok := names.Lookup(f.Device, f.subsystem); ok {
-		evidence = entry.Source + ": " + f.Device
-		if entry.Subsystem != "" {
-			evidence += " of subsystem " + entry.Subsystem
+	if entry, ok := nameOf(f.product, f.subsystem); ok {
+		evidence = entry.source + ": " + f.Device
+		if entry.subsystem != "" {
+			evidence += " of subsystem " + entry.subsystem
 		}
-		return entry.Name, evidence
+		return entry.name, evidence
 	}
 	return "", "PCI class " + f.Class
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -59,11 +60,16 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	if patience <= 0 {
 		patience = usualPatience
 	}
+	scratch, removeScratch, err := scratchFolder(live)
+	if err != nil {
+		return world.Facts{}, err
+	}
+	defer removeScratch()
 	last, count, hung := outcome{}, 0, []string{}
 	for {
 		watched := &watchedTree{Tree: tree, hung: hung}
 		attempt, abandon := context.WithCancel(ctx)
-		steps := o.read(attempt, watched, live)
+		steps := (&detection{Tree: watched, live: live, without: o.Without, patience: patience, scratch: scratch}).read(attempt)
 		var name string
 		last, count, name = follow(ctx, steps, watched, patience)
 		abandon()
@@ -81,12 +87,29 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	return finish(ctx, last, count)
 }
 
+// scratchFolder makes a folder for the copies that ghw reads of a recorded machine. This machine needs none.
+func scratchFolder(live bool) (name string, remove func(), err error) {
+	if live {
+		return "", func() {}, nil
+	}
+	name, err = os.MkdirTemp("", "prelet-hardware-")
+	if err != nil {
+		return "", nil, fmt.Errorf("copy recorded hardware: %w; TMPDIR names another folder", err)
+	}
+	return name, func() { _ = os.RemoveAll(name) }, nil
+}
+
 // read reads one section after the other and tells what is known after each.
-func (o Options) read(ctx context.Context, tree Tree, live bool) <-chan outcome {
+func (d *detection) read(ctx context.Context) <-chan outcome {
+	d.ctx, d.facts, d.evidence, d.guids = ctx, empty(), map[string]string{}, map[string]string{}
 	steps := make(chan outcome, len(sections))
 	go func() {
 		defer close(steps)
-		d := &detection{ctx: ctx, Tree: tree, live: live, without: o.Without, facts: empty(), evidence: map[string]string{}, guids: map[string]string{}}
+		if err := d.openCopy(); err != nil {
+			steps <- outcome{err: fmt.Errorf("copy recorded hardware: %w", err)}
+			return
+		}
+		defer d.closeCopy()
 		for i := range sections {
 			if ctx.Err() != nil {
 				return
@@ -149,7 +172,8 @@ var sections = [...]struct {
 	{[]string{"memory", "numa"}, (*detection).readMemory},
 	{[]string{"pci", "accelerators", "nics"}, (*detection).readDevices},
 	{[]string{"interfaces"}, (*detection).readInterfaces},
-	{[]string{"product", "virtualization"}, (*detection).readProduct},
+	{[]string{"product", "bios", "chassis", "baseboard", "virtualization"}, (*detection).readProduct},
+	{[]string{"block_devices"}, (*detection).readBlockDevices},
 	{[]string{"kernel", "os", "machine_id"}, (*detection).readSystem},
 	{[]string{"runtime"}, (*detection).readRuntime},
 }
@@ -221,6 +245,9 @@ type detection struct {
 	ctx      context.Context
 	live     bool
 	without  []string
+	patience time.Duration
+	scratch  string   // where copies of a recorded machine are made
+	copy     *os.Root // one of them, which ghw reads; nil of this machine
 	facts    world.Facts
 	unknown  []world.UnknownFact
 	evidence map[string]string
@@ -235,6 +262,7 @@ func empty() world.Facts {
 		CPU:          world.CPU{Cores: []world.CPUCore{}, Offline: []int{}},
 		Memory:       world.Memory{HugePages: map[string]int{}},
 		NUMA:         []world.NUMANode{},
+		BlockDevices: []world.BlockDevice{},
 		PCI:          []world.PCIDevice{},
 		Accelerators: []world.Accelerator{},
 		NICs:         []world.NIC{},

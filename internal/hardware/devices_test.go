@@ -1,6 +1,10 @@
 package hardware
 
 import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -224,31 +228,32 @@ func TestNVIDIADriverNamesFirst(t *testing.T) {
 	}
 }
 
-// One file of the kernel says what six others do; a recording may have either.
-func TestUeventAndAttributesAgree(t *testing.T) {
-	with := described(t, machines+"/spec/dgx-h100.json").(*memoryTree)
-	facts := detect(t, Options{Tree: with})
-	if facts.Evidence["pci[]"] == "" {
-		t.Errorf("evidence %q", facts.Evidence["pci[]"])
-	}
-	for _, device := range with.root.children["sys"].children["devices"].children {
-		for _, function := range device.children {
-			if function.children != nil {
-				delete(function.children, "uevent")
-			}
+// TestLibraryAndSysfsAgree takes away one function's modalias, for which ghw 0.26 lists nothing, on machines that it lists
+// whole. The facts are the same, with a note.
+func TestLibraryAndSysfsAgree(t *testing.T) {
+	for _, name := range []string{"dgx-h100", "two-sockets", "legacy-x710", "bare-vm"} {
+		machine := recorded(t)[name]
+		want := detect(t, Options{Tree: machine})
+		if got, file := want.Evidence["pci[]"], "/"+pciFolder+"/{address}/modalias"; got != file || why(want, "pci") != "" {
+			t.Errorf("%s: got evidence %q and the note %q, want %q and none: ghw lists it", name, got, why(want, "pci"), file)
 		}
-	}
-	without := detect(t, Options{Tree: with})
-	if without.Evidence["pci[]"] != "/"+pciFolder+"/{address}/" {
-		t.Errorf("evidence %q", without.Evidence["pci[]"])
-	}
-	without.Evidence = facts.Evidence
-	if diff := cmp.Diff(facts, without); diff != "" {
-		t.Error(diff)
-	}
-	delete(with.root.children["sys"].children["devices"].children["pci0000:1b"].children["0000:1b:00.0"].children, "vendor")
-	if again := detect(t, Options{Tree: with}); len(again.Accelerators) != 7 {
-		t.Errorf("without uevent and vendor there are %d accelerators, so the files are not what was read", len(again.Accelerators))
+
+		alias := pciFolder + "/" + want.PCI[len(want.PCI)/2].Address + "/modalias"
+		got := detect(t, Options{Tree: faulty{Tree: machine, errs: map[string]error{alias: fs.ErrNotExist}}})
+		note := fmt.Sprintf("ghw lists 0 of %d functions (error finding modalias info for device %q), so /%s was read instead",
+			len(want.PCI), path.Base(path.Dir(alias)), pciFolder)
+		if why(got, "pci") != note {
+			t.Errorf("%s: got the note %q, want %q", name, why(got, "pci"), note)
+		}
+		if file := "/" + pciFolder + "/{address}/"; got.Evidence["pci[]"] != file {
+			t.Errorf("%s: got the evidence %q, want %q", name, got.Evidence["pci[]"], file)
+		}
+
+		got.Evidence, want.Evidence = nil, nil
+		got.Unknown = slices.DeleteFunc(got.Unknown, func(u world.UnknownFact) bool { return u.Fact == "pci" })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: facts differ (-ghw +sysfs):\n%s", name, diff)
+		}
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jaypipes/ghw"
+
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -34,9 +36,9 @@ func (d *detection) readMemory() error {
 		return fmt.Errorf("detect hardware: the size of the memory is needed and cannot be read: %w", err)
 	}
 	values := parseMeminfo(string(data))
-	total, ok := values["MemTotal"]
-	if !ok || total == 0 {
-		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
+	total, err := d.totalMemory()
+	if err != nil {
+		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal that can be read: %w", err)
 	}
 	d.saw("memory.total_bytes", "proc/meminfo")
 	memory := world.Memory{TotalBytes: &total, HugePages: d.hugePages("sys/kernel/mm/hugepages", "memory.hugepages")}
@@ -64,6 +66,16 @@ func (d *detection) readMemory() error {
 	}
 	d.facts.Memory, d.facts.NUMA = memory, nodes
 	return nil
+}
+
+// totalMemory is the memory that the kernel manages. ghw is given nothing but /proc/meminfo: it would read the state of
+// every block of memory, and the machine's syslog, for the size of what is plugged in, which no fact is made of.
+func (d *detection) totalMemory() (int64, error) {
+	memory, _, err := ask(d, ghw.Memory, map[string]string{"/sys": nowhere, "/var": nowhere}, "proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	return memory.TotalUsableBytes, nil
 }
 
 func (d *detection) node(id int) world.NUMANode {

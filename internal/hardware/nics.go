@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/prelet/prelet/internal/hardware/names"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -26,9 +25,9 @@ func (d *detection) nics(f function) []world.NIC {
 	}
 	ports := d.infiniBand(f, fact)
 	card.InfiniBand = ports
-	if entry, ok := names.Lookup(f.Device, f.subsystem); ok {
-		card.Model = &entry.Name
-		d.toldEach("nics", f.Address, ".model", entry.Source)
+	if entry, ok := nameOf(f.product, f.subsystem); ok {
+		card.Model = &entry.name
+		d.toldEach("nics", f.Address, ".model", entry.source)
 	} else {
 		d.note(fact+".model", "the table does not name "+f.Device)
 	}

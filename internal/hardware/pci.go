@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/jaypipes/ghw"
+	"github.com/jaypipes/pcidb"
+
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -47,6 +50,7 @@ type function struct {
 	vendorID  string // 10de
 	deviceID  string // 2330
 	subsystem string // vendor:device, or empty
+	product   *pcidb.Product
 }
 
 func (f function) isClass(prefixes ...string) bool {
@@ -62,19 +66,7 @@ func (d *detection) readDevices() error {
 		}
 		return nil
 	}
-	var functions []function
-	for _, name := range names {
-		if d.ctx.Err() != nil {
-			return nil
-		}
-		order, ok := parsePCIAddress(name)
-		if !ok || slices.Contains(d.without, name) {
-			continue
-		}
-		if f, ok := d.pciFunction(name, order); ok {
-			functions = append(functions, f)
-		}
-	}
+	functions := slices.DeleteFunc(d.functions(names), func(f function) bool { return slices.Contains(d.without, f.Address) })
 	slices.SortStableFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
 
 	pci := make([]world.PCIDevice, 0, len(functions))
@@ -106,20 +98,107 @@ func (d *detection) readDevices() error {
 	return nil
 }
 
-// pciFunction reads one function. Without ids it is nothing anybody could use, so it is left out, and Unknown says so.
-func (d *detection) pciFunction(address string, order pciAddress) (function, bool) {
-	f := function{order: order, folder: pciFolder + "/" + address}
-	f.Address = address
-	fact := "pci[" + address + "]"
-	switch {
-	case d.fromUevent(&f):
-		d.sawEach("pci", address, "", pciFolder+"/{address}/uevent")
-	case d.fromAttributes(&f, fact):
-		d.sawEach("pci", address, "", pciFolder+"/{address}/")
-	default:
-		return function{}, false
+// functions lists what is on the bus. ghw 0.26 returns nothing at all where one function has no modalias or an address that
+// it cannot parse; then all are read one by one.
+func (d *detection) functions(entries []string) []function {
+	functions, err := d.functionsOfLibrary(entries)
+	if err != nil {
+		d.note("pci", fmt.Sprintf("ghw %v, so /%s was read instead", err, pciFolder))
+		functions = d.functionsOfSysfs(entries)
 	}
+
+	for i := range functions {
+		d.completeFunction(&functions[i])
+	}
+
+	return functions
+}
+
+// functionsOfLibrary lists the functions that ghw finds. It is an error if they are not exactly the entries of the bus.
+func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
+	if _, err := databasePath(); err != nil {
+		return nil, err
+	}
+
+	info, warnings, err := ask(d, ghw.PCI, nil, pciFolder+"/*/modalias", pciFolder+"/*/driver")
+	if err != nil {
+		return nil, fmt.Errorf("failed (%w)", err)
+	}
+
+	var functions []function
+
+	for _, device := range info.Devices {
+		if f, ok := fromLibrary(device); ok {
+			functions = append(functions, f)
+		}
+	}
+
+	if len(functions) < len(entries) {
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "topology detection disabled") })
+		return nil, fmt.Errorf("lists %d of %d functions (%s)", len(functions), len(entries), strings.Join(warnings, "; "))
+	}
+
+	if len(functions) > 0 {
+		d.saw("pci[]", pciFolder+"/{address}/modalias")
+	}
+
+	return functions, nil
+}
+
+// fromLibrary converts a function that ghw lists. The ids of the subsystem are read from the modalias, because ghw's are
+// those of the first subsystem in pci.ids with the same device id.
+func fromLibrary(device *ghw.PCIDevice) (function, bool) {
+	order, isAddress := parsePCIAddress(device.Address)
+	class := device.Class.ID + device.Subclass.ID + device.ProgrammingInterface.ID
+	vendor, subDevice, hasSubsystem := modaliasSubsystem(device.Modalias)
+
+	f := function{
+		order: order, folder: pciFolder + "/" + device.Address, vendorID: device.Vendor.ID, deviceID: device.Product.ID,
+		subsystem: vendor + ":" + subDevice, product: device.Product,
+	}
+	f.Address, f.Class, f.Subsystem = device.Address, class, &f.subsystem
+
+	if device.Driver != "" {
+		f.Driver = &device.Driver
+	}
+
+	return f, isAddress && hasSubsystem && isHex(class, 6) && isHex(f.vendorID, 4) && isHex(f.deviceID, 4)
+}
+
+// functionsOfSysfs reads the functions one by one. One without ids is left out, and Unknown tells why.
+func (d *detection) functionsOfSysfs(entries []string) []function {
+	names, err := database()
+	if err != nil {
+		d.broken("pci", err.Error())
+		names = &pcidb.DB{}
+	}
+
+	var functions []function
+
+	for _, address := range entries {
+		order, isAddress := parsePCIAddress(address)
+		if !isAddress || d.ctx.Err() != nil {
+			continue
+		}
+
+		f := function{order: order, folder: pciFolder + "/" + address}
+		f.Address = address
+
+		if d.fromAttributes(&f, "pci["+address+"]") {
+			f.product = names.Products[f.vendorID+f.deviceID]
+			d.saw("pci[]", pciFolder+"/{address}/")
+			functions = append(functions, f)
+		}
+	}
+
+	return functions
+}
+
+// completeFunction adds what ghw does not read.
+func (d *detection) completeFunction(f *function) {
 	f.Device = f.vendorID + ":" + f.deviceID
+	fact := "pci[" + f.Address + "]"
+
 	// A negative node is the kernel's "the firmware did not say", which is all VMs; no file is a kernel without NUMA.
 	text, err := d.text(f.folder + "/numa_node")
 	if err != nil && !absent(err) {
@@ -128,7 +207,8 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	if node, convErr := strconv.Atoi(text); err == nil && convErr == nil && node >= 0 {
 		f.NUMA = &node
 	}
-	d.sawEach("pci", address, ".numa", pciFolder+"/{address}/numa_node")
+	d.saw("pci[].numa", pciFolder+"/{address}/numa_node")
+
 	// A virtual function links to the card that it belongs to, which is listed itself. Inside a virtual machine the link is
 	// not there, and the function is a card like any other.
 	switch physical, err := linkBase(d, f.folder+"/physfn"); {
@@ -138,45 +218,9 @@ func (d *detection) pciFunction(address string, order pciAddress) (function, boo
 	case !absent(err):
 		d.failed(fact+".physfn", err)
 	}
-	return f, true
 }
 
-// fromUevent takes all that the kernel knows of a function from one file instead of six; at 64 functions that is half of
-// the time. Source: pci_uevent in Linux' drivers/pci/pci-driver.c. Recorded trees mostly leave the file out.
-func (d *detection) fromUevent(f *function) bool {
-	data, err := d.ReadFile(f.folder+"/uevent", sysfsLimit)
-	if err != nil {
-		return false
-	}
-	var class, ids, subsystem, driver string
-	for line := range strings.Lines(string(data)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch key {
-		case "PCI_CLASS":
-			class = strings.ToLower(value)
-		case "PCI_ID":
-			ids = strings.ToLower(value)
-		case "PCI_SUBSYS_ID":
-			subsystem = strings.ToLower(value)
-		case "DRIVER":
-			driver = value
-		}
-	}
-	class = strings.Repeat("0", max(0, 6-len(class))) + class // printed without leading zeros
-	vendor, device, _ := strings.Cut(ids, ":")
-	subVendor, subDevice, _ := strings.Cut(subsystem, ":")
-	if !isHex(class, 6) || !isHex(vendor, 4) || !isHex(device, 4) || !isHex(subVendor, 4) || !isHex(subDevice, 4) {
-		return false
-	}
-	f.vendorID, f.deviceID, f.Class, f.subsystem = vendor, device, class, subsystem
-	f.Subsystem = &subsystem
-	if driver != "" {
-		f.Driver = &driver
-	}
-	return true
-}
-
-// fromAttributes takes the same from a file each.
+// fromAttributes reads ids, class and driver of a function from a file each.
 func (d *detection) fromAttributes(f *function, fact string) bool {
 	for _, id := range []struct {
 		file   string

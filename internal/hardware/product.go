@@ -3,54 +3,11 @@ package hardware
 import (
 	"slices"
 	"strings"
-
-	"github.com/prelet/prelet/internal/world"
 )
-
-const dmiFolder = "sys/class/dmi/id"
 
 // readProduct reads how the firmware names the machine, and what hypervisor it runs on.
 func (d *detection) readProduct() error {
-	var p world.Product
-	for _, field := range []struct {
-		file, fact string
-		into       **string
-	}{
-		{"product_name", "product.name", &p.Name},
-		{"sys_vendor", "product.vendor", &p.Vendor},
-		{"product_serial", "product.serial", &p.Serial},
-		{"product_uuid", "product.uuid", &p.UUID},
-		{"product_sku", "product.sku", &p.SKU},
-	} {
-		file := dmiFolder + "/" + field.file
-		text, err := d.text(file)
-		if absent(err) && field.file == "product_name" {
-			// Machines without DMI, as most of Arm's, have a device tree; its strings end with NUL.
-			file = "proc/device-tree/model"
-			text, err = d.text(file)
-			text = strings.TrimRight(text, "\x00")
-			if absent(err) {
-				if _, err := d.ReadDir(dmiFolder); absent(err) { // small hypervisors give no tables, and nothing else will be there
-					for _, fact := range []string{"name", "vendor", "serial", "uuid", "sku"} {
-						d.note("product."+fact, "there is neither /"+dmiFolder+" nor a device tree")
-					}
-					break
-				}
-				d.note(field.fact, "there is neither /"+dmiFolder+"/product_name nor a device tree")
-				continue
-			}
-		}
-		switch {
-		case err != nil:
-			d.failed(field.fact, err)
-		case isPlaceholder(text):
-			d.note(field.fact, "the firmware leaves it at a placeholder")
-		default:
-			*field.into = &text
-			d.saw(field.fact, file)
-		}
-	}
-	d.facts.Product = p
+	d.readFirmware()
 
 	kind, from := d.virtualization()
 	if kind == "" {
@@ -59,6 +16,7 @@ func (d *detection) readProduct() error {
 		d.facts.Virtualization = &kind
 		d.evidence["virtualization"] = from
 	}
+
 	return nil
 }
 

@@ -13,6 +13,10 @@ type Facts struct {
 	NICs           []NIC                `json:"nics"`
 	Interfaces     map[string]Interface `json:"interfaces"` // by name; anything with an address
 	Product        Product              `json:"product"`
+	BIOS           BIOS                 `json:"bios"`
+	Chassis        Chassis              `json:"chassis"`
+	Baseboard      Baseboard            `json:"baseboard"`
+	BlockDevices   []BlockDevice        `json:"block_devices"`  // by name; nil in recordings made before there was this fact
 	Virtualization *string              `json:"virtualization"` // as systemd-detect-virt names it: "none", "kvm", "vmware", …
 	Kernel         Kernel               `json:"kernel"`
 	OS             OS                   `json:"os"`
@@ -141,6 +145,46 @@ type Product struct {
 	Serial *string `json:"serial"`
 	UUID   *string `json:"uuid"`
 	SKU    *string `json:"sku"`
+}
+
+// BIOS is the firmware.
+type BIOS struct {
+	Vendor  *string `json:"vendor"`
+	Version *string `json:"version"`
+	Date    *string `json:"date"`
+}
+
+// Chassis is the case that the machine is in.
+type Chassis struct {
+	Type     *string `json:"type"` // in words, as SMBIOS lists them: Rack Mount Chassis
+	Vendor   *string `json:"vendor"`
+	Version  *string `json:"version"`
+	Serial   *string `json:"serial"`
+	AssetTag *string `json:"asset_tag"`
+}
+
+// Baseboard is the main board.
+type Baseboard struct {
+	Name     *string `json:"name"`
+	Vendor   *string `json:"vendor"`
+	Version  *string `json:"version"`
+	Serial   *string `json:"serial"`
+	AssetTag *string `json:"asset_tag"`
+}
+
+// BlockDevice is a disk or a drive; what the kernel makes of others (loop devices, LVM, RAID) is not one.
+type BlockDevice struct {
+	Name          string  `json:"name"`       // sda, nvme0n1
+	Type          *string `json:"type"`       // hdd | ssd | odd | fdd
+	Controller    *string `json:"controller"` // scsi | nvme | virtio | mmc | ide
+	SizeBytes     *int64  `json:"size_bytes"`
+	PhysicalBlock *int    `json:"physical_block_bytes"`
+	Rotational    *bool   `json:"rotational"`
+	Removable     bool    `json:"removable"`
+	Vendor        *string `json:"vendor"`
+	Model         *string `json:"model"`
+	Serial        *string `json:"serial"`
+	WWN           *string `json:"wwn"`
 }
 
 // Kernel is the running kernel.

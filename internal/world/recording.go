@@ -308,7 +308,7 @@ func (r *Recording) Find(q Question) (Answer, bool) {
 	return Answer{}, false
 }
 
-// Withhold leaves serial numbers, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
+// Withhold leaves serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the
 // answer: those places replay as unread. An IPv6 address that is made of a MAC address or a GUID goes with it. Of what detectors
 // said, the attributes, facts and labels that are called so, and what is written like a MAC address. Names that are made of one
 // (enx02005e005301) become others (enx-1), but for those that the site says.
@@ -343,9 +343,19 @@ func (r *Recording) Withhold() error {
 		if guids, ok := v["guids"].(map[string]any); ok && len(guids) > 0 {
 			hide(v, "", "guids")
 		}
-		if p, ok := v["product"].(map[string]any); ok {
-			hide(p, "/product", "serial")
-			hide(p, "/product", "uuid")
+		for name, keys := range map[string][]string{"product": {"serial", "uuid"}, "chassis": {"serial", "asset_tag"}, "baseboard": {"serial", "asset_tag"}} {
+			if part, ok := v[name].(map[string]any); ok {
+				for _, key := range keys {
+					hide(part, "/"+name, key)
+				}
+			}
+		}
+		disks, _ := v["block_devices"].([]any)
+		for i, disk := range disks {
+			if m, ok := disk.(map[string]any); ok {
+				hide(m, "/block_devices/"+strconv.Itoa(i), "serial")
+				hide(m, "/block_devices/"+strconv.Itoa(i), "wwn")
+			}
 		}
 		if all, ok := v["interfaces"].(map[string]any); ok {
 			for name, one := range all {

@@ -59,7 +59,8 @@ func fill(v reflect.Value, at, key string, text func(at string) string) {
 // TestEveryFactIsAnIdentityOrNot fails for a fact that nobody has thought of: whoever adds one says here whether it tells
 // which machine it is, and if so withholds it.
 func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
-	identity := []string{"product.serial", "product.uuid", "machine_id", "guids{}", "interfaces{}.mac"}
+	identity := []string{"product.serial", "product.uuid", "machine_id", "guids{}", "interfaces{}.mac",
+		"chassis.serial", "chassis.asset_tag", "baseboard.serial", "baseboard.asset_tag", "block_devices[].serial", "block_devices[].wwn"}
 	harmless := []string{
 		"cpu.vendor", "cpu.model", "cpu.cores[].kind",
 		"pci[].address", "pci[].device", "pci[].subsystem", "pci[].class", "pci[].driver", "pci[].physfn",
@@ -69,6 +70,9 @@ func TestEveryFactIsAnIdentityOrNot(t *testing.T) {
 		"nics[].infiniband[].device", "nics[].infiniband[].link_layer", "nics[].infiniband[].state",
 		"interfaces{}.ipv4[]", "interfaces{}.ipv6[]", // but those that are made of a MAC address
 		"product.name", "product.vendor", "product.sku", "virtualization", "kernel.release",
+		"bios.vendor", "bios.version", "bios.date", "chassis.type", "chassis.vendor", "chassis.version",
+		"baseboard.name", "baseboard.vendor", "baseboard.version",
+		"block_devices[].name", "block_devices[].type", "block_devices[].controller", "block_devices[].vendor", "block_devices[].model",
 		"os.id", "os.id_like[]", "os.version_id", "os.name",
 		"runtime.endpoint", "runtime.name", "runtime.version", "runtime.cgroup_driver",
 		"unknown[].fact", "unknown[].why", "evidence{}",

@@ -105,6 +105,11 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		}
 		m = v.AsValueMap()
 	}
+	if facts.BlockDevices == nil { // in a recording that is older than these facts
+		for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
+			m[name] = value.UnreadVal(m[name].Type(), "facts /"+name)
+		}
+	}
 	m["gpus"] = gpus(facts, m["accelerators"])
 	byName, labels := map[string]cty.Value{}, recommended(all)
 	for _, d := range all {

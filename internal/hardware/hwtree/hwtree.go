@@ -276,8 +276,8 @@ func (b *builder) memory(s Spec) {
 
 // device writes a function, and returns its folder.
 func (b *builder) device(d Device) string {
-	if len(d.Address) < len("0000:00:00.0") || len(d.ID) != 9 || len(d.Class) != 6 {
-		b.err = fmt.Errorf("device %q: want an address 0000:00:00.0, an id 10de:2330 and a class 030200", d.Address)
+	if len(d.Address) < len("0000:00:00.0") || len(d.ID) != 9 || len(d.Class) != 6 || d.Subsystem != "" && len(d.Subsystem) != 9 {
+		b.err = fmt.Errorf("device %q: want an address 0000:00:00.0, ids 10de:2330 and a class 030200", d.Address)
 		return ""
 	}
 	bus := d.Address[:strings.LastIndexByte(d.Address, ':')]
@@ -291,6 +291,7 @@ func (b *builder) device(d Device) string {
 		write("subsystem_vendor", "0x"+vendor)
 		write("subsystem_device", "0x"+device)
 		write("uevent", uevent(d))
+		write("modalias", modalias(d))
 	}
 	node := -1
 	if d.NUMA != nil {
@@ -342,6 +343,12 @@ func uevent(d Device) string {
 	}
 	return text + "PCI_CLASS=" + strings.ToUpper(strings.TrimLeft(d.Class, "0")) + "\nPCI_ID=" + strings.ToUpper(d.ID) +
 		"\nPCI_SUBSYS_ID=" + strings.ToUpper(d.Subsystem) + "\nPCI_SLOT_NAME=" + d.Address + "\n"
+}
+
+// modalias is as the kernel prints it.
+func modalias(d Device) string {
+	id, sub, class := strings.ToUpper(d.ID), strings.ToUpper(d.Subsystem), strings.ToLower(d.Class)
+	return "pci:v0000" + id[:4] + "d0000" + id[5:] + "sv0000" + sub[:4] + "sd0000" + sub[5:] + "bc" + class[:2] + "sc" + class[2:4] + "i" + class[4:]
 }
 
 func (b *builder) port(folder string, p Port) {

@@ -1,13 +1,12 @@
-package names
+package hardware
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/prelet/prelet/internal/value"
+	texts "github.com/prelet/prelet/internal/value"
 )
 
 func TestLookup(t *testing.T) {
@@ -33,50 +32,76 @@ func TestLookup(t *testing.T) {
 		{"", "", ""},
 	}
 	for _, tt := range tests {
-		got, ok := Lookup(tt.device, tt.subsystem)
-		if got.Name != tt.want || ok != (tt.want != "") {
-			t.Errorf("Lookup(%q, %q) = %q, %v; want %q", tt.device, tt.subsystem, got.Name, ok, tt.want)
+		got, ok := lookup(t, tt.device, tt.subsystem)
+		if got.name != tt.want || ok != (tt.want != "") {
+			t.Errorf("name of (%q, %q) = %q, %v; want %q", tt.device, tt.subsystem, got.name, ok, tt.want)
 		}
 	}
 }
 
-// Every line must be found by its own key: the search by halves is easy to get wrong at the ends.
-func TestLookupFindsEveryLine(t *testing.T) {
-	lines := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
-	if !slices.IsSorted(lines) {
-		t.Fatal("the table is not sorted by bytes; run go generate")
+func lookup(t testing.TB, device, subsystem string) (productName, bool) {
+	t.Helper()
+	names, err := database()
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, line := range lines {
-		key, rest, _ := strings.Cut(line, "\t")
-		_, name, _ := strings.Cut(rest, "\t")
-		device, subsystem, _ := strings.Cut(key, " ")
-		got, ok := Lookup(device, subsystem)
-		if !ok || got.Name != name || got.Subsystem != subsystem {
-			t.Errorf("Lookup(%q, %q) = %+v, %v; want %q", device, subsystem, got, ok, name)
+	return nameOf(names.Products[strings.Replace(device, ":", "", 1)], subsystem)
+}
+
+// eachName calls f with every device and subsystem of pci.ids and what its line says.
+func eachName(f func(device, subsystem, name string)) {
+	vendor, device := "", ""
+	for line := range strings.Lines(string(pciIDs)) {
+		id, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		name, _, _ := strings.Cut(text, "\t")
+		switch {
+		case strings.HasPrefix(id, "#"):
+		case strings.HasPrefix(id, "\t\t"):
+			f(vendor+":"+device, strings.Replace(strings.TrimSpace(id), " ", ":", 1), name)
+		case strings.HasPrefix(id, "\t"):
+			device = strings.TrimSpace(id)
+			f(vendor+":"+device, "", name)
+		default:
+			vendor = id
 		}
 	}
 }
 
-func BenchmarkLookup(b *testing.B) {
-	for b.Loop() {
-		Lookup("10de:25b6", "10de:157e")
+// pcidb forgets the subsystems of the last device of a file; every line of ours must be found by its ids.
+func TestEveryNameIsFound(t *testing.T) {
+	count := 0
+	eachName(func(device, subsystem, want string) {
+		count++
+		got, ok := lookup(t, device, subsystem)
+		if want == unknown {
+			if ok {
+				t.Errorf("%s: got %q, want no name", device, got.name)
+			}
+			return
+		}
+		if !ok || got.name != want || got.subsystem != subsystem {
+			t.Errorf("%s of subsystem %q: got %+v and %v, want %q", device, subsystem, got, ok, want)
+		}
+	})
+	if count < 1800 {
+		t.Errorf("got %d names, want more than 1800", count)
 	}
 }
 
 // TestSourcesAreDated holds that what is said of a name's source is what lies beside the table.
 func TestSourcesAreDated(t *testing.T) {
-	for file, version := range map[string]string{"source/pci.ids": "Version: " + pciidsVersion, "source/README.md": "pci.ids " + pciidsVersion} {
+	for file, version := range map[string]string{"pciids/source/pci.ids": "Version: " + pciidsVersion, "pciids/source/README.md": "pci.ids " + pciidsVersion} {
 		data, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(data), version) {
 			t.Errorf("%s does not say %q (%v)", file, version, err)
 		}
 	}
-	if data, err := os.ReadFile("source/README.md"); err != nil || !strings.Contains(string(data), nvidiaVersion) {
-		t.Errorf("source/README.md does not say %s (%v)", nvidiaVersion, err)
+	if data, err := os.ReadFile("pciids/source/README.md"); err != nil || !strings.Contains(string(data), nvidiaVersion) {
+		t.Errorf("pciids/source/README.md does not say %s (%v)", nvidiaVersion, err)
 	}
 	for device, want := range map[string]string{"10de:20b0": "the table of NVIDIA's driver", "8086:158b": "pci.ids", "1414:00ba": "prelet's own"} {
-		if e, _ := Lookup(device, ""); !strings.Contains(e.Source, want) {
-			t.Errorf("%s is named by %q, want %s", device, e.Source, want)
+		if e, _ := lookup(t, device, ""); !strings.Contains(e.source, want) {
+			t.Errorf("%s is named by %q, want %s", device, e.source, want)
 		}
 	}
 }
@@ -84,17 +109,15 @@ func TestSourcesAreDated(t *testing.T) {
 // TestNamesMakeLabels holds that every name makes a label's value that is not empty, and that no two products of one
 // vendor's accelerators become one by being cut.
 func TestNamesMakeLabels(t *testing.T) {
-	for line := range strings.Lines(table) {
-		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		name := parts[2]
-		label := value.Slug(name)
+	eachName(func(device, _, name string) {
+		label := texts.Slug(name)
 		if label == "" || len(label) > 63 || !utf8.ValidString(name) || strings.TrimSpace(name) != name {
-			t.Errorf("%s: %q makes the label %q", parts[0], name, label)
+			t.Errorf("%s: %q makes the label %q", device, name, label)
 		}
-		if strings.HasPrefix(parts[0], "10de:") && len(name) > 63 {
-			t.Errorf("%s: %q is longer than a label", parts[0], name)
+		if strings.HasPrefix(device, "10de:") && len(name) > 63 {
+			t.Errorf("%s: %q is longer than a label", device, name)
 		}
-	}
+	})
 }
 
 // TestLabelsOfGPUs compares with the labels that sites have: nvidia-smi's name in lower case, with - for spaces.
@@ -107,8 +130,8 @@ func TestLabelsOfGPUs(t *testing.T) {
 		"10de:2237": "nvidia-a10g", "10de:27b8": "nvidia-l4", "10de:26b5": "nvidia-l40", "10de:26b9": "nvidia-l40s", "10de:2330": "nvidia-h100-80gb-hbm3",
 		"10de:2331": "nvidia-h100-pcie", "10de:2335": "nvidia-h200", "10de:2901": "nvidia-b200", "10de:2941": "nvidia-gb200",
 	} {
-		if e, ok := Lookup(device, ""); !ok || value.Slug(e.Name) != want {
-			t.Errorf("%s is %q, whose label is %q; want %q", device, e.Name, value.Slug(e.Name), want)
+		if e, ok := lookup(t, device, ""); !ok || texts.Slug(e.name) != want {
+			t.Errorf("%s is %q, whose label is %q; want %q", device, e.name, texts.Slug(e.name), want)
 		}
 	}
 }
@@ -120,7 +143,7 @@ func TestOurOwnNames(t *testing.T) {
 		"10de:1db8": "Tesla V100 SXM3 32GB", "10de:1df6": "Tesla V100S PCIe 32GB", "10de:15f8": "Tesla P100 PCIe 16GB", "10de:15f9": "Tesla P100 SXM2 16GB",
 		"10de:1b38": "Tesla P40", "10de:1bb3": "Tesla P4",
 	} {
-		database, err := os.ReadFile("source/pci.ids")
+		database, err := os.ReadFile("pciids/source/pci.ids")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +151,8 @@ func TestOurOwnNames(t *testing.T) {
 		_, rest, ok := strings.Cut(string(database), "\n10de  ")
 		_, rest, found := strings.Cut(rest, line)
 		text, _, _ := strings.Cut(rest, "\n")
-		if e, named := Lookup(device, ""); !ok || !found || !named || !strings.HasSuffix(text, "["+words+"]") || value.Slug(e.Name) != value.Slug(words) {
-			t.Errorf("%s: %q here, %q in pci.ids", device, e.Name, text)
+		if e, named := lookup(t, device, ""); !ok || !found || !named || !strings.HasSuffix(text, "["+words+"]") || texts.Slug(e.name) != texts.Slug(words) {
+			t.Errorf("%s: %q here, %q in pci.ids", device, e.name, text)
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Command gen makes the embedded table of device names from the sources that are kept beside it. With -pciids it first
-// takes the lines that the rules choose out of a whole pci.ids, so that the sources name one day's database and no more of
-// it is kept than is used.
+// Command pciids writes the pci.ids that is embedded in prelet, from the sources that are kept beside it. With -pciids it
+// first takes the lines that the rules choose out of a whole pci.ids, so that the sources name one day's database and no more
+// of it is kept than is used.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "table.tsv", "file to write")
+	out := flag.String("out", "../pci.ids", "file to write")
 	source := flag.String("source", "source", "folder of the sources")
 	database := flag.String("pciids", "", "a whole pci.ids, to renew source/pci.ids from")
 	flag.Parse()

@@ -1,0 +1,125 @@
+package hardware
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jaypipes/ghw"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+const (
+	dmiFolder        = "sys/class/dmi/id"
+	deviceTreeFolder = "proc/device-tree"
+	// deviceTreeSource is where ghw reads the device tree, to which the kernel's /proc/device-tree links.
+	deviceTreeSource = "sys/firmware/devicetree/base"
+)
+
+// firmwareText is a fact that the firmware gives: what ghw read, and the files that it comes from, in the tables of DMI or
+// in the device tree of machines without DMI, as most of Arm's.
+type firmwareText struct {
+	fact, dmi, deviceTree, text string
+	into                        **string
+}
+
+// readFirmware reads product, BIOS, chassis and baseboard.
+func (d *detection) readFirmware() {
+	product, productErr := askFirmware(d, ghw.Product, &ghw.ProductInfo{})
+	bios, biosErr := askFirmware(d, ghw.BIOS, &ghw.BIOSInfo{})
+	chassis, chassisErr := askFirmware(d, ghw.Chassis, &ghw.ChassisInfo{})
+	board, boardErr := askFirmware(d, ghw.Baseboard, &ghw.BaseboardInfo{})
+
+	var (
+		p world.Product
+		b world.BIOS
+		c world.Chassis
+		m world.Baseboard
+	)
+
+	d.keepFirmware(productErr, []firmwareText{
+		{"product.name", "product_name", "model", product.Name, &p.Name},
+		{"product.vendor", "sys_vendor", "compatible", product.Vendor, &p.Vendor},
+		{"product.serial", "product_serial", "serial-number", product.SerialNumber, &p.Serial},
+		{"product.uuid", "product_uuid", "", product.UUID, &p.UUID},
+		{"product.sku", "product_sku", "", product.SKU, &p.SKU},
+	})
+	d.keepFirmware(biosErr, []firmwareText{
+		{"bios.vendor", "bios_vendor", "chosen/u-boot,version", bios.Vendor, &b.Vendor},
+		{"bios.version", "bios_version", "chosen/u-boot,version", bios.Version, &b.Version},
+		{"bios.date", "bios_date", "", bios.Date, &b.Date},
+	})
+	d.keepFirmware(chassisErr, []firmwareText{
+		{"chassis.type", "chassis_type", "chassis-type", chassis.TypeDescription, &c.Type},
+		{"chassis.vendor", "chassis_vendor", "compatible", chassis.Vendor, &c.Vendor},
+		{"chassis.version", "chassis_version", "model", chassis.Version, &c.Version},
+		{"chassis.serial", "chassis_serial", "serial-number", chassis.SerialNumber, &c.Serial},
+		{"chassis.asset_tag", "chassis_asset_tag", "", chassis.AssetTag, &c.AssetTag},
+	})
+	d.keepFirmware(boardErr, []firmwareText{
+		{"baseboard.name", "board_name", "model", board.Product, &m.Name},
+		{"baseboard.vendor", "board_vendor", "compatible", board.Vendor, &m.Vendor},
+		{"baseboard.version", "board_version", "", board.Version, &m.Version},
+		{"baseboard.serial", "board_serial", "serial-number", board.SerialNumber, &m.Serial},
+		{"baseboard.asset_tag", "board_asset_tag", "", board.AssetTag, &m.AssetTag},
+	})
+
+	d.facts.Product, d.facts.BIOS, d.facts.Chassis, d.facts.Baseboard = p, b, c, m
+}
+
+// deviceTreeFiles are the files of the device tree that ghw reads.
+var deviceTreeFiles = []string{"model", "compatible", "serial-number", "chassis-type", "chosen/u-boot,version"}
+
+// askFirmware asks ghw, and returns none if it failed.
+func askFirmware[T any](d *detection, call func(...any) (*T, error), none *T) (*T, error) {
+	for _, name := range deviceTreeFiles {
+		if err := d.lendFile(deviceTreeFolder+"/"+name, deviceTreeSource+"/"+name); err != nil {
+			return none, err
+		}
+	}
+
+	info, _, err := ask(d, call, nil, dmiFolder+"/*")
+	if err != nil {
+		return none, err
+	}
+
+	return info, nil
+}
+
+// keepFirmware keeps the texts that the firmware gives, and notes why the others are unknown.
+func (d *detection) keepFirmware(err error, texts []firmwareText) {
+	_, dmiErr := d.ReadDir(dmiFolder)
+	_, treeErr := d.text(deviceTreeFolder + "/model")
+
+	for _, t := range texts {
+		file := dmiFolder + "/" + t.dmi
+		if absent(dmiErr) && treeErr == nil {
+			file = deviceTreeFolder + "/" + t.deviceTree
+		}
+
+		switch {
+		case err != nil:
+			d.broken(t.fact, err.Error())
+		case !utf8.ValidString(t.text):
+			d.note(t.fact, "the firmware gives bytes that are not a text")
+		case !strings.EqualFold(t.text, unknown) && !isPlaceholder(t.text):
+			*t.into = &t.text
+			d.saw(t.fact, file)
+		case absent(dmiErr) && absent(treeErr): // small hypervisors give no tables, and nothing else will be there
+			d.note(t.fact, "there is neither /"+dmiFolder+" nor a device tree")
+		case strings.HasSuffix(file, "/"):
+			d.note(t.fact, "a device tree does not have it")
+		default:
+			d.firmwareReason(t.fact, file)
+		}
+	}
+}
+
+// firmwareReason notes why ghw has no text of a file, which it does not tell.
+func (d *detection) firmwareReason(fact, file string) {
+	if _, err := d.text(file); err != nil {
+		d.failed(fact, err)
+		return
+	}
+	d.note(fact, "the firmware leaves it at a placeholder")
+}

@@ -1,0 +1,202 @@
+package hardware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/jaypipes/ghw"
+)
+
+// nowhere stands for a folder that is never there. It takes away what ghw reads besides its purpose: without
+// /sys/devices/system/memory it reads the machine's syslog for the size of the memory.
+const nowhere = "/dev/null"
+
+// libraryOptions make ghw read below root only, start no program and log into log.
+func libraryOptions(root string, log slog.Handler) []any {
+	return []any{
+		context.Background(), // keeps ghw from taking options from the environment
+		ghw.WithChroot(root), ghw.WithDisableTools(), ghw.WithDisableTopology(), ghw.WithLogger(slog.New(log)),
+	}
+}
+
+// ask calls a function of ghw and returns its result and its warnings. On a recorded machine ghw reads copies of the files
+// that patterns name. ghw takes no context: a call that hangs is left behind after the patience, or when the context ends.
+func ask[T any](d *detection, call func(...any) (T, error), overrides map[string]string, patterns ...string) (T, []string, error) {
+	type answer struct {
+		result   T
+		warnings []string
+		err      error
+	}
+
+	var none T
+
+	if err := d.lend(patterns...); err != nil {
+		return none, nil, err
+	}
+
+	answers := make(chan answer, 1)
+
+	go func() {
+		var a answer
+		defer func() {
+			if p := recover(); p != nil {
+				a = answer{err: fmt.Errorf("ghw panicked: %v", p)}
+			}
+			answers <- a
+		}()
+
+		log := &warningLog{}
+		options := append(libraryOptions(d.libraryRoot(), log), ghw.WithPathOverrides(overrides))
+		a.result, a.err = call(options...)
+		a.warnings = log.messages
+	}()
+
+	timer := time.NewTimer(d.patience)
+	defer timer.Stop()
+
+	select {
+	case a := <-answers:
+		return a.result, a.warnings, a.err
+	case <-timer.C:
+		return none, nil, fmt.Errorf("ghw did not answer within %v", d.patience)
+	case <-d.ctx.Done():
+		return none, nil, context.Cause(d.ctx)
+	}
+}
+
+// warningLog keeps the messages that ghw logs, which it prints to standard error otherwise.
+type warningLog struct{ messages []string }
+
+// Enabled implements slog.Handler.
+func (*warningLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle implements slog.Handler.
+func (w *warningLog) Handle(_ context.Context, record slog.Record) error {
+	w.messages = append(w.messages, record.Message)
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (w *warningLog) WithAttrs([]slog.Attr) slog.Handler { return w }
+
+// WithGroup implements slog.Handler.
+func (w *warningLog) WithGroup(string) slog.Handler { return w }
+
+// libraryRoot is where ghw reads: the root of this machine, or the copy of a recorded one.
+func (d *detection) libraryRoot() string {
+	if d.live {
+		return "/"
+	}
+	return d.copy.Name()
+}
+
+// openCopy makes an empty folder for the files that ghw reads of a recorded machine.
+func (d *detection) openCopy() error {
+	if d.live {
+		return nil
+	}
+
+	folder, err := os.MkdirTemp(d.scratch, "")
+	if err != nil {
+		return err
+	}
+
+	d.copy, err = os.OpenRoot(folder)
+
+	return err
+}
+
+func (d *detection) closeCopy() {
+	if d.copy != nil {
+		_ = d.copy.Close()
+	}
+}
+
+// lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has no
+// link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
+// the machine did not have it; its folder is there, so that ghw lists the device.
+func (d *detection) lend(patterns ...string) error {
+	if d.live {
+		return nil
+	}
+
+	for _, pattern := range patterns {
+		for _, name := range d.expand(pattern) {
+			if err := d.copy.MkdirAll(path.Dir(name), 0o700); err != nil {
+				return fmt.Errorf("copy recorded hardware: %w", err)
+			}
+			if err := d.lendFile(name, name); err != nil {
+				return err
+			}
+		}
+	}
+
+	return nil
+}
+
+// lendLimit is the most that is copied of one file; attributes of sysfs are at most a page.
+const lendLimit = 64 << 10
+
+func (d *detection) lendFile(name, to string) error {
+	switch {
+	case d.live:
+		return nil
+	case path.Base(name) == "driver":
+		return d.lendDriver(name)
+	}
+
+	data, err := d.ReadFile(name, lendLimit)
+	if err != nil {
+		return nil
+	}
+
+	if err := errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)); err != nil {
+		return fmt.Errorf("copy recorded hardware: %w", err)
+	}
+
+	return nil
+}
+
+// lendDriver copies the link of a PCI function to its driver. ghw takes the last element of the target's name, and only
+// if the target exists.
+func (d *detection) lendDriver(name string) error {
+	driver, err := linkBase(d, name)
+	if err != nil {
+		return nil
+	}
+
+	if err := errors.Join(
+		d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
+		d.copy.Symlink("../../drivers/"+driver, name),
+	); err != nil {
+		return fmt.Errorf("copy recorded hardware: %w", err)
+	}
+
+	return nil
+}
+
+// expand lists the paths that a pattern names.
+func (d *detection) expand(pattern string) []string {
+	folder, rest, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
+		return []string{pattern}
+	}
+
+	var list []string
+
+	names, _ := d.names(path.Clean(folder))
+	for _, name := range names {
+		if fs.ValidPath(name) && !strings.Contains(name, "*") {
+			list = append(list, d.expand(folder+name+rest)...)
+		}
+	}
+
+	return list
+}

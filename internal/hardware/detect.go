@@ -60,16 +60,15 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	if patience <= 0 {
 		patience = usualPatience
 	}
-	scratch, removeScratch, err := scratchFolder(live)
-	if err != nil {
-		return world.Facts{}, err
+	scratch, scratchErr := scratchFolder(live)
+	if scratch != "" {
+		defer func() { _ = os.RemoveAll(scratch) }()
 	}
-	defer removeScratch()
 	last, count, hung := outcome{}, 0, []string{}
 	for {
 		watched := &watchedTree{Tree: tree, hung: hung}
 		attempt, abandon := context.WithCancel(ctx)
-		steps := (&detection{Tree: watched, live: live, without: o.Without, patience: patience, scratch: scratch}).read(attempt)
+		steps := (&detection{Tree: watched, live: live, without: o.Without, patience: patience, scratch: scratch, copyErr: scratchErr}).read(attempt)
 		var name string
 		last, count, name = follow(ctx, steps, watched, patience)
 		abandon()
@@ -87,28 +86,13 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	return finish(ctx, last, count)
 }
 
-// scratchFolder makes a folder for the copies that ghw reads of a recorded machine. This machine needs none.
-func scratchFolder(live bool) (name string, remove func(), err error) {
-	if live {
-		return "", func() {}, nil
-	}
-	name, err = os.MkdirTemp("", "prelet-hardware-")
-	if err != nil {
-		return "", nil, fmt.Errorf("copy recorded hardware: %w; TMPDIR names another folder", err)
-	}
-	return name, func() { _ = os.RemoveAll(name) }, nil
-}
-
 // read reads one section after the other and tells what is known after each.
 func (d *detection) read(ctx context.Context) <-chan outcome {
 	d.ctx, d.facts, d.evidence, d.guids = ctx, empty(), map[string]string{}, map[string]string{}
 	steps := make(chan outcome, len(sections))
 	go func() {
 		defer close(steps)
-		if err := d.openCopy(); err != nil {
-			steps <- outcome{err: fmt.Errorf("copy recorded hardware: %w", err)}
-			return
-		}
+		d.openCopy()
 		defer d.closeCopy()
 		for i := range sections {
 			if ctx.Err() != nil {
@@ -246,8 +230,9 @@ type detection struct {
 	live     bool
 	without  []string
 	patience time.Duration
-	scratch  string   // where copies of a recorded machine are made
-	copy     *os.Root // one of them, which ghw reads; nil of this machine
+	scratch  string   // where copies of a recorded machine are made; empty of this machine
+	copy     *os.Root // the copy that ghw reads
+	copyErr  error    // why there is none
 	facts    world.Facts
 	unknown  []world.UnknownFact
 	evidence map[string]string

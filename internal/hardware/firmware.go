@@ -108,18 +108,21 @@ func (d *detection) keepFirmware(err error, texts []firmwareText) {
 		case absent(dmiErr) && absent(treeErr): // small hypervisors give no tables, and nothing else will be there
 			d.note(t.fact, "there is neither /"+dmiFolder+" nor a device tree")
 		case strings.HasSuffix(file, "/"):
-			d.note(t.fact, "a device tree does not have it")
+			d.note(t.fact, "the firmware does not give it")
 		default:
 			d.firmwareReason(t.fact, file)
 		}
 	}
 }
 
-// firmwareReason notes why ghw has no text of a file, which it does not tell.
+// firmwareReason notes why a text is unknown, which ghw does not report.
 func (d *detection) firmwareReason(fact, file string) {
-	if _, err := d.text(file); err != nil {
+	switch _, err := d.text(file); {
+	case absent(err) && !strings.HasPrefix(fact, "product."): // one reason for many, where they are left out
+		d.note(fact, "the firmware does not give it")
+	case err != nil:
 		d.failed(fact, err)
-		return
+	default:
+		d.note(fact, "the firmware leaves it at a placeholder")
 	}
-	d.note(fact, "the firmware leaves it at a placeholder")
 }

@@ -97,20 +97,37 @@ func (d *detection) libraryRoot() string {
 	return d.copy.Name()
 }
 
+// scratchFolder makes a folder for copies of a recorded machine, in memory if there is such a place.
+func scratchFolder(live bool) (string, error) {
+	if live {
+		return "", nil
+	}
+
+	if folder, err := os.MkdirTemp("/dev/shm", "prelet-hardware-"); err == nil {
+		return folder, nil
+	}
+
+	folder, err := os.MkdirTemp("", "prelet-hardware-")
+	if err != nil {
+		return "", fmt.Errorf("copy recorded hardware for ghw: %w; TMPDIR names another folder", err)
+	}
+
+	return folder, nil
+}
+
 // openCopy makes an empty folder for the files that ghw reads of a recorded machine.
-func (d *detection) openCopy() error {
-	if d.live {
-		return nil
+func (d *detection) openCopy() {
+	if d.live || d.copyErr != nil {
+		return
 	}
 
 	folder, err := os.MkdirTemp(d.scratch, "")
-	if err != nil {
-		return err
+	if err == nil {
+		d.copy, err = os.OpenRoot(folder)
 	}
-
-	d.copy, err = os.OpenRoot(folder)
-
-	return err
+	if err != nil {
+		d.copyErr = fmt.Errorf("copy recorded hardware for ghw: %w", err)
+	}
 }
 
 func (d *detection) closeCopy() {
@@ -123,14 +140,14 @@ func (d *detection) closeCopy() {
 // link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
 // the machine did not have it; its folder is there, so that ghw lists the device.
 func (d *detection) lend(patterns ...string) error {
-	if d.live {
-		return nil
+	if d.live || d.copyErr != nil {
+		return d.copyErr
 	}
 
 	for _, pattern := range patterns {
 		for _, name := range d.expand(pattern) {
 			if err := d.copy.MkdirAll(path.Dir(name), 0o700); err != nil {
-				return fmt.Errorf("copy recorded hardware: %w", err)
+				return fmt.Errorf("copy recorded hardware for ghw: %w", err)
 			}
 			if err := d.lendFile(name, name); err != nil {
 				return err
@@ -146,8 +163,8 @@ const lendLimit = 64 << 10
 
 func (d *detection) lendFile(name, to string) error {
 	switch {
-	case d.live:
-		return nil
+	case d.live || d.copyErr != nil:
+		return d.copyErr
 	case path.Base(name) == "driver":
 		return d.lendDriver(name)
 	}
@@ -158,7 +175,7 @@ func (d *detection) lendFile(name, to string) error {
 	}
 
 	if err := errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)); err != nil {
-		return fmt.Errorf("copy recorded hardware: %w", err)
+		return fmt.Errorf("copy recorded hardware for ghw: %w", err)
 	}
 
 	return nil
@@ -176,7 +193,7 @@ func (d *detection) lendDriver(name string) error {
 		d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
 		d.copy.Symlink("../../drivers/"+driver, name),
 	); err != nil {
-		return fmt.Errorf("copy recorded hardware: %w", err)
+		return fmt.Errorf("copy recorded hardware for ghw: %w", err)
 	}
 
 	return nil

@@ -38,7 +38,10 @@ func (d *detection) readMemory() error {
 	values := parseMeminfo(string(data))
 	total, err := d.totalMemory()
 	if err != nil {
-		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal that can be read: %w", err)
+		total = values["MemTotal"] // ghw cannot be asked, and there is no boot without
+	}
+	if total <= 0 {
+		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
 	}
 	d.saw("memory.total_bytes", "proc/meminfo")
 	memory := world.Memory{TotalBytes: &total, HugePages: d.hugePages("sys/kernel/mm/hugepages", "memory.hugepages")}

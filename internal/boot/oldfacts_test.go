@@ -1,0 +1,70 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// A recording that is older than a fact gives the same plan. What needs the fact is unread, and not null.
+func TestRecordingOlderThanAFact(t *testing.T) {
+	for text, isOld := range map[string]bool{
+		"stage.detect-hw.node.product.name":                            true,
+		"stage.detect-hw.node.bios.vendor":                             false,
+		"stage.detect-hw.node.chassis.type":                            false,
+		"stage.detect-hw.node.baseboard.vendor":                        false,
+		"length(stage.detect-hw.node.block_devices)":                   false,
+		"stage.detect-hw.node.block_devices[0].model":                  false,
+		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")": false,
+	} {
+		s := parseSite(t, afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n")
+		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *machine(1, 2, 4<<30), nil, nil)})
+		if !p.Complete || p.Hash == "" {
+			t.Fatalf("%s: the plan is not complete: %s", text, showDiagnostics(p.Diagnostics))
+		}
+
+		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+		if q := Run(context.Background(), p.Site, Options{Source: rec.Source()}); q.Hash != p.Hash || showPlan(q) != showPlan(p) {
+			t.Errorf("%s: the plan of the recording differs: got %s, want %s", text, showPlan(q), showPlan(p))
+		}
+
+		rec.Entries = olderEntries(t, rec.Entries)
+		q := Run(context.Background(), p.Site, Options{Source: rec.Source()})
+		if q.Complete != isOld || isOld && (q.Hash != p.Hash || showPlan(q) != showPlan(p)) {
+			t.Errorf("%s: of an old recording got complete %t and %s, want %t", text, q.Complete, showPlan(q), isOld)
+		}
+		if text := showDiagnostics(q.Diagnostics); !isOld && !strings.Contains(text, "facts /") {
+			t.Errorf("got %q, want what the recording does not have", text)
+		}
+	}
+}
+
+// olderEntries takes the facts that came last out of a recording.
+func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
+	t.Helper()
+	var older []world.Entry
+	for _, e := range entries {
+		if e.Kind == world.KindFacts {
+			var facts map[string]json.RawMessage
+			if err := json.Unmarshal(e.Answer.Value, &facts); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
+				if facts[name] == nil {
+					t.Fatalf("the recording has no fact %s", name)
+				}
+				delete(facts, name)
+			}
+			raw, err := json.Marshal(facts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Answer.Value = raw
+		}
+		older = append(older, e)
+	}
+	return older
+}

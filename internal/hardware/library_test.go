@@ -1,0 +1,233 @@
+package hardware
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// ghw takes no context: what hangs in it is left behind, and what it panics at is an error.
+func TestAskGivesUp(t *testing.T) {
+	let := make(chan struct{})
+	defer close(let)
+	hang := func(...any) (int, error) { <-let; return 1, nil }
+	d := &detection{ctx: context.Background(), live: true, patience: 10 * time.Millisecond}
+	if got, _, err := ask(d, hang, nil); got != 0 || err == nil || err.Error() != "ghw did not answer within 10ms" {
+		t.Errorf("a call that hangs: got %d and %v, want the error that ghw did not answer within 10ms", got, err)
+	}
+
+	ended, end := context.WithCancelCause(context.Background())
+	end(errors.New("the boot's time is up"))
+	d = &detection{ctx: ended, live: true, patience: time.Minute}
+	if _, _, err := ask(d, hang, nil); err == nil || err.Error() != "the boot's time is up" {
+		t.Errorf("a call when time is up: got %v, want the reason of the context", err)
+	}
+
+	d = &detection{ctx: context.Background(), live: true, patience: time.Minute}
+	if _, _, err := ask(d, func(...any) (int, error) { panic("index out of range") }, nil); err == nil || err.Error() != "ghw panicked: index out of range" {
+		t.Errorf("a call that panics: got %v, want an error", err)
+	}
+}
+
+// ghw 0.26 panics at these files; no fact but the one that is in them may be lost.
+func TestFilesThatGhwPanicsAt(t *testing.T) {
+	files := map[string]string{
+		"proc/meminfo":                     "MemTotal\nMemTotal:        1048576 kB\n",
+		"sys/kernel/mm/hugepages/odd/file": "1\n",
+		"etc/machine-id":                   "0123456789abcdef0123456789abcdef",
+	}
+	facts := detect(t, Options{Tree: tree(t, files)})
+	if got := number(facts.Memory.TotalBytes); got != "1073741824" || facts.MachineID == nil {
+		t.Errorf("got %s bytes and machine id %v, want 1073741824 and one", got, value(facts.MachineID))
+	}
+}
+
+// ghw follows links out of its root, and takes a root from the environment. It must read nothing but the copy.
+func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
+	outside := t.TempDir()
+	for name, text := range map[string]string{
+		"sys/class/dmi/id/product_name": "secret\n", "sys/class/dmi/id/bios_vendor": "secret\n", "sys/block/sda/size": "8\n",
+		"sys/bus/pci/devices/0000:01:00.0/modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n",
+		"proc/meminfo": "MemTotal:        7 kB\n", "run/udev/data/b8:0": "E:ID_MODEL=secret\n",
+	} {
+		write(t, filepath.Join(outside, name), text)
+	}
+	t.Setenv("GHW_CHROOT", outside)
+
+	dir := t.TempDir()
+	for name, text := range minimal {
+		write(t, filepath.Join(dir, name), text)
+	}
+	write(t, filepath.Join(dir, "sys/block/sda/dev"), "../../../../secret\n")
+	write(t, filepath.Join(dir, "sys/block/sdb/dev"), "8:0\n")
+	write(t, filepath.Join(dir, "sys/bus/pci/devices/0000:02:00.0/class"), "0x030200\n")
+	for _, name := range []string{"sys/class/dmi", "sys/bus/pci/devices/0000:01:00.0", "run", "sys/block/sda/size"} {
+		link := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(filepath.Join(outside, name), link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	before := scratchFolders(t)
+	facts := detect(t, Options{Root: dir})
+	if text := string(encode(t, facts)); strings.Contains(text, "secret") || strings.Contains(text, outside) {
+		t.Errorf("something came in from outside: %s", text)
+	}
+	if len(facts.PCI) != 0 || *facts.Memory.TotalBytes != 1<<30 || len(facts.BlockDevices) != 2 || facts.BlockDevices[0].SizeBytes != nil {
+		t.Errorf("got %d PCI functions, %d bytes and the disks %+v, want what is in the tree", len(facts.PCI), *facts.Memory.TotalBytes, facts.BlockDevices)
+	}
+	if after := scratchFolders(t); len(after) > len(before) {
+		t.Errorf("copies are left: %v", after)
+	}
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func scratchFolders(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, folder := range []string{"/dev/shm", os.TempDir()} {
+		found, err := filepath.Glob(filepath.Join(folder, "prelet-hardware-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, found...)
+	}
+	return all
+}
+
+// Without a place for the copy, what a boot needs and the PCI bus are read without ghw.
+func TestNoPlaceForTheCopy(t *testing.T) {
+	d := &detection{Tree: recorded(t)["dgx-h100"], patience: time.Minute, copyErr: errors.New("no space left on device")}
+	var last outcome
+	for step := range d.read(context.Background()) {
+		last = step
+	}
+	facts, err := finish(context.Background(), last, len(sections))
+	if err != nil || len(facts.PCI) < 30 || len(facts.Accelerators) != 8 || facts.Accelerators[0].Name == nil || facts.Memory.TotalBytes == nil {
+		t.Errorf("got %d functions, %d accelerators, memory %v and %v, want all of the machine", len(facts.PCI), len(facts.Accelerators),
+			value(facts.Memory.TotalBytes), err)
+	}
+	for _, fact := range []string{"product.name", "bios.vendor", "block_devices"} {
+		if got := why(facts, fact); got != "no space left on device" && fact != "block_devices" {
+			t.Errorf("%s: got the reason %q, want that there is no space", fact, got)
+		}
+	}
+	want := "ghw failed (no space left on device), so /sys/bus/pci/devices was read instead"
+	if got := why(facts, "pci"); got != want {
+		t.Errorf("pci: got the note %q, want %q", got, want)
+	}
+}
+
+func TestFirmware(t *testing.T) {
+	id := func(files map[string]string) map[string]string {
+		all := map[string]string{}
+		for name, text := range files {
+			all[dmiFolder+"/"+name] = text
+		}
+		return all
+	}
+	tests := map[string]struct {
+		files map[string]string
+		want  map[string]string // by fact; what is not here is unknown
+		why   map[string]string
+	}{
+		"DMI": {id(map[string]string{"product_name": "R7625\n", "sys_vendor": "Dell Inc.\n", "bios_vendor": "Dell Inc.\n", "bios_version": "1.2\n", "bios_date": "04/12/2021\n",
+			"chassis_type": "23\n", "chassis_serial": "S1\n", "chassis_version": "\n", "board_name": "07PXPY\n", "board_serial": "S2\n", "board_asset_tag": "\xff\xff\n"}),
+			map[string]string{"product.name": "R7625", "product.vendor": "Dell Inc.", "bios.vendor": "Dell Inc.", "bios.version": "1.2", "bios.date": "04/12/2021",
+				"chassis.type": "Rack mount chassis", "chassis.serial": "S1", "baseboard.name": "07PXPY", "baseboard.serial": "S2"},
+			map[string]string{"chassis.version": "the firmware leaves it at a placeholder", "chassis.vendor": "the firmware does not give it",
+				"baseboard.asset_tag": "the firmware gives bytes that are not a text"}},
+		"a type that nobody knows": {id(map[string]string{"chassis_type": "99\n"}), map[string]string{},
+			map[string]string{"chassis.type": "the firmware leaves it at a placeholder"}},
+		"a device tree": {map[string]string{"proc/device-tree/model": "Raspberry Pi 4\x00", "proc/device-tree/compatible": "raspberrypi,4-model-b\x00brcm,bcm2711\x00",
+			"proc/device-tree/chosen/u-boot,version": "2024.01\x00"},
+			map[string]string{"product.name": "Raspberry Pi 4", "product.vendor": "raspberrypi", "bios.vendor": "U-Boot", "bios.version": "2024.01",
+				"chassis.vendor": "raspberrypi", "chassis.version": "Raspberry Pi 4", "baseboard.name": "Raspberry Pi 4", "baseboard.vendor": "raspberrypi"},
+			map[string]string{"bios.date": "the firmware does not give it", "product.serial": "there is no /proc/device-tree/serial-number"}},
+		"nothing": {nil, map[string]string{}, map[string]string{"bios.date": "there is neither /sys/class/dmi/id nor a device tree"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			facts := detect(t, Options{Tree: tree(t, tt.files)})
+			got := map[string]string{}
+			for fact, text := range map[string]*string{
+				"product.name": facts.Product.Name, "product.vendor": facts.Product.Vendor, "product.serial": facts.Product.Serial,
+				"bios.vendor": facts.BIOS.Vendor, "bios.version": facts.BIOS.Version, "bios.date": facts.BIOS.Date,
+				"chassis.type": facts.Chassis.Type, "chassis.vendor": facts.Chassis.Vendor, "chassis.version": facts.Chassis.Version,
+				"chassis.serial": facts.Chassis.Serial, "chassis.asset_tag": facts.Chassis.AssetTag,
+				"baseboard.name": facts.Baseboard.Name, "baseboard.vendor": facts.Baseboard.Vendor, "baseboard.version": facts.Baseboard.Version,
+				"baseboard.serial": facts.Baseboard.Serial, "baseboard.asset_tag": facts.Baseboard.AssetTag,
+			} {
+				if text != nil {
+					got[fact] = *text
+				} else if why(facts, fact) == "" {
+					t.Errorf("%s is null without a reason", fact)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("facts differ (-want +got):\n%s", diff)
+			}
+			for fact, want := range tt.why {
+				if got := why(facts, fact); got != want {
+					t.Errorf("reason of %s: got %q, want %q", fact, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestBlockDevices(t *testing.T) {
+	p := func(s string) *string { return &s }
+	size, block, yes, no := int64(4096), 512, true, false
+	files := map[string]string{
+		"sys/block/sda": "-> ../devices/pci0000:00/ata1/block/sda", "sys/devices/pci0000:00/ata1/block/sda/size": "8\n",
+		"sys/devices/pci0000:00/ata1/block/sda/dev": "8:0\n", "sys/devices/pci0000:00/ata1/block/sda/removable": "0\n",
+		"sys/devices/pci0000:00/ata1/block/sda/queue/rotational": "1\n", "sys/devices/pci0000:00/ata1/block/sda/queue/physical_block_size": "512\n",
+		"sys/devices/pci0000:00/ata1/block/sda/device/vendor": "ATA     \n",
+		"run/udev/data/b8:0":                   "E:ID_MODEL=A_disk\nE:ID_SERIAL_SHORT=S1\nE:ID_WWN=0x5000\n",
+		"sys/block/nvme0n1/size":               "8\n",
+		"sys/block/nvme0n1/queue/rotational":   "0\n",
+		"sys/block/sr0/size":                   "0\n",
+		"sys/block/sr0/removable":              "1\n",
+		"sys/block/vda/size":                   "18014398509481984\n", // more bytes than an int64 has
+		"sys/block/dm-0":                       "-> ../devices/virtual/block/dm-0",
+		"sys/devices/virtual/block/dm-0/size":  "8\n",
+		"sys/block/loop0":                      "-> ../devices/virtual/block/loop0",
+		"sys/devices/virtual/block/loop0/size": "8\n",
+	}
+	facts := detect(t, Options{Tree: tree(t, files)})
+	empty := int64(0)
+	want := []world.BlockDevice{
+		{Name: "nvme0n1", Type: p("ssd"), Controller: p("nvme"), SizeBytes: &size, Rotational: &no},
+		{Name: "sda", Type: p("hdd"), Controller: p("scsi"), SizeBytes: &size, PhysicalBlock: &block, Rotational: &yes, Vendor: p("ATA"),
+			Model: p("A_disk"), Serial: p("S1"), WWN: p("0x5000")},
+		{Name: "sr0", Type: p("odd"), Controller: p("scsi"), SizeBytes: &empty, Removable: true},
+		{Name: "vda", Controller: p("virtio")},
+	}
+	if diff := cmp.Diff(want, facts.BlockDevices); diff != "" {
+		t.Errorf("disks differ (-want +got):\n%s", diff)
+	}
+	for fact, want := range map[string]string{
+		"nvme0n1].model": "udev's database does not have it", "nvme0n1].vendor": "the kernel does not tell it", "sr0].rotational": "it is neither a hard disk nor a solid-state disk",
+		"nvme0n1].physical_block_bytes": "the kernel does not tell it", "vda].size_bytes": "the kernel gives a size that cannot be true",
+		"vda].type": "there is no /sys/block/vda/queue/rotational", "vda].rotational": "there is no /sys/block/vda/queue/rotational",
+	} {
+		if got := why(facts, "block_devices["+fact); got != want {
+			t.Errorf("reason of %s: got %q, want %q", fact, got, want)
+		}
+	}
+}

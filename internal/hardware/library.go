@@ -47,7 +47,7 @@ func ask[T any](d *detection, call func(...any) (T, error), overrides map[string
 		var a answer
 		defer func() {
 			if p := recover(); p != nil {
-				a = answer{err: fmt.Errorf("ghw panicked: %v", p)}
+				a = answer{err: fmt.Errorf("it panicked: %v", p)}
 			}
 			answers <- a
 		}()
@@ -63,11 +63,14 @@ func ask[T any](d *detection, call func(...any) (T, error), overrides map[string
 
 	select {
 	case a := <-answers:
-		return a.result, a.warnings, a.err
+		if a.err != nil {
+			return none, nil, fmt.Errorf("ghw failed: %w", a.err)
+		}
+		return a.result, a.warnings, nil
 	case <-timer.C:
 		return none, nil, fmt.Errorf("ghw did not answer within %v", d.patience)
 	case <-d.ctx.Done():
-		return none, nil, context.Cause(d.ctx)
+		return none, nil, fmt.Errorf("ghw did not answer in time: %w", context.Cause(d.ctx))
 	}
 }
 
@@ -108,11 +111,19 @@ func scratchFolder(live bool) (string, error) {
 	}
 
 	folder, err := os.MkdirTemp("", "prelet-hardware-")
-	if err != nil {
-		return "", fmt.Errorf("copy recorded hardware for ghw: %w; TMPDIR names another folder", err)
-	}
 
-	return folder, nil
+	return folder, copyFailed(err)
+}
+
+// copyFailed is an error of making the copy, without the name in it, which is another each time.
+func copyFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("ghw has no copy of the recorded hardware in /dev/shm or TMPDIR: %w", err)
 }
 
 // openCopy makes an empty folder for the files that ghw reads of a recorded machine.
@@ -125,9 +136,7 @@ func (d *detection) openCopy() {
 	if err == nil {
 		d.copy, err = os.OpenRoot(folder)
 	}
-	if err != nil {
-		d.copyErr = fmt.Errorf("copy recorded hardware for ghw: %w", err)
-	}
+	d.copyErr = copyFailed(err)
 }
 
 func (d *detection) closeCopy() {
@@ -147,7 +156,7 @@ func (d *detection) lend(patterns ...string) error {
 	for _, pattern := range patterns {
 		for _, name := range d.expand(pattern) {
 			if err := d.copy.MkdirAll(path.Dir(name), 0o700); err != nil {
-				return fmt.Errorf("copy recorded hardware for ghw: %w", err)
+				return copyFailed(err)
 			}
 			if err := d.lendFile(name, name); err != nil {
 				return err
@@ -174,11 +183,7 @@ func (d *detection) lendFile(name, to string) error {
 		return nil
 	}
 
-	if err := errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)); err != nil {
-		return fmt.Errorf("copy recorded hardware for ghw: %w", err)
-	}
-
-	return nil
+	return copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
 }
 
 // lendDriver copies the link of a PCI function to its driver. ghw takes the last element of the target's name, and only
@@ -189,14 +194,9 @@ func (d *detection) lendDriver(name string) error {
 		return nil
 	}
 
-	if err := errors.Join(
+	return copyFailed(errors.Join(
 		d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
-		d.copy.Symlink("../../drivers/"+driver, name),
-	); err != nil {
-		return fmt.Errorf("copy recorded hardware for ghw: %w", err)
-	}
-
-	return nil
+		d.copy.Symlink("../../drivers/"+driver, name)))
 }
 
 // expand lists the paths that a pattern names.

@@ -3,9 +3,11 @@ package hardware
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,12 +29,12 @@ func TestAskGivesUp(t *testing.T) {
 	ended, end := context.WithCancelCause(context.Background())
 	end(errors.New("the boot's time is up"))
 	d = &detection{ctx: ended, live: true, patience: time.Minute}
-	if _, _, err := ask(d, hang, nil); err == nil || err.Error() != "the boot's time is up" {
+	if _, _, err := ask(d, hang, nil); err == nil || err.Error() != "ghw did not answer in time: the boot's time is up" {
 		t.Errorf("a call when time is up: got %v, want the reason of the context", err)
 	}
 
 	d = &detection{ctx: context.Background(), live: true, patience: time.Minute}
-	if _, _, err := ask(d, func(...any) (int, error) { panic("index out of range") }, nil); err == nil || err.Error() != "ghw panicked: index out of range" {
+	if _, _, err := ask(d, func(...any) (int, error) { panic("index out of range") }, nil); err == nil || err.Error() != "ghw failed: it panicked: index out of range" {
 		t.Errorf("a call that panics: got %v, want an error", err)
 	}
 }
@@ -111,7 +113,7 @@ func scratchFolders(t *testing.T) []string {
 
 // Without a place for the copy, what a boot needs and the PCI bus are read without ghw.
 func TestNoPlaceForTheCopy(t *testing.T) {
-	d := &detection{Tree: recorded(t)["dgx-h100"], patience: time.Minute, copyErr: errors.New("no space left on device")}
+	d := &detection{Tree: recorded(t)["dgx-h100"], patience: time.Minute, copyErr: copyFailed(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC})}
 	var last outcome
 	for step := range d.read(context.Background()) {
 		last = step
@@ -121,13 +123,13 @@ func TestNoPlaceForTheCopy(t *testing.T) {
 		t.Errorf("got %d functions, %d accelerators, memory %v and %v, want all of the machine", len(facts.PCI), len(facts.Accelerators),
 			value(facts.Memory.TotalBytes), err)
 	}
+	const reason = "ghw has no copy of the recorded hardware in /dev/shm or TMPDIR: no space left on device"
 	for _, fact := range []string{"product.name", "bios.vendor", "block_devices"} {
-		if got := why(facts, fact); got != "no space left on device" && fact != "block_devices" {
-			t.Errorf("%s: got the reason %q, want that there is no space", fact, got)
+		if got := why(facts, fact); got != reason && (fact != "block_devices" || got != "there is no /sys/block") {
+			t.Errorf("%s: got the reason %q, want %q", fact, got, reason)
 		}
 	}
-	want := "ghw failed (no space left on device), so /sys/bus/pci/devices was read instead"
-	if got := why(facts, "pci"); got != want {
+	if got, want := why(facts, "pci"), reason+", so /sys/bus/pci/devices was read instead"; got != want {
 		t.Errorf("pci: got the note %q, want %q", got, want)
 	}
 }

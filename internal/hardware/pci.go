@@ -103,7 +103,7 @@ func (d *detection) readDevices() error {
 func (d *detection) functions(entries []string) []function {
 	functions, err := d.functionsOfLibrary(entries)
 	if err != nil {
-		d.note("pci", fmt.Sprintf("ghw %v, so /%s was read instead", err, pciFolder))
+		d.note("pci", fmt.Sprintf("%v, so /%s was read instead", err, pciFolder))
 		functions = d.functionsOfSysfs(entries)
 	}
 
@@ -122,7 +122,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 
 	info, warnings, err := ask(d, ghw.PCI, nil, pciFolder+"/*/modalias", pciFolder+"/*/driver")
 	if err != nil {
-		return nil, fmt.Errorf("failed (%w)", err)
+		return nil, err
 	}
 
 	var functions []function
@@ -135,7 +135,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 
 	if len(functions) < len(entries) {
 		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "topology detection disabled") })
-		return nil, fmt.Errorf("lists %d of %d functions (%s)", len(functions), len(entries), strings.Join(warnings, "; "))
+		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)", len(functions), len(entries), strings.Join(warnings, "; "))
 	}
 
 	if len(functions) > 0 {

@@ -64,6 +64,7 @@ func FactsText(w io.Writer, f world.Facts, s Style) error {
 	head(&b, f, s)
 	devices(&b, "accelerators", acceleratorGroups(f), s)
 	devices(&b, "nics", nicGroups(f), s)
+	list(&b, s.bold("disks"), diskRows(f.BlockDevices), s)
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(f.Interfaces)) {
 		i := f.Interfaces[name]
@@ -100,6 +101,7 @@ func head(b *strings.Builder, f world.Facts, s Style) {
 	if f.Kernel.Release != nil {
 		kernel = "Linux " + *f.Kernel.Release
 	}
+	row("bios", or(f.BIOS.Vendor, ""), or(f.BIOS.Version, ""), or(f.BIOS.Date, ""))
 	row("system", or(f.OS.Name, ""), kernel)
 	row("cpu", append([]string{or(f.CPU.Model, or(f.CPU.Vendor, ""))}, processors(f.CPU)...)...)
 	row("memory", memory(f.Memory.TotalBytes), Count(len(f.NUMA), "NUMA node"), hugePages(f.Memory.HugePages))
@@ -110,6 +112,18 @@ func head(b *strings.Builder, f world.Facts, s Style) {
 		}
 		row("runtime", *f.Runtime.Name, driver, or(f.Runtime.Endpoint, ""))
 	}
+}
+
+func diskRows(disks []world.BlockDevice) [][]string {
+	var rows [][]string
+
+	for _, d := range disks {
+		kind := strings.TrimSpace(or(d.Controller, "") + " " + or(d.Type, ""))
+		model := strings.TrimSpace(or(d.Vendor, "") + " " + or(d.Model, ""))
+		rows = append(rows, []string{d.Name, kind, memory(d.SizeBytes), model})
+	}
+
+	return rows
 }
 
 func productName(p world.Product) string {

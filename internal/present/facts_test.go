@@ -25,3 +25,22 @@ func TestFactsWithoutDMI(t *testing.T) {
 		t.Errorf("its name is known:\n%s", out)
 	}
 }
+
+func TestFactsTextOfDisks(t *testing.T) {
+	p := func(s string) *string { return &s }
+	size := int64(1) << 40
+	f := world.Facts{BIOS: world.BIOS{Vendor: p("Dell Inc."), Version: p("2.2.4")}, BlockDevices: []world.BlockDevice{
+		{Name: "nvme0n1", Type: p("ssd"), Controller: p("nvme"), SizeBytes: &size, Model: p("A\x1b[31m_disk")}, {Name: "sda"}}}
+	var b strings.Builder
+	if err := FactsText(&b, f, Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"bios     Dell Inc., 2.2.4\n", "disks\n", "  nvme0n1  nvme ssd  1024.0 GiB  A", "  sda"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("got %q, want %q in it", b.String(), want)
+		}
+	}
+	if strings.Contains(b.String(), "\x1b[31m") {
+		t.Errorf("got %q, want no escape sequence of the machine", b.String())
+	}
+}

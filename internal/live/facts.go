@@ -35,7 +35,7 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	for _, n := range missing.Drivers {
 		f.Unknown = append(f.Unknown, l.notThere("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
 	}
-	return world.FactsOf.Give(f)
+	return world.FactsOf.Answer(f)
 }
 
 // notThere says that what the site waits for did not come, or is not there in a recorded tree.

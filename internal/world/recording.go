@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Format is the number of the recording's format. Older formats stay readable.
@@ -59,53 +57,19 @@ type documentEntry struct {
 
 // Encode writes one JSON document, its answers sorted as Entries are.
 func (r *Recording) Encode(w io.Writer) error {
-	if r.Compact {
-		return r.encodeCompact(w)
-	}
 	d := document{Header: r.Header, Answers: []documentEntry{}}
 	d.Format = Format
 	for _, e := range r.Entries {
 		d.Answers = append(d.Answers, documentEntry{e.Kind, json.RawMessage(e.Args), e.Answer})
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", " ")
-	return enc.Encode(d)
-}
 
-// encodeCompact writes what the tape has as it stands there: it was checked when it was encoded, or read.
-func (r *Recording) encodeCompact(w io.Writer) error {
-	h := r.Header
-	h.Format = Format
-	b, err := encode(h)
-	if err != nil {
-		return err
+	enc := json.NewEncoder(w)
+	if !r.Compact {
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", " ")
 	}
-	b = append(b[:len(b)-1], `,"answers":[`...)
-	for i, e := range r.Entries {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"kind":"`+string(e.Kind)+`","args":`+e.Args+`,"answer":{`...)
-		value := e.Answer.Value
-		e.Answer.Value = nil
-		if bytes.IndexByte(value, '\n') >= 0 || strings.IndexByte(e.Args, '\n') >= 0 {
-			return fmt.Errorf("the answer to %s is not in one line", e.Question)
-		}
-		rest, err := encode(e.Answer)
-		if err != nil {
-			return err
-		}
-		if len(value) > 0 {
-			b = append(append(b, `"value":`...), value...)
-			if len(rest) > len("{}") {
-				b = append(b, ',')
-			}
-		}
-		b = append(append(b, rest[1:]...), '}')
-	}
-	_, err = w.Write(append(b, "]}\n"...))
-	return err
+
+	return enc.Encode(d)
 }
 
 // Only is a part of a recording, for who needs no more: its answers of one kind, without the site.
@@ -185,9 +149,13 @@ func parse(text []byte) (d document, err error) {
 	case head.Format > Format:
 		return d, ErrNewer
 	}
-	if err := once(text); err != nil {
+
+	tokens := json.NewDecoder(bytes.NewReader(text))
+	tokens.UseNumber()
+	if err := checkKeysUnique(tokens); err != nil {
 		return d, fmt.Errorf("recording: %w", err)
 	}
+
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&d); err != nil {
@@ -196,71 +164,41 @@ func parse(text []byte) (d document, err error) {
 	return d, nil
 }
 
-// once refuses a key that stands twice in one object: readers differ about which one counts. The text is valid JSON. It is
-// read by bytes: the decoder's tokens took as long as all the rest of reading a large machine's recording.
-func once(text []byte) error {
-	type level struct {
-		object, key bool     // a key comes next
-		keys        [][]byte // as they are written
-		many        map[string]bool
+// checkKeysUnique refuses a key that is in one object twice: readers differ about which one counts. dec is at the start of
+// a value of valid JSON.
+func checkKeysUnique(dec *json.Decoder) error {
+	token, err := dec.Token()
+	if err != nil {
+		return err
 	}
-	open := []level{{}}
-	for i := 0; i < len(text); i++ {
-		in := &open[len(open)-1]
-		switch text[i] {
-		case '{':
-			open = append(open, level{object: true, key: true})
-		case '[':
-			open = append(open, level{})
-		case '}', ']':
-			open = open[:len(open)-1]
-		case ',':
-			in.key = in.object
-		case '"':
-			start := i
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
+
+	open, isDelim := token.(json.Delim)
+	if !isDelim {
+		return nil
+	}
+
+	seen := map[string]bool{}
+	for dec.More() {
+		if open == '{' {
+			key, err := dec.Token()
+			if err != nil {
+				return err
 			}
-			if !in.key {
-				continue
+
+			name := fmt.Sprint(key)
+			if seen[name] {
+				return fmt.Errorf("the key %q stands twice in one object", name)
 			}
-			in.key = false
-			key := plainKey(text[start : i+1])
-			const few = 16 // are compared faster than hashed
-			if len(in.keys) < few {
-				if slices.ContainsFunc(in.keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
-					return fmt.Errorf("the key %q stands twice in one object", key)
-				}
-				in.keys = append(in.keys, key)
-				continue
-			}
-			if in.many == nil {
-				in.many = map[string]bool{}
-				for _, k := range in.keys {
-					in.many[string(k)] = true
-				}
-			}
-			if in.many[string(key)] {
-				return fmt.Errorf("the key %q stands twice in one object", key)
-			}
-			in.many[string(key)] = true
+			seen[name] = true
+		}
+
+		if err := checkKeysUnique(dec); err != nil {
+			return err
 		}
 	}
-	return nil
-}
 
-// plainKey is a key without its quotes. Escapes, and bytes that are not UTF-8, are what the decoder makes of them.
-func plainKey(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 && utf8.Valid(quoted) {
-		return quoted[1 : len(quoted)-1]
-	}
-	var s string
-	if err := json.Unmarshal(quoted, &s); err != nil { // not in a valid document
-		return quoted
-	}
-	return []byte(s)
+	_, err = dec.Token()
+	return err
 }
 
 // check refuses an entry that means nothing, or two things.

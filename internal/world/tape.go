@@ -52,7 +52,6 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 			}
 		}
 		e.answer, e.broke = a, false
-		e.answer.given = nil // for who asked first
 		return a
 	}
 	select {

@@ -3,10 +3,10 @@
 package world
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Kind is what a question is about. Questions are of the domain, not of a protocol: "trust" is a whole verified
@@ -65,8 +65,6 @@ type Answer struct {
 	Stale    int             `json:"stale,omitempty"`    // the generation whose recording answered instead of the world
 	Because  string          `json:"because,omitempty"`  // with Stale: why the world did not answer
 	Withheld []string        `json:"withheld,omitempty"` // JSON pointers that were left out of this recording
-
-	given any // a pointer to what Value was encoded from, for one asker; nil: decode Value
 }
 
 // Source answers questions: live adapters, a recording, a fake in a test.
@@ -104,71 +102,48 @@ var (
 )
 
 // Question writes a request as a question.
-func (t Topic[Req, Ans]) Question(r Req) Question { return question(t.Kind, r) }
-
-// Ask asks s, and decodes the answer. The error is a *Failed.
-func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (out Ans, a Answer, err error) {
-	q := question(t.Kind, r)
-	a = s.Ask(ctx, q)
-	if v, ok := a.given.(*Ans); ok {
-		a.given = nil
-		return *v, a, nil
+func (t Topic[Req, Ans]) Question(r Req) Question {
+	b, err := json.Marshal(r)
+	if err != nil {
+		panic("world: cannot encode a request as JSON: " + err.Error())
 	}
-	a, err = decode(q, a, &out)
-	return out, a, err
+
+	return Question{t.Kind, string(b)}
+}
+
+// Ask asks s and decodes the answer. The error is a *Failed.
+func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (out Ans, a Answer, err error) {
+	q := t.Question(r)
+
+	a = s.Ask(ctx, q)
+	if a.Fail != "" {
+		return out, a, &Failed{q, a}
+	}
+
+	if err := json.Unmarshal(a.Value, &out); err != nil {
+		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
+		return out, a, &Failed{q, a}
+	}
+
+	return out, a, nil
 }
 
 // Request decodes a question's arguments, for adapters.
 func (t Topic[Req, Ans]) Request(q Question) (r Req, err error) {
-	err = request(q, &r)
+	d := json.NewDecoder(strings.NewReader(q.Args))
+	d.DisallowUnknownFields()
+	err = d.Decode(&r)
+
 	return r, err
 }
 
 // Answer encodes a value as an answer, for adapters.
-func (t Topic[Req, Ans]) Answer(v Ans) Answer { return answer(v) }
-
-// Give is Answer for a value that the adapter gives away: who asked first takes it as it is, and may change it; others decode. It
-// must be what it would be decoded to, but for nil in place of empty.
-func (t Topic[Req, Ans]) Give(v Ans) Answer {
-	a := answer(v)
-	if a.Fail == "" && !bytes.Contains(a.Value, []byte(`\ufffd`)) { // what is no UTF-8 is replaced by that
-		a.given = &v
-	}
-	return a
-}
-
-// The methods of Topic are made once for each topic, what they do once for all.
-
-func question(k Kind, r any) Question {
-	b, err := encode(r)
-	if err != nil {
-		panic("world: a request that is no JSON: " + err.Error())
-	}
-	return Question{k, string(b)}
-}
-
-func decode(q Question, a Answer, into any) (Answer, error) {
-	if a.Fail != "" {
-		return a, &Failed{q, a}
-	}
-	if err := json.Unmarshal(a.Value, into); err != nil {
-		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
-		return a, &Failed{q, a}
-	}
-	return a, nil
-}
-
-func request(q Question, into any) error {
-	d := json.NewDecoder(bytes.NewReader([]byte(q.Args)))
-	d.DisallowUnknownFields()
-	return d.Decode(into)
-}
-
-func answer(v any) Answer {
-	b, err := encode(v)
+func (t Topic[Req, Ans]) Answer(v Ans) Answer {
+	b, err := json.Marshal(v)
 	if err != nil {
 		return Answer{Fail: Unusable, Detail: err.Error()}
 	}
+
 	return Answer{Value: b}
 }
 

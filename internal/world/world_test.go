@@ -39,6 +39,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"neither nor":          {recorded(`{"kind":"file","args":{},"answer":{}}`), "neither a value nor a failure"},
 		"both":                 {recorded(`{"kind":"file","args":{},"answer":{"value":{},"fail":"absent"}}`), "both"},
 		"an unknown failure":   {recorded(`{"kind":"file","args":{},"answer":{"fail":"tired"}}`), "tired"},
+		"a key twice, escaped": {strings.Replace(recorded(), `"format":1`, `"format":1,"\u0066ormat":1`, 1), "twice"},
 		"a key twice":          {strings.Replace(recorded(), `"format":1`, `"format":1,"format":1`, 1), "twice"},
 		"a key of another day": {strings.Replace(recorded(), `"format":1`, `"format":1,"shape":1`, 1), "shape"},
 	} {
@@ -169,33 +170,6 @@ func TestTapeAsksOnce(t *testing.T) {
 	all.Wait()
 	if n := asked.Load(); n != 5 || len(tape.Entries()) != 5 {
 		t.Errorf("5 questions were asked %d times, the tape has %d", n, len(tape.Entries()))
-	}
-}
-
-// TestGive: who asked first has the adapter's own value, everybody else one of their own, and the recording what it was.
-func TestGive(t *testing.T) {
-	name, garbled := "a", "a\xff"
-	for _, c := range []struct {
-		name *string
-		same bool
-	}{{&name, true}, {&garbled, false}} {
-		facts := Facts{Product: Product{Name: c.name}, Unknown: []UnknownFact{{Fact: "x"}}}
-		tape := NewTape(SourceFunc(func(context.Context, Question) Answer { return FactsOf.Give(facts) }))
-		first, _, err := FactsOf.Ask(context.Background(), tape, FactsReq{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if same := first.Product.Name == c.name; same != c.same {
-			t.Errorf("%q: the adapter's own: %v, want %v", *c.name, same, c.same)
-		}
-		first.Unknown[0].Fact = "changed"
-		second, _, err := FactsOf.Ask(context.Background(), tape, FactsReq{})
-		if err != nil || second.Unknown[0].Fact != "x" || *second.Product.Name != *first.Product.Name {
-			t.Errorf("%q: then %+v, %v", *c.name, second, err)
-		}
-		if v := string(tape.Entries()[0].Answer.Value); !strings.Contains(v, `{"fact":"x"`) {
-			t.Errorf("the tape has %s", v)
-		}
 	}
 }
 

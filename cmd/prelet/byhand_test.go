@@ -258,7 +258,7 @@ func (m *machine) answered(version string) (kept string) {
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	c, ok := live.FindKubelet(m.root, "").Keep(m.t.Context(), version, nil)
+	c, ok := live.FindKubelet(m.root, "").Keep(version, nil)
 	b, err := c.Marshal()
 	if err != nil || !ok {
 		m.t.Fatal("what the kubelet says is not kept: ", err)

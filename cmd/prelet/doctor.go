@@ -88,7 +88,7 @@ func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 		return live.CredentialGiven(live.SystemCredentials(a.getenv), h.root, bootUnit, name)
 	}
 	asked := a.askKubelet(ctx, h)
-	in.Binary = doctor.Binary{Path: asked.Path, Version: asked.Version, Other: asked.Other}
+	in.Binary = doctor.Binary{Path: asked.Path, Version: asked.Version}
 	if !diags.HasErrors() {
 		in.Loaded = append(in.Loaded, boot.CheckFor(n.site, boot.Witnesses(), "")...)
 		n.source = live.AtRest(n.source, n.joined(), given)

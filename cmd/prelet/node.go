@@ -194,7 +194,7 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	n.live = live.New(live.Options{
 		Root: w.root, Hardware: w.hardware, Early: early, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
 		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(), Detectors: a.detectorHost(w, n.redactor),
-		Keep: store != nil, OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
+		OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
 	})
 	n.source = n.live
 	if n.store != nil {

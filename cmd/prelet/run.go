@@ -129,7 +129,7 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	defer p.close()
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
 	res := r.Do(ctx)
-	p.remember(ctx, res)
+	p.remember(res)
 	if !apply.Slow(res.Exit) {
 		err = attempts.Clear()
 	} else if h.self != "" { // by hand nobody tries again by himself
@@ -199,7 +199,7 @@ func (p *planner) options(b *boot.Plan) apply.Options {
 
 // remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept already,
 // of the same file, is not written again.
-func (p *planner) remember(ctx context.Context, res apply.Result) {
+func (p *planner) remember(res apply.Result) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
 	}
@@ -207,7 +207,7 @@ func (p *planner) remember(ctx context.Context, res apply.Result) {
 	if binary == nil {
 		return
 	}
-	c, ok := binary.Keep(ctx, *res.Plan.Kubelet.Version, res.Plan.Accepts)
+	c, ok := binary.Keep(*res.Plan.Kubelet.Version, res.Plan.Accepts)
 	if !ok {
 		return
 	}

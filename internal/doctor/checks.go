@@ -32,9 +32,6 @@ func (e *examination) binary() {
 	case isVersion && minor < oldest:
 		e.say("kubelet", Warning, "", "it is judged as 1."+fmt.Sprint(oldest), "%s is older than what this prelet knows", b.Version)
 	}
-	if b.Other {
-		e.say("kubelet", Warning, "install it anew, and look at the disk; as root, prelet doctor has asked it again", "size, times and inode are those that it had", "%s has another content than before, and nobody wrote to it", b.Path)
-	}
 	e.kubeadm()
 	if e.none("kubelet") {
 		e.say("kubelet", OK, "", "", "%s, %s", b.Version, b.Path)

@@ -64,7 +64,6 @@ type Input struct {
 type Binary struct {
 	Path    string // "" for none
 	Version string // "" if it did not tell
-	Other   bool   // its content is not what it was, and nobody wrote to the file
 }
 
 // Unit is the kubelet's unit.

@@ -68,7 +68,6 @@ func TestIll(t *testing.T) {
 		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not tell its version"},
 		{"a new kubelet", func(i *Input) { i.Binary.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
 		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
-		{"another binary", func(i *Input) { i.Binary.Other = true }, "kubelet", Warning, "another content"},
 		{"kubeadm's flag", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\"--network-plugin=cni\"\n" }, "kubelet", Problem, "--network-plugin in /var/lib/kubelet/kubeadm-flags.env"},
 		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
 		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be told"},
@@ -157,7 +156,7 @@ func TestLeftOut(t *testing.T) {
 func TestOrder(t *testing.T) {
 	in := well()
 	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\"--network-plugin=cni\"\n"
-	in.Binary.Other = true
+	in.Binary.Version = "v1.99.0"
 	in.Kept.Pinned = "x"
 	found := Examine(in)
 	last := -1

@@ -43,14 +43,11 @@ func (l *Live) version(ctx context.Context) string {
 	if b == nil {
 		return ""
 	}
-	if kept, ok := b.held(ctx); ok {
-		return kept.Version
+	if b.kept != nil {
+		return b.kept.Version
 	}
 	if l.elsewhere() {
 		return ""
-	}
-	if l.o.Keep {
-		b.read()
 	}
 	return b.version(ctx)
 }
@@ -69,8 +66,8 @@ func (l *Live) listed(ctx context.Context) (*world.AcceptsAns, error) {
 	if b == nil {
 		return nil, fmt.Errorf("there is no kubelet in %s", strings.Join(kubeletDirs(), ", "))
 	}
-	if kept, ok := b.held(ctx); ok && kept.Accepts != nil {
-		return kept.Accepts, nil
+	if b.kept != nil && b.kept.Accepts != nil {
+		return b.kept.Accepts, nil
 	}
 	if l.elsewhere() {
 		return nil, errors.New("the kubelet of another root is not started here")
@@ -105,44 +102,33 @@ func (b *Binary) accepts(ctx context.Context) (*world.AcceptsAns, error) {
 type Examined struct {
 	Path    string // "": there is none
 	Version string // "": it does not tell
-	// Other: the file is the one that was kept, nobody wrote to it, and its content is another.
-	Other bool
-	Keep  []byte // to be kept; nil for nothing
+	Keep    []byte // to be kept; nil for nothing
 }
 
-// ExamineKubelet reads the binary whole and asks it, whatever was kept of it; one below another root is not started, and only
-// what is kept tells.
+// ExamineKubelet asks the binary, whatever was kept of it. A binary below another root is not started: then only what is
+// kept is returned.
 func ExamineKubelet(ctx context.Context, root, cache string) Examined {
 	b := FindKubelet(root, cache)
-	if b == nil {
+	switch {
+	case b == nil:
 		return Examined{}
-	}
-	defer b.Close()
-	if root == "" {
+	case root == "":
 		return b.examine(ctx)
+	case b.kept == nil:
+		return Examined{Path: b.Path()}
 	}
-	out := Examined{Path: b.Path()}
-	if kept, ok := b.held(ctx); ok {
-		out.Version = kept.Version
-	}
-	return out
+
+	return Examined{Path: b.Path(), Version: b.kept.Version}
 }
 
 func (b *Binary) examine(ctx context.Context) Examined {
-	b.read()
-	listed := make(chan *world.AcceptsAns, 1)
-	go func() {
-		a, _ := b.accepts(ctx) // without it the tables tell
-		listed <- a
-	}()
 	out := Examined{Path: b.Path(), Version: b.version(ctx)}
-	accepts := <-listed
-	sum, err := b.hash(ctx)
-	out.Other = err == nil && b.kept.Version != "" && b.kept.untouched(b.now) && sum != b.kept.SHA256
-	b.kept = VersionCache{} // it was asked anew
-	if c, ok := b.Keep(ctx, out.Version, accepts); ok && out.Version != "" {
+	accepts, _ := b.accepts(ctx) // without it the tables tell
+
+	if c, ok := b.Keep(out.Version, accepts); ok && out.Version != "" {
 		out.Keep, _ = c.Marshal() // else the next boot asks again
 	}
+
 	return out
 }
 

@@ -34,7 +34,6 @@ type Options struct {
 	Redactor    *value.Redactor   // learns every secret that is read
 	Store       *generation.Store // nil: there never was a generation
 	StateDir    string            // prelet's own folder, the root included
-	Keep        bool              // what the kubelet's binary says will be kept
 	// Detectors answers the questions "lock" and "detector"; nil: nobody does, and each counts as absent.
 	Detectors world.Source
 	Now       func() time.Time
@@ -81,13 +80,8 @@ func New(o Options) *Live {
 	return l
 }
 
-// Close ends connections, and what is still being read.
-func (l *Live) Close() {
-	l.client.Close()
-	if b := l.found(); b != nil {
-		b.Close()
-	}
-}
+// Close ends connections.
+func (l *Live) Close() { l.client.Close() }
 
 // Ask implements world.Source.
 func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestKubeletReplaced: what a real kubelet said is kept for its content. A link to it is no other one; a patch release of the same
-// size and time, and the same from its first byte to the middle, is.
+// TestKubeletReplaced: the answers of a real kubelet are kept for its path, size, times and inode. After a link is made to it the
+// answers are the same with another change time; a patch release of the same size and modification time has its own.
 func TestKubeletReplaced(t *testing.T) {
 	t.Parallel()
 	c := start(t, Options{})
@@ -60,9 +60,6 @@ func TestKubeletReplaced(t *testing.T) {
 	text, err := os.ReadFile(mine)
 	must(t, err)
 	next := version[:len(version)-1] + string(rune(version[len(version)-1]^1))
-	if bytes.Contains(text[:len(text)/4], []byte(version)) {
-		t.Fatal("the version stands at the beginning of the binary")
-	}
 	to, err = os.OpenFile(mine, os.O_WRONLY, 0)
 	must(t, err)
 	_, err = to.Write(bytes.ReplaceAll(text, []byte(version), []byte(next)))

@@ -182,7 +182,7 @@ func TestLiveAndReplay(t *testing.T) {
 				for n := range orders {
 					secret := strings.Repeat(string(rune('a'+n)), 16)
 					creds := secrets{"bootstrap-token": "canary." + secret, "cloud-password": "canary" + secret}
-					p := boot.Run(context.Background(), s, boot.Options{Lean: n%2 == 0, Source: shuffled(e.world(t, s, m, creds), int64(n))})
+					p := boot.Run(context.Background(), s, boot.Options{Source: shuffled(e.world(t, s, m, creds), int64(n))})
 					if !p.Complete {
 						t.Fatalf("run %d is not complete: %v", n, p.Diagnostics)
 					}
@@ -208,7 +208,7 @@ func TestLiveAndReplay(t *testing.T) {
 					if diags.HasErrors() {
 						t.Fatal(diags)
 					}
-					q := boot.Run(context.Background(), again, boot.Options{Lean: n%3 == 0, Source: back.Source()})
+					q := boot.Run(context.Background(), again, boot.Options{Source: back.Source()})
 					if q.Hash != hash {
 						t.Fatalf("the replay of run %d has another hash, complete %v, unread %v: %v", n, q.Complete, q.Unread, q.Diagnostics)
 					}

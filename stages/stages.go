@@ -53,9 +53,6 @@ type Env struct {
 	Access    world.Access // of the cluster block
 	Cluster   hcl.Range    // where that block stands; zero: the site has none
 	Detectors []Detector
-	// Uses says whether the site, or who asks about it, refers to an output of the stage that gathers. One that nobody refers to may
-	// be unknown. Nil: any may be referred to.
-	Uses func(output string) bool
 }
 
 // Detector is one detector block, with what its lock says.

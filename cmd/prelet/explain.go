@@ -79,7 +79,6 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 		return err
 	}
 	defer n.close()
-	n.curious = true
 	p := n.planUnless(ctx, diags, a.progress())
 	if p.Eval == nil {
 		if !asJSON {

@@ -154,7 +154,6 @@ type node struct {
 	stop     func()            // ends the detection that began early
 	past     func() *live.Past // the last good generation's recording; nil where none counts
 	waits    *waits
-	curious  bool // the plan's scope is asked for more than the site refers to
 }
 
 // stateDir is prelet's own folder.
@@ -223,7 +222,7 @@ const lastGoodPatience = 15 * time.Second
 
 // plan evaluates the site.
 func (n *node) plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
-	o := boot.Options{Source: n.source, Now: time.Now, Event: event, Lean: !n.curious}
+	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
 	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			if _, ok := n.store.LastGood(); ok {

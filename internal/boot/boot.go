@@ -30,8 +30,6 @@ type Options struct {
 	Source world.Source     // live adapters or a recording; Run puts a tape before it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
-	// Lean leaves facts unknown that the site does not refer to. Plan.Eval is then of no use to whoever has further questions.
-	Lean bool
 	// Locks answers what is known of detectors where there is no Source (a check); nil: nothing is known of any.
 	Locks world.Source
 	// FallBack makes what may replace an answer that failed by one of the last good generation, not older than the
@@ -65,7 +63,7 @@ type Plan struct {
 	Stages      []StageReport
 	Edges       []eval.Edge
 	Tape        *world.Tape
-	Eval        *eval.Eval    // for explain and test: the scope as it was at the end; see Options.Lean
+	Eval        *eval.Eval    // for explain and test: the scope as it was at the end
 	OnCluster   string        // last-good | fail
 	MaxAge      time.Duration // of a last good answer
 }

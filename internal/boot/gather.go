@@ -166,10 +166,6 @@ func (r *run) prepare(ctx context.Context, i *site.Instance) (calls []call, skip
 	g := i.Stage.(stages.Gatherer)
 	timeout, d := r.timeout(i)
 	diags = append(diags, d...)
-	env := r.env
-	if r.opt.Lean {
-		env.Uses = r.e.Uses(i)
-	}
 	for _, c := range copies {
 		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 		diags = append(diags, d...)
@@ -177,7 +173,7 @@ func (r *run) prepare(ctx context.Context, i *site.Instance) (calls []call, skip
 		calls = append(calls, func() copyResult {
 			started := r.now()
 			res := runCopy(ctx, timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
-				return g.Gather(ctx, cfg, env, r.tape)
+				return g.Gather(ctx, cfg, r.env, r.tape)
 			})
 			res.key, res.took = c.Key, r.now().Sub(started)
 			return res

@@ -58,8 +58,6 @@ func checkText(src []byte, limit int, kind string) error {
 		return fmt.Errorf("the %s document has %d bytes; at most %d are read", kind, len(src), limit)
 	case !utf8.Valid(src):
 		return fmt.Errorf("the %s document is not UTF-8 text", kind)
-	case HasPlaceholder(string(src)):
-		return errPlaceholderInput
 	}
 	return nil
 }

@@ -23,6 +23,9 @@ func DecodeYAML(src []byte) (cty.Value, error) {
 	if err := checkText(src, maxDocument, "YAML"); err != nil {
 		return cty.DynamicVal, err
 	}
+	if HasPlaceholder(string(src)) { // also in a comment
+		return cty.DynamicVal, errPlaceholderInput
+	}
 	if n := bytes.Count(src, []byte("\n")) + bytes.Count(src, []byte(",")); n > maxYAMLNodes {
 		return cty.DynamicVal, fmt.Errorf("the YAML document has %d lines and commas; at most %d are read", n, maxYAMLNodes)
 	}

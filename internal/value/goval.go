@@ -199,7 +199,7 @@ func typed(v any, t cty.Type, path cty.Path) (cty.Value, error) {
 		out := make(map[string]cty.Value, len(m))
 		for k := range m {
 			if err := checkString(k); err != nil {
-				return cty.DynamicVal, path.NewError(err)
+				return cty.DynamicVal, path.IndexString(k).NewError(err)
 			}
 			e, err := typed(m[k], t.ElementType(), path.IndexString(k))
 			if err != nil {

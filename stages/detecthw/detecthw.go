@@ -92,19 +92,17 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	chosen := detectors.Of(cfg)
 	all := askAll(ctx, env.Detectors, func(name string) bool { return !chosen.Set() || slices.Contains(chosen.V, name) }, facts, r)
 	merge(&facts, all)
-	m, err := factsValue(facts, func(name string) bool {
-		return env.Uses == nil || len(ans.Withheld) > 0 || env.Uses(name) || name == "accelerators" && env.Uses("gpus")
-	})
+
+	v, err := factsValue(facts)
 	if err != nil {
 		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
 	}
-	if len(ans.Withheld) > 0 {
-		v, err := withhold(cty.ObjectVal(m), "facts", ans.Withheld)
-		if err != nil {
-			return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
-		}
-		m = v.AsValueMap()
+	v, err = withhold(v, "facts", ans.Withheld)
+	if err != nil {
+		return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
 	}
+
+	m := v.AsValueMap()
 	if facts.BlockDevices == nil { // in a recording that is older than these facts
 		for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
 			m[name] = value.UnreadVal(m[name].Type(), "facts /"+name)

@@ -1,6 +1,7 @@
 package detecthw
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"strings"
@@ -34,6 +35,16 @@ func typeOf(t reflect.Type) cty.Type {
 		return cty.Object(m)
 	}
 	return cty.Number
+}
+
+// factsValue returns facts as sites see them, of type factsType.
+func factsValue(f world.Facts) (cty.Value, error) {
+	raw, err := json.Marshal(f)
+	if err != nil {
+		return cty.DynamicVal, err
+	}
+
+	return value.FromJSONTyped(raw, factsType())
 }
 
 func fieldName(f reflect.StructField) string {

@@ -205,42 +205,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestUses: what expressions name, wherever they stand; and all where one takes more than an output.
-func TestUses(t *testing.T) {
-	for _, c := range []struct{ name, src, want string }{
-		{"nothing", `stage "free" "g" {}`, ""},
-		{"an output", `stage "free" "g" { x = stage.free.f.text }`, "text"},
-		{"as an index", `stage "free" "g" { x = stage["free"]["f"]["text"] }`, "text"},
-		{"of another type", `stage "left" "g" {}` + "\n" + `stage "free" "g" { x = stage.left.g.list[0].a }`, ""},
-		{"deeper", `stage "free" "g" { x = stage.free.f.list[0].a }`, "list"},
-		{"a splat", `stage "free" "g" { x = join(",", stage.free.f.list[*].a) }`, "list"},
-		{"a for", `stage "free" "g" { x = join(",", [for y in stage.free.f.list : y.a if y.a != stage.free.f.text]) }`, "list text"},
-		{"a template", `stage "free" "g" { x = "a${stage.free.f.text}" }`, "text"},
-		{"a condition", `stage "free" "g" { when = stage.free.f.state == "ok" }`, "state"},
-		{"a copy's", "stage \"free\" \"g\" {\n  for_each = stage.free.f.list\n}", "list"},
-		{"a local", "locals {\n  l = stage.free.f.text\n}", "text"},
-		{"the node", "node {\n  name = stage.free.f.text\n}", "text"},
-		{"the whole", "locals {\n  l = stage.free.f\n}", "list other state text"},
-		{"a computed one", "locals {\n  n = \"text\"\n  l = stage.free.f[local.n]\n}", "list other state text"},
-		{"all of its type", "locals {\n  l = stage.free\n}", "list other state text"},
-		{"all stages", "locals {\n  l = stage\n}", "list other state text"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := parse(t, "stage \"free\" \"f\" {}\n"+c.src+"\n")
-			uses := eval.New(context.Background(), s, nil).Uses(s.Stage("free.f"))
-			var got []string
-			for _, name := range []string{"list", "other", "state", "text"} {
-				if uses(name) {
-					got = append(got, name)
-				}
-			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("%s: got %v, want %s", c.src, got, c.want)
-			}
-		})
-	}
-}
-
 // TestItemAndKey finds where one key of a map stands, through all that stands around it.
 func TestItemAndKey(t *testing.T) {
 	s := parse(t, "locals {\n  m = { inner = \"1\" }\n}\nvariable \"v\" {\n  default = true\n}\nstage \"free\" \"f\" {}\n")

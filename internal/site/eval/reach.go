@@ -6,7 +6,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -64,33 +63,6 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 	}
 	sort.Strings(r.Stages)
 	return r
-}
-
-// Uses tells which outputs of a stage the site's expressions refer to by name; all, where one takes the stage as a whole. What the
-// default of an attribute reaches for is not among them.
-func (e *Eval) Uses(i *site.Instance) func(output string) bool {
-	used, whole := map[string]bool{}, false
-	for _, p := range e.places() {
-		for _, tr := range p.x.Variables() {
-			if tr.RootName() != "stage" {
-				continue
-			}
-			if typ, _, ok := second(tr); ok && typ != i.Type {
-				continue
-			}
-			// stage, stage.TYPE and stage.TYPE.NAME alone, or with a name that is computed
-			if len(tr) < 4 {
-				whole = true
-				continue
-			}
-			if output, _, ok := second(tr[2:]); ok && i.ForEach == nil {
-				used[output] = true
-			} else {
-				whole = true
-			}
-		}
-	}
-	return func(output string) bool { return whole || used[output] }
 }
 
 // BodyExpressions lists every expression of a body and its blocks, in the order of the file.

@@ -151,7 +151,6 @@ type node struct {
 	rec      *world.Recording
 	store    *generation.Store
 	redactor *value.Redactor
-	stop     func()            // ends the detection that began early
 	past     func() *live.Past // the last good generation's recording; nil where none counts
 	waits    *waits
 }
@@ -173,11 +172,6 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 		}
 		n.rec, n.source = rec, rec.Source()
 	}
-	var early *live.Early
-	if n.rec == nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		n.stop, early = cancel, live.DetectEarly(ctx, w.hardware)
-	}
 	s, diags := w.load(n.rec)
 	n.site = s
 	if !diags.HasErrors() {
@@ -191,7 +185,7 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 	}
 	n.waits = &waits{say: a.complain}
 	n.live = live.New(live.Options{
-		Root: w.root, Hardware: w.hardware, Early: early, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
+		Root: w.root, Hardware: w.hardware, Objects: w.objects, Site: s, Variables: w.vars(), Redactor: n.redactor,
 		Credentials: live.SystemCredentials(a.getenv), Store: n.store, StateDir: w.stateDir(), Detectors: a.detectorHost(w, n.redactor),
 		OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
 	})
@@ -203,9 +197,6 @@ func (a *app) open(w where, store *generation.Store) (*node, hcl.Diagnostics, er
 }
 
 func (n *node) close() {
-	if n.stop != nil {
-		n.stop()
-	}
 	if n.live != nil {
 		n.live.Close()
 	}

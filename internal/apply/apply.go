@@ -86,19 +86,18 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	return out, act, nil
 }
 
-// blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged. The CA
-// that was verified stands once more by itself, because each boot of a node that has joined reads it.
+// blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged.
 func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
 	rec.Compact = true
-	for name, r := range map[string]*world.Recording{"recording.json": &rec, live.TrustBlob: rec.Only(world.KindTrust)} {
-		var b bytes.Buffer
-		if err := r.Encode(&b); err != nil {
-			return nil, err
-		}
-		out[name] = b.Bytes()
+
+	var recorded bytes.Buffer
+	if err := rec.Encode(&recorded); err != nil {
+		return nil, err
 	}
+	out["recording.json"] = recorded.Bytes()
+
 	if !act.Reconcile {
 		nodeObject(o, &act)
 	}

@@ -93,7 +93,13 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.node().Joined {
 		return world.TrustAns{}, false
 	}
-	for _, e := range l.verified() {
+
+	past := l.Past()
+	if past == nil {
+		return world.TrustAns{}, false
+	}
+
+	for _, e := range past.Recording.Entries {
 		if e.Kind != world.KindTrust || e.Answer.Fail != "" {
 			continue
 		}

@@ -35,27 +35,7 @@ func LastGood(s *generation.Store) *Past {
 	return &Past{n, r}
 }
 
-// TrustBlob is the name under which a generation keeps its answers about the cluster's CA by themselves, as a recording.
-const TrustBlob = "trust.json"
-
-// verified are the answers about the cluster's CA of the last good generation. The whole recording is read only where they
-// are not kept by themselves.
-func (l *Live) verified() []world.Entry {
-	if n, ok := l.o.Store.LastGood(); ok {
-		if b, err := l.o.Store.Blob(n, TrustBlob); err == nil {
-			if r, err := world.Decode(bytes.NewReader(b)); err == nil {
-				return r.Entries
-			}
-		}
-	}
-	if p := l.Past(); p != nil {
-		return p.Recording.Entries
-	}
-	return nil
-}
-
-// Past is the recording of this node's last good generation, nil if there is none. It is read when it is asked for
-// first, and once: a boot that goes well on a node that has not joined never needs it.
+// Past returns the recording of this node's last good generation, nil if there is none. It is read once.
 func (l *Live) Past() *Past { return l.past() }
 
 // FallBack stands in for a cluster that does not answer rightly, on a node that has joined and has a good

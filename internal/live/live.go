@@ -26,7 +26,6 @@ type Credentials interface {
 type Options struct {
 	Root        string // files and targets stand below it; "" is /
 	Hardware    string // a recorded machine's tree or archive; "" is this machine
-	Early       *Early // of the same tree; nil: the hardware is looked at when it is asked for
 	Objects     string // a folder with ConfigMaps and the CA in place of a cluster
 	Site        *site.Site
 	Credentials Credentials

@@ -82,8 +82,11 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
-	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
-	return out, act, nil
+
+	var err error
+	out.Blobs, err = blobs(o, act)
+
+	return out, act, err
 }
 
 // blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged.

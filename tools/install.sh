@@ -55,6 +55,10 @@ put 0644 "$completions/bash" "$prefix/share/bash-completion/completions/prelet"
 put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
 put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
 
+mkdir "$completions/man"
+bin/prelet man "$completions/man"
+for page in "$completions"/man/*.8; do put 0644 "$page" "$prefix/share/man/man8/$(basename "$page")"; done
+
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
 while IFS= read -r page; do
 	put 0644 "$page" "$prefix/share/doc/prelet/${page#docs/}"

@@ -28,9 +28,6 @@ func (a *app) detectorsCommand() *cobra.Command {
 		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs confined, with what\n" +
 			"the site grants it, and only as the program that was locked."}
 	c.AddCommand(a.detectorsList(), a.detectorsLock(), a.detectorsCheck())
-	for _, sub := range c.Commands() {
-		sub.Long = present.Reflow(sub.Long, width)
-	}
 	return c
 }
 

@@ -56,7 +56,6 @@ func flagError(c *cobra.Command, err error) error {
 
 // whichOf makes a command that only has commands below it end as what is asked wrongly does; the library shows help, with 0.
 func whichOf(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Runnable() || !c.HasSubCommands() {
 			continue

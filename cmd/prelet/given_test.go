@@ -55,22 +55,6 @@ func TestNotEmpty(t *testing.T) {
 	}
 }
 
-// Each command is found by the name that it is made by, alone, with the flags that it has among the others.
-func TestOneCommand(t *testing.T) {
-	root := (&app{getenv: os.Getenv}).root()
-	for _, c := range root.Commands() {
-		alone := (&app{getenv: os.Getenv}).root(c.Name(), "--help").Commands()
-		if len(alone) != 1 || alone[0].Name() != c.Name() || alone[0].LocalFlags().FlagUsages() != c.LocalFlags().FlagUsages() {
-			t.Errorf("%s: made are %d commands", c.Name(), len(alone))
-		}
-	}
-	for _, args := range [][]string{nil, {"help"}, {"completion"}, {"nosuch", "run"}, {"--help", "run"}} {
-		if n := len((&app{getenv: os.Getenv}).root(args...).Commands()); n != len(root.Commands()) {
-			t.Errorf("%q: made are %d commands", args, n)
-		}
-	}
-}
-
 // An output that takes nothing ends each command that prints with the same status.
 func TestNothingPrinted(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
@@ -42,7 +43,7 @@ func (a *app) main(args []string) int {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
-	root := a.root(args...)
+	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
@@ -91,9 +92,11 @@ func failure(c origin.Code, format string, args ...any) error {
 	return exitError{code: c.Exit(), message: fmt.Sprintf(format, args...)}
 }
 
-// root is the program's command. With arguments that begin with the name of a command it has no other one: to make the flags of all
-// would take a boot longer than to read its site.
-func (a *app) root(args ...string) *cobra.Command {
+// width is how many columns help and messages fill: those of a console on a rack's trolley.
+const width = 80
+
+// root is the program's command, with all others below it.
+func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
@@ -101,23 +104,48 @@ func (a *app) root(args ...string) *cobra.Command {
 			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and makes sure\n" +
 			"that the kubelet came up with them.",
 		SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: notEmpty,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	c.SetFlagErrorFunc(flagError)
-	c.AddGroup(&cobra.Group{ID: "site", Title: "Write and check a site:"}, &cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"}, &cobra.Group{ID: "other", Title: "Other:"})
+	c.AddGroup(
+		&cobra.Group{ID: "site", Title: "Write and check a site:"},
+		&cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"},
+		&cobra.Group{ID: "other", Title: "Other:"},
+	)
 	c.SetHelpCommandGroupID("other")
 	c.SetCompletionCommandGroupID("other")
 	c.SetHelpCommand(helpCommand())
-	commands := a.commands(args)
-	c.AddCommand(commands...)
-	c.CompletionOptions.DisableDefaultCmd = len(commands) == 1
-	c.SetUsageFunc(usage)
-	help := c.HelpFunc()
-	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
-		sub.Long = present.Reflow(sub.Long, width)
-		help(sub, args)
-	})
+	c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), "FlagUsages", fmt.Sprintf("FlagUsagesWrapped %d", width)))
+
+	c.AddCommand(
+		a.init(), a.validate(), a.fmt(), a.schema(), a.importSite(),
+		a.plan(), a.explain(), a.run(), a.detect(), a.detectorsCommand(), a.record(), a.status(), a.history(),
+		a.rollback(), a.verify(), a.recover(), a.doctor(), a.version(), manCommand(),
+	)
+	c.InitDefaultCompletionCmd()
+	reflow(c)
+
 	return c
+}
+
+// reflow wraps the text of a command and of all below it.
+func reflow(c *cobra.Command) {
+	c.Long = present.Reflow(c.Long, width)
+	for _, sub := range c.Commands() {
+		reflow(sub)
+	}
+}
+
+// manCommand writes the manual pages, for packages.
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
+		RunE: func(c *cobra.Command, args []string) error {
+			c.Root().DisableAutoGenTag = true // which names a day and the generator
+			header := doc.GenManHeader{Section: "8", Source: "prelet " + version, Manual: "prelet"}
+
+			return doc.GenManTree(c.Root(), &header, args[0])
+		},
+	}
 }
 
 // helpCommand is cobra's, which ends with 0 for a command that is not there.
@@ -154,26 +182,4 @@ func (a *app) redact(s string) string {
 		return value.NewRedactor().String(s)
 	}
 	return a.redactor.String(s)
-}
-
-// commands are those that help lists, in its order, or the one that args begin with.
-func (a *app) commands(args []string) (all []*cobra.Command) {
-	list := []struct {
-		name string
-		make func() *cobra.Command
-	}{
-		{"init", a.init}, {"validate", a.validate}, {"fmt", a.fmt}, {"schema", a.schema}, {"import", a.importSite},
-		{"plan", a.plan}, {"explain", a.explain}, {"run", a.run}, {"detect", a.detect}, {"detectors", a.detectorsCommand}, {"record", a.record},
-		{"status", a.status}, {"history", a.history}, {"rollback", a.rollback}, {"verify", a.verify}, {"recover", a.recover}, {"doctor", a.doctor},
-		{"version", a.version},
-	}
-	for _, c := range list {
-		if len(args) > 0 && args[0] == c.name {
-			return []*cobra.Command{c.make()}
-		}
-	}
-	for _, c := range list {
-		all = append(all, c.make())
-	}
-	return all
 }

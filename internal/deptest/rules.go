@@ -117,12 +117,6 @@ func rules() []Rule {
 			Reason:    "go-cmp is for tests; gohcl reads struct tags, and the language is declared once, in schema",
 		},
 		{
-			Rooms:     []string{"cmd/prelet", "internal/...", "schema/...", "stages/..."},
-			Forbidden: []string{"text/template/...", "html/template/..."},
-			Direct:    true, // cobra imports one and calls it where a program gives it a template, which we do not
-			Reason:    "who calls them makes the linker keep every exported method of every type, since they look methods up by name: 3 MB, and 2 MiB of memory at every start",
-		},
-		{
 			Rooms:     []string{"cmd/prelet"},
 			Forbidden: []string{"k8s.io/kubelet/...", "k8s.io/component-base/...", "github.com/prometheus/..."},
 			Reason:    "the kubelet's types bring Prometheus, and a struct writes zeros that override the base: KubeletConfiguration is a document here",

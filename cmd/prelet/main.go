@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -26,11 +25,6 @@ import (
 var version = "0.1.0+dev"
 
 func main() {
-	if os.Getenv("GOGC") == "" {
-		// A run allocates some 3 MiB in all. One collection at the usual 4 MiB would free what the process's end frees, for a
-		// tenth of its CPU; at 16 MiB there is none. What a large fleet's plans keep is still bounded: five times what lives.
-		debug.SetGCPercent(400)
-	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

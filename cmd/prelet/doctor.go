@@ -76,7 +76,6 @@ func (a *app) doctor() *cobra.Command {
 func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 	h := a.host(ctx)
 	defer h.units.Close()
-	h.units.Prepare()
 	w.root = h.root
 	n, diags, err := a.open(w, nil)
 	if err != nil {

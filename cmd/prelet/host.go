@@ -47,7 +47,6 @@ type host struct {
 type manager interface {
 	activate.Units
 	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
-	Prepare()
 	Close()
 }
 

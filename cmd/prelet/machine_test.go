@@ -67,8 +67,7 @@ type units struct {
 	job     string // how its start ends; empty: done
 }
 
-func (u *units) Prepare() {}
-func (u *units) Close()   {}
+func (u *units) Close() {}
 
 func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 	switch {

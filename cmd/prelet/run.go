@@ -117,7 +117,6 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 			}
 		}
 	}
-	h.units.Prepare()
 	store, err := h.lock(ctx)
 	if err != nil {
 		return a.storeFailure(err)

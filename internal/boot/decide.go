@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -52,7 +52,7 @@ func (r *run) identity() hcl.Diagnostics {
 	b, diags := schema.NodeBlock.Decode(r.site.Node, nil, r.e.Scope("node"))
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		r.ident.Name, r.ident.NameRange = &v.V, v.Range
-		if why := kubelet.SubdomainFaults(v.V); len(why) > 0 {
+		if why := content.IsDNS1123Subdomain(v.V); len(why) > 0 {
 			diags = append(diags, origin.Error(origin.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V), "%s", stages.Sentence(strings.Join(why, "; "))))
 		}
 	}

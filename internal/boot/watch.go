@@ -31,7 +31,7 @@ func (w watchdog) watch(f func()) *hcl.Diagnostic {
 		defer func() { done <- recover() }()
 		f()
 	}()
-	heap := func() uint64 { // stops the world for some microseconds; the package runtime/metrics takes longer at every start
+	heap := func() uint64 {
 		var s runtime.MemStats
 		runtime.ReadMemStats(&s)
 		return s.HeapAlloc

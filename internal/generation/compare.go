@@ -289,7 +289,7 @@ func (s *Store) checkProposal(p Proposal) error {
 
 func checkBlobs(blobs map[string][]byte) error {
 	for name, b := range blobs {
-		if !isBlob(name) || reserved(name) || len(b) > MaxContent {
+		if !blobName.MatchString(name) || reserved(name) || len(b) > MaxContent {
 			return &Error{Op: "plan", Path: name, Err: errors.New("a generation cannot keep a blob of this name or size"), Exit: ExitInternal}
 		}
 	}

@@ -246,7 +246,7 @@ func (s *Store) LastGood() (int, bool) {
 // Blob reads what a generation keeps by name: the proposal's blobs, or report.json. The error of one that it does not keep is
 // unix.ENOENT.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
-	if !isBlob(name) {
+	if !blobName.MatchString(name) {
 		return nil, &Error{Op: "read", Path: name, Err: errors.New("no generation keeps a blob of this name"), Exit: ExitInternal}
 	}
 	p, err := s.pack(gen)

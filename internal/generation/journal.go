@@ -49,7 +49,7 @@ func parseJournal(b []byte) (*Journal, error) {
 	if j.Gen < 1 || j.From < 0 || j.From >= j.Gen || j.To < 0 || j.To >= j.Gen || j.Tries < 0 {
 		return nil, fmt.Errorf("numbers that cannot be: generation %d, from %d to %d, %d tries", j.Gen, j.From, j.To, j.Tries)
 	}
-	if !isSHA(j.Manifest) {
+	if !sha256Hex.MatchString(j.Manifest) {
 		return nil, fmt.Errorf("manifest %q is no sha256", j.Manifest)
 	}
 	return j, nil

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
 )
 
 // Taint is one taint of a node. Its effect is one of NoSchedule, PreferNoSchedule, NoExecute.
@@ -80,14 +82,14 @@ func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("the key is empty")
 	}
-	if problems := labelKeyFaults(key); len(problems) > 0 {
+	if problems := content.IsLabelKey(key); len(problems) > 0 {
 		return fmt.Errorf("the key %q is no label key: %s", key, strings.Join(problems, "; "))
 	}
 	return nil
 }
 
 func checkValue(value string) error {
-	if problems := labelValueFaults(value); len(problems) > 0 {
+	if problems := content.IsLabelValue(value); len(problems) > 0 {
 		return fmt.Errorf("the value %q is no label value: %s", value, strings.Join(problems, "; "))
 	}
 	return nil

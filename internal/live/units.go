@@ -15,8 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/systemd"
 )
 
-// Units is systemd's manager, reached when it is first needed: a run that changes nothing on a node where all is well need
-// not wait for it, and Prepare lets the connection be made beside other work. It is safe for concurrent use.
+// Units is systemd's manager, reached when it is first needed. It is safe for concurrent use.
 type Units struct {
 	once sync.Once
 	conn *systemd.Conn
@@ -26,9 +25,6 @@ type Units struct {
 
 // NewUnits connects to nothing yet.
 func NewUnits(ctx context.Context) *Units { return &Units{ctx: context.WithoutCancel(ctx)} }
-
-// Prepare begins to connect, and does not wait. What goes wrong is told by the first call that needs the connection.
-func (u *Units) Prepare() { go func() { _, _ = u.connect() }() }
 
 func (u *Units) connect() (*systemd.Conn, error) {
 	u.once.Do(func() { u.conn, u.err = systemd.Connect(u.ctx) })

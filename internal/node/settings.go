@@ -15,11 +15,7 @@ import (
 func Pointer(path []string) string {
 	var b strings.Builder
 	for _, p := range path {
-		b.WriteByte('/')
-		if strings.ContainsAny(p, "~/") { // else there is nothing to make a replacer for, which takes 6 KB
-			p = strings.NewReplacer("~", "~0", "/", "~1").Replace(p)
-		}
-		b.WriteString(p)
+		b.WriteString("/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(p))
 	}
 	return b.String()
 }

@@ -11,8 +11,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -124,10 +124,10 @@ func checkConfigMap(s string) error {
 	if !ok {
 		return fmt.Errorf("%q is not NAMESPACE/NAME; the kubelet's own is kube-system/kubelet-config", s)
 	}
-	if e := kubelet.DNSLabelFaults(ns); len(e) > 0 {
+	if e := content.IsDNS1123Label(ns); len(e) > 0 {
 		return fmt.Errorf("namespace %q: %s", ns, strings.Join(e, "; "))
 	}
-	if e := kubelet.SubdomainFaults(name); len(e) > 0 {
+	if e := content.IsDNS1123Subdomain(name); len(e) > 0 {
 		return fmt.Errorf("name %q: %s", name, strings.Join(e, "; "))
 	}
 	return nil

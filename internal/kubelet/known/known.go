@@ -7,6 +7,8 @@ package known
 import (
 	_ "embed"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,44 +17,35 @@ import (
 //go:embed tables.txt
 var text string
 
-// table is the text: what a line says is looked for, and taken apart, when it is asked for. A run asks for some fifty of its lines.
+// table holds the lines of the text.
 type table struct {
 	minors []int
-	lines  string // sorted, each with its end
+	states map[string]map[string]string // by kind and name
 }
 
 var read = sync.OnceValue(func() table { return parse(text) })
 
-func parse(text string) (t table) {
+func parse(text string) table {
+	t := table{states: map[string]map[string]string{}}
+
 	for line := range strings.Lines(text) {
-		text = text[len(line):]
-		if rest, ok := strings.CutPrefix(line, "minors\t"); ok {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		name, states, isEntry := strings.Cut(rest, "\t")
+
+		switch {
+		case kind == "minors":
 			for _, m := range strings.Fields(rest) {
 				t.minors = append(t.minors, number(m))
 			}
-			break
+		case isEntry:
+			if t.states[kind] == nil {
+				t.states[kind] = map[string]string{}
+			}
+			t.states[kind][name] = states
 		}
 	}
-	t.lines = text
-	return t
-}
 
-// find is what stands behind a kind and a name.
-func (t table) find(kind, name string) (states string, ok bool) {
-	key := kind + "\t" + name + "\t"
-	for rest := t.lines; rest != ""; {
-		start := strings.LastIndexByte(rest[:len(rest)/2], '\n') + 1
-		end := start + strings.IndexByte(rest[start:], '\n')
-		switch line := rest[start:end]; {
-		case strings.HasPrefix(line, key):
-			return line[len(key):], true
-		case line < key:
-			rest = rest[end+1:]
-		default:
-			rest = rest[:start]
-		}
-	}
-	return "", false
+	return t
 }
 
 func number(s string) int {
@@ -94,7 +87,7 @@ type History struct {
 
 // history is that of a name; false if no version ever knew it.
 func history(kind, name string) (History, bool) {
-	line, ok := read().find(kind, name)
+	line, ok := read().states[kind][name]
 	if !ok {
 		return History{}, false
 	}
@@ -157,12 +150,7 @@ func (h History) When() string {
 // names lists what a version has, sorted.
 func names(kind string, minor int) []string {
 	var out []string
-	for line := range strings.Lines(read().lines) {
-		rest, ok := strings.CutPrefix(line, kind+"\t")
-		if !ok {
-			continue
-		}
-		name, _, _ := strings.Cut(rest, "\t")
+	for _, name := range slices.Sorted(maps.Keys(read().states[kind])) {
 		if h, _ := history(kind, name); h.at(minor) != "" {
 			out = append(out, name)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
+
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
@@ -85,7 +87,7 @@ func flagRules() []Rule {
 		{ID: "flag-together", Minds: "`--exit-on-lock-contention`, or one of the two flags of image credential providers, without the flag that it needs", Since: 24, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, run; pkg/credentialprovider/plugin", check: each((*look).together)},
 		{ID: "flag-hostname", Minds: "a `--hostname-override` that is no name of a Node", Does: Swallows, Severity: Error, Alone: true, Source: "k8s.io/component-helpers/node/util/hostname.go; the API server's validation of Node names", check: each(func(l *look, f Flag) {
 			if f.Name == "hostname-override" && f.Value != "" {
-				if why := kubelet.SubdomainFaults(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
+				if why := content.IsDNS1123Subdomain(strings.ToLower(strings.TrimSpace(f.Value))); len(why) > 0 {
 					l.flag(f.Name, "", "%q is no name of a Node, so the kubelet runs and never has one: %s", f.Value, strings.Join(why, "; "))
 				}
 			}

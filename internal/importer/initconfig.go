@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
@@ -141,7 +142,7 @@ func (r *reader) server(v value, whole hcl.Range) string {
 		return bad("It holds a user name or a password, which would stand in every recording. Write host:port; the token comes as a credential.")
 	case u.RawQuery != "" || u.Fragment != "" || u.Path != "" && u.Path != "/":
 		return bad("It has a path. An apiserver is a host and a port: write https://%s.", u.Host)
-	case u.Hostname() == "" || len(kubelet.SubdomainFaults(strings.ToLower(u.Hostname()))) > 0 && !strings.Contains(u.Host, "["):
+	case u.Hostname() == "" || len(content.IsDNS1123Subdomain(strings.ToLower(u.Hostname()))) > 0 && !strings.Contains(u.Host, "["):
 		return bad("%q is no name or address of a host.", u.Hostname())
 	case u.Port() == "" && !found:
 		return bad("The port is missing: write %s:6443.", rest)
@@ -166,7 +167,7 @@ func (r *reader) version(v value) string {
 	if s == "" {
 		return defaultVersion
 	}
-	if e := kubelet.SubdomainFaults("kubelet-config-" + s); len(e) > 0 {
+	if e := content.IsDNS1123Subdomain("kubelet-config-" + s); len(e) > 0 {
 		r.fail(origin.WrongType, v.at, "k8s_version cannot be used", "There can be no ConfigMap kubelet-config-%s: %s.", s, strings.Join(e, "; "))
 	}
 	return s

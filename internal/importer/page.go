@@ -76,7 +76,12 @@ func olderThan(version string, minor int) bool {
 
 // render makes the site's text, in its canonical form.
 func (p page) render() ([]byte, error) {
-	out, diags := site.FormatFile(FileName, []byte(p.text()))
+	text, err := p.text()
+	if err != nil {
+		return nil, err
+	}
+
+	out, diags := site.FormatFile(FileName, []byte(text))
 	if diags.HasErrors() {
 		return nil, diags
 	}

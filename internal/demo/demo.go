@@ -8,7 +8,6 @@
 package demo
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -127,9 +126,6 @@ func Start(opts Options) (*Server, error) {
 
 // Close stops listening and ends every connection.
 func (s *Server) Close() error { return s.http.Close() }
-
-// Shutdown is Close that lets answers in flight end first.
-func (s *Server) Shutdown(ctx context.Context) error { return s.http.Shutdown(ctx) }
 
 // URL is https://127.0.0.1:PORT.
 func (s *Server) URL() string { return "https://" + s.listener.Addr().String() }

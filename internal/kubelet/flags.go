@@ -152,9 +152,6 @@ func isValueWord(text string) bool {
 // stands in the file behind "=".
 func (f *Flags) String() string { return f.raw }
 
-// Clone returns a copy that changes by itself.
-func (f *Flags) Clone() *Flags { return newFlags(f.raw, f.env) }
-
 // Argv returns the words as the kubelet gets them from systemd.
 func (f *Flags) Argv() []string {
 	argv := make([]string, len(f.words))

@@ -207,7 +207,7 @@ func checkSet(t testing.TB, text, name, value string) {
 	if !ok {
 		flags = mustFlags(t, "")
 	}
-	before := flags.Clone()
+	before := newFlags(flags.raw, flags.env)
 	if err := flags.Set(name, value); err != nil {
 		if flags.String() != before.String() {
 			t.Fatalf("%q: Set failed and changed the text to %q", text, flags)

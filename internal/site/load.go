@@ -136,16 +136,6 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 	return f.Body.(*hclsyntax.Body), diags
 }
 
-// ParseFile parses one native file under the limits of a site's file: for tests of sites, which are written in
-// the same language but are no part of it.
-func ParseFile(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
-	body, diags := parseNative(name, src)
-	if diags.HasErrors() {
-		return nil, diags
-	}
-	return body, append(diags, checkExpressions(body)...)
-}
-
 // ParseValue parses a literal that comes from outside of files: a variable's text from the command line or a
 // credential. What it says about errors never repeats the text.
 func ParseValue(name string, text []byte) (hclsyntax.Expression, error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
@@ -198,18 +197,6 @@ func TestParseValue(t *testing.T) {
 		}
 		if err != nil && len(text) > 3 && strings.Contains(err.Error(), text) {
 			t.Errorf("the error repeats the text: %v", err)
-		}
-	}
-}
-
-func TestParseFileHoldsTheLimits(t *testing.T) {
-	body, diags := ParseFile("a.prelettest.hcl", []byte("run \"x\" {\n  assert { condition = true }\n}\n"))
-	if diags.HasErrors() || len(body.Blocks) != 1 {
-		t.Error(show(diags))
-	}
-	for text, code := range map[string]origin.Code{"run {": origin.Syntax, "a = " + strings.Repeat("(", 30_000): origin.Limit, "a = \"\\ue000\"": origin.Encoding} {
-		if _, diags := ParseFile("a.prelettest.hcl", []byte(text)); len(diags) != 1 || origin.CodeOf(diags[0]) != code {
-			t.Errorf("%.20s: %s", text, show(diags))
 		}
 	}
 }

@@ -293,7 +293,7 @@ func decoded(t *testing.T, src []byte, decode func([]byte) (cty.Value, error)) {
 		}
 		return
 	}
-	if err := CheckUnmarked(v); err != nil {
+	if err := checkUnmarked(v, nil, nil); err != nil {
 		t.Fatalf("%q holds a placeholder: %s", src, err)
 	}
 	_ = cty.Walk(v, func(p cty.Path, _ cty.Value) (bool, error) {

@@ -152,7 +152,7 @@ func TestFunctionsRefuseOrMark(t *testing.T) {
 					t.Errorf("%s has marks %v: %#v", src, Secrets(v), v)
 				default:
 					carried[name] = true
-					if err := CheckUnmarked(v); err != nil {
+					if err := checkUnmarked(v, nil, nil); err != nil {
 						t.Errorf("%s: %s", src, err)
 					}
 				}

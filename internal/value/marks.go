@@ -71,52 +71,6 @@ func deepMarks(v cty.Value) cty.ValueMarks {
 	return m
 }
 
-// CheckUnmarked says whether v holds a placeholder that no mark covers: text that came from somewhere else than
-// [Credential] and would yet be replaced at commit. The error has the path in v, and no text of it.
-func CheckUnmarked(v cty.Value) error { return checkUnmarked(v, nil, nil) }
-
-func checkUnmarked(v cty.Value, covered []string, path cty.Path) error {
-	v, marks := v.Unmark()
-	for m := range marks {
-		if s, ok := m.(Secret); ok {
-			covered = append(slices.Clip(covered), s.Name)
-		}
-	}
-	if !v.IsKnown() || v.IsNull() {
-		return nil
-	}
-	t := v.Type()
-	switch {
-	case t == cty.String:
-		s := v.AsString()
-		if !HasPlaceholder(s) {
-			return nil
-		}
-		if err := uncovered(s, covered); err != nil {
-			return path.NewError(err)
-		}
-	case t.IsObjectType() || t.IsMapType():
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
-			step := path.Index(k)
-			if HasPlaceholder(k.AsString()) {
-				return path.NewErrorf("a key holds a placeholder of a credential (characters U+E000 or U+E001)")
-			}
-			if err := checkUnmarked(e, covered, step); err != nil {
-				return err
-			}
-		}
-	case t.IsTupleType() || t.IsListType() || t.IsSetType():
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
-			if err := checkUnmarked(e, covered, path.Index(k)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // uncovered is nil when each placeholder in s is well formed and names a covered credential.
 func uncovered(s string, covered []string) error {
 	tree, err := parsePlaceholders(s)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/schema"
 )
 
 // Severity says what is made of a finding.
@@ -196,7 +197,7 @@ func (l *look) gateOf(name string) (known.Gate, bool) {
 }
 
 func choose(word string, allowed []string) string {
-	if near := kubelet.Nearest(word, allowed); near != "" {
+	if near := schema.Nearest(word, allowed); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "write one of " + strings.Join(allowed, ", ")

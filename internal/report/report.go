@@ -232,7 +232,14 @@ func (r *Reporter) Finish(exit int, summary string) (Status, error) {
 		e.State = Failed
 	}
 	r.tell(e)
-	err := errors.Join(r.write(), writeFile(r.o.Dir, MetricsFile, r.status.Metrics()))
+
+	written := r.write()
+	metrics, err := r.status.Metrics()
+	if err == nil {
+		err = writeFile(r.o.Dir, MetricsFile, metrics)
+	}
+
+	err = errors.Join(written, err)
 	return r.status.clone(), err
 }
 

@@ -1,8 +1,9 @@
 package schema
 
 import (
-	"fmt"
+	_ "embed"
 	"strings"
+	"text/template"
 
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
@@ -17,13 +18,35 @@ type Page struct {
 // Generated heads every page that is made from code, so that nobody mends the copy.
 const Generated = "<!-- Made from the code by `make generate`. Change the declaration, not this page. -->\n\n"
 
+//go:embed pages.md.tmpl
+var pagesText string
+
 // Pages gives the reference pages, the index first.
 func (d Document) Pages() []Page {
-	pages := []Page{{"README.md", d.index()}, {"blocks.md", d.blocks()}}
-	for _, s := range d.language.Stages {
-		pages = append(pages, Page{stagePage(s), s.page()})
+	pages := template.Must(template.New("pages").Funcs(template.FuncMap{
+		"argumentDoc": argumentDoc, "cell": cell, "code": code, "default": Spec.defaultInWords, "factDoc": factDoc,
+		"firstSentence": firstSentence, "head": Block.head, "mayReferTo": mayReferTo, "part": part, "stagePage": stagePage,
+		"topOf": topOf, "type": typeInWords, "usage": StageType.usage,
+	}).Parse(pagesText))
+
+	var out []Page
+	add := func(name, kind string, data any) {
+		var b strings.Builder
+		if err := pages.ExecuteTemplate(&b, kind, data); err != nil {
+			panic(err) // the template is part of the program
+		}
+		out = append(out, Page{name, Generated + b.String()})
 	}
-	return append(pages, Page{"functions.md", d.functions()}, Page{"facts.md", d.facts()})
+
+	add("README.md", "index", d.language)
+	add("blocks.md", "blocks", d.language)
+	for _, s := range d.language.Stages {
+		add(stagePage(s), "stage", s)
+	}
+	add("functions.md", "functions", d.language)
+	add("facts.md", "facts", d.language)
+
+	return out
 }
 
 // Markdown gives all pages as one text, for a terminal.
@@ -37,67 +60,18 @@ func (d Document) Markdown() string {
 
 func stagePage(s StageType) string { return "stage-" + s.Block.Type + ".md" }
 
-func (d Document) index() string {
-	var b strings.Builder
-	b.WriteString(Generated + "# Reference\n\nThe language of a site, and what prelet answers.\n\n")
-	b.WriteString("| page | holds |\n|---|---|\n")
-	var names []string
-	for _, t := range d.language.Blocks {
-		names = append(names, "`"+t.Block.Type+"`")
-	}
-	fmt.Fprintf(&b, "| [Blocks](blocks.md) | %s |\n", strings.Join(names, ", "))
-	fmt.Fprintf(&b, "| [Functions](functions.md) | %d functions |\n", len(d.language.Functions))
-	b.WriteString("| [Facts](facts.md) | what is known about a machine |\n")
-	b.WriteString("| [Exit statuses](exit-codes.md) | what each means, who mends it, whether it is tried again |\n")
-	b.WriteString("| [Rules of the kubelet](kubelet-rules.md) | what it refuses, and what it swallows without a word, by version |\n")
-	b.WriteString("| [Codes of messages](../codes/README.md) | a page for each: why, and what to do |\n\n")
-	b.WriteString("## Stage types\n\n| type | phase | |\n|---|---|---|\n")
-	for _, s := range d.language.Stages {
-		fmt.Fprintf(&b, "| [`%s`](%s) | %s | %s |\n", s.Block.Type, stagePage(s), s.Phase, cell(firstSentence(s.Doc)))
-	}
-	b.WriteString("\nA stage of the phase *gather* reads; of *decide*, adds to the node; of *render*, makes files of it. Each may refer to\n" +
-		"its own phase and earlier ones. `prelet schema -o json` prints all of this for programs.\n")
-	return b.String()
-}
-
-func (d Document) blocks() string {
-	var b strings.Builder
-	b.WriteString(Generated + "# Blocks\n\nWhat a file of a site may hold.\n\n")
-	for _, t := range d.language.Blocks {
-		fmt.Fprintf(&b, "- [`%s`](#%s)\n", t.Block.Type, t.Block.Type)
-	}
-	for _, t := range d.language.Blocks {
-		fmt.Fprintf(&b, "\n## %s\n\n", t.Block.Type)
-		t.write(&b, "##")
-		if p := mayReferTo(t.Phase); p != "" {
-			fmt.Fprintf(&b, "\nIts expressions may refer to %s.\n", p)
-		}
-	}
-	return b.String()
-}
-
-func (s StageType) page() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s# Stage type %s\n\n", Generated, s.Block.Type)
-	usage := s.Block
-	usage.Type, usage.Labels = "stage \""+s.Block.Type+"\"", []string{"name"}
+// usage is a stage's block as its page shows it.
+func (s StageType) usage() Block {
 	count := "A site may have several."
 	if s.Singleton {
 		count = "A site has at most one."
 	}
-	usage.Doc += fmt.Sprintf("\n\nPhase: **%s**. Its expressions may refer to %s. %s", s.Phase, mayReferTo(s.Phase), count)
-	usage.write(&b, "#")
-	b.WriteString("\n## Arguments that the language adds\n\n")
-	writeArguments(&b, s.Meta)
-	fmt.Fprintf(&b, "\n## Outputs\n\nReferred to as `stage.%s.NAME.OUTPUT`", s.Block.Type)
-	if s.Takes(ForEach.Name) {
-		fmt.Fprintf(&b, ", with `for_each` as `stage.%s.NAME[KEY].OUTPUT`", s.Block.Type)
-	}
-	b.WriteString(". Of a stage that was skipped or has failed, collections are empty and\nall else is null.\n\n| output | type | |\n|---|---|---|\n")
-	for _, o := range s.Outputs {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Name, typeInWords(o.Type), cell(o.Doc))
-	}
-	return b.String()
+
+	b := s.Block
+	b.Type, b.Labels = `stage "`+b.Type+`"`, []string{"name"}
+	b.Doc += "\n\nPhase: **" + s.Phase.String() + "**. Its expressions may refer to " + mayReferTo(s.Phase) + ". " + count
+
+	return b
 }
 
 // Takes says whether the type takes an argument of the language.
@@ -110,34 +84,13 @@ func (s StageType) Takes(name string) bool {
 	return false
 }
 
-// write puts a block's own part of a page: its doc, how it is written, its arguments, its blocks. Heading is that of
-// the part; those of nested blocks are one deeper.
-func (b Block) write(w *strings.Builder, heading string) {
-	fmt.Fprintf(w, "%s\n\n```hcl\n%s\n```\n", b.Doc, b.head())
-	switch {
-	case b.Max == 1:
-		w.WriteString("\nAt most one.\n")
-	case b.Max > 1:
-		fmt.Fprintf(w, "\nAt most %d.\n", b.Max)
-	}
-	if b.Always {
-		w.WriteString("\nIt is there, with its defaults, also when it is not written.\n")
-	}
-	if b.Free {
-		w.WriteString("\nIt takes any argument.\n")
-	}
-	if b.ForEach {
-		w.WriteString("\nIt takes `when` and `for_each` as stages do.\n")
-	}
-	if len(b.Fields) > 0 {
-		w.WriteString("\n")
-		writeArguments(w, b.Fields)
-	}
-	for _, n := range b.Blocks {
-		fmt.Fprintf(w, "\n%s# %s\n\n", heading, n.Type)
-		n.write(w, heading+"#")
-	}
+// blockPart is a block under a heading of a page.
+type blockPart struct {
+	Block
+	Heading string // "##"
 }
+
+func part(b Block, heading string) blockPart { return blockPart{b, heading} }
 
 // head is Usage where labels that a type has fixed are written already.
 func (b Block) head() string {
@@ -147,19 +100,15 @@ func (b Block) head() string {
 	return b.Usage()
 }
 
-func writeArguments(w *strings.Builder, fields []Field) {
-	w.WriteString("| argument | type | default | |\n|---|---|---|---|\n")
-	for _, f := range fields {
-		s := f.Spec()
-		doc := s.Doc
-		if s.Const {
-			doc += " A literal: no references, no functions."
-		}
-		if p := mayReferTo(s.Phase); p != "" {
-			doc += " May refer to " + p + " only."
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s |\n", s.Name, typeInWords(s.Type), cell(s.defaultInWords()), cell(doc))
+func argumentDoc(s Spec) string {
+	doc := s.Doc
+	if s.Const {
+		doc += " A literal: no references, no functions."
 	}
+	if p := mayReferTo(s.Phase); p != "" {
+		doc += " May refer to " + p + " only."
+	}
+	return doc
 }
 
 func (s Spec) defaultInWords() string {
@@ -189,49 +138,18 @@ func mayReferTo(p Phase) string {
 	return ""
 }
 
-func (d Document) functions() string {
-	var b strings.Builder
-	b.WriteString(Generated + "# Functions\n\nFunctions that Terraform has too do the same here under the same name. None reads a clock, randomness or the\n" +
-		"network: the same answers give the same plan.\n\n## Ours, and those that do more here or matter most\n")
-	for _, f := range d.language.Functions {
-		if !f.Own {
-			continue
-		}
-		fmt.Fprintf(&b, "\n### %s\n\n`%s`\n\n%s\n", f.Name, f.Usage, f.Doc)
-		if len(f.Examples) > 0 {
-			b.WriteString("\n| expression | value | |\n|---|---|---|\n")
-			for _, e := range f.Examples {
-				fmt.Fprintf(&b, "| %s | %s | %s |\n", code(e.Call), code(e.Result), cell(e.Why))
-			}
-		}
-	}
-	b.WriteString("\n## As in Terraform\n\n| function | |\n|---|---|\n")
-	for _, f := range d.language.Functions {
-		if !f.Own {
-			fmt.Fprintf(&b, "| %s | %s |\n", code(f.Usage), cell(f.Doc))
-		}
-	}
-	return b.String()
+// topOf is the first name of a fact's path.
+func topOf(path string) string {
+	top, _, _ := strings.Cut(strings.NewReplacer("[]", "", "{}", "").Replace(path), ".")
+	return top
 }
 
-func (d Document) facts() string {
-	var b strings.Builder
-	b.WriteString(Generated + "# Facts\n\nWhat [`detect-hw`](stage-detect-hw.md) finds: `stage.detect-hw.NAME.FACT`. `[]` stands for each element of a list, `{}`\n" +
-		"for each element of a map. What cannot be known is null and has a reason in `unknown`; lists, maps and objects are\n" +
-		"never null. Lists are sorted by PCI address, then name.\n")
-	top := ""
-	for _, r := range d.language.Facts.Rows() {
-		if h, _, _ := strings.Cut(strings.NewReplacer("[]", "", "{}", "").Replace(r.Path), "."); h != top {
-			top = h
-			fmt.Fprintf(&b, "\n## %s\n\n| fact | type | |\n|---|---|---|\n", top)
-		}
-		doc := r.Doc
-		if r.Like != "" {
-			doc += " The same attributes as `" + r.Like + "`."
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Path, typeInWords(r.Type), cell(strings.TrimSpace(doc)))
+func factDoc(r FactRow) string {
+	doc := r.Doc
+	if r.Like != "" {
+		doc += " The same attributes as `" + r.Like + "`."
 	}
-	return b.String()
+	return strings.TrimSpace(doc)
 }
 
 // typeInWords is TypeName, with objects by their attributes' names only: those have rows of their own.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -148,38 +149,26 @@ func names(f *folder) ([]string, error) {
 	if err != nil {
 		return nil, wrap(ExitCannotWrite, "list", f.path, err)
 	}
-	defer unix.Close(fd)
-	var out []string
-	buf := make([]byte, 8192)
-	for {
-		n, err := unix.ReadDirent(fd, buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return nil, wrap(ExitCannotWrite, "list", f.path, err)
-		}
-		if n <= 0 {
-			slices.Sort(out)
-			return out, nil
-		}
-		_, _, out = unix.ParseDirent(buf[:n], -1, out)
+	d := os.NewFile(uintptr(fd), f.path)
+	defer d.Close()
+
+	out, err := d.Readdirnames(-1)
+	if err != nil {
+		return nil, wrap(ExitCannotWrite, "list", f.path, err)
 	}
+	slices.Sort(out)
+
+	return out, nil
 }
 
-// mostAttributes is what the kernel gives at most: bytes of names, or of one value. Made of it, a buffer of constant size would
-// stand in the frame of whoever asks, and the stack be moved to make room for it.
+// mostAttributes is what the kernel gives at most: bytes of names, or of one value.
 const mostAttributes = 64 << 10
 
 // listXattrs reads the extended attributes that belong to a file and not to its bytes: the signatures of IMA and EVM do not
 // survive a change of content and are left out.
 func listXattrs(fd int) (map[string][]byte, error) {
-	buf := make([]byte, 1024)
+	buf := make([]byte, mostAttributes)
 	n, err := unix.Flistxattr(fd, buf)
-	if errors.Is(err, unix.ERANGE) {
-		buf = slices.Grow(buf, mostAttributes)[:mostAttributes]
-		n, err = unix.Flistxattr(fd, buf)
-	}
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil, nil
 	}
@@ -202,16 +191,12 @@ func listXattrs(fd int) (map[string][]byte, error) {
 }
 
 func getXattr(fd int, name string) ([]byte, bool) {
-	buf := make([]byte, 1024)
+	buf := make([]byte, mostAttributes)
 	n, err := unix.Fgetxattr(fd, name, buf)
-	if errors.Is(err, unix.ERANGE) {
-		buf = slices.Grow(buf, mostAttributes)[:mostAttributes]
-		n, err = unix.Fgetxattr(fd, name, buf)
-	}
 	if err != nil {
 		return nil, false
 	}
-	return buf[:n], true
+	return slices.Clone(buf[:n]), true
 }
 
 func sum(b []byte) string {

@@ -25,10 +25,9 @@ type part struct {
 // pack is a generation's file, as far as it was read: everything but the parts.
 type pack struct {
 	m     *manifest
-	name  string      // in the folder of generations
-	sha   string      // of the first line
-	begin int64       // offset of the first part
-	print fingerprint // of the file that was read
+	name  string // in the folder of generations
+	sha   string // of the first line
+	begin int64  // offset of the first part
 }
 
 // headChunk is how much of a generation's file is read to find its manifest, and maxHead what a manifest may take.
@@ -37,7 +36,7 @@ const (
 	maxHead   = 16 << 20
 )
 
-// pack reads the manifest of a generation, or takes that of the last time if it is the same file still.
+// pack reads the manifest of a generation, staged or committed.
 func (s *Store) pack(n int) (*pack, error) {
 	none := &Error{Op: "open generation", Path: itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
 	if err := s.openGens(); err != nil {
@@ -47,28 +46,10 @@ func (s *Store) pack(n int) (*pack, error) {
 		return nil, none
 	}
 	for _, name := range []string{itoa(n), itoa(n) + stagedSuffix} {
-		print, there, err := printAt(s.gens, name)
-		if err != nil {
-			return nil, err
-		}
-		if !there {
-			continue
-		}
-		if p := s.packs[n]; p != nil && p.print == print {
-			p.name = name
-			return p, nil
-		}
 		p, err := s.readPack(n, name)
-		if errors.Is(err, unix.ENOENT) {
-			return nil, none
+		if !errors.Is(err, unix.ENOENT) {
+			return p, err
 		}
-		if err == nil {
-			if s.packs == nil {
-				s.packs = map[int]*pack{}
-			}
-			s.packs[n] = p
-		}
-		return p, err
 	}
 	return nil, none
 }
@@ -109,7 +90,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	if err != nil {
 		return nil, stuckDocument(at, damagedHint, err)
 	}
-	return &pack{m: m, name: name, sha: sum(head), begin: int64(len(head)), print: fingerprintOf(&st)}, nil
+	return &pack{m: m, name: name, sha: sum(head), begin: int64(len(head))}, nil
 }
 
 // firstLine reads up to and with the first line break; without one all that there is, which no parser takes.

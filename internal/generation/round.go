@@ -46,7 +46,6 @@ func (r *round) file(d *disk, in *folder, base string, b []byte, s *State) error
 			return err
 		}
 	}
-	d.begin(f.fd)
 	return nil
 }
 

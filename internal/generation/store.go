@@ -30,10 +30,9 @@ type Store struct {
 	o      Options
 	disk   *disk
 	tree   *tree
-	dir    *folder       // nil: read-only and the folder does not exist
-	gens   *folder       // nil: no generation yet
-	packs  map[int]*pack // manifests that were read already
-	lockFD int           // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
+	dir    *folder // nil: read-only and the folder does not exist
+	gens   *folder // nil: no generation yet
+	lockFD int     // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
 	locked bool
 }
 
@@ -46,9 +45,9 @@ func newStore(o Options) (*Store, error) {
 	if o.Mono == nil {
 		o.Mono = monotonic
 	}
-	d := &disk{fault: o.Fault, fsync: o.fsync, begin: func(int) {}}
+	d := &disk{fault: o.Fault, fsync: o.fsync}
 	if d.fsync == nil {
-		d.fsync, d.begin = unix.Fsync, beginWrite
+		d.fsync = unix.Fsync
 	}
 	o.Dir = filepath.Clean(o.Dir)
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {

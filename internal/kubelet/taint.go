@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
-
-	"github.com/prelet/prelet/schema"
 )
 
 // Taint is one taint of a node. Its effect is one of NoSchedule, PreferNoSchedule, NoExecute.
@@ -74,7 +72,7 @@ func (t Taint) Check() error {
 		return nil
 	}
 	hint := ""
-	if near := schema.Nearest(t.Effect, Effects()); near != "" {
+	if near := Nearest(t.Effect, Effects()); near != "" {
 		hint = fmt.Sprintf(" (did you mean %s?)", near)
 	}
 	return fmt.Errorf("the effect %q is none of %s%s", t.Effect, strings.Join(Effects(), ", "), hint)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/schema"
 )
 
 const (
@@ -107,7 +106,7 @@ func (w *walker) meant(at, name string) string {
 			elsewhere = field
 		}
 	}
-	if near := schema.Nearest(name, siblings); near != "" {
+	if near := kubelet.Nearest(name, siblings); near != "" {
 		return "did you mean " + near + "?"
 	}
 	for _, s := range siblings {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/schema"
 )
 
 const optionsSource = "cmd/kubelet/app/options"
@@ -169,7 +168,7 @@ func (l *look) unknownFlag(f Flag) {
 }
 
 func (l *look) meantFlag(name string) string {
-	if near := schema.Nearest(name, known.Flags(l.minor)); near != "" {
+	if near := kubelet.Nearest(name, known.Flags(l.minor)); near != "" {
 		return "did you mean --" + near + "?"
 	}
 	if _, ok := known.FieldAt(name, l.minor); ok {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/schema"
 )
 
 // Severity says what is made of a finding.
@@ -197,7 +196,7 @@ func (l *look) gateOf(name string) (known.Gate, bool) {
 }
 
 func choose(word string, allowed []string) string {
-	if near := schema.Nearest(word, allowed); near != "" {
+	if near := kubelet.Nearest(word, allowed); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return "write one of " + strings.Join(allowed, ", ")

@@ -1,8 +1,10 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/agext/levenshtein"
@@ -95,9 +97,7 @@ func Suggest(word string, known []string) string {
 	if len(known) == 0 {
 		return "It has none."
 	}
-	k := append([]string{}, known...)
-	sort.Strings(k)
-	return "There is: " + strings.Join(k, ", ") + "."
+	return "There is: " + strings.Join(slices.Sorted(slices.Values(known)), ", ") + "."
 }
 
 // Nearest is the known word that a misspelt one is closest to, or "".
@@ -137,18 +137,10 @@ func at(body *hclsyntax.Body) hcl.Range {
 }
 
 func sortedAttributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
-	var out []*hclsyntax.Attribute
-	for _, a := range body.Attributes {
-		out = append(out, a)
-	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i].SrcRange, out[j].SrcRange
-		if a.Filename != b.Filename {
-			return a.Filename < b.Filename
-		}
-		return a.Start.Byte < b.Start.Byte
+	return slices.SortedFunc(maps.Values(body.Attributes), func(x, y *hclsyntax.Attribute) int {
+		a, b := x.SrcRange, y.SrcRange
+		return cmp.Or(strings.Compare(a.Filename, b.Filename), a.Start.Byte-b.Start.Byte)
 	})
-	return out
 }
 
 func set(lists ...[]string) map[string]bool {

@@ -3,7 +3,7 @@ package present
 import (
 	"fmt"
 	"io"
-	"sort"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -33,7 +33,7 @@ func Sorted(ds hcl.Diagnostics) hcl.Diagnostics {
 		}
 		return 2
 	}
-	sort.SliceStable(out, func(i, j int) bool { return rank(out[i]) < rank(out[j]) })
+	slices.SortStableFunc(out, func(a, b *hcl.Diagnostic) int { return rank(a) - rank(b) })
 	return out
 }
 

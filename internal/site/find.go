@@ -4,7 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -57,7 +57,7 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	for _, p := range opts.Paths {
 		f.given(path.Clean(p))
 	}
-	sort.SliceStable(f.found, func(i, j int) bool { return path.Base(f.found[i]) < path.Base(f.found[j]) })
+	slices.SortStableFunc(f.found, func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) })
 	if len(f.diags) > 0 {
 		return nil, f.diags
 	}

@@ -1,9 +1,9 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -173,16 +173,18 @@ func sortDiagnostics(files []world.SiteFile, ds hcl.Diagnostics) {
 	for i, f := range files {
 		number[f.Name] = i
 	}
-	sort.SliceStable(ds, func(i, j int) bool {
-		a, b := ds[i].Subject, ds[j].Subject
+	slices.SortStableFunc(ds, func(x, y *hcl.Diagnostic) int {
+		a, b := x.Subject, y.Subject
 		switch {
-		case a == nil || b == nil:
-			return a == nil && b != nil
-		case number[a.Filename] != number[b.Filename]:
-			return number[a.Filename] < number[b.Filename]
-		case a.Start.Byte != b.Start.Byte:
-			return a.Start.Byte < b.Start.Byte
+		case a == nil && b == nil:
+			return 0
+		case a == nil:
+			return -1
+		case b == nil:
+			return 1
 		}
-		return ds[i].Summary < ds[j].Summary
+
+		return cmp.Or(
+			number[a.Filename]-number[b.Filename], a.Start.Byte-b.Start.Byte, strings.Compare(x.Summary, y.Summary))
 	})
 }

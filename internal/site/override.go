@@ -1,9 +1,10 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -76,7 +77,7 @@ func (l *loader) suggestBase(over *definition) string {
 	case len(near) > 0:
 		return fmt.Sprintf("Did you mean %s?", near[0])
 	case len(there) > 0:
-		sort.Strings(there)
+		slices.Sort(there)
 		return "There is: " + strings.Join(there, ", ") + "."
 	}
 	return fmt.Sprintf("The site has no %s block.", over.block.Type)
@@ -191,17 +192,11 @@ func null(e hclsyntax.Expression) bool {
 
 // attributes are those of a body in the order in which they are written.
 func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
-	out := make([]*hclsyntax.Attribute, 0, len(body.Attributes))
-	for _, a := range body.Attributes {
-		out = append(out, a)
-	}
-	sort.Slice(out, func(i, j int) bool { return before(out[i].NameRange, out[j].NameRange) })
-	return out
+	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int {
+		return compareStart(a.NameRange, b.NameRange)
+	})
 }
 
-func before(a, b hcl.Range) bool {
-	if a.Filename != b.Filename {
-		return a.Filename < b.Filename
-	}
-	return a.Start.Byte < b.Start.Byte
+func compareStart(a, b hcl.Range) int {
+	return cmp.Or(strings.Compare(a.Filename, b.Filename), a.Start.Byte-b.Start.Byte)
 }

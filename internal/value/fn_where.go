@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/agext/levenshtein"
@@ -146,11 +147,4 @@ func suggest(given string, names []string) string {
 	return fmt.Sprintf(" (did you mean %q?)", best)
 }
 
-func sortedKeys[T any](m map[string]T) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -299,7 +299,7 @@ func (r *Recording) Withhold() error {
 			}
 		}
 		rewrite(v, x.all, x.all)
-		sort.Strings(out)
+		slices.Sort(out)
 		b, err := json.Marshal(v)
 		if err != nil {
 			return err

@@ -1,8 +1,9 @@
 package world
 
 import (
+	"cmp"
 	"context"
-	"sort"
+	"slices"
 	"sync"
 )
 
@@ -76,13 +77,8 @@ func (t *Tape) Entries() []Entry {
 		default: // abandoned at its deadline: never answered
 		}
 	}
-	sort.Slice(out, func(i, j int) bool {
-		a, b := out[i].Question, out[j].Question
-		if a.Kind != b.Kind {
-			return a.Kind < b.Kind
-		}
-		return a.Args < b.Args
-	})
+
+	slices.SortFunc(out, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Args, b.Args)) })
 	return out
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -35,7 +34,7 @@ func (a *Answer) withholdSaid(x *anonymous) error {
 		}
 	}
 	rewrite(v, x.all, x.all)
-	sort.Strings(out)
+	slices.Sort(out)
 	b, err := json.Marshal(v)
 	if err == nil {
 		a.Value, a.Withheld = b, out

@@ -1,8 +1,9 @@
 package eval
 
 import (
+	"cmp"
 	"slices"
-	"sort"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
@@ -58,10 +59,8 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 	for _, x := range xs {
 		walk(x)
 	}
-	for a := range stages {
-		r.Stages = append(r.Stages, a)
-	}
-	sort.Strings(r.Stages)
+	r.Stages = keys(stages)
+
 	return r
 }
 
@@ -79,13 +78,7 @@ func BodyExpressions(b *hclsyntax.Body) []hclsyntax.Expression {
 	}
 	slices.SortStableFunc(out, func(a, b hclsyntax.Expression) int {
 		ra, rb := a.Range(), b.Range()
-		if ra.Filename != rb.Filename {
-			if ra.Filename < rb.Filename {
-				return -1
-			}
-			return 1
-		}
-		return ra.Start.Byte - rb.Start.Byte
+		return cmp.Or(strings.Compare(ra.Filename, rb.Filename), ra.Start.Byte-rb.Start.Byte)
 	})
 	return out
 }

@@ -2,7 +2,6 @@ package eval
 
 import (
 	"fmt"
-	"sort"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -421,12 +420,7 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 		}
 		m[ku.AsString()] = x
 	}
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	for _, k := range keys {
+	for _, k := range keys(m) {
 		out = append(out, Copy{Key: k, Scope: s.With(k, m[k])})
 	}
 	return out, known, diags

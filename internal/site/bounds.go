@@ -54,9 +54,6 @@ func boundedText(name string, src []byte) hcl.Diagnostics {
 
 // boundedTokens counts the tokens of native text.
 func boundedTokens(name string, src []byte, start hcl.Pos) hcl.Diagnostics {
-	if len(src) < maxTokens { // a token has at least one byte; the end of the file is one without
-		return nil
-	}
 	tokens, _ := hclsyntax.LexConfig(src, name, start)
 	if len(tokens) > maxTokens {
 		return hcl.Diagnostics{tooManyTokens(tokens[maxTokens].Range)}

@@ -275,13 +275,10 @@ func mergePatch(target, patch any) any {
 	return merged
 }
 
-// JSON returns the document as compact JSON with sorted keys.
-func (c *Config) JSON() []byte { return encodeJSON(c.doc) }
-
 // Canonical returns the document as YAML with sorted keys, in the form that Kubernetes itself writes. The same document
 // gives the same bytes.
 func (c *Config) Canonical() []byte {
-	text, err := yaml.JSONToYAML(c.JSON())
+	text, err := yaml.JSONToYAML(encodeJSON(c.doc))
 	if err != nil {
 		panic("kubelet: JSON of a configuration is not YAML: " + err.Error())
 	}

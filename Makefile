@@ -9,9 +9,8 @@ MAKEFLAGS   += --no-print-directory
 GO      ?= go
 VERSION ?= $(shell tools/version.sh)
 LDFLAGS := -s -w -X main.version=$(VERSION)
-# Nothing here speaks HTTP/2: the apiserver is asked over HTTP/1.1, two small requests on one connection. 0.35 MB.
-# grpcnotrace leaves out gRPC's tracing pages, which nothing serves, and with them html/template.
-TAGS    := nethttpomithttp2,grpcnotrace
+# grpcnotrace: gRPC without its tracing pages, which nothing serves.
+TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
 
 # The modules of this repository that are built with it: the program, the generator of its tables, and what vendors of

@@ -16,7 +16,7 @@ import (
 // preletOnce builds the real binary once for all tests.
 var preletOnce = sync.OnceValues(func() (string, error) {
 	at := filepath.Join(os.Getenv(inNamespace), "prelet")
-	c := exec.Command("go", "build", "-tags", "nethttpomithttp2 grpcnotrace", "-o", at, "./cmd/prelet")
+	c := exec.Command("go", "build", "-tags", "grpcnotrace", "-o", at, "./cmd/prelet")
 	c.Dir, c.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -24,59 +25,72 @@ const (
 	hintClock  = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
 )
 
-// classifyLine turns an error of connecting, shaking hands or reading into a failure.
-func classifyLine(err error, now time.Time) *failure {
-	var own sendFailure
-	if errors.As(err, &own) {
-		return own.failure
+// classifyError turns an error of a request that got no whole response into a failure. The error may hold what the server
+// sent, which may be the credential that was sent to it.
+func classifyError(err error, now time.Time, secret string) *failure {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // without the method and the URL, which the caller reports
 	}
-	var back errBack
-	var busy errBusy
-	var silent errRequestTimeout
-	if errors.As(err, &back) || errors.As(err, &busy) || errors.As(err, &silent) {
-		f := fail(Unreachable, reach, hintReach, "%v", err).because(err)
-		f.back, f.busy = time.Duration(back), time.Duration(busy)+time.Duration(silent)
-		return f
+	f := classifyCause(err, now, withhold(err.Error(), secret))
+	if withhold(f.detail, secret) == f.detail && withhold(err.Error(), secret) == err.Error() {
+		f.err = err
 	}
+	f.detail = withhold(f.detail, secret)
+	return f
+}
+
+func classifyCause(err error, now time.Time, text string) *failure {
 	var proxy proxyError
-	if errors.As(err, &proxy) {
-		return fail(Unreachable, reach, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(proxy.Error())).because(err)
+	var dial *net.OpError
+	if errors.As(err, &proxy) || errors.As(err, &dial) && dial.Op == "proxyconnect" {
+		return fail(Unreachable, again, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(text))
 	}
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
-		return classifyChain(verification.Err, now).because(err)
+		return classifyChain(verification.Err, now)
 	}
+
+	var large *http.MaxBytesError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fail(Unreachable, reach, "Run again", "the run was interrupted").because(err)
+		return fail(Unreachable, again, "Run again", "the run was interrupted")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return fail(Unreachable, reach, hintReach, "no answer before the deadline").because(err)
-	case errors.Is(err, errTooLarge), errors.Is(err, errGzip):
-		return fail(Unusable, final, hintPortal, "%v", err).because(err)
-	case errors.Is(err, errNoToken):
-		return fail(Untrusted, final, hintCA, "%v", err).because(err)
+		return fail(Unreachable, again, hintReach, "no answer before the deadline")
+	case errors.As(err, &large):
+		return fail(Unusable, final, hintPortal, "the answer is larger than 1 MiB")
+	case strings.Contains(text, "response headers exceeded"):
+		return fail(Unusable, final, hintPortal, "the head of the answer is larger than %d KiB", maxHead>>10)
+	case errors.Is(err, errCompressed):
+		return fail(Unusable, final, hintPortal, "%v", err)
+	case errors.Is(err, errCredential):
+		return fail(Untrusted, final, hintCA, "%v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fail(Unreachable, reach, hintReach, "the connection ended before a whole answer").because(err)
+		return fail(Unreachable, again, hintReach, "the connection ended before a whole answer")
 	}
 	if f := classifyTLS(err); f != nil {
-		return f.because(err)
+		return f
 	}
+
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns):
-		return fail(Unreachable, reach, hintReach+" and its name resolves", "the name %q cannot be resolved: %s", quote(dns.Name), quote(dns.Err)).because(err)
+		return fail(Unreachable, again, hintReach+" and its name resolves",
+			"the name %q cannot be resolved: %s", quote(dns.Name), quote(dns.Err))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail(Unreachable, reach, hintReach, "connection refused").because(err)
-	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"):
-		return fail(Unusable, final, hintPortal, "the answer is not HTTP: %s", quote(err.Error())).because(err)
+		return fail(Unreachable, again, hintReach, "connection refused")
+	case strings.Contains(text, "malformed MIME"):
+		return fail(Unreachable, again, hintReach, "the head of the answer ended in the middle, or is malformed")
+	case strings.Contains(text, "malformed HTTP"):
+		return fail(Unusable, final, hintPortal, "the answer is not HTTP: %s", quote(text))
 	}
-	return fail(Unreachable, reach, hintReach, "%s", quote(err.Error())).because(err)
+	return fail(Unreachable, again, hintReach, "%s", quote(text))
 }
 
 // classifyTLS knows the failures of a handshake that are not about a chain.
 func classifyTLS(err error) *failure {
 	var record tls.RecordHeaderError
-	if errors.As(err, &record) {
+	if errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) {
 		return fail(Unusable, final, hintPortal, "the server does not speak TLS")
 	}
 	const newer = "Let the server, or what stands before it, speak TLS 1.2 or newer"
@@ -139,50 +153,50 @@ func names(c *x509.Certificate) string {
 	return strings.Join(all, ", ")
 }
 
-// classifyStatus turns any answer but 200 into a failure; nil for 200. It knows nothing of who asked: callers refine
-// denied and absent.
+// classifyStatus turns any response but 200 into a failure; nil for 200. It does not know who asked: callers refine Denied
+// and Absent.
 func classifyStatus(r *reply) *failure {
-	if r.status == http.StatusOK {
-		return nil
-	}
 	says := describeStatus(r)
 	var f *failure
 	switch s := r.status; {
-	case r.starting:
-		f = fail(Unreachable, reach, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log", "%s; and the API server is not ready yet (/readyz)", says)
+	case s == http.StatusOK:
+		return nil
+	case r.notReady >= http.StatusInternalServerError, r.notReady == http.StatusTooManyRequests:
+		f = fail(Unreachable, again, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log",
+			"%s; and the API server is not ready yet (/readyz)", says)
+		f.starting = true
+	case r.notReady != 0:
+		f = fail(Denied, again, "", "%s", says)
 		f.starting = true
 	case s >= 300 && s < 400:
-		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(r.header.Get("Location")))
+		location := withhold(r.header.Get("Location"), r.secret)
+		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(location))
 	case s == http.StatusUnauthorized:
-		f = fail(Denied, answer, "", "%s", says)
+		f = fail(Denied, again, "", "%s", says) // a token may come late
 	case s == http.StatusForbidden:
 		f = fail(Denied, final, "", "%s", says)
 	case s == http.StatusNotFound:
-		f = fail(Absent, answer, "", "%s", says)
+		f = fail(Absent, again, "", "%s", says)
 	case s == http.StatusTooManyRequests:
-		f = fail(Unreachable, turnedAway, "The API server is overloaded; look at its priority and fairness", "%s", says)
+		f = fail(Unreachable, again, "The API server is overloaded; look at its priority and fairness", "%s", says)
 	case s >= 500 || s == http.StatusRequestTimeout:
-		f = fail(Unreachable, reach, "Look at the API server's own log", "%s", says)
+		f = fail(Unreachable, again, "Look at the API server's own log", "%s", says)
 	default:
 		return fail(Unusable, final, hintPortal, "%s", says)
-	}
-	if r.doubtful {
-		f.starting = true
-		if f.class == final {
-			f.class = doubt
-		}
 	}
 	f.after = retryAfter(r.header)
 	return f
 }
 
-// retryAfter is how many seconds a server asks us to wait, 0 if it does not. A date is compared with the server's own, because our clock
-// may not be set yet; without one beside it, it says nothing.
-func retryAfter(h http.Header) int {
-	const most = int(maxRetryAfter / time.Second)
+// maxRetryAfter is what a server may ask us to wait. API Priority and Fairness asks for 32 s at most.
+const maxRetryAfter = 32 * time.Second
+
+// retryAfter is how long a server asks us to wait, 0 if it does not. A date is compared with the server's own, because our
+// clock may not be set yet; without one beside it, it says nothing.
+func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
-		return min(int(n), most)
+		return min(time.Duration(n)*time.Second, maxRetryAfter)
 	}
 	until, err := http.ParseTime(text)
 	if err != nil {
@@ -192,7 +206,7 @@ func retryAfter(h http.Header) int {
 	if err != nil {
 		return 0
 	}
-	return int(min(max(until.Sub(now), 0), maxRetryAfter) / time.Second)
+	return min(max(until.Sub(now), 0), maxRetryAfter)
 }
 
 // status is the part of a Kubernetes Status object that says why.
@@ -206,6 +220,7 @@ type status struct {
 func statusOf(r *reply) (status, bool) {
 	var s status
 	err := json.Unmarshal(r.body, &s)
+	s.Message, s.Reason = withhold(s.Message, r.secret), withhold(s.Reason, r.secret)
 	return s, err == nil && s.Kind == "Status"
 }
 
@@ -217,11 +232,12 @@ func describeStatus(r *reply) string {
 		}
 		return head + ": " + s.Reason
 	}
-	return head + " with " + looksLike(r.body)
+	return head + " with " + looksLike(r)
 }
 
 // looksLike says what a body is that is not what it should be.
-func looksLike(body []byte) string {
+func looksLike(r *reply) string {
+	body := []byte(withhold(string(r.body), r.secret))
 	text := strings.TrimSpace(string(body[:min(len(body), 1024)]))
 	lower := strings.ToLower(strings.TrimPrefix(text, "\ufeff"))
 	switch {

@@ -54,8 +54,9 @@ func TestClock(t *testing.T) {
 					}
 					return c.before
 				}
-				opts.OnRetry = func(r Retry) {
-					if r.Attempt == 3 && !c.wait {
+				retries := 0
+				opts.OnRetry = func(Retry) {
+					if retries++; retries == 3 && !c.wait {
 						set.Store(true)
 					}
 				}

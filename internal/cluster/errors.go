@@ -23,7 +23,7 @@ const (
 // Error is every failure of this package. No part of it ever holds a credential.
 type Error struct {
 	Kind    Kind
-	Server  string // URL of the server that the failure is about; empty when none was asked
+	Server  string // URL of the server that the failure is about; empty when none was asked, or several, which Detail lists
 	Object  string // what was read, such as "configmap kube-system/kubelet-config"
 	Detail  string // what happened
 	Hint    string // what to do next
@@ -53,40 +53,33 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// class says what the retry loop does about a failure.
+// class is what Client.try does about a failure.
 type class int
 
 const (
-	final      class = iota // this run cannot mend it
-	reach                   // this server did not answer: another may
-	turnedAway              // this server turns us away: another may not
-	answer                  // the server answered, not yet what we need: wait
-	doubt                   // a refusal that may be the server's start: final only after refusalGrace
-	dates                   // a certificate's dates do not fit the clock
+	final class = iota // this server is left out
+	again              // this server is asked again
+	dates              // a certificate's dates do not fit the clock
+	ours               // no server can help: the cause is on this node
 )
 
-// failure is an Error on its way to the retry loop, which fills in server, object and retries.
+// failure is an Error on its way to Client.try, which fills in the server and the object.
 type failure struct {
 	kind   Kind
 	class  class
 	detail string
 	hint   string
 	err    error
-	after  int  // seconds that the server asked us to wait
-	future bool // with class dates: not yet valid, rather than expired
+	after  time.Duration // the server asks us to wait, and perhaps others do not
+	future bool          // with class dates: not yet valid, rather than expired
 
-	noToken  bool          // there is no bootstrap token
-	starting bool          // a refusal of a server that has just started, or may have
-	busy     time.Duration // the server took so long
-	back     time.Duration // the server takes connections again, after so long
+	noToken  bool // there is no bootstrap token
+	starting bool // a refusal of a server that may have just started
 }
 
 func fail(kind Kind, cl class, hint, format string, args ...any) *failure {
 	return &failure{kind: kind, class: cl, hint: hint, detail: fmt.Sprintf(format, args...)}
 }
-
-// elsewhere says whether another server is asked at once.
-func (f *failure) elsewhere() bool { return f.class == reach || f.class == turnedAway || f.after > 0 }
 
 func (f *failure) because(err error) *failure {
 	f.err = err
@@ -113,12 +106,19 @@ func quote(s string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// withhold takes the given secrets out of a text. A server can echo what we sent into what we print.
-func withhold(s string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			s = strings.ReplaceAll(s, secret, "(withheld)")
-		}
+// withhold takes a secret out of a text. A server can echo what we sent into what we print.
+func withhold(s, secret string) string {
+	if len(secret) < 4 {
+		return s
+	}
+	// The second half of a bootstrap token is its secret, and may be echoed alone.
+	_, half, isToken := strings.Cut(secret, ".")
+	s = strings.ReplaceAll(s, secret, "(withheld)")
+	if isToken && len(half) >= 4 {
+		s = strings.ReplaceAll(s, half, "(withheld)")
 	}
 	return s
 }
+
+// bearer is the token in an Authorization header.
+func bearer(header string) string { return strings.TrimPrefix(header, "Bearer ") }

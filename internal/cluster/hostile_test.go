@@ -31,7 +31,6 @@ const (
 	tokenID     = "canary"
 	tokenSecret = "0canary1secret23" // searched for in every error
 	testToken   = tokenID + "." + tokenSecret
-	infoPath    = "/api/v1/namespaces/kube-public/configmaps/cluster-info"
 	configPath  = "/api/v1/namespaces/kube-system/configmaps/kubelet-config"
 )
 
@@ -205,7 +204,7 @@ func writeJSON(w http.ResponseWriter, code int, v any) {
 
 // fast are options whose waits are short; their limits are wide, for machines that do other things beside.
 func fast() Options {
-	return Options{DialTimeout: 20 * time.Second, SlowHandshake: time.Hour, RequestTimeout: 20 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
+	return Options{DialTimeout: 20 * time.Second, RequestTimeout: 20 * time.Second, BackoffMin: time.Millisecond, BackoffMax: 4 * time.Millisecond}
 }
 
 // givingUp makes the deadline come at the nth wait, whatever the clock says: a loaded machine changes nothing.

@@ -1,99 +1,196 @@
 package cluster
 
 import (
-	"crypto/x509"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
+	"path/filepath"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-const (
-	maxKubeconfig = 256 << 10
-	maxDepth      = 64
-)
-
-// discoveryDoc is the kubeconfig of cluster-info, or of a discovery file: a cluster, and nothing that would count for
-// a client. Users and contexts may stand in a discovery file; they are read past.
-type discoveryDoc struct {
-	Kind       string `json:"kind"`
-	APIVersion string `json:"apiVersion"`
-	Clusters   []struct {
-		Name    string `json:"name"`
-		Cluster struct {
-			Server             string `json:"server"`
-			CAData             []byte `json:"certificate-authority-data"`
-			CAFile             string `json:"certificate-authority"`
-			TLSServerName      string `json:"tls-server-name"`
-			Insecure           bool   `json:"insecure-skip-tls-verify"`
-			ProxyURL           string `json:"proxy-url"`
-			DisableCompression bool   `json:"disable-compression"`
-			Extensions         []any  `json:"extensions"`
-		} `json:"cluster"`
-	} `json:"clusters"`
-	Users          []any          `json:"users"`
-	Contexts       []any          `json:"contexts"`
-	CurrentContext string         `json:"current-context"`
-	Preferences    map[string]any `json:"preferences"`
-	Extensions     []any          `json:"extensions"`
+// Kubeconfig is the cluster and the user of a kubeconfig's current context, as clientcmd reads them.
+type Kubeconfig struct {
+	Cluster *clientcmdapi.Cluster
+	User    *clientcmdapi.AuthInfo
 }
 
-// parseDiscovery reads a kubeconfig strictly: no unknown or repeated field, exactly one cluster, its CA inside.
-func parseDiscovery(text string) (certs []*x509.Certificate, server string, err error) {
+// HasIdentity reports whether the user identifies itself, by whatever means.
+func (k Kubeconfig) HasIdentity() bool {
+	u := k.User
+	hasCert := (len(u.ClientCertificateData) > 0 || u.ClientCertificate != "") && (len(u.ClientKeyData) > 0 || u.ClientKey != "")
+	return hasCert || u.Token != "" || u.TokenFile != "" || u.Exec != nil
+}
+
+// ParseKubeconfig reads a kubeconfig. The file belongs to the kubelet, so unknown fields are ignored, as it does. Errors are
+// written to follow a name of the file, and quote no value.
+func ParseKubeconfig(text []byte) (Kubeconfig, error) {
+	file, err := loadKubeconfig(text, "")
+	if err != nil {
+		return Kubeconfig{}, err
+	}
+	context := file.Contexts[file.CurrentContext]
+	k := Kubeconfig{file.Clusters[context.Cluster], file.AuthInfos[context.AuthInfo]}
+	if host, ok := strings.CutPrefix(k.Cluster.Server, "https://"); !ok || host == "" {
+		return Kubeconfig{}, fmt.Errorf("has the server %q, which is not an https URL", quote(k.Cluster.Server))
+	}
+	return k, nil
+}
+
+// HTTPClient returns a client for the cluster that identifies itself with the client certificate. Both the CA and the certificate
+// must be in k, and not in files.
+func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
+	server, err := ParseServer(k.Cluster.Server)
+	if err != nil {
+		return nil, err
+	}
+	c := New(opts)
+	config := c.newConfig(k.Cluster.CertificateAuthorityData, "")
+	config.Insecure = false
+	config.ServerName = k.Cluster.TLSServerName
+	config.CertData, config.KeyData = k.User.ClientCertificateData, k.User.ClientKeyData
+	if err := loadFiles(config); err != nil {
+		return nil, err
+	}
+	client, _, err := c.httpClient(target{server.Host, server.Host}, config)
+	return client, err
+}
+
+// loadKubeconfig reads a kubeconfig whose current context names a cluster and a user that it has. Paths in it are made absolute
+// below dir, unless dir is empty.
+func loadKubeconfig(text []byte, dir string) (*clientcmdapi.Config, error) {
 	if len(text) > maxKubeconfig {
-		return nil, "", fmt.Errorf("the kubeconfig is larger than %d KiB", maxKubeconfig>>10)
+		return nil, fmt.Errorf("is larger than %d KiB", maxKubeconfig>>10)
 	}
-	if err := checkDepth(text); err != nil {
-		return nil, "", err
+	file, err := clientcmd.Load(text)
+	if err != nil {
+		return nil, errors.New("cannot be parsed as a Config of v1") // no detail: it may quote a key
 	}
-	var doc discoveryDoc
-	if err := yaml.UnmarshalStrict([]byte(text), &doc); err != nil {
-		return nil, "", fmt.Errorf("the kubeconfig is not strict YAML of a Config: %s", quote(err.Error()))
+
+	context := file.Contexts[file.CurrentContext]
+	if context == nil || context.Cluster == "" || context.AuthInfo == "" {
+		return nil, errors.New("has no current-context that names a cluster and a user")
 	}
-	if doc.Kind != "Config" || doc.APIVersion != "v1" {
-		return nil, "", fmt.Errorf("the kubeconfig is a %q of version %q, not a Config of v1", quote(doc.Kind), quote(doc.APIVersion))
+	if file.Clusters[context.Cluster] == nil || file.AuthInfos[context.AuthInfo] == nil {
+		return nil, fmt.Errorf("has no cluster %q or no user %q, which its current-context names",
+			quote(context.Cluster), quote(context.AuthInfo))
 	}
-	if len(doc.Clusters) != 1 {
-		return nil, "", fmt.Errorf("the kubeconfig has %d clusters, not one", len(doc.Clusters))
+
+	if dir == "" {
+		return file, nil
 	}
-	c := doc.Clusters[0].Cluster
-	switch {
-	case c.Insecure:
-		return nil, "", errors.New("the kubeconfig says insecure-skip-tls-verify, which is refused")
-	case len(c.CAData) == 0 && c.CAFile != "":
-		return nil, "", errors.New("the kubeconfig names a CA file instead of holding certificate-authority-data (kubectl config view --flatten embeds it)")
-	case len(c.CAData) == 0:
-		return nil, "", errors.New("the kubeconfig holds no certificate-authority-data")
+	origin := filepath.Join(dir, "kubeconfig")
+	for _, c := range file.Clusters {
+		c.LocationOfOrigin = origin
 	}
-	certs, err = parseBundle(c.CAData)
-	return certs, c.Server, err
+	for _, u := range file.AuthInfos {
+		u.LocationOfOrigin = origin
+	}
+	return file, clientcmd.ResolveLocalPaths(file)
 }
 
-// checkDepth refuses documents that nest deeper than any kubeconfig before a parser that recurses sees them. It counts
-// every bracket and every indicator of a compact block, quoted or not: an honest document has few.
-func checkDepth(text string) error {
-	flow := 0
-	for line := range strings.Lines(text) {
-		compact := 0
-		for _, word := range strings.Fields(line) {
-			if word != "-" && word != "?" && word != ":" {
-				break
-			}
-			compact++
+// kubeconfigConfig makes client-go's configuration of a kubeconfig: its client certificate, token or token file, and its plugin,
+// if that is what identifies it. The site's servers, proxy and CA count before those of the file.
+func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin, error) {
+	file, err := loadKubeconfig(req.Kubeconfig, req.KubeconfigDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	cluster := file.Clusters[file.Contexts[file.CurrentContext].Cluster]
+	if len(req.Servers) == 0 {
+		if _, err := ParseServer(cluster.Server); err != nil {
+			return nil, nil, fmt.Errorf("names a %w", err)
 		}
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		for _, r := range line {
-			switch r {
-			case '[', '{':
-				flow++
-			case ']', '}':
-				flow = max(flow-1, 0)
-			}
+	}
+	if cluster.ProxyURL != "" {
+		if _, err := ParseProxy(cluster.ProxyURL); err != nil { // before clientcmd, whose message shows a password
+			return nil, nil, fmt.Errorf("has a bad proxy-url: %w", err)
 		}
-		if flow+compact > maxDepth || indent > 16*maxDepth {
-			return fmt.Errorf("the kubeconfig nests deeper than %d", maxDepth)
-		}
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, file.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot be used: %s", quote(err.Error()))
+	}
+	if err := checkUser(config); err != nil {
+		return nil, nil, err
+	}
+
+	config.UserAgent = c.opts.UserAgent
+	if len(req.CAPEM) > 0 {
+		config.CAData, config.CAFile, config.Insecure = req.CAPEM, "", false
+	}
+	if len(req.Servers) > 0 {
+		config.ServerName, config.Proxy = "", nil
+	}
+	if req.ProxyURL != "" {
+		setProxy(config, req.ProxyURL)
+	}
+	if config.Insecure {
+		return nil, nil, errors.New("says insecure-skip-tls-verify, which is refused")
+	}
+	if err := loadFiles(config); err != nil {
+		return nil, nil, err
+	}
+
+	// As in client-go, a plugin is not used by a user that has a certificate or a token.
+	exec := config.ExecProvider
+	config.ExecProvider = nil
+	if exec == nil || config.BearerToken != "" || len(config.CertData) > 0 {
+		return config, nil, nil
+	}
+	withPlugin := rest.CopyConfig(config)
+	withPlugin.ExecProvider = exec
+	plugin, err := newExecPlugin(withPlugin, c.opts.Now)
+	return config, plugin, err
+}
+
+// checkUser rejects what no kubelet has.
+func checkUser(config *rest.Config) error {
+	switch {
+	case config.Impersonate.UserName != "":
+		return errors.New("asks in another user's name (as), which is refused")
+	case config.Username != "" || config.Password != "":
+		return errors.New("has a user name or password, which Kubernetes has not accepted since 1.19")
+	case config.AuthProvider != nil:
+		return errors.New("has an auth-provider, which Kubernetes removed; use exec")
 	}
 	return nil
+}
+
+// loadFiles reads the files that a configuration names, once for all attempts of a call, and checks what is in them.
+func loadFiles(config *rest.Config) error {
+	if err := rest.LoadTLSFiles(config); err != nil {
+		return fmt.Errorf("names a file: %w", err)
+	}
+	if len(config.CAData) == 0 {
+		return errors.New("holds no CA, and none is given")
+	}
+	certs, err := parseBundle(config.CAData)
+	if err != nil {
+		return fmt.Errorf("has a bad CA: %w", err)
+	}
+	config.CAData = []byte(encodeBundle(certs)) // the same bytes for the same CAs, so that connections are shared
+
+	if len(config.CertData) > 0 {
+		if _, err := tls.X509KeyPair(config.CertData, config.KeyData); err != nil {
+			return errors.New("has a client certificate and a key that do not belong together, or cannot be parsed")
+		}
+	}
+	token := strings.TrimSpace(config.BearerToken)
+	switch {
+	case token == "" && config.BearerToken != "":
+		return fmt.Errorf("names a token file that is empty: %s", config.BearerTokenFile)
+	case !isToken(token):
+		return errors.New("has a token with a character that no token has")
+	}
+	return nil
+}
+
+// isToken reports whether a text can be sent in a header.
+func isToken(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }

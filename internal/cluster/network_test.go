@@ -96,8 +96,8 @@ func TestAnswers(t *testing.T) {
 		retry  bool
 		text   string
 	}{
-		{"4 slow-loris", trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"), Unreachable, true, "trickles in below the least rate"},
-		{"4 slow head", trickle("HTTP/1.1 200 OK\r\nX-A:"), Unreachable, true, "trickles in below the least rate"},
+		{"4 slow-loris", trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"), Unreachable, true, "no whole answer within 500ms"},
+		{"4 slow head", trickle("HTTP/1.1 200 OK\r\nX-A:"), Unreachable, true, "no whole answer within 500ms"},
 		{"9 401", answerWith(401), Denied, true, "HTTP 401: as the test wishes"},
 		{"10 403", answerWith(403), Denied, false, "HTTP 403: as the test wishes"},
 		{"11 404", answerWith(404), Absent, true, "HTTP 404: as the test wishes"},
@@ -111,10 +111,10 @@ func TestAnswers(t *testing.T) {
 		{"13 400", answerWith(400), Unusable, false, "HTTP 400"},
 		{"14 body > 1 MiB", bigBody(false), Unusable, false, "larger than 1 MiB"},
 		{"14 body > 1 MiB, chunked", bigBody(true), Unusable, false, "larger than 1 MiB"},
-		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), Unusable, false, "larger than 1 MiB"},
+		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), Unusable, false, "the head of the answer is larger than 64 KiB"},
 		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended before a whole answer"},
 		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended before a whole answer"},
-		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended before a whole answer"},
+		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended in the middle"},
 		{"15 no answer", raw(""), Unreachable, true, "ended before a whole answer"},
 		{"16 gzip", gzipped(strings.Repeat("\x00", 100<<10)), Unusable, false, "compressed"},
 		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), Unusable, false, `a redirect, to "https://elsewhere.example/"`},
@@ -148,7 +148,7 @@ func TestAnswers(t *testing.T) {
 					}
 					opts := fast()
 					if strings.HasPrefix(c.name, "4 ") {
-						opts.RateWindow, opts.RateBytes = 40*time.Millisecond, 64
+						opts.RequestTimeout = 500 * time.Millisecond
 					}
 					if !heals {
 						opts = givingUp(opts, 3)
@@ -203,21 +203,24 @@ func TestRequestTimeout(t *testing.T) {
 	}
 	defer close(release)
 	opts := fast()
-	opts.RequestTimeout = 50 * time.Millisecond
+	opts.RequestTimeout = 100 * time.Millisecond
 	var whys []string
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
 	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}
-	// A busy machine may need more than 50 ms for what does answer.
-	if len(whys) < 2 || slices.ContainsFunc(whys, func(s string) bool { return s != "no whole answer within 50ms" }) {
+	// A busy machine may need more than 100 ms for what does answer.
+	if len(whys) < 2 || slices.ContainsFunc(whys, func(s string) bool { return s != "no whole answer within 100ms" }) {
 		t.Errorf("got %q", whys)
 	}
 }
 
-// Row 12: what the server asks for is waited, but of that never more than 32 seconds, which is the most that API servers ask for; and a little longer, each client as it happens.
+// Row 12: what the server asks for is waited, but never more than 32 seconds, which is the most that API servers ask for, and a
+// jittered backoff on top.
 func TestRetryAfter(t *testing.T) {
-	for header, expect := range map[string]time.Duration{"1": 5 * time.Second, "7": 22 * time.Second, "32": 47 * time.Second, "3600": 47 * time.Second, "": 2 * time.Millisecond, "soon": 2 * time.Millisecond, "-1": 2 * time.Millisecond} {
+	for header, least := range map[string]time.Duration{
+		"1": time.Second, "7": 7 * time.Second, "32": 32 * time.Second, "3600": 32 * time.Second, "": 0, "soon": 0, "-1": 0,
+	} {
 		t.Run(header, func(t *testing.T) {
 			h := newHostile(t, newTestCA(t, "cluster"))
 			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -225,47 +228,16 @@ func TestRetryAfter(t *testing.T) {
 			}
 			opts := fast()
 			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
-			opts.Rand = func() float64 { return 1 }
 			var slept []time.Duration
 			opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
 			if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Fatal(err)
 			}
-			if len(slept) != 1 || slept[0] != expect {
-				t.Errorf("slept %v, want %v", slept, expect)
+			if len(slept) != 1 || slept[0] < least+2*time.Millisecond || slept[0] > least+4*time.Millisecond {
+				t.Errorf("got waits %v, want one of %v and a backoff of 2 to 4 ms", slept, least)
 			}
 		})
 	}
-	for jitter, expect := range map[float64]string{0: "[1s 1s 1s 1s 1s 1s]", 0.5: "[3s 5s 8.5s 8.5s 8.5s 8.5s]", 1: "[5s 9s 16s 16s 16s 16s]"} {
-		t.Run(fmt.Sprint("again and again, ", jitter), func(t *testing.T) {
-			h := newHostile(t, newTestCA(t, "cluster"))
-			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-				return n < 7 && answerWith(429, "Retry-After", "1")(h, w, r, n)
-			}
-			var slept []time.Duration
-			opts := Options{Rand: func() float64 { return jitter }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
-			if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
-				t.Fatal(err)
-			}
-			if got := fmt.Sprint(slept); got != expect {
-				t.Errorf("slept %s, want %s", got, expect)
-			}
-		})
-	}
-	t.Run("chance does not wait past the deadline", func(t *testing.T) {
-		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
-			return n == 1 && answerWith(429, "Retry-After", "20")(h, w, r, n)
-		}
-		var slept []time.Duration
-		opts := Options{Rand: func() float64 { return 1 }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
-		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
-			t.Error(err)
-		}
-		if len(slept) != 1 || slept[0] < 20*time.Second || slept[0] > 25*time.Second {
-			t.Errorf("slept %v of 30s, where 20s are asked for", slept)
-		}
-	})
 	t.Run("past the deadline", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
@@ -280,19 +252,53 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// The wait doubles up to its limit, and jitter takes at most half of it.
+// The wait triples up to its limit, and jitter adds as much again at most.
 func TestBackoff(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 7 && answerWith(503)(h, w, r, n) }
-	for jitter, expect := range map[float64]string{0: "[500ms 1s 2s 2.5s 2.5s 2.5s]", 0.5: "[750ms 1.5s 3s 3.75s 3.75s 3.75s]"} {
-		h.requests.Store(0)
-		var slept []time.Duration
-		opts := Options{BackoffMin: time.Second, Rand: func() float64 { return jitter }, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
-		if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
-			t.Fatal(err)
+	var slept []time.Duration
+	opts := Options{BackoffMin: time.Second, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
+	if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []time.Duration{1, 3, 9, 10, 10, 10}
+	if len(slept) != len(want) {
+		t.Fatalf("got waits %v, want %d", slept, len(want))
+	}
+	for i, least := range want {
+		if least *= time.Second; slept[i] < least || slept[i] > 2*least {
+			t.Errorf("got wait %d of %v, want between %v and %v", i, slept[i], least, 2*least)
 		}
-		if got := fmt.Sprint(slept); got != expect {
-			t.Errorf("slept %s, want %s", got, expect)
+	}
+}
+
+// TestReadRetryAfter: seconds or a date, as RFC 9110, 10.2.3 has it, bounded both.
+func TestReadRetryAfter(t *testing.T) {
+	const date = "Wed, 21 Oct 2015 07:28:00 GMT"
+	for _, c := range []struct {
+		text, date string
+		want       time.Duration
+	}{
+		{"", date, 0},
+		{"0", date, 0},
+		{"7", "", 7},
+		{"120", "", 32},
+		{"99999999999", "", 32},
+		{"-1", "", 0},
+		{"1.5", "", 0},
+		{"soon", date, 0},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", date, 9},
+		{"Wednesday, 21-Oct-15 07:28:09 GMT", date, 9},
+		{"Wed Oct 21 07:28:09 2015", date, 9},
+		{date, date, 0},
+		{"Wed, 21 Oct 2015 07:27:00 GMT", date, 0},
+		{"Fri, 31 Dec 9999 23:59:59 GMT", date, 32},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", "", 0},
+		{"Wed, 21 Oct 2015 07:28:09 GMT", "today", 0},
+	} {
+		if got := retryAfter(http.Header{"Retry-After": {c.text}, "Date": {c.date}}); got != c.want*time.Second {
+			t.Errorf("Retry-After %q at %q: got %s, want %d s", c.text, c.date, got, c.want)
 		}
 	}
 }
@@ -326,7 +332,7 @@ func TestCancel(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	began := time.Now()
-	_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{"k8s.example:6443"}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}, opts)
+	_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{"192.0.2.1:6443"}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}, opts)
 	want{kind: Unreachable, text: []string{"interrupted"}}.check(t, err)
 	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
@@ -345,21 +351,4 @@ func TestCancel(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
-}
-
-// A server whose answers end in the middle was away, and is back for the next: who gives up then tells of the answers.
-func TestGivesUpWhileItIsBack(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
-	half := raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":")
-	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return half(h, w, r, n) }
-	opts := givingUp(fast(), 2)
-	var whys []string
-	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
-	_, err := FetchConfigMap(within(t, time.Minute), h.object(), opts)
-	if len(whys) != 2 || whys[1] != errBack(0).Error() {
-		t.Errorf("waited for %q", whys)
-	}
-	if err == nil || !strings.Contains(err.Error(), "ended before a whole answer") {
-		t.Error(err)
-	}
 }

@@ -2,13 +2,13 @@ package cluster
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
+
+	"k8s.io/client-go/rest"
 )
 
 // ObjectRequest names a ConfigMap and what one may show to be given it.
@@ -47,7 +47,7 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 			return Object{}, invalid(object, "Write config_map = \"namespace/name\"", "%q is no name of an object", quote(part))
 		}
 	}
-	creds, servers, err := c.credentials(req)
+	creds, servers, proxied, err := c.credentials(req)
 	if err != nil {
 		var e *Error
 		if errors.As(err, &e) {
@@ -56,13 +56,14 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 		}
 		return Object{}, invalid(object, "Correct the cluster block of the site", "%v", err)
 	}
+
 	var out Object
-	err = c.try(ctx, servers, object, func(ctx context.Context, server *url.URL, dial time.Duration) *failure {
+	attempt := func(ctx context.Context, t target) *failure {
 		var refused *failure
 		for _, cred := range creds {
 			var f *failure
-			out, f = c.readConfigMap(ctx, server, cred, req, dial)
-			if f != nil && f.noToken && refused != nil { // why the token was needed tells more than that there is none
+			out, f = c.readConfigMap(ctx, t, cred, req)
+			if f != nil && f.noToken && refused != nil { // why the token was needed says more than that there is none
 				refused.detail += "; and " + f.detail
 				return refused
 			}
@@ -72,8 +73,9 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 			refused = f
 		}
 		return refused
-	})
-	if err != nil {
+	}
+	r := round{client: c, servers: servers, proxied: proxied, object: object, attempt: attempt}
+	if err := r.try(ctx); err != nil {
 		return Object{}, err
 	}
 	return out, nil
@@ -83,115 +85,97 @@ func notObjectRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '.')
 }
 
-// credential is one way to be somebody: what it does to the handshake, and how it sends a request.
+// credential is one way to identify this node.
 type credential struct {
-	key    lineKey // without server
-	config *tls.Config
 	who    string // for messages
-	plugin *plugin
-	send   func(ctx context.Context, l *line, req *http.Request) (*reply, error)
+	config *rest.Config
+	token  Token       // read for each attempt; may be nil
+	plugin *execPlugin // run when it is needed; may be nil
 }
 
-func (c *Client) credentials(req ObjectRequest) ([]credential, []*url.URL, error) {
+// credentials returns the credentials in the order in which they are tried, the servers, and whether a proxy is used.
+func (c *Client) credentials(req ObjectRequest) (creds []credential, servers []*url.URL, proxied bool, err error) {
 	if req.ProxyURL != "" {
 		if _, err := ParseProxy(req.ProxyURL); err != nil {
-			return nil, nil, err
+			return nil, nil, false, err
 		}
 	}
-	var creds []credential
+	proxied = req.ProxyURL != ""
 	list := req.Servers
 	if len(req.Kubeconfig) > 0 {
-		k, err := c.kubeconfigCredential(req)
+		config, plugin, err := c.kubeconfigConfig(req)
 		switch {
 		case err == nil:
-			creds = append(creds, k.credential)
+			creds = append(creds, credential{who: req.who(), config: config, plugin: plugin})
+			proxied = config.Proxy != nil
 			if len(list) == 0 {
-				list = []string{k.server}
+				list = []string{config.Host}
 			}
 		case req.Token == nil:
-			return nil, nil, &Error{Kind: Denied, Detail: err.Error(), Err: err,
+			return nil, nil, false, &Error{Kind: Denied, Detail: req.who() + " " + err.Error(), Err: err,
 				Hint: "Repair " + req.who() + ", or remove it and let the node join with a bootstrap token"}
 		}
 	}
-	servers, err := parseServers(list)
-	if err != nil {
-		return nil, nil, err
+	if servers, err = parseServers(list); err != nil {
+		return nil, nil, false, err
 	}
 	if req.Token != nil {
 		certs, err := parseBundle(req.CAPEM)
 		if err != nil {
-			return nil, nil, fmt.Errorf("no verified CA for a token: %w", err)
+			return nil, nil, false, fmt.Errorf("no verified CA for a token: %w", err)
 		}
-		a := newAnchor(certs)
-		creds = append(creds, credential{
-			key: lineKey{proxy: req.ProxyURL, anchor: a.id}, config: a.config(), who: "bootstrap token",
-			send: func(ctx context.Context, l *line, r *http.Request) (*reply, error) {
-				t, f := readToken(ctx, req.Token)
-				if f != nil {
-					l.reusable = false
-					return nil, sendFailure{f}
-				}
-				r.Header.Set("Authorization", "Bearer "+t.bearer())
-				return withheldReply(l.roundTrip(ctx, r))(t.secrets())
-			},
-		})
+		config := c.newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
+		creds = append(creds, credential{who: "bootstrap token", config: config, token: req.Token})
 	}
 	if len(creds) == 0 {
-		return nil, nil, errors.New("neither a kubeconfig nor a token is given")
+		return nil, nil, false, errors.New("neither a kubeconfig nor a token is given")
 	}
-	return creds, servers, nil
+	return creds, servers, proxied, nil
 }
 
-// sendFailure carries a failure through an error.
-type sendFailure struct{ *failure }
-
-func (s sendFailure) Error() string { return s.detail }
-
-// withheldReply takes what we sent out of what came back, before any of it can get into a message. A good object is
-// left as it is.
-func withheldReply(r *reply, err error) func(secrets []string) (*reply, error) {
-	return func(secrets []string) (*reply, error) {
-		if err != nil {
-			if text := err.Error(); withhold(text, secrets) != text {
-				return nil, errors.New(withhold(text, secrets))
-			}
-			return nil, err
-		}
-		r.secrets = secrets
-		if r.status != http.StatusOK {
-			r.withhold()
-		}
-		return r, nil
+// identified returns the configuration of one attempt, with what the token's credential or the plugin gives now.
+func (cred credential) identified(ctx context.Context) (*rest.Config, *failure) {
+	config := rest.CopyConfig(cred.config)
+	if cred.token != nil {
+		t, f := readToken(ctx, cred.token)
+		config.BearerToken = t.bearer()
+		return config, f
 	}
+	if cred.plugin != nil {
+		if err := cred.plugin.identify(ctx, config); err != nil {
+			return nil, noCredential(cred.who, err)
+		}
+	}
+	return config, nil
 }
 
-func (c *Client) readConfigMap(ctx context.Context, server *url.URL, cred credential, req ObjectRequest, dial time.Duration) (Object, *failure) {
-	key := cred.key
-	key.server = server.Host
-	if cred.plugin != nil { // not in the handshake, whose end would hide that the plugin had none
-		if _, err := cred.plugin.get(ctx); err != nil {
-			return Object{}, noCredential(cred.who, err)
-		}
+// noCredential is a plugin or a file that gives no credential. It may yet, unless there is no such program.
+func noCredential(who string, err error) *failure {
+	f := fail(Denied, again, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
+		"%s gives no credential: %s", who, quote(err.Error())).because(err)
+	if errors.Is(err, errNoPlugin) {
+		f.class = ours
 	}
-	r, f := c.ask(ctx, server, key, cred.config, dial, func(ctx context.Context, l *line) (*reply, error) {
-		return cred.send(ctx, l, newRequest(ctx, server, req.Namespace, req.Name))
-	})
+	return f
+}
+
+func (c *Client) readConfigMap(ctx context.Context, t target, cred credential, req ObjectRequest) (Object, *failure) {
+	config, f := cred.identified(ctx)
 	if f != nil {
 		return Object{}, f
+	}
+	r, f := c.getReady(ctx, t, config, "/api/v1/namespaces/"+req.Namespace+"/configmaps/"+req.Name)
+	if f != nil {
+		return Object{}, f
+	}
+	if r.status == http.StatusUnauthorized && cred.plugin != nil {
+		cred.plugin.given = nil // the next attempt runs the plugin again
 	}
 	if f := classifyStatus(r); f != nil {
 		refine(f, r, cred, req)
 		return Object{}, f
 	}
-	o, f := parseConfigMap(r, req.Namespace, req.Name)
-	if f != nil { // again, so that the message is made from a text without secrets
-		r.withhold()
-		f.detail = "the answer is unusable"
-		if _, clean := parseConfigMap(r, req.Namespace, req.Name); clean != nil {
-			f = clean
-		}
-	}
-	return o, f
+	return parseConfigMap(r, req.Namespace, req.Name)
 }
 
 // refine says what a refusal means for this object and this credential.
@@ -213,15 +197,4 @@ func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 			f.class = final
 		}
 	}
-}
-
-func newRequest(ctx context.Context, server *url.URL, namespace, name string) *http.Request {
-	u := *server
-	u.Path = "/api/v1/namespaces/" + namespace + "/configmaps/" + name
-	return getRequest(ctx, &u)
-}
-
-func getRequest(ctx context.Context, u *url.URL) *http.Request {
-	r := &http.Request{Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	return r.WithContext(ctx)
 }

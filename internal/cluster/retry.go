@@ -3,91 +3,224 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"math"
+	"net"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// try calls attempt for one server after another until it succeeds, is told that nothing will help, or the deadline
-// comes. A server that cannot be reached, or turns us away, is followed by the next at once; after a whole round, or an answer that
-// may yet change, it waits.
-func (c *Client) try(ctx context.Context, servers []*url.URL, object string, attempt func(ctx context.Context, server *url.URL, dial time.Duration) *failure) error {
+// judgement is what one server is known to be, at one of its addresses.
+type judgement struct {
+	target
+	failure *failure
+	tries   int
+	out     bool          // it is not asked again
+	wait    time.Duration // before it is asked again
+}
+
+// round is one call of try.
+type round struct {
+	client  *Client
+	servers []*url.URL
+	proxied bool
+	object  string
+	attempt func(ctx context.Context, t target) *failure
+
+	judged     []*judgement // in the order in which they were first asked
+	clockAsked bool
+}
+
+// try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for itself:
+// one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The others are asked
+// again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The error lists each server with its
+// reason, and has the kind of the worst.
+func (r *round) try(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, defaultBudget)
 		defer cancel()
 	}
-	latest := make([]*failure, len(servers))
-	clockAsked := false
-	turns := turns{pace: pace{opts: &c.opts, backoff: c.opts.BackoffMin}, of: make([]turn, len(servers))}
-	var doubted time.Time // since when refusals are that nobody can tell the meaning of
-
-	report := func(i, retries int) error {
-		f := latest[i]
-		return &Error{Kind: f.kind, Server: servers[i].String(), Object: object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: retries}
-	}
 	deadline, _ := ctx.Deadline()
-	i := c.first(servers)
-	for n := 0; ; n++ {
-		giveUp := func() error { return report(mostTelling(latest, i), n) }
-		f := attempt(ctx, servers[i], c.dialShare(deadline, turns.left(i, deadline)))
+	opts := &r.client.opts
+	backoff := wait.Backoff{Duration: opts.BackoffMin, Factor: 3, Jitter: 1, Steps: math.MaxInt32, Cap: opts.BackoffMax}
+
+	for {
+		// At most half of what is left, so that a long pause does not skip the last chance.
+		pause := max(min(backoff.Step(), time.Until(deadline)/2), opts.BackoffMin)
+		if done, err := r.askAll(ctx, deadline, pause); done {
+			return err
+		}
+
+		next := r.next()
+		if next == nil || ctx.Err() != nil || next.wait >= time.Until(deadline) {
+			return r.failed()
+		}
+		r.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: next.wait, Until: deadline})
+		if opts.Sleep(ctx, next.wait) != nil {
+			return r.failed()
+		}
+		for waited, i := next.wait, 0; i < len(r.judged); i++ {
+			r.judged[i].wait = max(r.judged[i].wait-waited, 0)
+		}
+	}
+}
+
+// askAll asks each server whose wait is over. It is done when one succeeded, or when no server can help.
+func (r *round) askAll(ctx context.Context, deadline time.Time, pause time.Duration) (done bool, err error) {
+	worked := r.client.lastWorked()
+	servers := toFront(r.servers, func(s *url.URL) bool { return s.Host == worked.host })
+
+	for i, server := range servers {
+		targets, unresolved := r.targets(ctx, server)
+		targets = toFront(targets, func(t target) bool { return t == worked })
+		for k, t := range targets {
+			j := r.judgementOf(t)
+			if j.out || j.wait > 0 {
+				continue
+			}
+			// The servers that are still to be asked share what is left, so that a silent one leaves time for the next.
+			share := time.Until(deadline) / time.Duration(len(servers)-i-1+len(targets)-k)
+			f := r.ask(ctx, j, share, unresolved)
+			switch {
+			case f == nil:
+				r.client.setWorked(t)
+				return true, nil
+			case f.class == ours:
+				return true, &Error{Kind: f.kind, Object: r.object, Detail: f.detail, Hint: f.hint, Err: f.err}
+			case ctx.Err() != nil:
+				return true, r.failed()
+			}
+			j.out = f.class == final
+			j.wait = pause + f.after
+		}
+	}
+	return false, nil
+}
+
+// ask makes one attempt, and another if it had to wait for the clock to be set. A server whose name cannot be resolved has
+// failed already.
+func (r *round) ask(ctx context.Context, j *judgement, share time.Duration, f *failure) *failure {
+	for {
 		if f == nil {
-			c.mu.Lock()
-			c.worked = servers[i].Host
-			c.mu.Unlock()
+			limited, cancel := context.WithTimeoutCause(ctx, share, timeoutError{"answer", share.Round(time.Millisecond)})
+			f = r.attempt(limited, j.target)
+			cancel()
+		}
+		if f == nil {
 			return nil
 		}
+		j.tries++
 		f.detail = bounded(f.detail)
-		over := ctx.Err() != nil || !time.Now().Before(deadline) // a connection notices the deadline before its context
-		if latest[i] == nil || !over && f.back == 0 {            // an interruption tells less than what came before, and so does its end
-			latest[i] = f
+		if j.failure == nil || ctx.Err() == nil { // an interruption says less than what came before
+			j.failure = f
 		}
-		if over {
-			return giveUp()
-		}
-		switch {
-		case f.class != doubt:
-			doubted = time.Time{}
-		case doubted.IsZero():
-			doubted = time.Now()
-		}
-		if f.class == final || f.class == doubt && time.Since(doubted) > refusalGrace {
-			return report(i, n)
-		}
-		if f.class == dates && c.opts.WaitClock != nil {
-			if clockAsked {
-				return report(i, n)
-			}
-			clockAsked = true
-			c.notify(Retry{Attempt: n + 1, Server: servers[i].String(), Why: f.detail, Until: deadline})
-			if err := c.opts.WaitClock(ctx); err != nil {
-				f.detail += "; waiting for the clock to be set: " + quote(err.Error())
-				return report(i, n)
-			}
-			turns.of[i] = turn{done: true, last: f}
-			if j := turns.next(i, time.Now()); j >= 0 {
-				i = j
-			}
-			continue
-		}
-		if f.class == dates && !f.future {
-			return report(i, n)
+		if f.class != dates || ctx.Err() != nil {
+			return f
 		}
 
-		now := time.Now()
-		why, w := turns.failed(i, f, now, deadline)
-		if w.pause >= time.Until(deadline) {
-			return giveUp()
+		clock := r.client.opts.WaitClock
+		if clock == nil && f.future {
+			f.class = again
+			return f
 		}
-		c.notify(Retry{Attempt: n + 1, Server: servers[why].String(), Why: turns.of[why].last.detail, Asked: w.asked, Wait: w.pause, Least: w.least, Most: w.most, Until: deadline})
-		if w.pause > 0 {
-			if c.opts.Sleep(ctx, w.pause) != nil {
-				return giveUp()
-			}
-			turns.waited(now.Add(w.pause))
+		f.class = final
+		if clock == nil || r.clockAsked {
+			return f
 		}
-		i = turns.next(i, time.Now())
+		r.clockAsked = true
+		deadline, _ := ctx.Deadline()
+		r.client.notify(Retry{Server: j.url(), Why: f.detail, Until: deadline})
+		if err := clock(ctx); err != nil {
+			f.detail += "; waiting for the clock to be set: " + quote(err.Error())
+			return f
+		}
+		f = nil
 	}
+}
+
+// targets resolves a server's name, unless a proxy does.
+func (r *round) targets(ctx context.Context, server *url.URL) ([]target, *failure) {
+	name, port := server.Hostname(), server.Port()
+	if _, err := netip.ParseAddr(name); err == nil || r.proxied {
+		return []target{{server.Host, server.Host}}, nil
+	}
+
+	limit := r.client.opts.DialTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"answer from DNS", limit})
+	defer cancel()
+	addresses, err := r.client.opts.LookupHost(ctx, name)
+	if err != nil {
+		return []target{{host: server.Host}}, classifyError(err, time.Time{}, "")
+	}
+
+	r.judged = slices.DeleteFunc(r.judged, func(j *judgement) bool { return j.target == target{host: server.Host} })
+	var out []target
+	for _, a := range addresses {
+		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
+	}
+	return out, nil
+}
+
+// next is the server that is asked next; nil if all are left out.
+func (r *round) next() *judgement {
+	var next *judgement
+	for _, j := range r.judged {
+		if !j.out && (next == nil || j.wait < next.wait) {
+			next = j
+		}
+	}
+	return next
+}
+
+// failed is the error of all servers: the worst one's, with each one's reason where there are several.
+func (r *round) failed() error {
+	worst := r.judged[0]
+	tries := 0
+	var reasons []string
+	for _, j := range r.judged {
+		if severity(j.failure.kind) > severity(worst.failure.kind) {
+			worst = j
+		}
+		tries = max(tries, j.tries)
+		reasons = append(reasons, j.String()+": "+j.failure.detail)
+	}
+
+	f := worst.failure
+	e := &Error{Kind: f.kind, Server: worst.url(), Object: r.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1}
+	if len(reasons) > 1 {
+		e.Server, e.Detail = "", strings.Join(reasons, "; ")
+	}
+	return e
+}
+
+// severity orders kinds: what may be an attack first, what may be a cable last.
+func severity(k Kind) int {
+	return slices.Index([]Kind{Unreachable, Absent, Unusable, Denied, Untrusted}, k)
+}
+
+func (r *round) judgementOf(t target) *judgement {
+	for _, j := range r.judged {
+		if j.target == t {
+			return j
+		}
+	}
+	j := &judgement{target: t}
+	r.judged = append(r.judged, j)
+	return j
+}
+
+// toFront returns the list with the first match before all others.
+func toFront[T any](list []T, match func(T) bool) []T {
+	i := slices.IndexFunc(list, match)
+	if i < 1 {
+		return list
+	}
+	return slices.Concat(list[i:i+1], list[:i], list[i+1:])
 }
 
 // bounded cuts a detail that was put together from parts, each of them bounded already.
@@ -105,48 +238,16 @@ func (c *Client) notify(r Retry) {
 	}
 }
 
-// first is the index of the server that answered last.
-func (c *Client) first(servers []*url.URL) int {
+func (c *Client) lastWorked() target {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, s := range servers {
-		if s.Host == c.worked {
-			return i
-		}
-	}
-	return 0
+	return c.worked
 }
 
-// dialShare leaves each server that is still to be asked in this round the same part of the deadline.
-func (c *Client) dialShare(deadline time.Time, left int) time.Duration {
-	if left == 1 {
-		return c.opts.DialTimeout // what is left bounds it anyway, and says so
-	}
-	return max(min(c.opts.DialTimeout, time.Until(deadline)/time.Duration(left)), time.Millisecond)
-}
-
-// mostTelling chooses, among the servers' last failures, one where the cluster answered over one where nobody did,
-// and else the one asked last.
-func mostTelling(latest []*failure, last int) int {
-	best := last
-	for i, f := range latest {
-		if f != nil && rank(f) > rank(latest[best]) {
-			best = i
-		}
-	}
-	return best
-}
-
-func rank(f *failure) int {
-	switch {
-	case f == nil:
-		return -1
-	case f.class == reach:
-		return 0
-	case f.kind == Unreachable:
-		return 1
-	}
-	return 2
+func (c *Client) setWorked(t target) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.worked = t
 }
 
 // invalid is the error of a request that cannot be sent.

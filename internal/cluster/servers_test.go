@@ -39,36 +39,50 @@ func TestSeveralServers(t *testing.T) {
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
+	portal := newHostile(t, ca)
+	portal.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		return body("text/html", "<html>")(portal, w, r, n)
+	}
+	forbids := newHostile(t, ca)
+	forbids.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		return r.URL.Path != "/readyz" && answerWith(403)(forbids, w, r, n)
+	}
 	for _, c := range []struct {
 		name    string
 		servers []string
 		kind    Kind
-		text    string
+		text    []string
 		waits   int
 	}{
-		{"the first is dead", []string{dead, good.URL}, "", "", 0},
-		{"the first is a hole", []string{hole, good.URL}, "", "", 0},
-		{"the first is ill", []string{ill.URL, good.URL}, "", "", 0},
-		{"a dead one and an evil one", []string{dead, evil.URL, good.URL}, Untrusted, evil.URL, 0},
-		{"the first turns away, and the next is an evil one", []string{full.URL, evil.URL, good.URL}, Untrusted, evil.URL, 0},
-		{"the first denies for now", []string{denies.URL, good.URL}, "", "", 1},
-		{"an answer tells more than silence", []string{dead, denies.URL}, Denied, denies.URL, -1},
-		{"an answer tells more than a later silence", []string{denies.URL, dead}, Denied, denies.URL, -1},
+		{"the first is dead", []string{dead, good.URL}, "", nil, 0},
+		{"the first is a hole", []string{hole, good.URL}, "", nil, 0},
+		{"the first is ill", []string{ill.URL, good.URL}, "", nil, 0},
+		{"the first is not trusted", []string{dead, evil.URL, good.URL}, "", nil, 0},
+		{"the first turns away, and the next is not trusted", []string{full.URL, evil.URL, good.URL}, "", nil, 0},
+		{"the first denies", []string{denies.URL, good.URL}, "", nil, 0},
+		{"the first forbids", []string{forbids.URL, good.URL}, "", nil, 0},
+		{"the first is not Kubernetes", []string{portal.URL, good.URL}, "", nil, 0},
+		{"no server is left", []string{forbids.URL, evil.URL, portal.URL}, Untrusted, []string{
+			forbids.URL + ": HTTP 403", evil.URL + ": the server's certificate is not signed", portal.URL + ": HTTP 200 with an HTML page"}, 0},
+		{"those that are left out are not asked again", []string{dead, evil.URL}, Untrusted, []string{
+			"https://" + dead + ": connection refused", evil.URL + ": the server's"}, 4},
+		{"a refusal is worse than silence", []string{denies.URL, dead}, Denied, []string{
+			denies.URL + ": HTTP 401", "https://" + dead + ": connection refused"}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			conns := evil.conns.Load()
 			waits := 0
 			opts := fast()
 			opts.Dial, opts.DialTimeout = dial, time.Second
-			opts.OnRetry = func(r Retry) {
-				if r.Wait > 0 {
-					waits++
-				}
-			}
+			opts.OnRetry = func(Retry) { waits++ }
 			req := good.object()
 			req.Servers = c.servers
 			_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 4))
-			if c.waits >= 0 && waits != c.waits {
-				t.Errorf("%d waits, want %d", waits, c.waits)
+			if waits != c.waits {
+				t.Errorf("got %d waits, want %d", waits, c.waits)
+			}
+			if n := evil.conns.Load() - conns; n > 1 {
+				t.Errorf("got %d connections to a server that is not trusted, want 1", n)
 			}
 			if c.kind == "" {
 				if err != nil {
@@ -76,7 +90,7 @@ func TestSeveralServers(t *testing.T) {
 				}
 				return
 			}
-			want{kind: c.kind, retry: true, text: []string{c.text}}.check(t, err)
+			want{kind: c.kind, retry: c.waits > 0, text: c.text}.check(t, err)
 		})
 	}
 	if n := evil.authorized.Load(); n != 0 {
@@ -93,22 +107,105 @@ func TestSeveralServers(t *testing.T) {
 	})
 	t.Run("the one that answered is asked first", func(t *testing.T) {
 		opts := fast()
-		retries := 0
-		opts.Dial = dial
-		opts.OnRetry = func(Retry) { retries++ }
+		dead := 0
+		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == "127.0.0.1:1" {
+				dead++
+			}
+			return dial(ctx, network, address)
+		}
 		cl := New(opts)
 		defer cl.Close()
 		req := good.object()
-		req.Servers = []string{dead, good.URL}
+		req.Servers = []string{"127.0.0.1:1", good.URL}
 		for range 2 {
 			if _, err := cl.FetchConfigMap(within(t, 30*time.Second), req); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if retries != 1 {
-			t.Errorf("%d retries in two calls, want 1", retries)
+		if dead != 1 {
+			t.Errorf("the dead server was asked %d times in two calls, want 1", dead)
 		}
 	})
+}
+
+// TestAddresses: each address of a name is asked, and judged for itself.
+func TestAddresses(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	good := newHostile(t, ca)
+	evil := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
+		c.Certificates = []tls.Certificate{newTestCA(t, "evil").leaf(t, time.Time{}, time.Time{})}
+	})
+	closing := listen(t, func(conn net.Conn) { conn.Close() })
+	silent := listen(t, func(net.Conn) {})
+
+	read := func(t *testing.T, budget time.Duration, at ...string) error {
+		names := map[string]string{}
+		var addresses []string
+		for i, a := range at {
+			ip := fmt.Sprintf("192.0.2.%d", i+1)
+			addresses = append(addresses, ip)
+			names[ip+":6443"] = strings.TrimPrefix(a, "https://")
+		}
+		opts := fast()
+		opts.LookupHost = func(_ context.Context, host string) ([]string, error) {
+			if host != "localhost" {
+				t.Errorf("looked up %q, want localhost", host)
+			}
+			return addresses, nil
+		}
+		opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, names[address])
+		}
+		req := good.object()
+		req.Servers = []string{"localhost:6443"}
+		_, err := FetchConfigMap(within(t, budget), req, opts)
+		return err
+	}
+	for name, c := range map[string]struct {
+		budget time.Duration
+		at     []string
+	}{
+		"the first is dead":        {30 * time.Second, []string{"127.0.0.1:1", good.URL}},
+		"the first is not trusted": {30 * time.Second, []string{evil.URL, good.URL}},
+		"the first ends the TLS":   {30 * time.Second, []string{closing, good.URL}},
+		"the first is silent":      {4 * time.Second, []string{silent, good.URL}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := read(t, c.budget, c.at...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Run("none is left", func(t *testing.T) {
+		want{kind: Untrusted, text: []string{
+			"https://localhost:6443 (192.0.2.1:6443): the server's certificate is not signed",
+			"https://localhost:6443 (192.0.2.2:6443): the server's certificate is not signed",
+		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
+	})
+	if n := evil.authorized.Load(); n != 0 {
+		t.Errorf("the server that is not trusted was sent Authorization %d times", n)
+	}
+}
+
+// listen accepts connections on loopback for as long as the test runs.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	return l.Addr().String()
 }
 
 // turningAway answers the first n requests with a status and Retry-After.
@@ -133,47 +230,37 @@ func TestSeveralServersTurnAway(t *testing.T) {
 			after   [2]string // in Retry-After
 			refuses [2]int    // so often
 			asked   [2]int32
-			waits   string // without chance
+			waits   string // in whole seconds
 			fails   bool
-			chance  time.Duration // adds so much to the first wait, at least
 		}{
-			{"one, longer than is left", 10 * time.Second, [2]string{"32", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false, 0},
-			{"one, shorter", 5 * time.Minute, [2]string{"2", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false, 0},
-			{"both, the first for longer", 5 * time.Minute, [2]string{"9", "4"}, [2]int{1, 1}, [2]int32{1, 2}, "[4s]", false, time.Second},
-			{"both, the second for longer", 5 * time.Minute, [2]string{"4", "9"}, [2]int{1, 1}, [2]int32{2, 1}, "[4s]", false, time.Second},
-			{"both, the first for longer than is left", 20 * time.Second, [2]string{"32", "4"}, [2]int{ever, 2}, [2]int32{1, 3}, "[4s 4s]", false, time.Second},
-			{"both, for longer than is left", 20 * time.Second, [2]string{"32", "31"}, [2]int{ever, ever}, [2]int32{1, 1}, "[]", true, 0},
+			{"one, longer than is left", 10 * time.Second, [2]string{"32", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false},
+			{"one, shorter", 5 * time.Minute, [2]string{"2", ""}, [2]int{ever, 0}, [2]int32{1, 1}, "[]", false},
+			{"both, the first for longer", 5 * time.Minute, [2]string{"9", "4"}, [2]int{1, 1}, [2]int32{1, 2}, "[4s]", false},
+			{"both, the second for longer", 5 * time.Minute, [2]string{"4", "9"}, [2]int{1, 1}, [2]int32{2, 1}, "[4s]", false},
+			{"both, the first for longer than is left", 20 * time.Second, [2]string{"32", "4"}, [2]int{ever, 2}, [2]int32{1, 3}, "[4s 4s]", false},
+			{"both, for longer than is left", 20 * time.Second, [2]string{"32", "31"}, [2]int{ever, ever}, [2]int32{1, 1}, "[]", true},
 		} {
 			t.Run(fmt.Sprint(status, " ", c.name), func(t *testing.T) {
-				for _, die := range []float64{0, 0.5} {
-					ca := newTestCA(t, "cluster")
-					a, b := newHostile(t, ca), newHostile(t, ca)
-					a.handle, b.handle = turningAway(status, c.after[0], c.refuses[0]), turningAway(status, c.after[1], c.refuses[1])
-					opts := fast()
-					waits := []time.Duration{}
-					opts.Rand = func() float64 { return die }
-					opts.Sleep = func(_ context.Context, d time.Duration) error {
-						waits = append(waits, d.Round(time.Second))
-						return nil
-					}
-					req := a.object()
-					req.Servers = append(req.Servers, b.URL)
-					_, err := FetchConfigMap(within(t, c.budget), req, opts)
-					if (err != nil) != c.fails {
-						t.Errorf("%v", err)
-					}
-					if die > 0 {
-						if len(waits) > 0 && waits[0] < 4*time.Second+c.chance {
-							t.Errorf("waited %v: nothing of it is chance", waits)
-						}
-						continue
-					}
-					if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.asked {
-						t.Errorf("asked %v times, want %v", got, c.asked)
-					}
-					if got := fmt.Sprint(waits); got != c.waits {
-						t.Errorf("waited %s, want %s", got, c.waits)
-					}
+				ca := newTestCA(t, "cluster")
+				a, b := newHostile(t, ca), newHostile(t, ca)
+				a.handle, b.handle = turningAway(status, c.after[0], c.refuses[0]), turningAway(status, c.after[1], c.refuses[1])
+				opts := fast()
+				waits := []time.Duration{}
+				opts.Sleep = func(_ context.Context, d time.Duration) error {
+					waits = append(waits, d.Round(time.Second))
+					return nil
+				}
+				req := a.object()
+				req.Servers = append(req.Servers, b.URL)
+				_, err := FetchConfigMap(within(t, c.budget), req, opts)
+				if (err != nil) != c.fails {
+					t.Errorf("got %v, want an error: %t", err, c.fails)
+				}
+				if got := [2]int32{a.requests.Load(), b.requests.Load()}; got != c.asked {
+					t.Errorf("asked %v times, want %v", got, c.asked)
+				}
+				if got := fmt.Sprint(waits); got != c.waits {
+					t.Errorf("waited %s, want %s", got, c.waits)
 				}
 			})
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -50,7 +49,7 @@ type crowded struct {
 func newCrowded(t *testing.T, dies int) (*crowded, *testCA) {
 	ca := newTestCA(t, "cluster")
 	return &crowded{
-		config: &tls.Config{Certificates: []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})}, SessionTicketsDisabled: true}, // nobody reads them while a pipe is written to
+		config: &tls.Config{Certificates: []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{})}, SessionTicketsDisabled: true, MaxVersion: tls.VersionTLS12}, // see ended
 		seats:  map[string]chan struct{}{infoPath: make(chan struct{}, 2), configPath: make(chan struct{}, 2)}, cpu: make(chan struct{}, 1), queue: 100, serving: 100 * time.Millisecond, handshake: 5 * time.Millisecond,
 		dies: dies, away: 2 * time.Second, deaf: 5 * time.Second, unready: 12 * time.Second, mute: 11 * time.Second,
 		conns: map[net.Conn]bool{}, asked: map[string]int{}, waiting: map[string]int{}, together: map[int64]int{}, until: map[int]time.Time{},
@@ -73,10 +72,14 @@ func (c *crowded) dial(node int) func(context.Context, string, string) (net.Conn
 	}
 }
 
-// ended fails as a connection does whose other end is gone.
+// ended fails as a connection does whose other end is gone. A pipe has no buffer, so a connection that says goodbye, which TLS
+// 1.2 does with a record of type 21, would wait for somebody to read it, with a lock of net/http's that stops synctest's clock.
 type ended struct{ net.Conn }
 
 func (e ended) Write(b []byte) (int, error) {
+	if b[0] == 21 {
+		return len(b), nil
+	}
 	n, err := e.Conn.Write(b)
 	if err == io.ErrClosedPipe {
 		err = &net.OpError{Op: "write", Err: syscall.EPIPE}
@@ -188,67 +191,58 @@ func (c *crowded) die() {
 }
 
 // boot is what a node asks: one that has joined its configuration, one that joins the CA before.
-func (c *crowded) boot(ca *testCA, node int, joined bool, chance func() float64) (retries []Retry, err error) {
-	cl := New(Options{Dial: c.dial(node), Rand: chance, OnRetry: func(r Retry) { retries = append(retries, r) }})
+func (c *crowded) boot(ca *testCA, node int, joined bool) error {
+	cl := New(Options{Dial: c.dial(node)})
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	at := Endpoint{Servers: []string{"https://localhost:6443"}}
+	at := Endpoint{Servers: []string{"https://127.0.0.1:6443"}}
 	token := func(context.Context) (string, error) { return testToken, nil }
 	pem := ca.pem()
 	if !joined {
 		trust, err := cl.FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: []string{ca.pin()}, Token: token})
 		if err != nil {
-			return retries, err
+			return err
 		}
 		pem = []byte(trust.PEM)
 	}
-	_, err = cl.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"})
-	return retries, err
+	_, err := cl.FetchConfigMap(ctx, ObjectRequest{Endpoint: at, CAPEM: pem, Token: token, Namespace: "kube-system", Name: "kubelet-config"})
+	return err
 }
 
-// storm boots nodes in the same instant, every second one of which has joined. chance is what their waits get for a die; nil: one that
-// is different for each of them.
-func storm(t *testing.T, c *crowded, ca *testCA, nodes int, chance func() float64) (retries []Retry, last time.Duration) {
+// storm boots nodes in the same instant, every second one of which has joined, and returns when the last was done.
+func storm(t *testing.T, c *crowded, ca *testCA, nodes int) time.Duration {
 	began := time.Now()
-	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range nodes {
 		all.Go(func() {
-			die := chance
-			if die == nil {
-				die = rand.New(rand.NewPCG(1, uint64(i))).Float64
-			}
-			asked, err := c.boot(ca, i, i%2 == 1, die)
-			if err != nil {
+			if err := c.boot(ca, i, i%2 == 1); err != nil {
 				t.Errorf("node %d: %v", i, err)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			retries = append(retries, asked...)
 		})
 	}
 	all.Wait()
+	last := time.Since(began)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.die() // or its connections would wait for ever
-	return retries, time.Since(began)
+	return last
 }
 
-// TestStorm holds what a boot costs a server that is asked by far more than it can serve and dies in the middle: two requests, for half
-// of them join, which takes three, and less than another one for all that goes wrong. A server whose handshakes are quick has a third of
-// all requests in its queues when it dies.
+// TestStorm bounds what a boot costs a server that is asked by far more than it can serve and dies in the middle: a fleet comes
+// up in time, and no boot asks more than a few times. Fewer requests are not an aim.
 func TestStorm(t *testing.T) {
-	const nodes = 300
+	const nodes, most = 1000, 6
 	for _, x := range []struct {
 		name      string
 		handshake time.Duration
 		restart   func(*crowded)
-		most      float64
 	}{
-		{"quick handshakes", 5 * time.Millisecond, nil, 3},
-		{"slow handshakes", 25 * time.Millisecond, nil, 2.6},
-		{"a quick restart", 5 * time.Millisecond, func(c *crowded) { c.away, c.deaf, c.unready, c.mute = time.Second, 0, 3*time.Second, 2*time.Second }, 3},
+		{"quick handshakes", 5 * time.Millisecond, nil},
+		{"slow handshakes", 25 * time.Millisecond, nil},
+		{"a quick restart", 5 * time.Millisecond, func(c *crowded) {
+			c.away, c.deaf, c.unready, c.mute = time.Second, 0, 3*time.Second, 2*time.Second
+		}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, ca := newCrowded(t, nodes/3)
@@ -256,7 +250,7 @@ func TestStorm(t *testing.T) {
 			if x.restart != nil {
 				x.restart(c)
 			}
-			_, last := storm(t, c, ca, nodes, nil)
+			last := storm(t, c, ca, nodes)
 			n := 0
 			for _, k := range c.asked {
 				n += k
@@ -266,51 +260,40 @@ func TestStorm(t *testing.T) {
 			if c.given < nodes || c.since.IsZero() {
 				t.Error("the server did not die in the middle")
 			}
-			if each > x.most {
-				t.Errorf("%s: %.2f requests a boot, want %.1f at most", x.name, each, x.most)
+			if each > most {
+				t.Errorf("%s: got %.2f requests a boot, want %d at most", x.name, each, most)
 			}
-			if last > 90*time.Second {
-				t.Errorf("the last was done after %s", last)
+			if last > 2*time.Minute {
+				t.Errorf("%s: the last was done after %s, want 120 s at most", x.name, last)
 			}
 			if c.early > 0 {
-				t.Errorf("%d came before the server wanted them", c.early)
+				t.Errorf("%d came before the server wanted them, want none", c.early)
 			}
 		})
 	}
 }
 
-// TestTurnedAway has a server whose queue is full from the start: those who are told to wait come when they may, in full, and spread.
+// TestTurnedAway has a server whose queue is full from the start: those who are told to wait come back when they may, and not
+// all in the same moment.
 func TestTurnedAway(t *testing.T) {
 	const nodes = 150
-	herds := map[bool]int{}
-	for _, same := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			c, ca := newCrowded(t, 0)
-			c.queue, c.handshake = 10, 0
-			var die func() float64
-			if same {
-				die = func() float64 { return 0.5 }
-			}
-			retries, last := storm(t, c, ca, nodes, die)
-			told := 0
-			for _, r := range retries {
-				if r.Asked > 0 {
-					told++
-				}
-			}
-			for _, k := range c.together {
-				herds[same] = max(herds[same], k)
-			}
-			t.Logf("told %d times, %v, %d at once, all done after %s", told, c.asked, herds[same], last.Round(time.Millisecond))
-			if told < nodes/2 {
-				t.Errorf("%d were told to wait: this shows nothing", told)
-			}
-			if c.early > 0 {
-				t.Errorf("%d came before the server wanted them", c.early)
-			}
-		})
-	}
-	if herds[false] > herds[true]/4 {
-		t.Errorf("%d came back in the same 10 ms; without chance it is %d", herds[false], herds[true])
-	}
+	synctest.Test(t, func(t *testing.T) {
+		c, ca := newCrowded(t, 0)
+		c.queue, c.handshake = 10, 0
+		last := storm(t, c, ca, nodes)
+		herd := 0
+		for _, k := range c.together {
+			herd = max(herd, k)
+		}
+		t.Logf("%v, %d at once, all done after %s", c.asked, herd, last.Round(time.Millisecond))
+		if c.asked["429 t-info"]+c.asked["429 config"] < nodes/2 {
+			t.Errorf("got %v, want many that are told to wait: this shows nothing", c.asked)
+		}
+		if c.early > 0 {
+			t.Errorf("%d came before the server wanted them, want none", c.early)
+		}
+		if herd > nodes/5 {
+			t.Errorf("%d came back in the same 10 ms, want %d at most", herd, nodes/5)
+		}
+	})
 }

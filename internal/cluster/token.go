@@ -29,9 +29,6 @@ func (t bootstrapToken) String() string { return t.id + ".…" } // so that no %
 
 func (t bootstrapToken) bearer() string { return t.id + "." + t.secret }
 
-// secrets are the texts that a message must not hold.
-func (t bootstrapToken) secrets() []string { return []string{t.secret} }
-
 // CheckToken refuses what would be refused before it is sent: a token that is there and is none.
 func CheckToken(ctx context.Context, read Token) error {
 	_, f := readToken(ctx, read)
@@ -45,13 +42,13 @@ func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
 	const hint = "Put a valid bootstrap token into the credential that `token` names; `kubeadm token create` makes one"
 	s, err := read(ctx)
 	if err != nil {
-		f := fail(Denied, final, hint, "the bootstrap token cannot be read: %v", err).because(err)
+		f := fail(Denied, ours, hint, "the bootstrap token cannot be read: %v", err).because(err)
 		f.noToken = true
 		return bootstrapToken{}, f
 	}
 	id, secret, err := ParseToken(s)
 	if err != nil {
-		return bootstrapToken{}, fail(Denied, final, hint, "the bootstrap token is malformed: %v", err).because(err)
+		return bootstrapToken{}, fail(Denied, ours, hint, "the bootstrap token is malformed: %v", err).because(err)
 	}
 	return bootstrapToken{id, secret}, nil
 }

@@ -37,16 +37,16 @@ func TestTrust(t *testing.T) {
 		name     string
 		req      TrustRequest
 		by       string
-		requests int
+		requests int // each over a connection of its own, as the first is not verified
 	}{
 		{"pins and token", TrustRequest{Endpoint: at, CACertHashes: []string{s.CAHash()}, Token: token}, ByPins, 2},
 		{"pins, upper case", TrustRequest{Endpoint: at, CACertHashes: []string{strings.ToUpper(s.CAHash())}}, ByPins, 2},
 		{"one of several pins", TrustRequest{Endpoint: at, CACertHashes: []string{newTestCA(t, "old").pin(), s.CAHash()}}, ByPins, 2},
-		{"ca_file", TrustRequest{Endpoint: at, CAPEM: s.CAPEM()}, ByCAFile, 0},
-		{"ca_file with pins", TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}}, ByCAFile, 0},
-		{"ca_file with comments", TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)}, ByCAFile, 0},
-		{"discovery file", TrustRequest{Endpoint: at, DiscoveryFile: file}, ByDiscoveryFile, 0},
-		{"discovery file and its server", TrustRequest{DiscoveryFile: file}, ByDiscoveryFile, 0},
+		{"ca_file", TrustRequest{Endpoint: at, CAPEM: s.CAPEM()}, ByCAFile, 1},
+		{"ca_file with pins", TrustRequest{Endpoint: at, CAPEM: s.CAPEM(), CACertHashes: []string{s.CAHash()}}, ByCAFile, 1},
+		{"ca_file with comments", TrustRequest{Endpoint: at, CAPEM: append([]byte("# the cluster's\n"), s.CAPEM()...)}, ByCAFile, 1},
+		{"discovery file", TrustRequest{Endpoint: at, DiscoveryFile: file}, ByDiscoveryFile, 1},
+		{"discovery file and its server", TrustRequest{DiscoveryFile: file}, ByDiscoveryFile, 1},
 		{"token alone", TrustRequest{Endpoint: at, TokenTrust: true, Token: token}, ByToken, 2},
 		{"token and pins", TrustRequest{Endpoint: at, TokenTrust: true, Token: token, CACertHashes: []string{s.CAHash()}}, ByPins, 2},
 	}
@@ -64,8 +64,8 @@ func TestTrust(t *testing.T) {
 			if n := len(s.Requests()) - requests; n != c.requests {
 				t.Errorf("%d requests, want %d", n, c.requests)
 			}
-			if n := s.Connections() - connections; n != 1 {
-				t.Errorf("%d connections, want 1", n)
+			if n := s.Connections() - connections; n != c.requests {
+				t.Errorf("got %d connections, want %d", n, c.requests)
 			}
 		})
 	}
@@ -74,8 +74,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A whole boot, on one connection.
-func TestOneConnection(t *testing.T) {
+// A whole boot, on two connections: one that is not verified, and one that is.
+func TestTwoConnections(t *testing.T) {
 	s := startDemo(t)
 	token := func(context.Context) (string, error) { return s.Token(), nil }
 	c := New(fast())
@@ -95,8 +95,8 @@ func TestOneConnection(t *testing.T) {
 			t.Errorf("got %+v", o)
 		}
 	}
-	if n := s.Connections(); n != 1 {
-		t.Errorf("%d connections, want 1", n)
+	if n := s.Connections(); n != 2 {
+		t.Errorf("got %d connections, want 2", n)
 	}
 	if n := len(s.Requests()); n != 4 {
 		t.Errorf("%d requests, want 4", n)
@@ -369,31 +369,32 @@ func TestTokenUnreadable(t *testing.T) {
 	}
 }
 
-// The last guard: a line in quarantine does not carry a credential, whoever asks it to.
-func TestQuarantineCarriesNoCredential(t *testing.T) {
-	h := newHostile(t, newTestCA(t, "cluster"))
+// The last guard: no credential is sent to a server that is not verified, or to another than the one meant, whoever asks for it.
+func TestGuard(t *testing.T) {
+	h, other := newHostile(t, newTestCA(t, "cluster")), newHostile(t, newTestCA(t, "other"))
 	c := New(fast())
-	u, err := ParseServer(h.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer c.Close()
+	host := strings.TrimPrefix(h.URL, "https://")
 	ctx := within(t, 30*time.Second)
-	l, err := c.open(ctx, u, lineKey{server: u.Host}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, time.Second)
-	if err != nil {
-		t.Fatal(err)
+
+	config := c.newConfig(nil, "")
+	config.BearerToken = testToken
+	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.err, errCredential) || f.kind != Untrusted {
+		t.Errorf("without verification: got %+v, want %v", f, errCredential)
 	}
-	defer l.close()
-	r := newRequest(ctx, u, "kube-system", "kubelet-config")
-	r.Header = http.Header{"Authorization": {"Bearer " + testToken}}
-	if _, err := l.roundTrip(ctx, r); !errors.Is(err, errNoToken) {
-		t.Errorf("got %v", err)
+
+	for _, url := range []string{other.URL, "http://" + host} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+testToken)
+		g := &guard{next: http.DefaultTransport, host: host, verified: true}
+		if _, err := g.RoundTrip(req); !errors.Is(err, errCredential) {
+			t.Errorf("%s: got %v, want %v", url, err, errCredential)
+		}
 	}
-	if n := h.requests.Load(); n != 0 {
-		t.Errorf("%d requests arrived", n)
-	}
-	l.reusable = true
-	c.keep(l)
-	if len(c.idle) != 0 {
-		t.Error("a line in quarantine was kept for others")
+	if n := h.requests.Load() + other.requests.Load(); n != 0 {
+		t.Errorf("got %d requests, want none", n)
 	}
 }

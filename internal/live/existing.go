@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/prelet/prelet/internal/cluster"
-	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // Existing is the cluster that a node is a member of already, by its kubelet.conf: for a first site.
@@ -21,11 +20,11 @@ func ExistingCluster(root string) (Existing, error) {
 	if a.Fail != "" {
 		return Existing{}, fmt.Errorf("%s", a.Detail)
 	}
-	k, err := kubelet.ParseKubeconfig(text)
+	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return Existing{}, fmt.Errorf("%s: %w", kubeletConf, err)
+		return Existing{}, fmt.Errorf("%s %w", kubeletConf, err)
 	}
-	ca, a := l.material(k.CAData, k.CAFile)
+	ca, a := l.material(k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority)
 	if a.Fail != "" {
 		return Existing{}, fmt.Errorf("%s", a.Detail)
 	}
@@ -33,7 +32,7 @@ func ExistingCluster(root string) (Existing, error) {
 	if err != nil {
 		return Existing{}, fmt.Errorf("%s: %w", kubeletConf, err)
 	}
-	return Existing{k.Server, h}, nil
+	return Existing{k.Cluster.Server, h}, nil
 }
 
 // CAHashes are the pins of the certificates in a PEM text.

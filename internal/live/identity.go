@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/world"
@@ -86,19 +87,18 @@ func (l *Live) held() identity {
 		return identity{there: true, flaw: a.Detail, denied: deniedOnly(a)}
 	}
 	h := identity{there: true, since: l.modified(kubeletConf)}
-	c, err := kubelet.ParseKubeconfig(text)
+	c, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		h.flaw = kubeletConf + " cannot be used: " + err.Error()
+		h.flaw = kubeletConf + " " + err.Error()
 		return h
 	}
-	certPEM, a := l.material(c.ClientCertData, c.ClientCertFile)
+	certPEM, a := l.material(c.User.ClientCertificateData, c.User.ClientCertificate)
 	if a.Fail != "" {
 		h.flaw, h.denied = kubeletConf+" names a certificate that cannot be read: "+a.Detail, deniedOnly(a)
 		return h
 	}
-	if len(c.ClientCertData) == 0 && c.ClientCertFile != "" {
-		p := l.inRoot(absolute(c.ClientCertFile))
-		h.dir, h.since = path.Dir(absolute(c.ClientCertFile)), l.modified(p)
+	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
+		h.dir, h.since = path.Dir(absolute(file)), l.modified(l.inRoot(absolute(file)))
 	}
 	if len(certPEM) == 0 {
 		if !c.HasIdentity() {
@@ -109,7 +109,7 @@ func (l *Live) held() identity {
 	if h.node, h.flaw = l.certificate(certPEM); h.flaw != "" {
 		return h
 	}
-	keyPEM, a := l.material([]byte(c.ClientKeyData), c.ClientKeyFile)
+	keyPEM, a := l.material(c.User.ClientKeyData, c.User.ClientKey)
 	switch {
 	case a.Fail != "":
 		h.flaw, h.denied = kubeletConf+" names a key that cannot be read: "+a.Detail, deniedOnly(a)

@@ -66,7 +66,7 @@ func TestJoined(t *testing.T) {
 		{"with what it holds", string(conf), "", 0, ""},
 		{"with a file behind a link", named(current), string(cert) + string(key), 0, ""},
 		{"none", "", "", 0, "there is no"},
-		{"not a kubeconfig", "kind: Pod\n", "", 0, "cannot be used"},
+		{"not a kubeconfig", "kind: Pod\n", "", 0, "cannot be parsed"},
 		{"begun to join, and not certified yet", named(current), "", 0, "cannot be read"},
 		{"a certificate alone", named(current), string(cert), 0, "do not belong together"},
 		{"the key of another", named(current), string(cert) + string(other), 0, "do not belong together"},

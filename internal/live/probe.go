@@ -19,7 +19,6 @@ import (
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/systemd"
 )
 
@@ -89,17 +88,18 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	if fail.Fail != "" {
 		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, bootstrapConf)
 	}
-	c, err := kubelet.ParseKubeconfig(text)
+	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return fmt.Errorf("the node has not joined: %s; %s: %w", why, bootstrapConf, err)
+		return fmt.Errorf("the node has not joined: %s; %s %w", why, bootstrapConf, err)
 	}
-	if len(c.CAData) == 0 {
+	if len(k.Cluster.CertificateAuthorityData) == 0 {
 		return fmt.Errorf("the node has not joined: %s", why)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	// With a CA at hand this is a handshake and no request.
-	_, err = cluster.FetchTrust(ctx, cluster.TrustRequest{Endpoint: cluster.Endpoint{Servers: []string{c.Server}}, CAPEM: c.CAData}, cluster.Options{Now: p.Now})
+	_, err = cluster.FetchTrust(ctx, cluster.TrustRequest{
+		Endpoint: cluster.Endpoint{Servers: []string{k.Cluster.Server}}, CAPEM: k.Cluster.CertificateAuthorityData,
+	}, cluster.Options{Now: p.Now})
 	var e *cluster.Error
 	if errors.As(err, &e) && e.Kind == cluster.Unreachable {
 		return unclear("the node has not joined (%s), and the cluster does not answer: %w", why, err)

@@ -3,8 +3,6 @@ package live
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -20,15 +19,15 @@ import (
 // site names no node, the plan can only guess the host's name. The node asks with the identity that its kubelet has;
 // only "there is none" is a finding, everything else could not be told.
 func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
-	tr, server, err := p.asNode()
+	c, err := p.asNode()
 	if err != nil {
 		return kubelet.Node{}, err
 	}
-	defer tr.CloseIdleConnections()
-	n, err := askNode(ctx, tr, server, name)
+	defer c.CloseIdleConnections()
+	n, err := c.node(ctx, name)
 	// Under another name than its own a node is told 404 by some API servers, and 403 by others.
-	if other := certified(tr); err != nil && other != "" && other != name {
-		if n, err := askNode(ctx, tr, server, other); err == nil {
+	if other := c.name; err != nil && other != "" && other != name {
+		if n, err := c.node(ctx, other); err == nil {
 			return n, nil
 		}
 	}
@@ -38,12 +37,12 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 // PatchLabels changes labels of a Node with the identity that its kubelet has. An error with a method Refused() bool that is
 // true is the cluster's no: another attempt gives the same.
 func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
-	tr, server, err := p.asNode()
+	c, err := p.asNode()
 	if err != nil {
 		return err
 	}
-	defer tr.CloseIdleConnections()
-	code, body, _, err := request(ctx, tr, http.MethodPatch, server, name, kubelet.LabelPatch(changes))
+	defer c.CloseIdleConnections()
+	code, body, _, err := c.request(ctx, http.MethodPatch, name, kubelet.LabelPatch(changes))
 	switch {
 	case err != nil:
 		return unclear("the cluster does not answer: %w", err)
@@ -60,7 +59,7 @@ func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.L
 	if code == http.StatusForbidden || code == http.StatusUnprocessableEntity {
 		return &refused{status.Message}
 	}
-	return unclear("%s answered %d: %s", server, code, status.Message)
+	return unclear("%s answered %d: %s", c.server, code, status.Message)
 }
 
 // refused is what the cluster does not let a node do.
@@ -71,49 +70,75 @@ func (r *refused) Error() string { return r.message }
 // Refused is what activate asks.
 func (r *refused) Refused() bool { return true }
 
-// asNode is the way to the cluster as kubelet.conf says.
-func (p Probe) asNode() (*http.Transport, string, error) {
+// nodeClient is a connection to the cluster with the identity that this node's kubelet has.
+type nodeClient struct {
+	*http.Client
+	server string
+	name   string // in the client certificate (system:node:NAME)
+}
+
+// asNode reads kubelet.conf for a nodeClient.
+func (p Probe) asNode() (*nodeClient, error) {
 	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
 	text, fail := l.readFile(kubeletConf)
 	if fail.Fail != "" {
-		return nil, "", unclear("the node object cannot be asked for: %s", fail.Detail)
+		return nil, unclear("the node object cannot be asked for: %s", fail.Detail)
 	}
-	c, err := kubelet.ParseKubeconfig(text)
+	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return nil, "", unclear("the node object cannot be asked for: %s: %w", kubeletConf, err)
+		return nil, unclear("the node object cannot be asked for: %s %w", kubeletConf, err)
 	}
-	tr, err := l.transport(c)
+	c, err := l.nodeClient(k)
 	if err != nil {
-		return nil, "", unclear("the node object cannot be asked for: %w", err)
+		return nil, unclear("the node object cannot be asked for: %w", err)
 	}
-	return tr, c.Server, nil
+	return c, nil
 }
 
-// certified is the node's name in the client certificate (system:node:NAME).
-func certified(tr *http.Transport) string {
-	for _, c := range tr.TLSClientConfig.Certificates {
-		if leaf, err := x509.ParseCertificate(c.Certificate[0]); err == nil {
-			if name, ok := strings.CutPrefix(leaf.Subject.CommonName, nodeUser); ok {
-				return name
-			}
+// nodeClient connects as kubelet.conf says: with its CA and its client certificate.
+func (l *Live) nodeClient(k cluster.Kubeconfig) (*nodeClient, error) {
+	if k.Cluster.InsecureSkipTLSVerify || k.Cluster.ProxyURL != "" || k.User.Exec != nil {
+		return nil, errors.New(kubeletConf + " says how to connect in a way that prelet does not use")
+	}
+	for _, m := range []struct {
+		what string
+		data *[]byte
+		file string
+	}{
+		{"CA", &k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority},
+		{"certificate", &k.User.ClientCertificateData, k.User.ClientCertificate},
+		{"key", &k.User.ClientKeyData, k.User.ClientKey},
+	} {
+		b, fail := l.material(*m.data, m.file)
+		if fail.Fail != "" {
+			return nil, fmt.Errorf("its %s: %s", m.what, fail.Detail)
 		}
+		*m.data = b
 	}
-	return ""
+
+	client, err := k.HTTPClient(cluster.Options{Now: l.o.Now})
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", kubeletConf, err)
+	}
+	name, _ := l.certificate(k.User.ClientCertificateData)
+	return &nodeClient{client, k.Cluster.Server, name}, nil
 }
 
-// request asks about one Node, and gives the status, the body and the Date header of the answer.
-func request(ctx context.Context, tr *http.Transport, method, server, name string, body []byte) (code int, answer []byte, date string, err error) {
+// request asks about one Node, and returns the status, the body and the Date header of the response.
+func (c *nodeClient) request(
+	ctx context.Context, method, name string, body []byte,
+) (code int, answer []byte, date string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(server, "/")+"/api/v1/nodes/"+url.PathEscape(name), bytes.NewReader(body))
+	where := strings.TrimSuffix(c.server, "/") + "/api/v1/nodes/" + url.PathEscape(name)
+	req, err := http.NewRequestWithContext(ctx, method, where, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, "", err
 	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json-patch+json")
 	}
-	client := &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	resp, err := client.Do(req)
+	resp, err := c.Do(req)
 	if err != nil {
 		return 0, nil, "", err
 	}
@@ -122,15 +147,15 @@ func request(ctx context.Context, tr *http.Transport, method, server, name strin
 	return resp.StatusCode, answer, resp.Header.Get("Date"), nil
 }
 
-func askNode(ctx context.Context, tr *http.Transport, server, name string) (kubelet.Node, error) {
-	code, body, date, err := request(ctx, tr, http.MethodGet, server, name, nil)
+func (c *nodeClient) node(ctx context.Context, name string) (kubelet.Node, error) {
+	code, body, date, err := c.request(ctx, http.MethodGet, name, nil)
 	if err != nil {
 		return kubelet.Node{}, unclear("the cluster does not answer: %w", err)
 	}
 	if code == http.StatusOK {
 		n, err := kubelet.ParseNode(body, date)
 		if err != nil {
-			return n, unclear("%s answered for node %s: %w", server, name, err)
+			return n, unclear("%s answered for node %s: %w", c.server, name, err)
 		}
 		return n, nil
 	}
@@ -145,41 +170,5 @@ func askNode(ctx context.Context, tr *http.Transport, server, name string) (kube
 	if code == http.StatusNotFound && status.Reason == "NotFound" && status.Details.Kind == "nodes" {
 		return kubelet.Node{}, fmt.Errorf("the cluster has no node %s: the kubelet has not registered it (journalctl -u kubelet)", name)
 	}
-	return kubelet.Node{}, unclear("%s answered %d for node %s", server, code, name)
-}
-
-// transport is TLS as a kubeconfig says: its CA, its client certificate. No proxy of the environment.
-func (l *Live) transport(c *kubelet.Kubeconfig) (*http.Transport, error) {
-	read := func(data []byte, file, what string) ([]byte, error) {
-		b, fail := l.material(data, file)
-		if fail.Fail != "" {
-			return nil, fmt.Errorf("%s: %s", what, fail.Detail)
-		}
-		return b, nil
-	}
-	if c.Insecure || c.ProxyURL != "" || c.Exec {
-		return nil, errors.New(kubeletConf + " says how to connect in a way that prelet does not use")
-	}
-	ca, err := read(c.CAData, c.CAFile, "its CA")
-	if err != nil {
-		return nil, err
-	}
-	cert, err := read(c.ClientCertData, c.ClientCertFile, "its certificate")
-	if err != nil {
-		return nil, err
-	}
-	key, err := read([]byte(c.ClientKeyData), c.ClientKeyFile, "its key")
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, errors.New(kubeletConf + " holds no CA")
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, errors.New(kubeletConf + ": its certificate and its key cannot be used together")
-	}
-	return &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{
-		MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: c.TLSServerName, Time: l.o.Now}}, nil
+	return kubelet.Node{}, unclear("%s answered %d for node %s", c.server, code, name)
 }

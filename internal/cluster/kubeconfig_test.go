@@ -9,14 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // witness is a server that asks for a certificate, and remembers what it was shown. It accepts nothing.
@@ -35,7 +35,7 @@ func newWitness(t *testing.T, ca *testCA) *witness {
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.shown = [2]string{r.Header.Get("Authorization"), ""}
+		w.shown = [2]string{bearer(r.Header.Get("Authorization")), ""}
 		if certs := r.TLS.PeerCertificates; len(certs) > 0 {
 			w.shown[1] = hash(certs[0])
 		}
@@ -144,110 +144,100 @@ func execBlock(version, mode, command, says, more string) string {
 	return out + more
 }
 
-// asClientGo asks with client-go; an error is one before anything was sent.
-func asClientGo(text, dir string) error {
-	doc, err := clientcmd.Load([]byte(text))
-	if err != nil {
-		return err
-	}
-	for _, u := range doc.AuthInfos {
-		u.LocationOfOrigin = filepath.Join(dir, "kubeconfig")
-	}
-	for _, c := range doc.Clusters {
-		c.LocationOfOrigin = filepath.Join(dir, "kubeconfig")
-	}
-	if err := clientcmd.ResolveLocalPaths(doc); err != nil {
-		return err
-	}
-	config, err := clientcmd.NewDefaultClientConfig(*doc, &clientcmd.ConfigOverrides{}).ClientConfig()
-	if err != nil {
-		return err
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	resp, err := client.Get(config.Host + configPath)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
-}
-
-func asOurs(text, dir string) error {
+// readWith asks a witness, which refuses everybody.
+func readWith(text, dir string) error {
 	opts := givingUp(fast(), 1)
 	_, err := FetchConfigMap(context.Background(), ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}, opts)
 	return err
 }
 
-// TestAsClientGo: whoever client-go is to a server with a kubeconfig, we are; what it tells a plugin, we tell it.
-func TestAsClientGo(t *testing.T) {
+// TestIdentity is what the server is shown by each way to identify a user, and what a plugin is told.
+func TestIdentity(t *testing.T) {
 	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
+	one, two := pinOf(t, d.cert), pinOf(t, d.cert2)
+	const plugin, nobody = "./plugin", `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
+	told := func(more, config string) string {
+		return `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"cluster":{"server":"` + w.URL +
+			`",` + more + `"certificate-authority-data":"` + base64.StdEncoding.EncodeToString(w.ca.pem()) + `","config":` + config + `},"interactive":false}}`
+	}
 	info := "    extensions:\n    - name: client.authentication.k8s.io/exec\n      extension: {audience: [a, 1], deep: {b: null}}\n    - name: other\n      extension: {}\n"
-	plugin := "./plugin"
-	for name, c := range map[string]struct{ cluster, user string }{
-		"data":                       {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key)},
-		"files":                      {"", "    client-certificate: cert.pem\n    client-key: key.pem\n"},
-		"one file, absolute":         {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n"},
-		"data and a file":            {"", data("client-certificate-data", d.cert) + "    client-key: pair.pem\n"},
-		"token":                      {"", "    token: text-token\n"},
-		"token file":                 {"", "    tokenFile: token\n"},
-		"token and file":             {"", "    tokenFile: token\n    token: text-token\n"},
-		"token and no file":          {"", "    tokenFile: gone\n    token: text-token\n"},
-		"certificate and token":      {"", "    token: text-token\n    client-certificate: pair.pem\n    client-key: pair.pem\n"},
-		"nobody":                     {"", "    {}\n"},
-		"plugin's token":             {"", execBlock("v1", "Never", plugin, "says-token", "")},
-		"plugin's certificate":       {"", execBlock("v1", "IfAvailable", plugin, "says-cert", "")},
-		"plugin's both":              {"", execBlock("v1", "Never", plugin, "says-both", "")},
-		"plugin in YAML":             {"", execBlock("v1", "Never", plugin, "says-yaml", "")},
-		"plugin of v1beta1":          {"", execBlock("v1beta1", "", plugin, "says-beta", "")},
-		"plugin that is told":        {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
-		"plugin that is told less":   {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
-		"plugin that is not told":    {info, execBlock("v1", "Never", plugin, "says-token", "")},
-		"plugin told a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n")},
-		"plugin beside a token":      {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", "")},
-		"plugin beside a cert":       {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", "")},
-		"plugin with an environment": {"", execBlock("v1", "Never", "sh", `"-c", "cd '`+d.dir+`' && ./plugin $SAYS"`, "      env: [{name: SAYS, value: says-token}]\n")},
+	for name, c := range map[string]struct {
+		cluster, user string
+		token, cert   string
+		told          string
+	}{
+		"data":                       {"", data("client-certificate-data", d.cert) + data("client-key-data", d.key), "", one, ""},
+		"files":                      {"", "    client-certificate: cert.pem\n    client-key: key.pem\n", "", two, ""},
+		"one file, absolute":         {"", "    client-certificate: " + d.dir + "/pair.pem\n    client-key: " + d.dir + "/pair.pem\n", "", one, ""},
+		"data and a file":            {"", data("client-certificate-data", d.cert) + "    client-key: pair.pem\n", "", one, ""},
+		"token":                      {"", "    token: text-token\n", "text-token", "", ""},
+		"token file":                 {"", "    tokenFile: token\n", "file-token", "", ""},
+		"token and file":             {"", "    tokenFile: token\n    token: text-token\n", "file-token", "", ""},
+		"token and no file":          {"", "    tokenFile: gone\n    token: text-token\n", "text-token", "", ""},
+		"certificate and token":      {"", "    token: text-token\n    client-certificate: pair.pem\n    client-key: pair.pem\n", "text-token", one, ""},
+		"nobody":                     {"", "    {}\n", "", "", ""},
+		"plugin's token":             {"", execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
+		"plugin's certificate":       {"", execBlock("v1", "IfAvailable", plugin, "says-cert", ""), "", two, nobody},
+		"plugin's both":              {"", execBlock("v1", "Never", plugin, "says-both", ""), "plugin-token", one, nobody},
+		"plugin in YAML":             {"", execBlock("v1", "Never", plugin, "says-yaml", ""), "plugin-token", "", nobody},
+		"plugin of v1beta1":          {"", execBlock("v1beta1", "", plugin, "says-beta", ""), "plugin-token", "", strings.Replace(nobody, "/v1", "/v1beta1", 1)},
+		"plugin that is told":        {info, execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told("", `{"audience":["a",1],"deep":{"b":null}}`)},
+		"plugin that is told less":   {"", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told("", "null")},
+		"plugin that is not told":    {info, execBlock("v1", "Never", plugin, "says-token", ""), "plugin-token", "", nobody},
+		"plugin told a name":         {"    tls-server-name: localhost\n    disable-compression: true\n", execBlock("v1", "Never", plugin, "says-token", "      provideClusterInfo: true\n"), "plugin-token", "", told(`"tls-server-name":"localhost","disable-compression":true,`, "null")},
+		"plugin beside a token":      {"", "    token: text-token\n" + execBlock("v1", "Never", plugin, "says-cert", ""), "text-token", "", ""},
+		"plugin beside a cert":       {"", "    client-certificate: pair.pem\n    client-key: pair.pem\n" + execBlock("v1", "Never", plugin, "says-token", ""), "", one, ""},
+		"plugin with an environment": {"", execBlock("v1", "Never", "sh", `"-c", "cd '`+d.dir+`' && ./plugin $SAYS"`, "      env: [{name: SAYS, value: says-token}]\n"), "plugin-token", "", nobody},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := kubeconfig(w, c.cluster, c.user)
-			if err := asClientGo(text, d.dir); err != nil {
-				t.Fatalf("client-go: %v", err)
+			err := readWith(kubeconfig(w, c.cluster, c.user), d.dir)
+			want{kind: Denied, text: []string{"HTTP 403"}}.check(t, err)
+
+			wantShown := [2]string{c.token, c.cert}
+			if got := w.take(); got != wantShown {
+				t.Errorf("the server was shown %q, want %q", got, wantShown)
 			}
-			theirs := w.take()
-			theirInfo, theirRuns := d.told(t)
-			_ = asOurs(text, d.dir) // refused by the witness, as all are
-			ours := w.take()
-			ourInfo, ourRuns := d.told(t)
-			if ours != theirs {
-				t.Errorf("we are %q to the server, client-go is %q", ours, theirs)
+			var wantTold any
+			if c.told != "" {
+				if err := json.Unmarshal([]byte(c.told), &wantTold); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if !reflect.DeepEqual(ourInfo, theirInfo) || ourRuns != theirRuns {
-				t.Errorf("we tell the plugin %v in %d runs, client-go %v in %d", ourInfo, ourRuns, theirInfo, theirRuns)
+			got, runs := d.told(t)
+			if diff := cmp.Diff(wantTold, got); diff != "" {
+				t.Errorf("the plugin was told (-want +got):\n%s", diff)
 			}
-			if name != "nobody" && ours == [2]string{} {
-				t.Error("nobody was shown to the server: the comparison compares nothing")
+			if wantRuns := min(len(c.told), 1); runs != wantRuns {
+				t.Errorf("the plugin ran %d times, want %d", runs, wantRuns)
 			}
 		})
 	}
 }
 
-// TestRefusedAsClientGo: what client-go cannot use, we do not use; and we refuse without showing anybody anything.
-func TestRefusedAsClientGo(t *testing.T) {
+func pinOf(t *testing.T, cert []byte) string {
+	t.Helper()
+	hashes, err := CAHashes(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hashes[0]
+}
+
+// TestKubeconfigRefused is what cannot be used: nothing is shown to the server, and nothing is in the message.
+func TestKubeconfigRefused(t *testing.T) {
 	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
 	plugin := "./plugin"
 	block := func(says string) string { return execBlock("v1", "Never", plugin, says, "") }
 	for name, c := range map[string]struct{ text, want string }{
 		"no YAML":             {"users: [", "cannot be parsed"},
-		"another kind":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "no Config of v1"},
+		"another kind":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
 		"another context":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
 		"another cluster":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
-		"no key":              {kubeconfig(w, "", data("client-certificate-data", d.cert)), "without a key"},
-		"twice":               {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "both as data and as a file"},
-		"keys twice":          {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "both as data and as a file"},
+		"no key":              {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
+		"twice":               {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
+		"keys twice":          {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
 		"no file":             {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: pair.pem\n"), "gone.pem"},
 		"no key file":         {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: gone.pem\n"), "gone.pem"},
 		"two pairs":           {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: pair.pem\n"), "do not belong together"},
@@ -256,16 +246,16 @@ func TestRefusedAsClientGo(t *testing.T) {
 		"empty token file":    {kubeconfig(w, "", "    tokenFile: empty\n"), "is empty"},
 		"token of two lines":  {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that no token has"},
 		"auth-provider":       {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
-		"no command":          {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "no command"},
+		"no command":          {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "command must be specified"},
 		"no apiVersion":       {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
 		"v1alpha1":            {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
 		"no mode":             {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
 		"another mode":        {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
-		"a terminal":          {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "terminal"},
-		"a variable's name":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "variable without a name"},
+		"a terminal":          {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "wants a terminal"},
+		"a variable's name":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
 		"no such plugin":      {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
 		"plugin that fails":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
-		"rubbish":             {kubeconfig(w, "", block("says-rubbish")), "no ExecCredential"},
+		"rubbish":             {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
 		"another answer":      {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
 		"another version":     {kubeconfig(w, "", block("says-beta")), "something other than an ExecCredential of client.authentication.k8s.io/v1"},
 		"no status":           {kubeconfig(w, "", block("says-none")), "answers with"},
@@ -273,12 +263,7 @@ func TestRefusedAsClientGo(t *testing.T) {
 		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			theirs := asClientGo(c.text, d.dir)
-			sent := w.take()
-			if theirs == nil && name != "token of two lines" { // client-go sends it, on one line
-				t.Errorf("client-go takes it, as %q", sent)
-			}
-			err := asOurs(c.text, d.dir)
+			err := readWith(c.text, d.dir)
 			want{kind: Denied, text: []string{c.want}}.check(t, err)
 			for _, secret := range []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)} {
 				if strings.Contains(err.Error(), secret) {
@@ -300,21 +285,29 @@ func TestRefusedByUs(t *testing.T) {
 		"user name or password": kubeconfig(w, "", "    username: admin\n    password: p\n"),
 		"no user \"u\"":         strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: u\n", "- name: v\n", 1),
 	} {
-		err := asOurs(text, t.TempDir())
+		err := readWith(text, t.TempDir())
 		if err == nil || !strings.Contains(err.Error(), want) || w.take() != [2]string{} {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
-func TestPluginIsAskedAgain(t *testing.T) {
-	d := newDesk(t)
-	now := time.Now()
-	p, err := newPlugin(pluginConfig{Command: filepath.Join(d.dir, "plugin"), Args: []string{"says"}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"},
-		pluginCluster{}, func() time.Time { return now })
+// newTestPlugin is a plugin that speaks v1.
+func newTestPlugin(t *testing.T, now func() time.Time, command string, args ...string) *execPlugin {
+	t.Helper()
+	p, err := newExecPlugin(&rest.Config{ExecProvider: &clientcmdapi.ExecConfig{
+		Command: command, Args: args, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func TestPluginIsRunAgain(t *testing.T) {
+	d := newDesk(t)
+	now := time.Now()
+	p := newTestPlugin(t, func() time.Time { return now }, filepath.Join(d.dir, "plugin"), "says")
 	says := func(token string, expires time.Time) {
 		t.Helper()
 		text := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + token + `","expirationTimestamp":"` + expires.Format(time.RFC3339) + `"}}`
@@ -322,68 +315,68 @@ func TestPluginIsAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	get := func(want string, runs int) {
+	identify := func(want string, runs int) {
 		t.Helper()
-		got, err := p.get(t.Context())
-		if _, n := d.told(t); err != nil || got.token != want || n != runs {
-			t.Errorf("%q after %d runs (%v), want %q after %d", got.token, n, err, want, runs)
+		config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: newTestCA(t, "cluster").pem()}}
+		err := p.identify(t.Context(), config)
+		if _, n := d.told(t); err != nil || config.BearerToken != want || n != runs {
+			t.Errorf("got token %q after %d runs (%v), want %q after %d", config.BearerToken, n, err, want, runs)
 		}
 	}
 	says("first", now.Add(time.Minute))
-	get("first", 1)
+	identify("first", 1)
 	says("second", now.Add(3*time.Minute))
-	get("first", 0)
+	identify("first", 0)
 	now = now.Add(2 * time.Minute)
-	get("second", 1)
-	p.forget()
-	get("second", 1)
+	identify("second", 1)
 }
 
-// TestPluginEnds: a plugin that hangs is left behind, with all that it started, when the time is over; and one that never
-// ends to speak is not listened to.
+// A credential that the server does not accept is asked for again.
+func TestPluginIsRunAgainWhenRefused(t *testing.T) {
+	d := newDesk(t)
+	h := newHostile(t, newTestCA(t, "cluster"))
+	text := kubeconfig(&witness{hostile: h}, "", execBlock("v1", "Never", "./plugin", "says-token", ""))
+	opts := givingUp(fast(), 3)
+	opts.OnRetry = func(Retry) {
+		answer := `{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"` + testToken + `"}}`
+		if err := os.WriteFile(filepath.Join(d.dir, "says-token"), []byte(answer), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	req := ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: d.dir, Namespace: "kube-system", Name: "kubelet-config"}
+	if _, err := FetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+		t.Error(err)
+	}
+	if _, runs := d.told(t); runs != 2 {
+		t.Errorf("the plugin ran %d times, want 2", runs)
+	}
+}
+
+// TestPluginEnds: a plugin that hangs is ended, with all that it started, when the time is over; and so is one that never ends
+// to write.
 func TestPluginEnds(t *testing.T) {
 	alive := filepath.Join(t.TempDir(), "alive")
 	if err := os.WriteFile(alive, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	script := func(text string) *plugin {
-		p, err := newPlugin(pluginConfig{Command: "sh", Args: []string{"-c", text}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}, pluginCluster{}, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := script("(sleep 3; rm '" + alive + "') & wait").get(ctx)
+	_, err := newTestPlugin(t, time.Now, "sh", "-c", "(sleep 3; rm '"+alive+"') & wait").run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "did not answer in time") || time.Since(began) > 2*time.Second {
-		t.Errorf("%v after %s", err, time.Since(began))
+		t.Errorf("got %v after %s, want the end of the time after 200 ms", err, time.Since(began))
 	}
-	if _, err := script("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done").get(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
-		t.Error(err)
+
+	flood := "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"
+	_, err = newTestPlugin(t, time.Now, "sh", "-c", flood).run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Errorf("got %v, want a bound of 1 MiB", err)
 	}
+
 	time.Sleep(time.Until(began.Add(3500 * time.Millisecond)))
 	if _, err := os.Stat(alive); err != nil {
 		t.Error("what the plugin started lived on")
 	}
-}
-
-func FuzzNodeConfig(f *testing.F) {
-	f.Add([]byte("apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\nclusters: [{name: c, cluster: {server: https://h:1, certificate-authority: ca}}]\nusers: [{name: u, user: {tokenFile: t, exec: {command: ./x}}}]\n"))
-	f.Add([]byte("{"))
-	f.Add([]byte("apiVersion: v1\nkind: Config\nusers: [{name: u, user: null}]"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		cl, u, err := parseNodeConfig(text, "/dir")
-		if err != nil {
-			return
-		}
-		for _, p := range []string{cl.CAFile, u.CertFile, u.KeyFile, u.TokenFile} {
-			if p != "" && !filepath.IsAbs(p) {
-				t.Errorf("%q is left relative to where prelet happens to run", p)
-			}
-		}
-	})
 }
 
 // TestPluginHangs: a plugin that does not answer is at fault, and not the server, whose handshake it would have been asked in.

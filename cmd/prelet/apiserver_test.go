@@ -284,6 +284,24 @@ var faults = map[string]func(*apiserver){
 			_ = z.Close()
 		}
 	},
+	"chatty": func(s *apiserver) { // goes on after its first answer, which a library may log
+		s.handle = func(w http.ResponseWriter, r *http.Request) {
+			if s.requests.Load() > 1 {
+				s.answer(w, r)
+				return
+			}
+			answer := httptest.NewRecorder()
+			s.answer(answer, r)
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s", answer.Code, answer.Body.Len(), answer.Body)
+			time.Sleep(5 * time.Millisecond)
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\nand more")
+		}
+	},
 	"redirect": func(s *apiserver) {
 		s.handle = func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://elsewhere.example"+r.URL.Path, http.StatusTemporaryRedirect)

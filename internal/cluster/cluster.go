@@ -18,6 +18,8 @@ package cluster
 
 import (
 	"context"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -129,12 +131,16 @@ type Client struct {
 	worked     target // the one that answered last; the next call starts there
 }
 
-// silenceLibrary turns off client-go's log. Its errors are returned to us as well, and ours have a cause and a next step.
-var silenceLibrary = sync.OnceFunc(func() { klog.SetLogger(klog.New(nil)) })
+// silenceLibraries turns off the logs of client-go and net/http, which may quote what a server sends. Their errors are returned
+// to us, and ours have a cause and a next step.
+var silenceLibraries = sync.OnceFunc(func() {
+	klog.SetLogger(klog.New(nil))
+	log.SetOutput(io.Discard)
+})
 
 // New returns a Client without any connection.
 func New(opts Options) *Client {
-	silenceLibrary()
+	silenceLibraries()
 	return &Client{opts: opts.withDefaults(), transports: map[transportKey]*http.Transport{}}
 }
 

@@ -379,15 +379,34 @@ func TestPluginEnds(t *testing.T) {
 	}
 }
 
-// TestPluginHangs: a plugin that does not answer is at fault, and not the server, whose handshake it would have been asked in.
-func TestPluginHangs(t *testing.T) {
+// TestPluginMisbehaves: a plugin that hangs, or never ends to write, is at fault, and not the server, which is asked nothing. The
+// read ends at its deadline.
+func TestPluginMisbehaves(t *testing.T) {
 	w := newWitness(t, newTestCA(t, "cluster"))
-	text := kubeconfig(w, "", execBlock("v1", "Never", "sh", `"-c", "sleep 30"`, ""))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err := FetchConfigMap(ctx, ObjectRequest{Kubeconfig: []byte(text), KubeconfigName: "the bootstrap kubeconfig", Namespace: "kube-system", Name: "kubelet-config"}, fast())
-	want{kind: Denied, text: []string{"the bootstrap kubeconfig gives no credential: its plugin sh did not answer in time"}}.check(t, err)
+	for script, says := range map[string]string{
+		"sleep 30": "did not answer in time",
+		"while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done": "writes more than 1 MiB",
+		"echo secret-of-the-plugin >&2; exit 3":                                          "fails: exit status 3",
+		"cat; echo got to the end of stdin; exit 4":                                      "fails: exit status 4",
+	} {
+		text := kubeconfig(w, "", execBlock("v1", "Never", "sh", `"-c", "`+script+`"`, ""))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		began := time.Now()
+		req := ObjectRequest{
+			Kubeconfig: []byte(text), KubeconfigName: "the bootstrap kubeconfig", Namespace: "kube-system", Name: "kubelet-config",
+		}
+		_, err := FetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
+		cancel()
+		e := want{kind: Denied, retry: script != "sleep 30", text: []string{
+			"the bootstrap kubeconfig gives no credential: its plugin sh " + says}}.check(t, err)
+		if strings.Contains(e.Error(), "secret-of-the-plugin") {
+			t.Errorf("the output of the plugin is in the message: %v", e)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("%s: ended after %s, want about a second", script, took)
+		}
+	}
 	if shown := w.take(); shown != [2]string{} {
-		t.Errorf("%q was shown to the server", shown)
+		t.Errorf("%q was shown to the server, want nothing", shown)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -173,6 +174,52 @@ func TestAnswers(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// HTTP/1.1 is spoken, without compression, also where the server offers more.
+func TestProtocol(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"), func(h *hostile, c *tls.Config) {
+		h.EnableHTTP2 = true
+		c.NextProtos = []string{"h2", "http/1.1"}
+	})
+	h.handle = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+		got := [3]string{r.Proto, r.TLS.NegotiatedProtocol, r.Header.Get("Accept-Encoding")}
+		if want := [3]string{"HTTP/1.1", "http/1.1", "identity"}; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		if got, want := r.Header.Get("User-Agent"), "prelet"; got != want {
+			t.Errorf("got user agent %q, want %q", got, want)
+		}
+		return false
+	}
+	if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
+		t.Error(err)
+	}
+	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Neither retries nor rate limits of a library: each attempt is one request, and twenty are not slowed down.
+func TestNothingOfTheLibrary(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+		w.Header().Set("Warning", `299 - "a warning"`)
+		return n <= 20 && answerWith(429, "Retry-After", "1")(h, w, r, n)
+	}
+	waits := 0
+	opts := fast()
+	opts.Sleep = func(context.Context, time.Duration) error { waits++; return nil }
+	began := time.Now()
+	if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
+		t.Fatal(err)
+	}
+	if n := h.requests.Load(); n != 21 || waits != 20 {
+		t.Errorf("got %d requests and %d waits, want 21 and 20", n, waits)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %s, want no waits but ours", took)
 	}
 }
 

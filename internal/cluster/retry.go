@@ -143,8 +143,9 @@ func (r *round) ask(ctx context.Context, j *judgement, share time.Duration, f *f
 	}
 }
 
-// targets resolves a server's name, unless a proxy does.
-func (r *round) targets(ctx context.Context, server *url.URL) ([]target, *failure) {
+// targets returns a server's addresses, as DNS has them now, and forgets the others. A name that cannot be resolved is a target
+// without an address. Through a proxy the name is the address.
+func (r *round) targets(ctx context.Context, server *url.URL) (out []target, unresolved *failure) {
 	name, port := server.Hostname(), server.Port()
 	if _, err := netip.ParseAddr(name); err == nil || r.proxied {
 		return []target{{server.Host, server.Host}}, nil
@@ -154,16 +155,16 @@ func (r *round) targets(ctx context.Context, server *url.URL) ([]target, *failur
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"answer from DNS", limit})
 	defer cancel()
 	addresses, err := r.client.opts.LookupHost(ctx, name)
-	if err != nil {
-		return []target{{host: server.Host}}, classifyError(err, time.Time{}, "")
-	}
-
-	r.judged = slices.DeleteFunc(r.judged, func(j *judgement) bool { return j.target == target{host: server.Host} })
-	var out []target
 	for _, a := range addresses {
 		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
 	}
-	return out, nil
+	if err != nil {
+		out, unresolved = []target{{host: server.Host}}, classifyError(err, time.Time{}, "")
+	}
+	r.judged = slices.DeleteFunc(r.judged, func(j *judgement) bool {
+		return j.host == server.Host && !slices.Contains(out, j.target)
+	})
+	return out, unresolved
 }
 
 // next is the server that is asked next; nil if all are left out.

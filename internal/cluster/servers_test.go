@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -188,6 +189,42 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
+// A name that gets other addresses while it is asked is asked there, and not at the old ones.
+func TestAddressesChange(t *testing.T) {
+	good := newHostile(t, newTestCA(t, "cluster"))
+	opts := fast()
+	lookups := 0
+	opts.LookupHost = func(context.Context, string) ([]string, error) {
+		switch lookups++; lookups {
+		case 1:
+			return nil, &net.DNSError{Name: "localhost", Err: "server misbehaving", IsTemporary: true}
+		case 2:
+			return []string{"192.0.2.1"}, nil
+		}
+		return []string{"192.0.2.2"}, nil
+	}
+	var dialled, whys []string
+	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dialled = append(dialled, address)
+		if address == "192.0.2.1:6443" {
+			return nil, errors.New("no route to host")
+		}
+		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(good.URL, "https://"))
+	}
+	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
+	req := good.object()
+	req.Servers = []string{"localhost:6443"}
+	if _, err := FetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"192.0.2.1:6443", "192.0.2.2:6443"}; !slices.Equal(dialled, want) {
+		t.Errorf("dialled %q, want %q", dialled, want)
+	}
+	if want := []string{`the name "localhost" cannot be resolved: server misbehaving`, "no route to host"}; !slices.Equal(whys, want) {
+		t.Errorf("waited because of %q, want %q", whys, want)
+	}
+}
+
 // listen accepts connections on loopback for as long as the test runs.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
@@ -307,6 +344,24 @@ func TestProxy(t *testing.T) {
 	refuse.Store(true)
 	_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 2))
 	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
+}
+
+// An https proxy is verified by the system's CAs, also where the server behind it is not verified yet: its password goes to
+// nobody else.
+func TestProxyIsVerified(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	proxy := newHostile(t, h.ca)
+	trust, object := h.pinned(), h.object()
+	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+tokenSecret+"@", 1)
+	object.ProxyURL = trust.ProxyURL
+	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
+	_, errObject := FetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
+	for _, err := range []error{errTrust, errObject} {
+		want{kind: Unreachable, retry: true, text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
+	}
+	if n := proxy.requests.Load(); n != 0 {
+		t.Errorf("got %d requests, want none", n)
+	}
 }
 
 func rawProxy(t *testing.T, serve func(*http.Request, net.Conn)) string {

@@ -98,7 +98,7 @@ func (c *Client) transport(t target, config *rest.Config) (*http.Transport, erro
 
 	tr := &http.Transport{
 		TLSClientConfig:        tlsConfig,
-		TLSHandshakeTimeout:    c.opts.RequestTimeout,
+		TLSHandshakeTimeout:    2 * c.opts.RequestTimeout, // the request's own ends before
 		MaxResponseHeaderBytes: maxHead,
 		DisableCompression:     true,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

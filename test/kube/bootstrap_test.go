@@ -99,7 +99,7 @@ stage "restart" "kubelet" {
 	refused(denied, 25*time.Second, "the bootstrap kubeconfig gives no credential", "/usr/local/bin/node-identity cannot be run", "no such file")
 	site("2s")
 	says("echo " + secret + "\necho " + secret + " >&2\n")
-	refused(denied, 25*time.Second, "/usr/local/bin/node-identity answers what is no ExecCredential")
+	refused(denied, 25*time.Second, "/usr/local/bin/node-identity answers with something other than an ExecCredential")
 	says("echo '{\"kind\": \"" + secret + "\", \"apiVersion\": \"" + secret + "\"}'\n")
 	refused(denied, 25*time.Second, "answers with something other than an ExecCredential of client.authentication.k8s.io/v1")
 	says("echo " + secret + " >&2\nexit 7\n")

@@ -204,14 +204,22 @@ func TestTrust(t *testing.T) {
 		must(t, err)
 		must(t, o.Reach(c, "10.0.0.12:6443"))
 		o.cluster(`servers = ["https://10.0.0.11:6443", "https://10.0.0.12:6443"]`, o.pin(), token)
-		_, here := asked(t, c, 0)
+		anonymously := fmt.Sprint([]string{"system:anonymous " + info + " 200"})
 		_, there := asked(t, other, 0)
+		o.plan() // the impostor is left out, and the next server is asked
+		got, there := asked(t, other, there)
+		if fmt.Sprint(got) != anonymously {
+			t.Errorf("an impostor was asked %q, want %q: identity comes before the token", got, anonymously)
+		}
+
+		o.cluster(`servers = ["https://10.0.0.11:6443"]`, o.pin(), token)
+		_, here := asked(t, c, 0)
 		_, took := o.refused(untrusted, "no pin covers the CA")
-		if got, _ := asked(t, other, there); fmt.Sprint(got) != fmt.Sprint([]string{"system:anonymous " + info + " 200"}) {
-			t.Errorf("an impostor was asked %q: identity comes before the token", got)
+		if got, _ := asked(t, other, there); fmt.Sprint(got) != anonymously {
+			t.Errorf("an impostor was asked %q, want %q: identity comes before the token", got, anonymously)
 		}
 		if got, _ := asked(t, c, here); len(got) != 0 {
-			t.Errorf("a failure of trust was followed by the next server: %q", got)
+			t.Errorf("a server that the site does not name was asked %q", got)
 		}
 		if took > 30*time.Second { // of 2 minutes
 			t.Errorf("it took %s, and nothing mends it", took)
@@ -311,8 +319,9 @@ func TestTrust(t *testing.T) {
 		o.cluster(`servers = ["https://10.0.0.11:6443"]`, `discovery_file = "/etc/kubernetes/discovery.conf"`, token)
 		_, n := asked(t, c, 0)
 		o.plan()
-		if got, _ := asked(t, c, n); len(got) != 1 || !strings.HasPrefix(got[0], user+" "+config) {
-			t.Errorf("asked %q: with a CA at hand a handshake is enough", got)
+		got, _ := asked(t, c, n)
+		if len(got) != 2 || got[0] != "system:anonymous /readyz 200" || !strings.HasPrefix(got[1], user+" "+config) {
+			t.Errorf("asked %q, want one anonymous request and the configuration: the CA is at hand", got)
 		}
 
 		web := newAuthority(t, "a public CA")

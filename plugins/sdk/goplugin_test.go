@@ -1,6 +1,7 @@
 package sdk_test
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -53,5 +54,22 @@ func TestGoPlugin(t *testing.T) {
 	}
 	if _, _, err := start(7); err == nil || !strings.Contains(err.Error(), "incompatible API version") {
 		t.Errorf("a host of another version says %v", err)
+	}
+}
+
+// TestNoFolder: a detector that cannot listen fails and says why.
+func TestNoFolder(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	c := exec.CommandContext(t.Context(), program, "detectortest-is-the-detector")
+	c.Env = protocol.Environment("/does/not/exist")
+	out, err := c.CombinedOutput()
+
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "/does/not/exist") {
+		t.Errorf("got %v and %q; want exit status 1 and the folder's name", err, out)
 	}
 }

@@ -34,12 +34,15 @@ func Serve(d Detector) {
 		os.Exit(1)
 	}
 
-	serve(d)
+	if !serve(d) {
+		os.Exit(1)
+	}
 	os.Exit(0)
 }
 
-// serve answers until the host asks the detector to end.
-func serve(d Detector) {
+// serve answers until the host asks the detector to end. It reports whether the detector could listen; go-plugin has
+// written the reason to standard error.
+func serve(d Detector) (listened bool) {
 	stderr := os.Stderr
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 
@@ -56,10 +59,13 @@ func serve(d Detector) {
 		VersionedPlugins: protocol.Plugins(protocol.Plugin{Service: &server{detector: d, stderr: stderr}}),
 		Logger:           hclog.New(&hclog.LoggerOptions{Level: hclog.Error, Output: stderr}),
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
+			listened = true
 			limit := grpc.MaxRecvMsgSize(contract.MaxAnswer)
 			return grpc.NewServer(append(options, limit, grpc.UnaryInterceptor(intercept))...)
 		},
 	})
+
+	return listened
 }
 
 // server answers the calls of detector.v1.

@@ -226,23 +226,14 @@ func (p *process) address() (string, error) {
 		}
 		return "", fmt.Errorf("no line on standard output within %v%s", startTime, because)
 	}
-	f := strings.Split(strings.TrimRight(p.line, "\r"), "|")
-	if len(f) < 5 || f[0] != "1" {
-		return "", fmt.Errorf("the first line of standard output is %q, not a handshake%s", short(p.line), because)
-	}
+	socket, err := protocol.ParseHandshake(strings.TrimRight(p.line, "\r"), p.dir)
 	switch {
-	case f[1] != fmt.Sprint(protocol.Version):
-		return "", fmt.Errorf("it speaks version %q of the protocol, not %d", short(f[1]), protocol.Version)
-	case f[2] != "unix":
-		return "", fmt.Errorf("it listens on %q, not on a Unix socket", short(f[2]))
-	case f[4] != "grpc":
-		return "", fmt.Errorf("it speaks %q, not grpc", short(f[4]))
-	case filepath.Dir(filepath.Clean(f[3])) != p.dir:
-		return "", fmt.Errorf("its socket %s is not in the folder PLUGIN_UNIX_SOCKET_DIR", short(f[3]))
+	case err != nil:
+		return "", fmt.Errorf("%w%s", err, because)
 	case ended:
 		return "", fmt.Errorf("it ended (%s) right after its handshake%s", p.cmd.ProcessState, because)
 	}
-	return f[3], nil
+	return socket, nil
 }
 
 func short(s string) string { return contract.OneLine(s[:min(len(s), 120)]) }

@@ -7,11 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
-
-	plugin "github.com/hashicorp/go-plugin"
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
@@ -83,40 +80,9 @@ func (d *detector) handshake(ctx context.Context) error {
 	_ = d.stdout.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, in) }()
 
-	return checkHandshake(d.line, d.policy.Socket)
-}
+	_, err = protocol.ParseHandshake(d.line, d.policy.Socket)
 
-// checkHandshake checks what go-plugin would not, or would not explain: its protocol, our version, and a socket in the
-// folder that the detector was given.
-func checkHandshake(line, folder string) error {
-	f := strings.Split(line, "|")
-	if len(f) < 5 {
-		return fmt.Errorf("its first line is no handshake: %q", cut(line, 100))
-	}
-
-	const core, version, network, address, kind, certificate = 0, 1, 2, 3, 4, 5
-	switch {
-	case f[core] != strconv.Itoa(plugin.CoreProtocolVersion):
-		return fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d",
-			cut(f[core], 20), plugin.CoreProtocolVersion)
-	case f[version] != strconv.Itoa(protocol.Version):
-		return fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d",
-			cut(f[version], 20), protocol.Version)
-	case f[kind] != string(plugin.ProtocolGRPC):
-		return fmt.Errorf("it speaks %q, and prelet gRPC", cut(f[kind], 20))
-	case f[network] != "unix":
-		return fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s",
-			cut(f[network], 20), cut(f[address], 100), plugin.EnvUnixSocketDir)
-	case len(f) > certificate && f[certificate] != "":
-		return errors.New("it wants TLS, on a socket that nobody else can reach")
-	}
-
-	name, ok := strings.CutPrefix(f[address], strings.TrimSuffix(folder, "/")+"/")
-	if !ok || strings.Contains(name, "..") || name == "" {
-		return fmt.Errorf("it names the socket %q, which is not in the folder that it was given", cut(f[address], 100))
-	}
-
-	return nil
+	return err
 }
 
 // Wait implements runner.Runner.

@@ -1,12 +1,14 @@
-package inside
+package protocol_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
-// What a handshake names is dialled only if it is a socket in the folder that the detector was given.
-func TestCheckHandshake(t *testing.T) {
+// TestParseHandshake: only a socket in the folder that the detector was given is returned.
+func TestParseHandshake(t *testing.T) {
 	const folder = "/run/prelet/detectors/prelet-detector-1"
 	for line, want := range map[string]string{
 		"1|1|unix|" + folder + "/s|grpc":          "",
@@ -26,29 +28,29 @@ func TestCheckHandshake(t *testing.T) {
 		"1|1|unix|@" + folder + "/s|grpc":       "not in the folder",
 		"1|1|unix|" + folder + "/s|grpc|Y2VydA": "TLS",
 	} {
-		err := checkHandshake(line, folder)
+		socket, err := protocol.ParseHandshake(line, folder)
 		switch {
-		case want == "" && err != nil:
-			t.Errorf("%q: got %v; want no error", line, err)
+		case want == "" && (err != nil || !strings.HasPrefix(socket, folder+"/")):
+			t.Errorf("%q: got %q, %v; want a socket in the folder", line, socket, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: got %v; want %q", line, err, want)
 		}
 	}
 }
 
-func FuzzCheckHandshake(f *testing.F) {
+func FuzzParseHandshake(f *testing.F) {
 	f.Add("1|1|unix|/x/s|grpc")
 	f.Add("1|1|unix|/x/../s|grpc|cert")
 	f.Add("|||||")
 	f.Fuzz(func(t *testing.T, line string) {
-		err := checkHandshake(line, "/x")
+		path, err := protocol.ParseHandshake(line, "/x")
 		if err != nil {
 			if len(err.Error()) > 1000 {
 				t.Errorf("%q: got an error of %d bytes; want at most 1000", line, len(err.Error()))
 			}
 			return
 		}
-		if path := strings.Split(line, "|")[3]; !strings.HasPrefix(path, "/x/") || strings.Contains(path, "..") {
+		if !strings.HasPrefix(path, "/x/") || strings.Contains(path, "..") {
 			t.Errorf("%q: got no error for the socket %q; want one", line, path)
 		}
 	})

@@ -3,8 +3,9 @@
 // calls it and nothing else. Only prelet-detect calls it.
 //
 // Landlock is go-landlock's, with the version of the kernel asked first: its best effort takes a refusal for an old
-// kernel. The filter of system calls is assembled here: elastic/go-seccomp-bpf 1.6.0 lets a call of a foreign
-// architecture pass to the default action, which is to allow, so that int 0x80 on amd64 is a way out (TestRefused).
+// kernel. The filter of system calls is written here and assembled by golang.org/x/net/bpf: elastic/go-seccomp-bpf
+// 1.6.0 lets a call of a foreign architecture pass to the default action, which is to allow, so that int 0x80 on
+// amd64 is a way out (TestRefused).
 package confine
 
 import (

@@ -1,47 +1,38 @@
 package confine
 
 import (
+	"encoding/binary"
 	"math/rand/v2"
 	"testing"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/plugins/refused"
 )
 
-// run is what the kernel does with a filter: the forms of it that are used here.
-func run(t *testing.T, code []unix.SockFilter, arch, number uint32, args [6]uint64) uint32 {
+// run returns the action of a filter for a call, as x/net's machine executes it. That machine reads words with their high
+// byte first, the kernel reads them in the machine's order.
+func run(t *testing.T, vm *bpf.VM, arch, number uint32, args [6]uint64) uint32 {
 	t.Helper()
-	data := []uint32{number, arch, 0, 0} // struct seccomp_data: number, architecture, instruction pointer, arguments, low half first
+
+	// struct seccomp_data: number, architecture, instruction pointer, arguments; of 64 bits the low half first.
+	words := []uint32{number, arch, 0, 0}
 	for _, a := range args {
-		data = append(data, uint32(a), uint32(a>>32))
+		words = append(words, uint32(a), uint32(a>>32))
 	}
-	var a uint32
-	for pc := 0; pc < len(code); pc++ {
-		jump := func(ok bool) {
-			if ok {
-				pc += int(code[pc].Jt)
-			} else {
-				pc += int(code[pc].Jf)
-			}
-		}
-		switch f := code[pc]; f.Code {
-		case unix.BPF_LD | unix.BPF_W | unix.BPF_ABS:
-			a = data[f.K/4]
-		case unix.BPF_ALU | unix.BPF_AND | unix.BPF_K:
-			a &= f.K
-		case unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K:
-			jump(a == f.K)
-		case unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K:
-			jump(a >= f.K)
-		case unix.BPF_RET | unix.BPF_K:
-			return f.K
-		default:
-			t.Fatalf("instruction %d has the code %#x", pc, f.Code)
-		}
+
+	var data []byte
+	for _, w := range words {
+		data = binary.BigEndian.AppendUint32(data, w)
 	}
-	t.Fatal("the filter has no end")
-	return 0
+
+	action, err := vm.Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return uint32(action)
 }
 
 // TestRefused holds the filter against the table that the conformance kit watches: for every number of a system call, with arguments
@@ -53,7 +44,10 @@ func TestRefused(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	interesting := []uint64{0, 1, 2, 3, 10, 16, unix.MAP_ANONYMOUS, unix.MAP_SHARED | unix.MAP_ANONYMOUS, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS, unix.MAP_SHARED_VALIDATE | unix.MAP_ANONYMOUS,
 		unix.CLONE_NEWUSER, unix.CLONE_NEWNET | unix.CLONE_VM, unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FS, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK, 1 << 40}
-	code := processFilter()
+	vm, err := bpf.NewVM(processFilter())
+	if err != nil {
+		t.Fatal(err)
+	}
 	tried, denied := 0, 0
 	for number := range uint32(600) {
 		for range 200 {
@@ -69,16 +63,16 @@ func TestRefused(t *testing.T) {
 				}
 			}
 			tried++
-			if got := run(t, code, nativeArch(), number, args); got != want {
+			if got := run(t, vm, nativeArch(), number, args); got != want {
 				t.Fatalf("call %d %x: the filter says %#x, and the table %#x", number, args, got, want)
 			}
 		}
 	}
 	t.Logf("%d calls tried, %d refused", tried, denied)
-	if got := run(t, code, nativeArch()+1, unix.SYS_GETPID, [6]uint64{}); got != refuse {
+	if got := run(t, vm, nativeArch()+1, unix.SYS_GETPID, [6]uint64{}); got != refuse {
 		t.Errorf("a call of another architecture: %#x", got)
 	}
-	if got := run(t, code, nativeArch(), x32|unix.SYS_GETPID, [6]uint64{}); nativeArch() == unix.AUDIT_ARCH_X86_64 && got != refuse {
+	if got := run(t, vm, nativeArch(), x32|unix.SYS_GETPID, [6]uint64{}); nativeArch() == unix.AUDIT_ARCH_X86_64 && got != refuse {
 		t.Errorf("a call of amd64's second table: %#x", got)
 	}
 }

@@ -58,10 +58,6 @@ test: ## every test that needs nothing but Go
 lint: ## the walls of the house, and what a reviewer should not have to say
 	@for m in $(MODULES); do (cd $$m && $(LINT) run); done
 
-.PHONY: pcinames
-pcinames: ## the names of PCI devices from their sources (PCIIDS=/usr/share/misc/pci.ids takes a newer database)
-	cd internal/hardware/pciids && $(GO) run . $(if $(PCIIDS),-pciids $(abspath $(PCIIDS)))
-
 .PHONY: generate
 generate: ## write again what is made from code: the reference pages
 	@for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done

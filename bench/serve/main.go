@@ -50,16 +50,12 @@ func main() {
 	}
 }
 
-// build makes the machine's sys/ and proc/, if one is described, with the files uevent of a running kernel, which recorded
-// machines lack: what is measured is a boot.
+// build makes the machine's sys/ and proc/, if one is described.
 func build(spec, machine string) error {
 	if spec == "" {
 		return nil
 	}
-	if err := hwtree.BuildFile(spec, machine); err != nil {
-		return err
-	}
-	return writeEvents(machine)
+	return hwtree.BuildFile(spec, machine)
 }
 
 func serve(kubelet string, delay time.Duration, in io.Reader, out io.Writer) error {

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -30,7 +31,7 @@ func (d *detection) readBlockDevices() error {
 		}
 	}
 
-	info, _, err := ask(d, ghw.Block, nil,
+	info, err := ask(d, slog.DiscardHandler, ghw.Block, nil,
 		blockFolder+"/*/dev", blockFolder+"/*/size", blockFolder+"/*/removable", blockFolder+"/*/queue/rotational",
 		blockFolder+"/*/queue/physical_block_size", blockFolder+"/*/device/vendor")
 	if err != nil {

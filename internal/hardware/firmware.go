@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -78,7 +79,7 @@ func askFirmware[T any](d *detection, call func(...any) (*T, error), none *T) (*
 		}
 	}
 
-	info, _, err := ask(d, call, nil, dmiFolder+"/*")
+	info, err := ask(d, slog.DiscardHandler, call, nil, dmiFolder+"/*")
 	if err != nil {
 		return none, err
 	}

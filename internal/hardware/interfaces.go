@@ -2,7 +2,6 @@ package hardware
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prelet/prelet/internal/world"
 )
@@ -22,7 +20,8 @@ func (d *detection) readInterfaces() error {
 	var list map[string]world.Interface
 	var err error
 	if d.live {
-		list, err = liveInterfaces(d.ctx)
+		// The answer waits for the kernel's network lock while a driver loads.
+		list, err = within(d, "the kernel", kernelInterfaces)
 	} else {
 		list, err = d.recordedInterfaces()
 	}
@@ -43,41 +42,29 @@ func (d *detection) readInterfaces() error {
 	return nil
 }
 
-// netTimeout bounds the kernel's answer about interfaces, which waits for its network lock while a driver loads.
-const netTimeout = 5 * time.Second
-
-// liveInterfaces asks the kernel of this machine.
-func liveInterfaces(ctx context.Context) (map[string]world.Interface, error) {
-	type answer struct {
-		list map[string]world.Interface
-		err  error
-	}
-	ctx, cancel := context.WithTimeout(ctx, netTimeout)
-	defer cancel()
-	got := make(chan answer, 1)
-	go func() {
-		list, err := kernelInterfaces()
-		got <- answer{list, err}
-	}()
-	select {
-	case a := <-got:
-		return a.list, a.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("the kernel does not list the interfaces in time: %w", context.Cause(ctx))
-	}
-}
-
+// kernelInterfaces asks the kernel of this machine.
 func kernelInterfaces() (map[string]world.Interface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := addressesByIndex(all)
+
+	var errs []error
+
 	list := map[string]world.Interface{}
+
 	for _, i := range all {
+		addresses, err := i.Addrs()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", i.Name, err)) // it may have gone in between
+			continue
+		}
+
 		face := world.Interface{IPv4: []string{}, IPv6: []string{}, MTU: &i.MTU}
-		for _, ip := range addresses[i.Index] {
-			addTo(&face, ip)
+		for _, address := range addresses {
+			if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+				addTo(&face, prefix.Addr())
+			}
 		}
 		if len(i.HardwareAddr) > 0 {
 			mac := i.HardwareAddr.String()
@@ -87,7 +74,8 @@ func kernelInterfaces() (map[string]world.Interface, error) {
 			list[i.Name] = face
 		}
 	}
-	return list, err
+
+	return list, errors.Join(errs...)
 }
 
 // addTo keeps the kernel's order within each family. The addresses that every machine has, 127.0.0.1 and ::1, are left out.

@@ -26,19 +26,11 @@ func libraryOptions(root string, log slog.Handler) []any {
 	}
 }
 
-// ask calls a function of ghw and returns its result and its warnings. On a recorded machine ghw reads copies of the files
-// that patterns name. ghw takes no context: a call that hangs is left behind after the patience, or when the context ends.
-func ask[T any](d *detection, call func(...any) (T, error), overrides map[string]string, patterns ...string) (T, []string, error) {
+// within calls f, and leaves it behind after the patience or when the context ends. A panic of it is an error.
+func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 	type answer struct {
-		result   T
-		warnings []string
-		err      error
-	}
-
-	var none T
-
-	if err := d.lend(patterns...); err != nil {
-		return none, nil, err
+		result T
+		err    error
 	}
 
 	answers := make(chan answer, 1)
@@ -47,31 +39,38 @@ func ask[T any](d *detection, call func(...any) (T, error), overrides map[string
 		var a answer
 		defer func() {
 			if p := recover(); p != nil {
-				a = answer{err: fmt.Errorf("it panicked: %v", p)}
+				a.err = fmt.Errorf("it panicked: %v", p)
 			}
 			answers <- a
 		}()
-
-		log := &warningLog{}
-		options := append(libraryOptions(d.libraryRoot(), log), ghw.WithPathOverrides(overrides))
-		a.result, a.err = call(options...)
-		a.warnings = log.messages
+		a.result, a.err = f()
 	}()
 
 	timer := time.NewTimer(d.patience)
 	defer timer.Stop()
 
+	var none T
+
 	select {
 	case a := <-answers:
-		if a.err != nil {
-			return none, nil, fmt.Errorf("ghw failed: %w", a.err)
-		}
-		return a.result, a.warnings, nil
+		return a.result, a.err
 	case <-timer.C:
-		return none, nil, fmt.Errorf("ghw did not answer within %v", d.patience)
+		return none, fmt.Errorf("%s did not answer within %v", who, d.patience)
 	case <-d.ctx.Done():
-		return none, nil, fmt.Errorf("ghw did not answer in time: %w", context.Cause(d.ctx))
+		return none, fmt.Errorf("%s did not answer in time: %w", who, context.Cause(d.ctx))
 	}
+}
+
+// ask calls a function of ghw, which logs its warnings into log. On a recorded machine ghw reads copies of the files that
+// patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
+func ask[T any](d *detection, log slog.Handler, call func(...any) (*T, error), overrides map[string]string, patterns ...string) (*T, error) {
+	if err := d.lend(patterns...); err != nil {
+		return nil, err
+	}
+
+	options := append(libraryOptions(d.libraryRoot(), log), ghw.WithPathOverrides(overrides))
+
+	return within(d, "ghw", func() (*T, error) { return call(options...) })
 }
 
 // warningLog keeps the messages that ghw logs, which it prints to standard error otherwise.

@@ -17,25 +17,26 @@ import (
 )
 
 // ghw takes no context: what hangs in it is left behind, and what it panics at is an error.
-func TestAskGivesUp(t *testing.T) {
+func TestWithin(t *testing.T) {
 	let := make(chan struct{})
 	defer close(let)
-	hang := func(...any) (int, error) { <-let; return 1, nil }
-	d := &detection{ctx: context.Background(), live: true, patience: 10 * time.Millisecond}
-	if got, _, err := ask(d, hang, nil); got != 0 || err == nil || err.Error() != "ghw did not answer within 10ms" {
-		t.Errorf("a call that hangs: got %d and %v, want the error that ghw did not answer within 10ms", got, err)
-	}
-
+	hang := func() (int, error) { <-let; return 1, nil }
 	ended, end := context.WithCancelCause(context.Background())
 	end(errors.New("the boot's time is up"))
-	d = &detection{ctx: ended, live: true, patience: time.Minute}
-	if _, _, err := ask(d, hang, nil); err == nil || err.Error() != "ghw did not answer in time: the boot's time is up" {
-		t.Errorf("a call when time is up: got %v, want the reason of the context", err)
-	}
-
-	d = &detection{ctx: context.Background(), live: true, patience: time.Minute}
-	if _, _, err := ask(d, func(...any) (int, error) { panic("index out of range") }, nil); err == nil || err.Error() != "ghw failed: it panicked: index out of range" {
-		t.Errorf("a call that panics: got %v, want an error", err)
+	for name, tt := range map[string]struct {
+		ctx      context.Context
+		patience time.Duration
+		call     func() (int, error)
+		want     string
+	}{
+		"a call that hangs":      {context.Background(), 10 * time.Millisecond, hang, "ghw did not answer within 10ms"},
+		"a call when time is up": {ended, time.Minute, hang, "ghw did not answer in time: the boot's time is up"},
+		"a call that panics":     {context.Background(), time.Minute, func() (int, error) { panic("index out of range") }, "it panicked: index out of range"},
+	} {
+		d := &detection{ctx: tt.ctx, patience: tt.patience}
+		if got, err := within(d, "ghw", tt.call); got != 0 || err == nil || err.Error() != tt.want {
+			t.Errorf("%s: got %d and %v, want the error %q", name, got, err, tt.want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package hardware
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,7 +75,7 @@ func (d *detection) readMemory() error {
 // totalMemory is the memory that the kernel manages. ghw is given nothing but /proc/meminfo: it would read the state of
 // every block of memory, and the machine's syslog, for the size of what is plugged in, which no fact is made of.
 func (d *detection) totalMemory() (int64, error) {
-	memory, _, err := ask(d, ghw.Memory, map[string]string{"/sys": nowhere, "/var": nowhere}, "proc/meminfo")
+	memory, err := ask(d, slog.DiscardHandler, ghw.Memory, map[string]string{"/sys": nowhere, "/var": nowhere}, "proc/meminfo")
 	if err != nil {
 		return 0, err
 	}

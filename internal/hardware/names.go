@@ -16,7 +16,7 @@ import (
 // old, and names chips, not products. The device id alone is not enough either: 38 of NVIDIA's 289 ids carry several
 // products, which the ids of the subsystem tell apart. A name is followed by a tab and its source.
 //
-//go:embed pci.ids
+//go:embed pciids/pci.ids
 var pciIDs []byte
 
 // databasePath makes pciIDs a file in memory and points ghw at it, once. ghw 0.26 ignores WithPCIDB and reads the variable

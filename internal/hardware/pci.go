@@ -120,7 +120,9 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 		return nil, err
 	}
 
-	info, warnings, err := ask(d, ghw.PCI, nil, pciFolder+"/*/modalias", pciFolder+"/*/driver")
+	log := &warningLog{}
+
+	info, err := ask(d, log, ghw.PCI, nil, pciFolder+"/*/modalias", pciFolder+"/*/driver")
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +136,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 	}
 
 	if len(functions) < len(entries) {
-		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "topology detection disabled") })
+		warnings := slices.DeleteFunc(log.messages, func(w string) bool { return strings.HasPrefix(w, "topology detection disabled") })
 		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)", len(functions), len(entries), strings.Join(warnings, "; "))
 	}
 

@@ -58,60 +58,22 @@ func ReadTree(name string) (Opened, error) {
 	return tree, nil
 }
 
-// hostTree reads below a folder as the kernel resolves it: the root of this machine. It uses plain system calls, because
-// os.ReadFile makes twice as many (stat, poller), which counts at some hundreds of files.
+// hostTree reads below a folder as the kernel resolves it: the root of this machine.
 type hostTree struct{ root string }
 
 func (t hostTree) ReadFile(name string, limit int) ([]byte, error) {
-	full := t.root + "/" + name
-	fd, err := retry(func() (int, error) {
-		return syscall.Open(full, syscall.O_RDONLY|syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
-	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
-	}
-	defer func() { _ = syscall.Close(fd) }()
-	// An attribute of sysfs comes whole in one read, at most a page; asking again for its end would be a quarter of all
-	// system calls. Files of /proc come in pieces.
-	once := strings.HasPrefix(name, "sys/") && limit <= sysfsLimit
-	var page [sysfsLimit]byte
-	var data []byte
-	for len(data) < limit {
-		n, err := retry(func() (int, error) { return syscall.Read(fd, page[:min(len(page), limit-len(data))]) })
-		if err != nil {
-			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
-		}
-		data = append(data, page[:n]...)
-		if n == 0 || once {
-			break
-		}
-	}
-	return data, nil
+	f, err := os.OpenFile(t.root+"/"+name, openFlags, 0)
+	return readFile(f, err, name, limit)
 }
 
 func (t hostTree) ReadDir(name string) ([]string, error) {
-	f, err := os.Open(t.root + "/" + name)
-	if err != nil {
-		return nil, renamed(err, name)
-	}
-	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	return names, renamed(err, name)
+	f, err := os.OpenFile(t.root+"/"+name, openFlags, 0)
+	return readNames(f, err, name)
 }
 
 func (t hostTree) ReadLink(name string) (string, error) {
 	target, err := os.Readlink(t.root + "/" + name)
 	return target, renamed(err, name)
-}
-
-// retry repeats a system call that a signal interrupted; the runtime's own preemption sends some.
-func retry(call func() (int, error)) (int, error) {
-	for {
-		n, err := call()
-		if err != syscall.EINTR {
-			return n, err
-		}
-	}
 }
 
 // rootTree is a recorded tree in a folder. os.Root refuses any link that leads out of the folder, and any absolute one.
@@ -128,12 +90,30 @@ func openRoot(name string) (Opened, error) {
 func (t rootTree) Close() error { return t.root.Close() }
 
 func (t rootTree) ReadFile(name string, limit int) ([]byte, error) {
-	// A named pipe in the tree must not hang its reader: non-blocking, and regular files only.
-	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := t.root.OpenFile(name, openFlags, 0)
+	return readFile(f, err, name, limit)
+}
+
+func (t rootTree) ReadDir(name string) ([]string, error) {
+	f, err := t.root.OpenFile(name, openFlags, 0)
+	return readNames(f, err, name)
+}
+
+func (t rootTree) ReadLink(name string) (string, error) {
+	target, err := t.root.Readlink(name)
+	return target, renamed(err, name)
+}
+
+// openFlags keep a named pipe in a recorded tree from hanging its reader.
+const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
+
+// readFile reads the first limit bytes of a file that was opened with err, if it is a regular one, and closes it.
+func readFile(f *os.File, err error, name string, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, renamed(err, name)
 	}
 	defer func() { _ = f.Close() }()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, renamed(err, name)
@@ -141,36 +121,25 @@ func (t rootTree) ReadFile(name string, limit int) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errNotRegular}
 	}
-	data := make([]byte, 0, min(int64(limit), max(info.Size()+1, 64)))
-	for len(data) < limit {
-		if len(data) == cap(data) {
-			data = append(data, 0)[:len(data)]
-		}
-		n, err := f.Read(data[len(data):min(cap(data), limit)])
-		data = data[:len(data)+n]
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, renamed(err, name)
-		}
+
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)))
+	if err != nil {
+		return nil, renamed(err, name)
 	}
+
 	return data, nil
 }
 
-func (t rootTree) ReadDir(name string) ([]string, error) {
-	f, err := t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// readNames lists a folder that was opened with err, and closes it.
+func readNames(f *os.File, err error, name string) ([]string, error) {
 	if err != nil {
 		return nil, renamed(err, name)
 	}
 	defer func() { _ = f.Close() }()
-	names, err := f.Readdirnames(-1)
-	return names, renamed(err, name)
-}
 
-func (t rootTree) ReadLink(name string) (string, error) {
-	target, err := t.root.Readlink(name)
-	return target, renamed(err, name)
+	names, err := f.Readdirnames(-1)
+
+	return names, renamed(err, name)
 }
 
 var (

@@ -290,7 +290,6 @@ func (b *builder) device(d Device) string {
 		vendor, device, _ := strings.Cut(sub, ":")
 		write("subsystem_vendor", "0x"+vendor)
 		write("subsystem_device", "0x"+device)
-		write("uevent", uevent(d))
 		write("modalias", modalias(d))
 	}
 	node := -1
@@ -333,16 +332,6 @@ func (b *builder) device(d Device) string {
 		b.link(folder+"/virtfn"+strconv.Itoa(i), function)
 	}
 	return folder
-}
-
-// uevent is as the kernel prints it: upper case, the class without leading zeros.
-func uevent(d Device) string {
-	text := ""
-	if d.Driver != "" {
-		text = "DRIVER=" + d.Driver + "\n"
-	}
-	return text + "PCI_CLASS=" + strings.ToUpper(strings.TrimLeft(d.Class, "0")) + "\nPCI_ID=" + strings.ToUpper(d.ID) +
-		"\nPCI_SUBSYS_ID=" + strings.ToUpper(d.Subsystem) + "\nPCI_SLOT_NAME=" + d.Address + "\n"
 }
 
 // modalias is as the kernel prints it.

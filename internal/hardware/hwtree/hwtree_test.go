@@ -35,7 +35,7 @@ func TestBuild(t *testing.T) {
 		"sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages": "3",
 		"sys/bus/pci/devices/0000:b1:00.0/vendor":                               "0x8086",
 		"sys/bus/pci/devices/0000:b1:00.0/sriov_numvfs":                         "1",
-		"sys/bus/pci/devices/0000:b1:00.0/uevent":                               "DRIVER=i40e\nPCI_CLASS=20000\nPCI_ID=8086:1572\nPCI_SUBSYS_ID=8086:0007\nPCI_SLOT_NAME=0000:b1:00.0",
+		"sys/bus/pci/devices/0000:b1:00.0/modalias":                             "pci:v00008086d00001572sv00008086sd00000007bc02sc00i00",
 		"sys/bus/pci/devices/0000:b1:02.0/physfn/device":                        "0x1572",
 		"sys/bus/pci/devices/0000:b1:02.0/numa_node":                            "-1",
 		"sys/bus/pci/drivers/i40e/0000:b1:00.0/class":                           "0x020000",

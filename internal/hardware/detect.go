@@ -60,8 +60,10 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	if patience <= 0 {
 		patience = usualPatience
 	}
-	scratch, scratchErr := scratchFolder(live)
-	if scratch != "" {
+	var scratch string
+	var scratchErr error
+	if !live {
+		scratch, scratchErr = scratchFolder()
 		defer func() { _ = os.RemoveAll(scratch) }()
 	}
 	last, count, hung := outcome{}, 0, []string{}

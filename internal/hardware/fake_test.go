@@ -1,9 +1,11 @@
 package hardware
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path"
 	"strings"
 	"testing"
 )
@@ -15,25 +17,36 @@ var minimal = map[string]string{
 	"sys/devices/system/cpu/online": "0\n",
 }
 
-// tree makes a tree in memory: minimal, with files over it. A text "-> x" is a link to x, "-" takes a file away.
-func tree(t testing.TB, files map[string]string) *memoryTree {
+// tree makes a machine: minimal, with files over it. A text "-> x" is a link to x, "-" takes a file away.
+func tree(t testing.TB, files map[string]string) rootTree {
 	t.Helper()
-	m := &memoryTree{root: folder()}
+	opened, err := openRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { opened.Close() })
+	machine := opened.(rootTree)
 	for _, layer := range []map[string]string{minimal, files} {
 		for name, text := range layer {
-			if files[name] == "-" {
-				continue
-			}
-			e := &entry{data: []byte(text)}
-			if target, ok := strings.CutPrefix(text, "-> "); ok {
-				e = &entry{target: target}
-			}
-			if err := m.add(name, e); err != nil {
-				t.Fatal(err)
+			if files[name] != "-" {
+				machine.put(t, name, text)
 			}
 		}
 	}
-	return m
+	return machine
+}
+
+func (t rootTree) put(tb testing.TB, name, text string) {
+	tb.Helper()
+	err := t.root.MkdirAll(path.Dir(name), 0o755)
+	if target, isLink := strings.CutPrefix(text, "-> "); isLink {
+		err = errors.Join(err, t.root.Symlink(target, name))
+	} else {
+		err = errors.Join(err, t.root.WriteFile(name, []byte(text), 0o644))
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // pci adds a function to files, as its folder below /sys/bus/pci/devices.

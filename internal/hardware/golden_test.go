@@ -58,6 +58,7 @@ var readRecorded = sync.OnceValues(func() (map[string]Tree, error) {
 			if err != nil {
 				return nil, err
 			}
+			unpacked = append(unpacked, tree)
 			trees[strings.TrimSuffix(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), ".tar.bz2")] = tree
 		}
 	}
@@ -110,12 +111,35 @@ func described(t testing.TB, file string) Tree {
 	return tree
 }
 
+// built is where machines are built for all tests; TestMain removes it.
+var built = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "machines-") })
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := built(); err == nil {
+		_ = os.RemoveAll(dir)
+	}
+	for _, archive := range unpacked {
+		_ = archive.Close()
+	}
+	os.Exit(code)
+}
+
+// unpacked are the archives that are open for all tests.
+var unpacked []Opened
+
 func treeOf(spec hwtree.Spec) (Tree, error) {
-	files, links, err := hwtree.Files(spec)
+	dir, err := built()
 	if err != nil {
 		return nil, err
 	}
-	return TreeOf(files, links)
+	if dir, err = os.MkdirTemp(dir, ""); err != nil {
+		return nil, err
+	}
+	if err := hwtree.Build(spec, dir); err != nil {
+		return nil, err
+	}
+	return openRoot(dir)
 }
 
 func detect(t testing.TB, o Options) world.Facts {
@@ -173,8 +197,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// TestFolderArchiveAndMemoryAreOne reads one machine in the three forms that a recorded one has.
-func TestFolderArchiveAndMemoryAreOne(t *testing.T) {
+// TestFolderAndArchiveAreOne reads one machine in the forms that a recorded one has.
+func TestFolderAndArchiveAreOne(t *testing.T) {
 	file := machines + "/spec/legacy-mt27710.json"
 	dir := t.TempDir()
 	if err := hwtree.BuildFile(file, dir); err != nil {

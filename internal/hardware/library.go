@@ -99,12 +99,8 @@ func (d *detection) libraryRoot() string {
 	return d.copy.Name()
 }
 
-// scratchFolder makes a folder for copies of a recorded machine, in memory if there is such a place.
-func scratchFolder(live bool) (string, error) {
-	if live {
-		return "", nil
-	}
-
+// scratchFolder makes a folder for files of a recorded machine, in memory if there is such a place.
+func scratchFolder() (string, error) {
 	if folder, err := os.MkdirTemp("/dev/shm", "prelet-hardware-"); err == nil {
 		return folder, nil
 	}

@@ -30,7 +30,7 @@ type Opened interface {
 }
 
 // ReadTree opens a recorded machine: a folder, a .tar.gz or .tgz as ghw-snapshot writes it, or a .tar.bz2 as
-// hwloc-gather-topology does. An archive is read into memory, within bounds, and nothing of it is written anywhere.
+// hwloc-gather-topology does. An archive is unpacked, within bounds, into a folder that Close removes.
 func ReadTree(name string) (Opened, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -51,7 +51,7 @@ func ReadTree(name string) (Opened, error) {
 		return nil, fmt.Errorf("open recorded hardware: %w", err)
 	}
 	defer func() { _ = f.Close() }()
-	tree, err := readArchive(f)
+	tree, err := openArchive(f)
 	if err != nil {
 		return nil, fmt.Errorf("read recorded hardware %s: %w", name, err)
 	}

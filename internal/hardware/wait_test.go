@@ -34,15 +34,6 @@ func TestWaitFor(t *testing.T) {
 			"sys/bus/pci/drivers/nvidia/module": "-> ../../../../module/nvidia", "sys/bus/pci/drivers/nvidia/bind": "",
 			"sys/bus/virtio/drivers/virtio_net/virtio0": "-> ../../../../devices/virtio0"}
 	}
-	set := func(m *memoryTree, name, text string) {
-		e := &entry{data: []byte(text)}
-		if text == "link" {
-			e = &entry{target: "../x"}
-		}
-		if err := m.add(name, e); err != nil {
-			t.Fatal(err)
-		}
-	}
 	const timeout = 250 * time.Millisecond
 
 	t.Run("nothing is missing", func(t *testing.T) {
@@ -55,9 +46,9 @@ func TestWaitFor(t *testing.T) {
 		machine := tree(t, files())
 		clock := &steps{then: func(waits int) {
 			if waits == 1 {
-				set(machine, "sys/class/net/ib0/operstate", "up")
+				machine.put(t, "sys/class/net/ib0/operstate", "up")
 			} else {
-				set(machine, "sys/bus/pci/drivers/nvidia/0000:1b:00.0", "link")
+				machine.put(t, "sys/bus/pci/drivers/nvidia/0000:1b:00.0", "-> ../x")
 			}
 		}}
 		m, _ := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, []string{"nvidia"}, timeout)
@@ -81,7 +72,7 @@ func TestWaitFor(t *testing.T) {
 	})
 	t.Run("one goes down while another is waited for", func(t *testing.T) {
 		machine := tree(t, files())
-		clock := &steps{then: func(int) { set(machine, "sys/class/net/ib1/operstate", "down") }}
+		clock := &steps{then: func(int) { machine.put(t, "sys/class/net/ib1/operstate", "down") }}
 		m, _ := poll(context.Background(), machine, clock, []string{"ib0", "ib1"}, nil, timeout)
 		if diff := cmp.Diff([]string{"ib0", "ib1"}, m.Links); diff != "" {
 			t.Error(diff)

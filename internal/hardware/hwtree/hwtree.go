@@ -101,9 +101,8 @@ func Read(file string) (Spec, error) {
 	return s, nil
 }
 
-// Files describes the machine as texts of files and targets of symbolic links, by path: what hardware.TreeOf takes, where
-// nothing needs to lie on a disk.
-func Files(s Spec) (files, links map[string]string, err error) {
+// filesOf describes the machine as texts of files and targets of symbolic links, by path.
+func filesOf(s Spec) (files, links map[string]string, err error) {
 	if s.CPU.Sockets < 1 || s.CPU.Cores < 1 || s.CPU.Threads < 1 || s.MemoryKiB < 1 {
 		return nil, nil, fmt.Errorf("a machine needs sockets, cores, threads and memory_kib")
 	}
@@ -134,7 +133,7 @@ func Files(s Spec) (files, links map[string]string, err error) {
 
 // Build writes the machine below dir, which is made if it is not there.
 func Build(s Spec, dir string) error {
-	files, links, err := Files(s)
+	files, links, err := filesOf(s)
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	if patience <= 0 {
 		patience = usualPatience
 	}
+	defer done()
 	var scratch string
 	var scratchErr error
 	if !live {
@@ -77,13 +78,9 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 		if name == "" {
 			break
 		}
-		// What hangs cannot be interrupted, only left behind: its thread ends when the kernel lets it, and the tree that it
-		// reads stays open. What was read before is read again, for it takes milliseconds and this happens once a device.
+		// What hangs cannot be interrupted, only left behind: its thread ends when the kernel lets it. What was read before
+		// is read again, for it takes milliseconds and this happens once a device.
 		hung = append(hung, name)
-		done = func() {}
-	}
-	if ctx.Err() == nil {
-		done()
 	}
 	return finish(ctx, last, count)
 }

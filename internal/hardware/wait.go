@@ -48,11 +48,8 @@ func WaitFor(ctx context.Context, o Options, links, drivers []string, timeout ti
 	case ok:
 		timeout = min(timeout, beforeDetecting(deadline.Sub(clock.Now())))
 	}
-	m, hung := poll(ctx, tree, clock, links, drivers, timeout)
-	if !hung {
-		done()
-	}
-	return m, nil
+	defer done()
+	return poll(ctx, tree, clock, links, drivers, timeout), nil
 }
 
 // timeToDetect is kept for looking at the machine after waiting: milliseconds on an idle machine, more on one that boots.
@@ -63,10 +60,10 @@ func beforeDetecting(left time.Duration) time.Duration {
 	return max(0, left-min(timeToDetect, left/2))
 }
 
-// poll looks until nothing is missing or time is up. What hangs it leaves behind, and says so.
-func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) (m Missing, hung bool) {
+// poll looks until nothing is missing or time is up. What hangs it leaves behind.
+func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, timeout time.Duration) Missing {
 	d := &detection{ctx: ctx, Tree: tree}
-	m = Missing{Links: links, Drivers: drivers}
+	m := Missing{Links: links, Drivers: drivers}
 	start := clock.Now()
 	for {
 		looked := make(chan Missing, 1)
@@ -83,20 +80,20 @@ func poll(ctx context.Context, tree Tree, clock Clock, links, drivers []string, 
 			patience.Stop()
 		case <-ctx.Done():
 			patience.Stop()
-			return m, true
+			return m
 		case <-patience.C:
 			m.Waited = clock.Now().Sub(start)
-			return m, true
+			return m
 		}
 		m.Waited = clock.Now().Sub(start)
 		left := timeout - m.Waited
 		if m.None() || left <= 0 {
-			return m, false
+			return m
 		}
 		select {
 		case <-clock.After(min(waitInterval, left)):
 		case <-ctx.Done():
-			return m, false
+			return m
 		}
 	}
 }

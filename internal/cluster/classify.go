@@ -25,8 +25,8 @@ const (
 	hintClock  = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
 )
 
-// classifyError turns an error of a request that got no whole response into a failure. The error may hold what the server
-// sent, which may be the credential that was sent to it.
+// classifyError turns an error of a request that got no whole response into a failure. The error may hold what the
+// server sent, which may be the credential that was sent to it.
 func classifyError(err error, now time.Time, secret string) *failure {
 	var request *url.Error
 	if errors.As(err, &request) {
@@ -153,8 +153,8 @@ func names(c *x509.Certificate) string {
 	return strings.Join(all, ", ")
 }
 
-// classifyStatus turns any response but 200 into a failure; nil for 200. It does not know who asked: callers refine Denied
-// and Absent.
+// classifyStatus turns any response but 200 into a failure; nil for 200. It does not know who asked: callers refine
+// Denied and Absent.
 func classifyStatus(r *reply) *failure {
 	says := describeStatus(r)
 	var f *failure
@@ -191,8 +191,8 @@ func classifyStatus(r *reply) *failure {
 // maxRetryAfter is what a server may ask us to wait. API Priority and Fairness asks for 32 s at most.
 const maxRetryAfter = 32 * time.Second
 
-// retryAfter is how long a server asks us to wait, 0 if it does not. A date is compared with the server's own, because our
-// clock may not be set yet; without one beside it, it says nothing.
+// retryAfter is how long a server asks us to wait, 0 if it does not. A date is compared with the server's own,
+// because our clock may not be set yet; without one beside it, it says nothing.
 func retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {

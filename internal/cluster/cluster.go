@@ -1,8 +1,8 @@
 // Package cluster reads a cluster's identity and its objects from outside, before the node belongs to it.
 //
-// FetchTrust returns the cluster's CA and what it was verified by. FetchConfigMap returns the content of a ConfigMap. The
-// package may use the network, and the client certificate files, the token file or the exec plugin that a kubeconfig names.
-// It never writes, to disk or to the cluster.
+// FetchTrust returns the cluster's CA and what it was verified by. FetchConfigMap returns the content of a ConfigMap.
+// The package may use the network, and the client certificate files, the token file or the exec plugin that a
+// kubeconfig names. It never writes, to disk or to the cluster.
 //
 // Requests are made with client-go's rest, kubeconfigs are read with its clientcmd. The rules on top are ours:
 //
@@ -11,7 +11,7 @@
 //     handshake. No request without verification carries an Authorization header.
 //   - Responses are input from a stranger: bounded in size and time, uncompressed, never redirected, decoded strictly.
 //   - Only the site's proxy is used, never one of the environment.
-//   - Each server of a list is judged for itself, see Client.try.
+//   - Each server of a list is judged for itself, see search.try.
 //
 // Errors are *Error.
 package cluster
@@ -56,10 +56,11 @@ type Options struct {
 
 	// DialTimeout bounds the resolution of a name, and a connect. Default 10 s.
 	DialTimeout time.Duration
-	// RequestTimeout bounds one request with its connection and its whole response. Default 25 s: a server that is asked by a
-	// whole fleet shakes hands late, and whoever gives up made it work in vain.
+	// RequestTimeout bounds one request with its connection and its whole response. Default 25 s: a server that is
+	// asked by a whole fleet shakes hands late, and whoever gives up made it work in vain.
 	RequestTimeout time.Duration
-	// BackoffMin triples up to BackoffMax from round to round; jitter adds up to as much again. Default 500 ms and 10 s.
+	// BackoffMin triples up to BackoffMax from round to round; jitter adds up to as much again. Default 500 ms and 10
+	// s.
 	BackoffMin, BackoffMax time.Duration
 
 	// OnRetry is called before each wait, by the goroutine that waits.
@@ -121,8 +122,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Client keeps connections open between calls, so that the requests of a boot share them. It is safe for concurrent use.
-// Close it when the reads are done.
+// Client keeps connections open between calls, so that the requests of a boot share them. It is safe for concurrent
+// use. Close it when the reads are done.
 type Client struct {
 	opts Options
 
@@ -131,8 +132,8 @@ type Client struct {
 	worked     target // the one that answered last; the next call starts there
 }
 
-// silenceLibraries turns off the logs of client-go and net/http, which may quote what a server sends. Their errors are returned
-// to us, and ours have a cause and a next step.
+// silenceLibraries turns off the logs of client-go and net/http, which may quote what a server sends. Their errors
+// are returned to us, and ours have a cause and a next step.
 var silenceLibraries = sync.OnceFunc(func() {
 	klog.SetLogger(klog.New(nil))
 	log.SetOutput(io.Discard)

@@ -11,8 +11,8 @@ import (
 
 const maxKubeconfig = 256 << 10
 
-// parseDiscovery reads the kubeconfig of cluster-info, or of a discovery file, strictly: no unknown or repeated field, exactly
-// one cluster, its CA inside. Nothing else in it is used. clientcmd.Load would be lenient.
+// parseDiscovery reads the kubeconfig of cluster-info, or of a discovery file, strictly: no unknown or repeated
+// field, exactly one cluster, its CA inside. Nothing else in it is used. clientcmd.Load would be lenient.
 func parseDiscovery(text string) (certs []*x509.Certificate, server string, err error) {
 	if len(text) > maxKubeconfig {
 		return nil, "", fmt.Errorf("the kubeconfig is larger than %d KiB", maxKubeconfig>>10)

@@ -53,7 +53,7 @@ func (e *Error) Error() string {
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// class is what Client.try does about a failure.
+// class is what search.try does about a failure.
 type class int
 
 const (
@@ -63,7 +63,7 @@ const (
 	ours               // no server can help: the cause is on this node
 )
 
-// failure is an Error on its way to Client.try, which fills in the server and the object.
+// failure is an Error on its way to search.try, which fills in the server and the object.
 type failure struct {
 	kind   Kind
 	class  class

@@ -26,8 +26,9 @@ const (
 // errNoPlugin is a plugin that is not there. Waiting does not help.
 var errNoPlugin = errors.New("cannot be run")
 
-// execPlugin runs a kubeconfig's credential plugin. The protocol is client-go's. The process is ours, because client-go starts it
-// without a context, keeps all that it writes, connects it to our stderr, and does not end what it started.
+// execPlugin runs a kubeconfig's credential plugin. The protocol is client-go's. The process is ours, because
+// client-go starts it without a context, keeps all that it writes, connects it to our stderr, and does not end what
+// it started.
 type execPlugin struct {
 	config  *clientcmdapi.ExecConfig
 	version schema.GroupVersion
@@ -66,8 +67,8 @@ func newExecPlugin(config *rest.Config, now func() time.Time) (*execPlugin, erro
 	return p, nil
 }
 
-// identify puts the plugin's token and certificate into a configuration. The plugin is run when it has given nothing yet, or
-// what it gave has expired.
+// identify puts the plugin's token and certificate into a configuration. The plugin is run when it has given nothing
+// yet, or what it gave has expired.
 func (p *execPlugin) identify(ctx context.Context, config *rest.Config) error {
 	if p.given == nil || p.given.ExpirationTimestamp != nil && p.now().After(p.given.ExpirationTimestamp.Time) {
 		given, err := p.run(ctx)
@@ -86,8 +87,8 @@ func (p *execPlugin) identify(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// run starts the plugin in a process group of its own, without stdin and stderr, and ends the group when ctx or the time is
-// over, or when it writes too much. Errors follow the plugin's name, and quote nothing of its output.
+// run starts the plugin in a process group of its own, without stdin and stderr, and ends the group when ctx or the
+// time is over, or when it writes too much. Errors follow the plugin's name, and quote nothing of its output.
 func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredentialStatus, error) {
 	running, end := context.WithTimeout(ctx, pluginTimeout)
 	defer end()
@@ -134,8 +135,8 @@ func (p *execPlugin) decode(output []byte) (*clientauthentication.ExecCredential
 	return s, nil
 }
 
-// boundedOutput keeps what fits, and calls tooMuch after that. It is not a bytes.Buffer with a bound, because io.Copy would
-// use that one's ReadFrom, which has none.
+// boundedOutput keeps what fits, and calls tooMuch after that. It is not a bytes.Buffer with a bound, because io.Copy
+// would use that one's ReadFrom, which has none.
 type boundedOutput struct {
 	taken   []byte
 	full    bool

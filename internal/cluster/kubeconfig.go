@@ -26,8 +26,8 @@ func (k Kubeconfig) HasIdentity() bool {
 	return hasCert || u.Token != "" || u.TokenFile != "" || u.Exec != nil
 }
 
-// ParseKubeconfig reads a kubeconfig. The file belongs to the kubelet, so unknown fields are ignored, as it does. Errors are
-// written to follow a name of the file, and quote no value.
+// ParseKubeconfig reads a kubeconfig. The file belongs to the kubelet, so unknown fields are ignored, as it does.
+// Errors are written to follow a name of the file, and quote no value.
 func ParseKubeconfig(text []byte) (Kubeconfig, error) {
 	file, err := loadKubeconfig(text, "")
 	if err != nil {
@@ -41,8 +41,8 @@ func ParseKubeconfig(text []byte) (Kubeconfig, error) {
 	return k, nil
 }
 
-// HTTPClient returns a client for the cluster that identifies itself with the client certificate. Both the CA and the certificate
-// must be in k, and not in files.
+// HTTPClient returns a client for the cluster that identifies itself with the client certificate. Both the CA and the
+// certificate must be in k, and not in files.
 func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
 	server, err := ParseServer(k.Cluster.Server)
 	if err != nil {
@@ -60,8 +60,8 @@ func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
 	return client, err
 }
 
-// loadKubeconfig reads a kubeconfig whose current context names a cluster and a user that it has. Paths in it are made absolute
-// below dir, unless dir is empty.
+// loadKubeconfig reads a kubeconfig whose current context names a cluster and a user that it has. Paths in it are
+// made absolute below dir, unless dir is empty.
 func loadKubeconfig(text []byte, dir string) (*clientcmdapi.Config, error) {
 	if len(text) > maxKubeconfig {
 		return nil, fmt.Errorf("is larger than %d KiB", maxKubeconfig>>10)
@@ -93,8 +93,8 @@ func loadKubeconfig(text []byte, dir string) (*clientcmdapi.Config, error) {
 	return file, clientcmd.ResolveLocalPaths(file)
 }
 
-// kubeconfigConfig makes client-go's configuration of a kubeconfig: its client certificate, token or token file, and its plugin,
-// if that is what identifies it. The site's servers, proxy and CA count before those of the file.
+// kubeconfigConfig makes client-go's configuration of a kubeconfig: its client certificate, token or token file, and
+// its plugin, if that is what identifies it. The site's servers, proxy and CA count before those of the file.
 func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin, error) {
 	file, err := loadKubeconfig(req.Kubeconfig, req.KubeconfigDir)
 	if err != nil {

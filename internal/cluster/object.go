@@ -11,24 +11,24 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ObjectRequest names a ConfigMap and what one may show to be given it.
+// ObjectRequest names a ConfigMap and the credentials to read it with.
 type ObjectRequest struct {
 	Endpoint
 	// CAPEM is the verified CA, as Trust has it. It may be empty only with a Kubeconfig, whose own CA then counts.
 	CAPEM []byte
-	// Kubeconfig is the text of a joined node's kubelet.conf. It is tried first. Nothing else of it but the user's
-	// credentials counts, except for what Servers, ProxyURL and CAPEM leave open.
+	// Kubeconfig is the text of a joined node's kubelet.conf. It is tried first. Only its user is used, except for what
+	// Servers, ProxyURL and CAPEM leave open.
 	Kubeconfig []byte
-	// KubeconfigName is what messages call it; "" is "the node's kubeconfig", which a node has that joined.
+	// KubeconfigName is its name in messages; "" is "the node's kubeconfig", which a node has that joined.
 	KubeconfigName string
-	// KubeconfigDir is what relative paths in it are below.
+	// KubeconfigDir is the folder of relative paths in it.
 	KubeconfigDir string
-	// Token is asked when there is no Kubeconfig, or when the server does not accept it, and only after the server's
-	// chain was verified.
+	// Token is read when there is no Kubeconfig, or when the server does not accept it. It is sent only to a server
+	// whose chain was verified.
 	Token Token
 	// Namespace and Name of the ConfigMap.
 	Namespace, Name string
-	// Optional says that a Kubernetes NotFound is an answer, and not one to wait for.
+	// Optional makes a Kubernetes NotFound final: the object is not waited for.
 	Optional bool
 }
 
@@ -44,7 +44,7 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	object := "configmap " + quote(req.Namespace+"/"+req.Name)
 	for _, part := range []string{req.Namespace, req.Name} {
 		if part == "" || len(part) > 253 || part[0] == '.' || strings.ContainsFunc(part, notObjectRune) {
-			return Object{}, invalid(object, "Write config_map = \"namespace/name\"", "%q is no name of an object", quote(part))
+			return Object{}, invalid(object, "Write config_map = \"namespace/name\"", "%q is not a name of an object", quote(part))
 		}
 	}
 	creds, servers, proxied, err := c.credentials(req)
@@ -74,8 +74,8 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 		}
 		return refused
 	}
-	r := round{client: c, servers: servers, proxied: proxied, object: object, attempt: attempt}
-	if err := r.try(ctx); err != nil {
+	s := search{client: c, servers: servers, proxied: proxied, object: object, attempt: attempt}
+	if err := s.try(ctx); err != nil {
 		return Object{}, err
 	}
 	return out, nil

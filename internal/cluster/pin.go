@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/client-go/util/cert"
 )
 
 const maxCAs = 64 // certificates in one bundle
@@ -86,43 +88,35 @@ func hashes(certs []*x509.Certificate) []string {
 	return out
 }
 
-// parseBundle reads a PEM bundle of certificates and nothing else. Text between the blocks is allowed, as in most
-// bundles; a block of another type is not, since it is likely somebody's key.
+// parseBundle reads a PEM bundle of certificates. Text between them is allowed, as in most bundles; a block of
+// another type is not, since it is likely somebody's key.
 func parseBundle(bundle []byte) ([]*x509.Certificate, error) {
-	var certs []*x509.Certificate
-	for rest := bundle; ; {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("the CA bundle holds a block of type %q, not only certificates", quote(block.Type))
-		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d of the CA bundle cannot be parsed: %s", len(certs)+1, quote(err.Error()))
-		}
-		if certs = append(certs, c); len(certs) > maxCAs {
-			return nil, fmt.Errorf("the CA bundle holds more than %d certificates", maxCAs)
-		}
-	}
-	if len(certs) == 0 {
+	certs, err := cert.ParseCertsPEM(bundle)
+	blocks := bytes.Count(bundle, []byte("-----BEGIN "))
+	switch {
+	case blocks == 0:
 		return nil, errors.New("the CA bundle holds no certificate in PEM")
+	case err != nil && blocks == 1 && bytes.Contains(bundle, []byte("PRIVATE KEY-----")):
+		return nil, errors.New("the CA bundle holds a PRIVATE KEY, and no certificate")
+	case err != nil:
+		return nil, fmt.Errorf("certificate %d of the CA bundle cannot be parsed: %s", len(certs)+1, quote(err.Error()))
+	case len(certs) != blocks:
+		return nil, fmt.Errorf("the CA bundle holds %d blocks that are not certificates, such as keys", blocks-len(certs))
+	case len(certs) > maxCAs:
+		return nil, fmt.Errorf("the CA bundle holds more than %d certificates", maxCAs)
 	}
 	return certs, nil
 }
 
-// encodeBundle gives the one PEM form of a list of certificates, so that what is written does not depend on comments
-// and line breaks of what was read.
+// encodeBundle returns the one PEM form of a list of certificates, so that what is written does not depend on
+// comments, line breaks and repetitions of what was read.
 func encodeBundle(certs []*x509.Certificate) string {
-	var b bytes.Buffer
-	seen := map[string]bool{}
+	var once []*x509.Certificate
 	for _, c := range certs {
-		if !seen[string(c.Raw)] {
-			seen[string(c.Raw)] = true
-			_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Buffer does not fail
+		if !slices.ContainsFunc(once, c.Equal) {
+			once = append(once, c)
 		}
 	}
-	return b.String()
+	b, _ := cert.EncodeCertificates(once...) // into memory, which does not fail
+	return string(b)
 }

@@ -23,8 +23,8 @@ type judgement struct {
 	wait    time.Duration // before it is asked again
 }
 
-// round is one call of try.
-type round struct {
+// search looks for a server that answers one question.
+type search struct {
 	client  *Client
 	servers []*url.URL
 	proxied bool
@@ -35,65 +35,65 @@ type round struct {
 	clockAsked bool
 }
 
-// try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for itself:
-// one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The others are asked
-// again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The error lists each server with its
-// reason, and has the kind of the worst.
-func (r *round) try(ctx context.Context) error {
+// try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for
+// itself: one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The
+// others are asked again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The error
+// lists each server with its reason, and has the kind of the worst.
+func (s *search) try(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, defaultBudget)
 		defer cancel()
 	}
 	deadline, _ := ctx.Deadline()
-	opts := &r.client.opts
+	opts := &s.client.opts
 	backoff := wait.Backoff{Duration: opts.BackoffMin, Factor: 3, Jitter: 1, Steps: math.MaxInt32, Cap: opts.BackoffMax}
 
 	for {
 		// At most half of what is left, so that a long pause does not skip the last chance.
 		pause := max(min(backoff.Step(), time.Until(deadline)/2), opts.BackoffMin)
-		if done, err := r.askAll(ctx, deadline, pause); done {
+		if done, err := s.askAll(ctx, deadline, pause); done {
 			return err
 		}
 
-		next := r.next()
+		next := s.next()
 		if next == nil || ctx.Err() != nil || next.wait >= time.Until(deadline) {
-			return r.failed()
+			return s.failed()
 		}
-		r.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: next.wait, Until: deadline})
+		s.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: next.wait, Until: deadline})
 		if opts.Sleep(ctx, next.wait) != nil {
-			return r.failed()
+			return s.failed()
 		}
-		for waited, i := next.wait, 0; i < len(r.judged); i++ {
-			r.judged[i].wait = max(r.judged[i].wait-waited, 0)
+		for waited, i := next.wait, 0; i < len(s.judged); i++ {
+			s.judged[i].wait = max(s.judged[i].wait-waited, 0)
 		}
 	}
 }
 
 // askAll asks each server whose wait is over. It is done when one succeeded, or when no server can help.
-func (r *round) askAll(ctx context.Context, deadline time.Time, pause time.Duration) (done bool, err error) {
-	worked := r.client.lastWorked()
-	servers := toFront(r.servers, func(s *url.URL) bool { return s.Host == worked.host })
+func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Duration) (done bool, err error) {
+	worked := s.client.lastWorked()
+	servers := toFront(s.servers, func(u *url.URL) bool { return u.Host == worked.host })
 
 	for i, server := range servers {
-		targets, unresolved := r.targets(ctx, server)
+		targets, unresolved := s.targets(ctx, server)
 		targets = toFront(targets, func(t target) bool { return t == worked })
 		for k, t := range targets {
-			j := r.judgementOf(t)
+			j := s.judgementOf(t)
 			if j.out || j.wait > 0 {
 				continue
 			}
 			// The servers that are still to be asked share what is left, so that a silent one leaves time for the next.
 			share := time.Until(deadline) / time.Duration(len(servers)-i-1+len(targets)-k)
-			f := r.ask(ctx, j, share, unresolved)
+			f := s.ask(ctx, j, share, unresolved)
 			switch {
 			case f == nil:
-				r.client.setWorked(t)
+				s.client.setWorked(t)
 				return true, nil
 			case f.class == ours:
-				return true, &Error{Kind: f.kind, Object: r.object, Detail: f.detail, Hint: f.hint, Err: f.err}
+				return true, &Error{Kind: f.kind, Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err}
 			case ctx.Err() != nil:
-				return true, r.failed()
+				return true, s.failed()
 			}
 			j.out = f.class == final
 			j.wait = pause + f.after
@@ -102,13 +102,13 @@ func (r *round) askAll(ctx context.Context, deadline time.Time, pause time.Durat
 	return false, nil
 }
 
-// ask makes one attempt, and another if it had to wait for the clock to be set. A server whose name cannot be resolved has
-// failed already.
-func (r *round) ask(ctx context.Context, j *judgement, share time.Duration, f *failure) *failure {
+// ask makes one attempt, and another if it had to wait for the clock to be set. A server whose name cannot be
+// resolved has failed already.
+func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *failure) *failure {
 	for {
 		if f == nil {
 			limited, cancel := context.WithTimeoutCause(ctx, share, timeoutError{"answer", share.Round(time.Millisecond)})
-			f = r.attempt(limited, j.target)
+			f = s.attempt(limited, j.target)
 			cancel()
 		}
 		if f == nil {
@@ -123,18 +123,18 @@ func (r *round) ask(ctx context.Context, j *judgement, share time.Duration, f *f
 			return f
 		}
 
-		clock := r.client.opts.WaitClock
+		clock := s.client.opts.WaitClock
 		if clock == nil && f.future {
 			f.class = again
 			return f
 		}
 		f.class = final
-		if clock == nil || r.clockAsked {
+		if clock == nil || s.clockAsked {
 			return f
 		}
-		r.clockAsked = true
+		s.clockAsked = true
 		deadline, _ := ctx.Deadline()
-		r.client.notify(Retry{Server: j.url(), Why: f.detail, Until: deadline})
+		s.client.notify(Retry{Server: j.url(), Why: f.detail, Until: deadline})
 		if err := clock(ctx); err != nil {
 			f.detail += "; waiting for the clock to be set: " + quote(err.Error())
 			return f
@@ -143,34 +143,34 @@ func (r *round) ask(ctx context.Context, j *judgement, share time.Duration, f *f
 	}
 }
 
-// targets returns a server's addresses, as DNS has them now, and forgets the others. A name that cannot be resolved is a target
-// without an address. Through a proxy the name is the address.
-func (r *round) targets(ctx context.Context, server *url.URL) (out []target, unresolved *failure) {
+// targets returns a server's addresses, as DNS has them now, and forgets the others. A name that cannot be resolved
+// is a target without an address. Through a proxy the name is the address.
+func (s *search) targets(ctx context.Context, server *url.URL) (out []target, unresolved *failure) {
 	name, port := server.Hostname(), server.Port()
-	if _, err := netip.ParseAddr(name); err == nil || r.proxied {
+	if _, err := netip.ParseAddr(name); err == nil || s.proxied {
 		return []target{{server.Host, server.Host}}, nil
 	}
 
-	limit := r.client.opts.DialTimeout
+	limit := s.client.opts.DialTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"answer from DNS", limit})
 	defer cancel()
-	addresses, err := r.client.opts.LookupHost(ctx, name)
+	addresses, err := s.client.opts.LookupHost(ctx, name)
 	for _, a := range addresses {
 		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
 	}
 	if err != nil {
 		out, unresolved = []target{{host: server.Host}}, classifyError(err, time.Time{}, "")
 	}
-	r.judged = slices.DeleteFunc(r.judged, func(j *judgement) bool {
+	s.judged = slices.DeleteFunc(s.judged, func(j *judgement) bool {
 		return j.host == server.Host && !slices.Contains(out, j.target)
 	})
 	return out, unresolved
 }
 
 // next is the server that is asked next; nil if all are left out.
-func (r *round) next() *judgement {
+func (s *search) next() *judgement {
 	var next *judgement
-	for _, j := range r.judged {
+	for _, j := range s.judged {
 		if !j.out && (next == nil || j.wait < next.wait) {
 			next = j
 		}
@@ -179,11 +179,11 @@ func (r *round) next() *judgement {
 }
 
 // failed is the error of all servers: the worst one's, with each one's reason where there are several.
-func (r *round) failed() error {
-	worst := r.judged[0]
+func (s *search) failed() error {
+	worst := s.judged[0]
 	tries := 0
 	var reasons []string
-	for _, j := range r.judged {
+	for _, j := range s.judged {
 		if severity(j.failure.kind) > severity(worst.failure.kind) {
 			worst = j
 		}
@@ -192,7 +192,7 @@ func (r *round) failed() error {
 	}
 
 	f := worst.failure
-	e := &Error{Kind: f.kind, Server: worst.url(), Object: r.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1}
+	e := &Error{Kind: f.kind, Server: worst.url(), Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1}
 	if len(reasons) > 1 {
 		e.Server, e.Detail = "", strings.Join(reasons, "; ")
 	}
@@ -204,14 +204,14 @@ func severity(k Kind) int {
 	return slices.Index([]Kind{Unreachable, Absent, Unusable, Denied, Untrusted}, k)
 }
 
-func (r *round) judgementOf(t target) *judgement {
-	for _, j := range r.judged {
+func (s *search) judgementOf(t target) *judgement {
+	for _, j := range s.judged {
 		if j.target == t {
 			return j
 		}
 	}
 	j := &judgement{target: t}
-	r.judged = append(r.judged, j)
+	s.judged = append(s.judged, j)
 	return j
 }
 

@@ -69,8 +69,8 @@ func setProxy(config *rest.Config, proxy string) {
 	}
 }
 
-// transport returns the transport to a target with config's TLS. It speaks HTTP/1.1, without compression, and has the limits
-// of Options. There is no other proxy than config's.
+// transport returns the transport to a target with config's TLS. It speaks HTTP/1.1, without compression, and has the
+// limits of Options. There is no other proxy than config's.
 func (c *Client) transport(t target, config *rest.Config) (*http.Transport, error) {
 	var proxy *url.URL
 	if config.Proxy != nil {
@@ -159,8 +159,8 @@ func (c *Client) dialTLS(ctx context.Context, network, address, name string) (ne
 	return conn, nil
 }
 
-// guard is the last step before the network. It refuses a credential for a server that is not verified, or is another than
-// the one meant, and bounds the response's body.
+// guard is the last step before the network. It refuses a credential for a server that is not verified, or is another
+// than the one meant, and bounds the response's body.
 type guard struct {
 	next     http.RoundTripper
 	host     string
@@ -183,7 +183,8 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// httpClient returns a client for a target that adds the credentials that client-go finds in config, and follows no redirect.
+// httpClient returns a client for a target that adds the credentials that client-go finds in config, and follows no
+// redirect.
 func (c *Client) httpClient(t target, config *rest.Config) (*http.Client, *guard, error) {
 	tr, err := c.transport(t, config)
 	if err != nil {
@@ -257,8 +258,8 @@ func send(ctx context.Context, client *http.Client, url string) (*reply, error) 
 	return r, nil
 }
 
-// getReady is get for an API server that may have just started. Until its roles are loaded it answers everybody with 403; its
-// /readyz then says that it is not ready, or is refused as well.
+// getReady is get for an API server that may have just started. Until its roles are loaded it answers everybody with
+// 403; its /readyz then says that it is not ready, or is refused as well.
 func (c *Client) getReady(ctx context.Context, t target, config *rest.Config, path string) (*reply, *failure) {
 	r, f := c.get(ctx, t, config, path)
 	if f != nil || r.status != http.StatusForbidden {

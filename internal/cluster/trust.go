@@ -15,23 +15,22 @@ const (
 	ByToken         = "token"
 )
 
-// TrustRequest says which cluster is meant, and by what one knows that it is the one. Exactly one anchor is given:
-// CACertHashes, CAPEM, DiscoveryFile or TokenTrust. CACertHashes may also stand beside another one; then every CA must
-// have a pin, too.
+// TrustRequest names a cluster and what it is identified by: exactly one of CACertHashes, CAPEM, DiscoveryFile and
+// TokenTrust. CACertHashes may also be set in addition to another one; then every CA must have a pin, too.
 type TrustRequest struct {
 	Endpoint
 	// CACertHashes are pins as ParsePin takes them.
 	CACertHashes []string
-	// CAPEM is the cluster's CA bundle, as a ca_file holds it.
+	// CAPEM is the cluster's CA bundle, the content of a ca_file.
 	CAPEM []byte
-	// DiscoveryFile is the text of a kubeconfig that holds the CA. Its server is used only if Servers is empty.
+	// DiscoveryFile is the text of a kubeconfig that contains the CA. Its server is used only if Servers is empty.
 	DiscoveryFile string
 	// TokenTrust trusts whoever signed cluster-info with the token. The signature is symmetric: every holder of the
 	// token can make it.
 	TokenTrust bool
-	// Token is the key of the signature and never leaves this process here. It may be nil, unless TokenTrust is set;
-	// with pins alone the signature is then not looked at, which is right for a node that has joined: the signatures of
-	// expired tokens are gone.
+	// Token is the key of the signature. FetchTrust does not send it. It may be nil, unless TokenTrust is set; with
+	// pins alone the signature is then not verified, which is right for a node that has joined: expired tokens have
+	// none.
 	Token Token
 }
 
@@ -48,10 +47,10 @@ const clusterInfo = "configmap kube-public/cluster-info"
 
 // FetchTrust establishes which CA is the cluster's and verifies that a server holds a certificate by it.
 //
-// With a CA at hand (CAPEM, DiscoveryFile) that takes one anonymous request. With pins or a token it fetches cluster-info
-// without verification, checks pins and signature, verifies that connection's chain against the CA in cluster-info, and
-// fetches it again over a connection that is verified in its handshake; both texts must be equal. The second connection is
-// kept for the reads that follow.
+// With a CA at hand (CAPEM, DiscoveryFile) that takes one anonymous request. With pins or a token it fetches
+// cluster-info without verification, checks pins and signature, verifies that connection's chain against the CA in
+// cluster-info, and fetches it again over a connection that is verified in its handshake; both texts must be equal.
+// The second connection is kept for the reads that follow.
 func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error) {
 	const hint = "Correct the cluster block of the site"
 	given := 0
@@ -95,8 +94,8 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 		certs, f = d.fetch(ctx, t)
 		return f
 	}
-	r := round{client: c, servers: servers, proxied: req.ProxyURL != "", object: clusterInfo, attempt: attempt}
-	if err := r.try(ctx); err != nil {
+	s := search{client: c, servers: servers, proxied: req.ProxyURL != "", object: clusterInfo, attempt: attempt}
+	if err := s.try(ctx); err != nil {
 		return Trust{}, err
 	}
 	return newTrust(certs, servers, by), nil
@@ -139,8 +138,8 @@ func (c *Client) trustGiven(ctx context.Context, req TrustRequest, pins pinSet) 
 		_, f := c.get(ctx, t, config, "/readyz")
 		return f
 	}
-	r := round{client: c, servers: servers, proxied: req.ProxyURL != "", object: "the API server's certificate", attempt: attempt}
-	if err := r.try(ctx); err != nil {
+	s := search{client: c, servers: servers, proxied: req.ProxyURL != "", object: "the API server's certificate", attempt: attempt}
+	if err := s.try(ctx); err != nil {
 		return Trust{}, err
 	}
 	return newTrust(certs, servers, by), nil
@@ -214,8 +213,8 @@ func (d *discovery) verify(ctx context.Context, t target, r *reply) (infoDoc, *f
 	return info, nil
 }
 
-// verifyChain does what crypto/tls does in a handshake: the peer has already shown that it holds the leaf's key, now its chain
-// and its name are verified.
+// verifyChain does what crypto/tls does in a handshake: the peer has already shown that it holds the leaf's key, now
+// its chain and its name are verified.
 func (d *discovery) verifyChain(t target, peers, cas []*x509.Certificate) *failure {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, ca := range cas {

@@ -113,7 +113,7 @@ func rules() []Rule {
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
 			Except:    []string{"internal/cluster/..."},
-			Forbidden: []string{"k8s.io/client-go/...", "k8s.io/klog/..."},
+			Forbidden: []string{"k8s.io/client-go/rest/...", "k8s.io/client-go/tools/...", "k8s.io/client-go/transport/...", "k8s.io/client-go/plugin/...", "k8s.io/client-go/pkg/...", "k8s.io/klog/..."},
 			Direct:    true,
 			Reason:    "internal/cluster is the one place that asks the cluster and reads kubeconfigs: its limits, its proxy and its rule of identity before credentials hold for every request",
 		},

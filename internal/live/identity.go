@@ -2,9 +2,7 @@ package live
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"os"
 	"path"
@@ -12,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/generation"
@@ -170,34 +170,21 @@ func (l *Live) modified(file string) time.Time {
 	return st.ModTime()
 }
 
-// certificate judges a client certificate and its chain, and says which node it is of. A clock that is not set yet cannot make
-// one of today invalid: only its end counts.
+// certificate checks a client certificate and its chain, and returns the name of its node. A clock that is not set yet cannot
+// make one of today invalid: only its end counts.
 func (l *Live) certificate(certPEM []byte) (node, flaw string) {
-	n := 0
-	for len(certPEM) > 0 {
-		var b *pem.Block
-		if b, certPEM = pem.Decode(certPEM); b == nil {
-			break
-		}
-		if b.Type != "CERTIFICATE" {
-			continue
-		}
-		c, err := x509.ParseCertificate(b.Bytes)
-		if err != nil {
-			return node, "the certificate of " + kubeletConf + " cannot be parsed"
-		}
+	chain, err := cert.ParseCertsPEM(certPEM)
+	if err != nil {
+		return "", "the certificate of " + kubeletConf + " holds no certificate that can be parsed"
+	}
+	node, ok := strings.CutPrefix(chain[0].Subject.CommonName, nodeUser)
+	if !ok {
+		node = ""
+	}
+	for _, c := range chain {
 		if l.o.Now().After(c.NotAfter) {
 			return node, fmt.Sprintf("the certificate of %s expired at %s", kubeletConf, c.NotAfter.UTC().Format(time.RFC3339))
 		}
-		if n++; n == 1 {
-			node, _ = strings.CutPrefix(c.Subject.CommonName, nodeUser)
-			if node == c.Subject.CommonName {
-				node = ""
-			}
-		}
-	}
-	if n == 0 {
-		return "", "the certificate of " + kubeletConf + " holds no certificate"
 	}
 	return node, ""
 }

@@ -6,10 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -28,16 +29,16 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 		a := credentialFailure(c.Credential, err)
 		return nil, unclear("/configz cannot be asked: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s", a.Detail, c.Credential)
 	}
-	cert, err := tls.X509KeyPair(pair, pair)
+	client, err := tls.X509KeyPair(pair, pair)
 	if err != nil { // not told: it may quote the key
 		return nil, unclear("credential %s is not a certificate and its key, PEM in one text", c.Credential)
 	}
 	own := p.certificates(c.Served)
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	asking := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, TLSClientConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{client},
 			InsecureSkipVerify: true, // no chain: the very certificate is compared
 			VerifyConnection: func(s tls.ConnectionState) error {
 				for _, known := range own {
@@ -51,7 +52,7 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 	if err != nil {
 		return nil, unclear("%s cannot be asked: %w", c.URL, err)
 	}
-	resp, err := client.Do(req)
+	resp, err := asking.Do(req)
 	if err != nil {
 		return nil, unclear("%s does not answer: %w", c.URL, err)
 	}
@@ -74,20 +75,13 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 	return kubelet.ConfigDifferences(c.Planned, doc.Config), nil
 }
 
-// certificates are those in files that there are.
+// certificates returns those in the files that exist.
 func (p Probe) certificates(files []string) (out []*x509.Certificate) {
 	l := &Live{o: Options{Root: p.Root}}
 	for _, f := range files {
 		text, _ := l.readFile(l.inRoot(f))
-		for rest := []byte(text); len(rest) > 0; {
-			var b *pem.Block
-			if b, rest = pem.Decode(rest); b == nil {
-				break
-			}
-			if c, err := x509.ParseCertificate(b.Bytes); err == nil && b.Type == "CERTIFICATE" {
-				out = append(out, c)
-			}
-		}
+		found, _ := cert.ParseCertsPEM([]byte(text)) // a file without any is as good as none
+		out = append(out, found...)
 	}
 	return out
 }

@@ -34,8 +34,8 @@ func (p Probe) Node(ctx context.Context, name string) (kubelet.Node, error) {
 	return n, err
 }
 
-// PatchLabels changes labels of a Node with the identity that its kubelet has. An error with a method Refused() bool that is
-// true is the cluster's no: another attempt gives the same.
+// PatchLabels changes labels of a Node with the identity that its kubelet has. An error with a method Refused() bool
+// that is true is the cluster's no: another attempt gives the same.
 func (p Probe) PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error {
 	c, err := p.asNode()
 	if err != nil {

@@ -20,9 +20,11 @@ import (
 // What to do next, for failures that have one cause wherever they happen.
 const (
 	hintReach  = "Check that `servers` in the cluster block is right and that this node reaches it"
-	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive portal on the way"
-	hintCA     = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with the CA on a control-plane node"
-	hintClock  = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
+	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive portal " +
+		"on the way"
+	hintCA = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with the " +
+		"CA on a control-plane node"
+	hintClock = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
 )
 
 // classifyError turns an error of a request that got no whole response into a failure. The error may hold what the
@@ -98,9 +100,11 @@ func classifyTLS(err error) *failure {
 	case alert == 70, strings.Contains(err.Error(), "tls: server selected unsupported protocol version"):
 		return fail(Untrusted, final, newer, "the server offers no TLS version from 1.2 on")
 	case alert == 40, alert == 47, alert == 71: // handshake_failure, illegal_parameter, insufficient_security
-		return fail(Untrusted, final, newer+" with a common cipher suite", "no common TLS parameters: %s", quote(err.Error()))
-	case alert >= 42 && alert <= 46, alert == 48, alert == 116: // bad, unsupported, revoked, expired, unknown; unknown_ca; required
-		return fail(Denied, final, "Renew the node's client certificate, or let the node join again", "the server refuses the client certificate: %s", quote(err.Error()))
+		return fail(Untrusted, final, newer+" with a common cipher suite",
+			"no common TLS parameters: %s", quote(err.Error()))
+	case alert >= 42 && alert <= 46, alert == 48, alert == 116: // bad, unsupported, revoked, …; unknown_ca; required
+		return fail(Denied, final, "Renew the node's client certificate, or let the node join again",
+			"the server refuses the client certificate: %s", quote(err.Error()))
 	}
 	return nil
 }
@@ -132,7 +136,8 @@ func classifyChain(err error, now time.Time) *failure {
 		f.future = now.Before(invalid.Cert.NotBefore)
 		return f.because(err)
 	case errors.As(err, &host):
-		return fail(Untrusted, final, "Write one of those names in `servers`, or add this one to the API server's certificate (kubeadm: certSANs)",
+		return fail(Untrusted, final,
+			"Write one of those names in `servers`, or add this one to the API server's certificate (kubeadm: certSANs)",
 			"the certificate is not for %q but for %s", host.Host, quote(names(host.Certificate))).because(err)
 	case errors.As(err, &unknown):
 		return fail(Untrusted, final, hintCA, "the server's certificate is not signed by the cluster's CA").because(err)
@@ -170,7 +175,8 @@ func classifyStatus(r *reply) *failure {
 		f.starting = true
 	case s >= 300 && s < 400:
 		location := withhold(r.header.Get("Location"), r.secret)
-		return fail(Unusable, final, hintPortal, "HTTP %d: a redirect, to %q, which is not followed", s, quote(location))
+		return fail(Unusable, final, hintPortal,
+			"HTTP %d: a redirect, to %q, which is not followed", s, quote(location))
 	case s == http.StatusUnauthorized:
 		f = fail(Denied, again, "", "%s", says) // a token may come late
 	case s == http.StatusForbidden:
@@ -243,7 +249,7 @@ func looksLike(r *reply) string {
 	switch {
 	case text == "":
 		return "an empty body"
-	case strings.HasPrefix(lower, "<!doctype html"), strings.HasPrefix(lower, "<html"), strings.Contains(lower, "<html"), strings.Contains(lower, "<head"):
+	case strings.HasPrefix(lower, "<!doctype html"), strings.Contains(lower, "<html"), strings.Contains(lower, "<head"):
 		return "an HTML page, as a captive portal sends"
 	case strings.HasPrefix(lower, "<"):
 		return "an XML document"

@@ -6,9 +6,9 @@
 //
 // Requests are made with client-go's rest, kubeconfigs are read with its clientcmd. The rules on top are ours:
 //
-//   - The server is identified before a credential is sent. Cluster-info is fetched without verification, the chain of that
-//     connection is verified against the CA in it, and it is fetched again over a connection that was verified in its
-//     handshake. No request without verification carries an Authorization header.
+//   - The server is identified before a credential is sent. Cluster-info is fetched without verification, the chain of
+//     that connection is verified against the CA in it, and it is fetched again over a connection that was verified in
+//     its handshake. No request without verification carries an Authorization header.
 //   - Responses are input from a stranger: bounded in size and time, uncompressed, never redirected, decoded strictly.
 //   - Only the site's proxy is used, never one of the environment.
 //   - Each server of a list is judged for itself, see search.try.

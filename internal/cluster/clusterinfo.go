@@ -33,7 +33,8 @@ func readClusterInfo(r *reply) (infoDoc, *failure) {
 	if f := classifyStatus(r); f != nil {
 		switch f.kind {
 		case Denied:
-			f.hint = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
+			f.hint = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
+				"kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
 		case Absent:
 			f.hint = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
 		}

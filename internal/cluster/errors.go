@@ -23,7 +23,7 @@ const (
 // Error is every failure of this package. No part of it ever holds a credential.
 type Error struct {
 	Kind    Kind
-	Server  string // URL of the server that the failure is about; empty when none was asked, or several, which Detail lists
+	Server  string // URL of the server that failed; empty when none was asked, or several, which Detail lists
 	Object  string // what was read, such as "configmap kube-system/kubelet-config"
 	Detail  string // what happened
 	Hint    string // what to do next

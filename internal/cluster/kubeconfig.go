@@ -22,8 +22,9 @@ type Kubeconfig struct {
 // HasIdentity reports whether the user identifies itself, by whatever means.
 func (k Kubeconfig) HasIdentity() bool {
 	u := k.User
-	hasCert := (len(u.ClientCertificateData) > 0 || u.ClientCertificate != "") && (len(u.ClientKeyData) > 0 || u.ClientKey != "")
-	return hasCert || u.Token != "" || u.TokenFile != "" || u.Exec != nil
+	hasCert := len(u.ClientCertificateData) > 0 || u.ClientCertificate != ""
+	hasKey := len(u.ClientKeyData) > 0 || u.ClientKey != ""
+	return hasCert && hasKey || u.Token != "" || u.TokenFile != "" || u.Exec != nil
 }
 
 // ParseKubeconfig reads a kubeconfig. The file belongs to the kubelet, so unknown fields are ignored, as it does.
@@ -111,7 +112,8 @@ func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin,
 			return nil, nil, fmt.Errorf("has a bad proxy-url: %w", err)
 		}
 	}
-	config, err := clientcmd.NewNonInteractiveClientConfig(*file, file.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	none := &clientcmd.ConfigOverrides{}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*file, file.CurrentContext, none, nil).ClientConfig()
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot be used: %s", quote(err.Error()))
 	}

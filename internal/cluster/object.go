@@ -184,12 +184,15 @@ func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 	case http.StatusUnauthorized:
 		f.hint = "What " + cred.who + " gives is expired or of another cluster; let the node join again"
 		if cred.who == "bootstrap token" {
-			f.hint = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into the credential that `token` names"
+			f.hint = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into the " +
+				"credential that `token` names"
 		}
 	case http.StatusForbidden:
-		f.hint = fmt.Sprintf("Allow it to those who join (system:bootstrappers) and those who have joined (system:nodes), by a Role and a RoleBinding in namespace %[1]s:\n"+
+		f.hint = fmt.Sprintf("Allow it to those who join (system:bootstrappers) and those who have joined (system:nodes), "+
+			"by a Role and a RoleBinding in namespace %[1]s:\n"+
 			"    kubectl -n %[1]s create role prelet:%[2]s --verb=get --resource=configmaps --resource-name=%[2]s\n"+
-			"    kubectl -n %[1]s create rolebinding prelet:%[2]s --role=prelet:%[2]s --group=system:bootstrappers --group=system:nodes",
+			"    kubectl -n %[1]s create rolebinding prelet:%[2]s --role=prelet:%[2]s "+
+			"--group=system:bootstrappers --group=system:nodes",
 			req.Namespace, req.Name)
 	case http.StatusNotFound:
 		f.hint = fmt.Sprintf("Make it, or correct config_map; `kubectl -n %s get configmaps` lists what is there", req.Namespace)

@@ -107,7 +107,8 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *failure) *failure {
 	for {
 		if f == nil {
-			limited, cancel := context.WithTimeoutCause(ctx, share, timeoutError{"answer", share.Round(time.Millisecond)})
+			cause := timeoutError{"answer", share.Round(time.Millisecond)}
+			limited, cancel := context.WithTimeoutCause(ctx, share, cause)
 			f = s.attempt(limited, j.target)
 			cancel()
 		}
@@ -192,7 +193,9 @@ func (s *search) failed() error {
 	}
 
 	f := worst.failure
-	e := &Error{Kind: f.kind, Server: worst.url(), Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1}
+	e := &Error{
+		Kind: f.kind, Server: worst.url(), Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1,
+	}
 	if len(reasons) > 1 {
 		e.Server, e.Detail = "", strings.Join(reasons, "; ")
 	}

@@ -76,8 +76,10 @@ func (c *Client) transport(t target, config *rest.Config) (*http.Transport, erro
 	if config.Proxy != nil {
 		proxy, _ = config.Proxy(nil) // http.ProxyURL, which does not fail
 	}
-	key := transportKey{target: t, serverName: config.ServerName, ca: string(config.CAData), cert: string(config.CertData),
-		key: string(config.KeyData), insecure: config.Insecure}
+	key := transportKey{
+		target: t, serverName: config.ServerName, insecure: config.Insecure,
+		ca: string(config.CAData), cert: string(config.CertData), key: string(config.KeyData),
+	}
 	if proxy != nil {
 		key.proxy = proxy.String()
 	}
@@ -144,7 +146,8 @@ func (c *Client) dialTLS(ctx context.Context, network, address, name string) (ne
 		return nil, err
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.RequestTimeout, timeoutError{"TLS handshake", c.opts.RequestTimeout})
+	limit := c.opts.RequestTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"TLS handshake", limit})
 	defer cancel()
 	conn := tls.Client(raw, &tls.Config{
 		ServerName: name, MinVersion: tls.VersionTLS12, Time: c.opts.Now, NextProtos: []string{"http/1.1"},
@@ -217,7 +220,8 @@ func (c *Client) get(ctx context.Context, t target, config *rest.Config, path st
 		return nil, noCredential("the kubeconfig", err)
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.RequestTimeout, timeoutError{"whole answer", c.opts.RequestTimeout})
+	limit := c.opts.RequestTimeout
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"whole answer", limit})
 	defer cancel()
 	r, err := send(ctx, client, t.url()+path)
 	secret := bearer(g.sent)

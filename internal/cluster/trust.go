@@ -43,7 +43,11 @@ type Trust struct {
 	VerifiedBy string   // ByPins, ByCAFile, ByDiscoveryFile or ByToken
 }
 
-const clusterInfo = "configmap kube-public/cluster-info"
+// What is read, for messages.
+const (
+	clusterInfo       = "configmap kube-public/cluster-info"
+	serverCertificate = "the API server's certificate"
+)
 
 // FetchTrust establishes which CA is the cluster's and verifies that a server holds a certificate by it.
 //
@@ -61,11 +65,12 @@ func (c *Client) FetchTrust(ctx context.Context, req TrustRequest) (Trust, error
 	}
 	switch {
 	case given > 1:
-		return Trust{}, invalid("trust", hint, "more than one of ca_file, discovery_file and trust = \"token\" is given")
+		return Trust{}, invalid("trust", hint, `more than one of ca_file, discovery_file and trust = "token" is given`)
 	case given == 0 && len(req.CACertHashes) == 0:
-		return Trust{}, invalid("trust", hint, "none of ca_cert_hashes, ca_file, discovery_file and trust = \"token\" is given")
+		return Trust{}, invalid("trust", hint,
+			`none of ca_cert_hashes, ca_file, discovery_file and trust = "token" is given`)
 	case req.TokenTrust && req.Token == nil:
-		return Trust{}, invalid("trust", hint, "trust = \"token\" without a token")
+		return Trust{}, invalid("trust", hint, `trust = "token" without a token`)
 	}
 	pins, err := parsePins(req.CACertHashes)
 	if err != nil {
@@ -122,7 +127,8 @@ func (c *Client) trustGiven(ctx context.Context, req TrustRequest, pins pinSet) 
 		}
 	}
 	if err != nil {
-		return Trust{}, invalid(object, "Give this cluster's CA, as /etc/kubernetes/pki/ca.crt of a control-plane node has it", "%v", err)
+		return Trust{}, invalid(object,
+			"Give this cluster's CA, as /etc/kubernetes/pki/ca.crt of a control-plane node has it", "%v", err)
 	}
 	if len(pins) > 0 {
 		if err := pins.covers(certs); err != nil {
@@ -138,7 +144,7 @@ func (c *Client) trustGiven(ctx context.Context, req TrustRequest, pins pinSet) 
 		_, f := c.get(ctx, t, config, "/readyz")
 		return f
 	}
-	s := search{client: c, servers: servers, proxied: req.ProxyURL != "", object: "the API server's certificate", attempt: attempt}
+	s := search{client: c, servers: servers, proxied: req.ProxyURL != "", object: serverCertificate, attempt: attempt}
 	if err := s.try(ctx); err != nil {
 		return Trust{}, err
 	}
@@ -182,7 +188,8 @@ func (d *discovery) fetch(ctx context.Context, t target) ([]*x509.Certificate, *
 		return nil, f
 	}
 	if first.kubeconfig != second.kubeconfig {
-		return nil, fail(Untrusted, final, "If the cluster's CA is being changed right now, run again; else somebody stands between",
+		return nil, fail(Untrusted, final,
+			"If the cluster's CA is being changed right now, run again; else somebody stands between",
 			"the second fetch, over verified TLS, differs from the first")
 	}
 	return first.certs, nil
@@ -196,8 +203,9 @@ func (d *discovery) verify(ctx context.Context, t target, r *reply) (infoDoc, *f
 	}
 	if len(d.pins) > 0 {
 		if err := d.pins.covers(info.certs); err != nil {
-			return infoDoc{}, fail(Untrusted, final, "Compare with the hash that `kubeadm token create --print-join-command` prints "+
-				"on a control-plane node; after a change of the CA, add its pin to ca_cert_hashes", "%v", err).because(err)
+			return infoDoc{}, fail(Untrusted, final,
+				"Compare with the hash that `kubeadm token create --print-join-command` prints on a control-plane node; "+
+					"after a change of the CA, add its pin to ca_cert_hashes", "%v", err).because(err)
 		}
 	} else if f := d.checkSignature(ctx, info); f != nil {
 		return infoDoc{}, f
@@ -226,7 +234,9 @@ func (d *discovery) verifyChain(t target, peers, cas []*x509.Certificate) *failu
 
 	name, _, _ := net.SplitHostPort(t.host)
 	now := d.client.opts.Now()
-	_, err := peers[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, DNSName: name, CurrentTime: now})
+	_, err := peers[0].Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, DNSName: name, CurrentTime: now,
+	})
 	if err != nil {
 		return classifyChain(err, now)
 	}
@@ -240,11 +250,13 @@ func (d *discovery) checkSignature(ctx context.Context, info infoDoc) *failure {
 	}
 	signature, ok := info.signatures[t.id]
 	if !ok {
-		return fail(Denied, again, "The token is unknown there, expired, or not for signing; make one with `kubeadm token create` and put it into the credential that `token` names",
+		return fail(Denied, again, "The token is unknown there, expired, or not for signing; make one with "+
+			"`kubeadm token create` and put it into the credential that `token` names",
 			"cluster-info has no signature for the token %q", t.id)
 	}
 	if err := verifyJWS(signature, info.kubeconfig, t.id, t.secret); err != nil {
-		return fail(Untrusted, final, "Either the secret half of the token is wrong, or somebody stands between", "cluster-info: %v", err).because(err)
+		return fail(Untrusted, final, "Either the secret half of the token is wrong, or somebody stands between",
+			"cluster-info: %v", err).because(err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -47,11 +48,11 @@ func TestDialling(t *testing.T) {
 		for _, heals := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s heals %t", c.name, heals), func(t *testing.T) {
 				t.Parallel()
-				n := 0
+				var n atomic.Int32
 				opts := fast()
 				opts.DialTimeout = 20 * time.Millisecond
 				opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-					if n++; heals && n > 2 {
+					if n := n.Add(1); heals && n > 2 {
 						return d.DialContext(ctx, network, address)
 					}
 					return c.dial(ctx)

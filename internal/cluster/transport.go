@@ -69,8 +69,9 @@ func setProxy(config *rest.Config, proxy string) {
 	}
 }
 
-// transport returns the transport to a target with config's TLS. It speaks HTTP/1.1, without compression, and has the
-// limits of Options. There is no other proxy than config's.
+// transport returns the transport to a target with the TLS that client-go makes of config. It speaks HTTP/1.1, without
+// compression, and has the limits of Options. There is no other proxy than config's. client-go's own transport has fixed
+// limits, verifies an https proxy by the cluster's CA, and is kept for the whole process.
 func (c *Client) transport(t target, config *rest.Config) (*http.Transport, error) {
 	var proxy *url.URL
 	if config.Proxy != nil {
@@ -90,9 +91,9 @@ func (c *Client) transport(t target, config *rest.Config) (*http.Transport, erro
 		return known, nil
 	}
 
-	secured := rest.CopyConfig(config)
-	secured.NextProtos = []string{"http/1.1"}
-	tlsConfig, err := rest.TLSConfigFor(secured)
+	http1 := rest.CopyConfig(config)
+	http1.NextProtos = []string{"http/1.1"}
+	tlsConfig, err := rest.TLSConfigFor(http1)
 	if err != nil {
 		return nil, err
 	}
@@ -186,20 +187,21 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// httpClient returns a client for a target that adds the credentials that client-go finds in config, and follows no
-// redirect.
+// httpClient returns client-go's client for a target, with the credentials of config. It follows no redirect.
 func (c *Client) httpClient(t target, config *rest.Config) (*http.Client, *guard, error) {
 	tr, err := c.transport(t, config)
 	if err != nil {
 		return nil, nil, err
 	}
 	g := &guard{next: tr, host: t.host, verified: !config.Insecure}
-	rt, err := rest.HTTPWrappersForConfig(config, g)
+	secured := rest.CopyConfig(config)
+	secured.TLSClientConfig, secured.Transport = rest.TLSClientConfig{}, g // TLS is the transport's
+	client, err := rest.HTTPClientFor(secured)
 	if err != nil {
 		return nil, nil, err
 	}
-	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &http.Client{Transport: rt, CheckRedirect: noRedirect}, g, nil
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client, g, nil
 }
 
 // reply is a whole response.

@@ -60,7 +60,7 @@ const (
 	final class = iota // this server is left out
 	again              // this server is asked again
 	dates              // a certificate's dates do not fit the clock
-	ours               // no server can help: the cause is on this node
+	local              // no server can help: the cause is on this node
 )
 
 // failure is an Error on its way to search.try, which fills in the server and the object.

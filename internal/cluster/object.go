@@ -154,7 +154,7 @@ func noCredential(who string, err error) *failure {
 	f := fail(Denied, again, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
 		"%s gives no credential: %s", who, quote(err.Error())).because(err)
 	if errors.Is(err, errNoPlugin) {
-		f.class = ours
+		f.class = local
 	}
 	return f
 }

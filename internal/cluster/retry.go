@@ -90,7 +90,7 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 			case f == nil:
 				s.client.setWorked(t)
 				return true, nil
-			case f.class == ours:
+			case f.class == local:
 				return true, &Error{Kind: f.kind, Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err}
 			case ctx.Err() != nil:
 				return true, s.failed()
@@ -152,10 +152,12 @@ func (s *search) targets(ctx context.Context, server *url.URL) (out []target, un
 		return []target{{server.Host, server.Host}}, nil
 	}
 
-	limit := s.client.opts.DialTimeout
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, timeoutError{"answer from DNS", limit})
+	ctx, cancel := context.WithTimeout(ctx, s.client.opts.DialTimeout)
 	defer cancel()
 	addresses, err := s.client.opts.LookupHost(ctx, name)
+	if err == nil && len(addresses) == 0 {
+		err = &net.DNSError{Name: name, Err: "it has no address"}
+	}
 	for _, a := range addresses {
 		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
 	}

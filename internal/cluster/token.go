@@ -42,13 +42,13 @@ func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
 	const hint = "Put a valid bootstrap token into the credential that `token` names; `kubeadm token create` makes one"
 	s, err := read(ctx)
 	if err != nil {
-		f := fail(Denied, ours, hint, "the bootstrap token cannot be read: %v", err).because(err)
+		f := fail(Denied, local, hint, "the bootstrap token cannot be read: %v", err).because(err)
 		f.noToken = true
 		return bootstrapToken{}, f
 	}
 	id, secret, err := ParseToken(s)
 	if err != nil {
-		return bootstrapToken{}, fail(Denied, ours, hint, "the bootstrap token is malformed: %v", err).because(err)
+		return bootstrapToken{}, fail(Denied, local, hint, "the bootstrap token is malformed: %v", err).because(err)
 	}
 	return bootstrapToken{id, secret}, nil
 }

@@ -35,6 +35,8 @@ const (
 	defaultBudget = 5 * time.Minute // when the caller's context has no deadline
 )
 
+const userAgent = "prelet"
+
 // Endpoint is the address of a cluster.
 type Endpoint struct {
 	// Servers are API servers as ParseServer takes them, in order of preference.
@@ -69,8 +71,6 @@ type Options struct {
 	// once a call, when a certificate's dates do not fit the clock. Nil: dates in the future are tried again until
 	// the deadline, dates in the past are final.
 	WaitClock func(ctx context.Context) error
-	// UserAgent is sent with each request. Default "prelet".
-	UserAgent string
 }
 
 // Retry describes a wait between attempts.
@@ -98,9 +98,6 @@ func (o Options) withDefaults() Options {
 	setDuration(&o.RequestTimeout, 25*time.Second)
 	setDuration(&o.BackoffMin, 500*time.Millisecond)
 	setDuration(&o.BackoffMax, 10*time.Second)
-	if o.UserAgent == "" {
-		o.UserAgent = "prelet"
-	}
 	return o
 }
 

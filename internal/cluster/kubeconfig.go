@@ -50,7 +50,7 @@ func (k Kubeconfig) HTTPClient(opts Options) (*http.Client, error) {
 		return nil, err
 	}
 	c := New(opts)
-	config := c.newConfig(k.Cluster.CertificateAuthorityData, "")
+	config := newConfig(k.Cluster.CertificateAuthorityData, "")
 	config.Insecure = false
 	config.ServerName = k.Cluster.TLSServerName
 	config.CertData, config.KeyData = k.User.ClientCertificateData, k.User.ClientKeyData
@@ -121,7 +121,7 @@ func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin,
 		return nil, nil, err
 	}
 
-	config.UserAgent = c.opts.UserAgent
+	config.UserAgent = userAgent
 	if len(req.CAPEM) > 0 {
 		config.CAData, config.CAFile, config.Insecure = req.CAPEM, "", false
 	}

@@ -124,7 +124,7 @@ func (c *Client) credentials(req ObjectRequest) (creds []credential, servers []*
 		if err != nil {
 			return nil, nil, false, fmt.Errorf("no verified CA for a token: %w", err)
 		}
-		config := c.newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
+		config := newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
 		creds = append(creds, credential{who: "bootstrap token", config: config, token: req.Token})
 	}
 	if len(creds) == 0 {

@@ -54,8 +54,8 @@ type transportKey struct {
 
 // newConfig is client-go's configuration of a request that identifies nobody. ca is PEM; without it the server is not
 // verified, which only the first fetch of cluster-info may do.
-func (c *Client) newConfig(ca []byte, proxy string) *rest.Config {
-	config := &rest.Config{UserAgent: c.opts.UserAgent}
+func newConfig(ca []byte, proxy string) *rest.Config {
+	config := &rest.Config{UserAgent: userAgent}
 	config.CAData, config.Insecure = ca, len(ca) == 0
 	setProxy(config, proxy)
 	return config

@@ -139,7 +139,7 @@ func (c *Client) trustGiven(ctx context.Context, req TrustRequest, pins pinSet) 
 	if err != nil {
 		return Trust{}, invalid(object, "Correct `servers` in the cluster block", "%v", err)
 	}
-	config := c.newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
+	config := newConfig([]byte(encodeBundle(certs)), req.ProxyURL)
 	attempt := func(ctx context.Context, t target) *failure {
 		_, f := c.get(ctx, t, config, "/readyz")
 		return f
@@ -169,7 +169,7 @@ func (d *discovery) fetch(ctx context.Context, t target) ([]*x509.Certificate, *
 	first, known := d.first[t]
 	if !known {
 		// Not verified: an anonymous request for public data. The guard refuses any credential here.
-		r, f := c.getReady(ctx, t, c.newConfig(nil, d.proxy), infoPath)
+		r, f := c.getReady(ctx, t, newConfig(nil, d.proxy), infoPath)
 		if f != nil {
 			return nil, f
 		}
@@ -179,7 +179,7 @@ func (d *discovery) fetch(ctx context.Context, t target) ([]*x509.Certificate, *
 		d.first[t] = first
 	}
 
-	r, f := c.getReady(ctx, t, c.newConfig([]byte(encodeBundle(first.certs)), d.proxy), infoPath)
+	r, f := c.getReady(ctx, t, newConfig([]byte(encodeBundle(first.certs)), d.proxy), infoPath)
 	if f != nil {
 		return nil, f
 	}

@@ -377,7 +377,7 @@ func TestGuard(t *testing.T) {
 	host := strings.TrimPrefix(h.URL, "https://")
 	ctx := within(t, 30*time.Second)
 
-	config := c.newConfig(nil, "")
+	config := newConfig(nil, "")
 	config.BearerToken = testToken
 	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.err, errCredential) || f.kind != Untrusted {
 		t.Errorf("without verification: got %+v, want %v", f, errCredential)

@@ -118,7 +118,7 @@ func copyFailed(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
 		err = path.Err
 	}
-	return fmt.Errorf("ghw has no copy of the recorded hardware in /dev/shm or TMPDIR: %w", err)
+	return fmt.Errorf("the recorded hardware cannot be copied to /dev/shm or TMPDIR: %w", err)
 }
 
 // openCopy makes an empty folder for the files that ghw reads of a recorded machine.

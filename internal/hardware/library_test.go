@@ -124,7 +124,7 @@ func TestNoPlaceForTheCopy(t *testing.T) {
 		t.Errorf("got %d functions, %d accelerators, memory %v and %v, want all of the machine", len(facts.PCI), len(facts.Accelerators),
 			value(facts.Memory.TotalBytes), err)
 	}
-	const reason = "ghw has no copy of the recorded hardware in /dev/shm or TMPDIR: no space left on device"
+	const reason = "the recorded hardware cannot be copied to /dev/shm or TMPDIR: no space left on device"
 	for _, fact := range []string{"product.name", "bios.vendor", "block_devices"} {
 		if got := why(facts, fact); got != reason && (fact != "block_devices" || got != "there is no /sys/block") {
 			t.Errorf("%s: got the reason %q, want %q", fact, got, reason)

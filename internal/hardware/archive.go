@@ -8,14 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
-// Bounds of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest of a real machine that was
-// seen has 20,000.
+// Bounds of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest of a real machine that
+// was seen has 20,000.
 const (
 	maxArchiveBytes   = 64 << 20
 	maxArchiveEntries = 100_000
@@ -32,9 +33,9 @@ func (t archiveTree) Close() error {
 	return errors.Join(t.rootTree.Close(), os.RemoveAll(t.folder))
 }
 
-// openArchive unpacks a gzipped tar, or one that bzip2 has compressed. A name that is absolute or climbs is refused. A link
-// that leads out of the archive, as /etc/mtab of a real machine may, is kept and never followed: what it stands for is not
-// in the archive.
+// openArchive unpacks a gzipped tar, or one that bzip2 has compressed. A name that is absolute or climbs is refused. A
+// link that leads out of the archive, as /etc/mtab of a real machine may, is kept and never followed: what it stands
+// for is not in the archive.
 func openArchive(r io.Reader) (tree Opened, err error) {
 	buffered := bufio.NewReader(r)
 
@@ -59,97 +60,110 @@ func openTar(r io.Reader) (tree Opened, err error) {
 		}
 	}()
 
-	root, err := os.OpenRoot(folder)
-	if err != nil {
+	if err := unpack(r, folder); err != nil {
 		return nil, err
 	}
 
-	if err := unpack(r, root); err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-
-	// Somebody may have packed the root as one folder.
-	if entries, err := fs.ReadDir(root.FS(), "."); err == nil && len(entries) == 1 && isMachine(root, entries[0].Name()) {
-		below, err := root.OpenRoot(entries[0].Name())
-		if err != nil {
-			return nil, errors.Join(err, root.Close())
-		}
-		return archiveTree{rootTree{below}, folder}, root.Close()
+	root, err := os.OpenRoot(machineFolder(folder))
+	if err != nil {
+		return nil, err
 	}
 
 	return archiveTree{rootTree{root}, folder}, nil
 }
 
-func isMachine(root *os.Root, folder string) bool {
-	_, procErr := root.Lstat(folder + "/proc")
-	_, sysErr := root.Lstat(folder + "/sys")
-	return procErr == nil || sysErr == nil
+// machineFolder is the only folder in a folder, if somebody packed the root as one, or else the folder itself.
+func machineFolder(folder string) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
+		return folder
+	}
+
+	below := path.Join(folder, entries[0].Name())
+
+	for _, name := range []string{"proc", "sys"} {
+		if _, err := os.Lstat(path.Join(below, name)); err == nil {
+			return below
+		}
+	}
+
+	return folder
 }
 
-func unpack(r io.Reader, root *os.Root) error {
+// unpack writes the entries of an archive into an empty folder. Links come last, so that no file is put through one. Of
+// several files with one name the last counts; devices, pipes and hard links are left out.
+func unpack(r io.Reader, folder string) error {
+	const folderMode, fileMode = 0o700, 0o600
+
 	// What is not in a file counts too: headers, and what is passed over.
 	archive := tar.NewReader(io.LimitReader(r, 2*maxArchiveBytes))
 
 	var total int64
 
+	links := map[string]string{}
+
 	for count := 0; ; count++ {
 		header, err := archive.Next()
 		if err == io.EOF {
-			return nil
+			break
 		}
 		if err != nil {
 			return err
 		}
 
 		if total += header.Size; total > maxArchiveBytes || count >= maxArchiveEntries {
-			return fmt.Errorf("it is larger than %d MiB or %d entries, the most that is read", maxArchiveBytes>>20, maxArchiveEntries)
+			return fmt.Errorf("it is larger than %d MiB or %d entries, the most that is read",
+				maxArchiveBytes>>20, maxArchiveEntries)
 		}
 
 		name, err := archiveName(header.Name)
-		if err == nil && name != "." {
-			err = unpackEntry(archive, header, root, name)
+		if err != nil {
+			return err
+		}
+
+		target := path.Join(folder, name)
+
+		switch header.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(target, folderMode)
+		case tar.TypeSymlink:
+			links[name] = header.Linkname
+		case tar.TypeReg:
+			var data []byte
+			if data, err = io.ReadAll(archive); err == nil {
+				err = errors.Join(os.MkdirAll(path.Dir(target), folderMode), os.WriteFile(target, data, fileMode))
+			}
 		}
 		if err != nil {
-			return fmt.Errorf("entry %q: %w", header.Name, err)
+			return renamed(err, name)
 		}
 	}
+
+	return makeLinks(folder, links)
 }
 
-// unpackEntry unpacks one entry. Of several with one name the last counts. Devices and pipes are left out, and hard links.
-func unpackEntry(archive io.Reader, header *tar.Header, root *os.Root, name string) error {
-	const folderMode, fileMode = 0o700, 0o600
-
-	switch header.Typeflag {
-	case tar.TypeDir:
-		return root.MkdirAll(name, folderMode)
-	case tar.TypeReg, tar.TypeSymlink:
-	default:
-		return nil
-	}
-
-	if err := root.MkdirAll(path.Dir(name), folderMode); err != nil {
-		return err
-	}
-	if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if header.Typeflag == tar.TypeSymlink {
-		return root.Symlink(header.Linkname, name)
-	}
-
-	data, err := io.ReadAll(archive)
+// makeLinks makes symbolic links by their names. os.Root keeps one from being made through another.
+func makeLinks(folder string, links map[string]string) error {
+	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return err
 	}
+	defer func() { _ = root.Close() }()
 
-	return root.WriteFile(name, data, fileMode)
+	for _, name := range slices.Sorted(maps.Keys(links)) {
+		if err := errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.Symlink(links[name], name)); err != nil {
+			return fmt.Errorf("link %s: %w", name, err)
+		}
+	}
+
+	return nil
 }
 
 func archiveName(name string) (string, error) {
 	clean := path.Clean(name)
 	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) ||
 		strings.Count(clean, "/") >= maxArchiveDepth {
-		return "", errors.New("the name does not stay inside the archive")
+		return "", fmt.Errorf("the name %q does not stay inside the archive", name)
 	}
 	return clean, nil
 }

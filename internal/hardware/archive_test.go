@@ -99,6 +99,7 @@ func TestArchiveRefuses(t *testing.T) {
 		"a depth without sense": packed(t, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("a/", 100) + "b"}),
 		"a file above a file":   packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a"}, tar.Header{Typeflag: tar.TypeReg, Name: "a/b"}),
 		"a way through a link":  packed(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}, tar.Header{Typeflag: tar.TypeReg, Name: "a/b"}),
+		"a link through a link": packed(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: os.TempDir()}, tar.Header{Typeflag: tar.TypeSymlink, Name: "a/prelet-b", Linkname: "x"}),
 		"no gzip":               []byte("nothing"),
 		"cut off":               packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Uname: strings.Repeat("x", 9000)})[:60],
 	} {

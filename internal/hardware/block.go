@@ -15,8 +15,8 @@ const (
 	udevFolder  = "run/udev/data"
 )
 
-// readBlockDevices reads the disks and drives. What the kernel makes of others is left out: loop devices, device mapper,
-// RAID, compressed memory.
+// readBlockDevices reads the disks and drives. What the kernel makes of others is left out: loop devices, device
+// mapper, RAID, compressed memory.
 func (d *detection) readBlockDevices() error {
 	names, err := d.names(blockFolder)
 	if err != nil {
@@ -31,7 +31,7 @@ func (d *detection) readBlockDevices() error {
 		}
 	}
 
-	info, err := ask(d, slog.DiscardHandler, ghw.Block, nil,
+	info, err := ask(d, slog.DiscardHandler, ghw.Block,
 		blockFolder+"/*/dev", blockFolder+"/*/size", blockFolder+"/*/removable", blockFolder+"/*/queue/rotational",
 		blockFolder+"/*/queue/physical_block_size", blockFolder+"/*/device/vendor")
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	deviceTreeSource = "sys/firmware/devicetree/base"
 )
 
-// firmwareText is a fact that the firmware gives: what ghw read, and the files that it comes from, in the tables of DMI or
-// in the device tree of machines without DMI, as most of Arm's.
+// firmwareText is a fact that the firmware gives: what ghw read, and the files that it comes from, in the tables of DMI
+// or in the device tree of machines without DMI, as most of Arm's.
 type firmwareText struct {
 	fact, dmi, deviceTree, text string
 	into                        **string
@@ -79,7 +79,7 @@ func askFirmware[T any](d *detection, call func(...any) (*T, error), none *T) (*
 		}
 	}
 
-	info, err := ask(d, slog.DiscardHandler, call, nil, dmiFolder+"/*")
+	info, err := ask(d, slog.DiscardHandler, call, dmiFolder+"/*")
 	if err != nil {
 		return none, err
 	}

@@ -14,10 +14,6 @@ import (
 	"github.com/jaypipes/ghw"
 )
 
-// nowhere stands for a folder that is never there. It takes away what ghw reads besides its purpose: without
-// /sys/devices/system/memory it reads the machine's syslog for the size of the memory.
-const nowhere = "/dev/null"
-
 // libraryOptions make ghw read below root only, start no program and log into log.
 func libraryOptions(root string, log slog.Handler) []any {
 	return []any{
@@ -61,14 +57,14 @@ func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 	}
 }
 
-// ask calls a function of ghw, which logs its warnings into log. On a recorded machine ghw reads copies of the files that
-// patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
-func ask[T any](d *detection, log slog.Handler, call func(...any) (*T, error), overrides map[string]string, patterns ...string) (*T, error) {
+// ask calls a function of ghw, which logs its warnings into log. On a recorded machine ghw reads copies of the files
+// that patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
+func ask[T any](d *detection, log slog.Handler, call func(...any) (*T, error), patterns ...string) (*T, error) {
 	if err := d.lend(patterns...); err != nil {
 		return nil, err
 	}
 
-	options := append(libraryOptions(d.libraryRoot(), log), ghw.WithPathOverrides(overrides))
+	options := libraryOptions(d.libraryRoot(), log)
 
 	return within(d, "ghw", func() (*T, error) { return call(options...) })
 }
@@ -140,9 +136,9 @@ func (d *detection) closeCopy() {
 	}
 }
 
-// lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has no
-// link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
-// the machine did not have it; its folder is there, so that ghw lists the device.
+// lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
+// no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out,
+// as if the machine did not have it; its folder is there, so that ghw lists the device.
 func (d *detection) lend(patterns ...string) error {
 	if d.live || d.copyErr != nil {
 		return d.copyErr

@@ -57,7 +57,8 @@ func (d *detection) readMemory() error {
 		d.saw("memory.hugepages", "sys/kernel/mm/hugepages/")
 	}
 	if len(nodes) == 0 {
-		nodes = append(nodes, world.NUMANode{ID: 0, CPUs: allCPUs(d.facts.CPU), MemoryBytes: &total, HugePages: memory.HugePages})
+		node := world.NUMANode{ID: 0, CPUs: allCPUs(d.facts.CPU), MemoryBytes: &total, HugePages: memory.HugePages}
+		nodes = append(nodes, node)
 		zero := 0
 		cores := slices.Clone(d.facts.CPU.Cores)
 		for i := range cores {
@@ -75,7 +76,11 @@ func (d *detection) readMemory() error {
 // totalMemory is the memory that the kernel manages. ghw is given nothing but /proc/meminfo: it would read the state of
 // every block of memory, and the machine's syslog, for the size of what is plugged in, which no fact is made of.
 func (d *detection) totalMemory() (int64, error) {
-	memory, err := ask(d, slog.DiscardHandler, ghw.Memory, map[string]string{"/sys": nowhere, "/var": nowhere}, "proc/meminfo")
+	const nowhere = "/dev/null" // a folder that is never there
+
+	memory, err := ask(d, slog.DiscardHandler, func(options ...any) (*ghw.MemoryInfo, error) {
+		return ghw.Memory(append(options, ghw.WithPathOverrides(map[string]string{"/sys": nowhere, "/var": nowhere}))...)
+	}, "proc/meminfo")
 	if err != nil {
 		return 0, err
 	}

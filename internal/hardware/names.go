@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pciIDs is the database of names that ghw reads. A machine's own pci.ids is not asked: it may not be there, may be years
-// old, and names chips, not products. The device id alone is not enough either: 38 of NVIDIA's 289 ids carry several
-// products, which the ids of the subsystem tell apart. A name is followed by a tab and its source.
+// pciIDs is the database of names that ghw reads. A machine's own pci.ids is not asked: it may not be there, may be
+// years old, and names chips, not products. The device id alone is not enough either: 38 of NVIDIA's 289 ids carry
+// several products, which the ids of the subsystem tell apart. A name is followed by a tab and its source.
 //
 //go:embed pciids/pci.ids
 var pciIDs []byte
 
-// databasePath makes pciIDs a file in memory and points ghw at it, once. ghw 0.26 ignores WithPCIDB and reads the variable
-// PCIDB_PATH at each call, so the variable is set for the rest of the process.
+// databasePath makes pciIDs a file in memory and points ghw at it, once. ghw 0.26 ignores WithPCIDB and reads the
+// variable PCIDB_PATH at each call, so the variable is set for the rest of the process.
 var databasePath = sync.OnceValues(func() (string, error) {
 	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -51,8 +51,8 @@ type productName struct {
 	source    string // in words
 }
 
-// nameOf finds the name of a product of the given subsystem ("10de:14a9", or empty if it is not known). ghw's own choice of
-// a subsystem compares the device's id only and not its vendor's.
+// nameOf finds the name of a product of the given subsystem ("10de:14a9", or empty if it is not known). ghw's own
+// choice of a subsystem compares the device's id only and not its vendor's.
 func nameOf(product *pcidb.Product, subsystem string) (productName, bool) {
 	if product == nil {
 		return productName{}, false

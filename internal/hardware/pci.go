@@ -66,7 +66,9 @@ func (d *detection) readDevices() error {
 		}
 		return nil
 	}
-	functions := slices.DeleteFunc(d.functions(names), func(f function) bool { return slices.Contains(d.without, f.Address) })
+	functions := slices.DeleteFunc(d.functions(names), func(f function) bool {
+		return slices.Contains(d.without, f.Address)
+	})
 	slices.SortStableFunc(functions, func(a, b function) int { return a.order.compare(b.order) })
 
 	pci := make([]world.PCIDevice, 0, len(functions))
@@ -98,8 +100,8 @@ func (d *detection) readDevices() error {
 	return nil
 }
 
-// functions lists what is on the bus. ghw 0.26 returns nothing at all where one function has no modalias or an address that
-// it cannot parse; then all are read one by one.
+// functions lists what is on the bus. ghw 0.26 returns nothing at all where one function has no modalias or an address
+// that it cannot parse; then all are read one by one.
 func (d *detection) functions(entries []string) []function {
 	functions, err := d.functionsOfLibrary(entries)
 	if err != nil {
@@ -122,7 +124,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 
 	log := &warningLog{}
 
-	info, err := ask(d, log, ghw.PCI, nil, pciFolder+"/*/modalias", pciFolder+"/*/driver")
+	info, err := ask(d, log, ghw.PCI, pciFolder+"/*/modalias", pciFolder+"/*/driver")
 	if err != nil {
 		return nil, err
 	}
@@ -136,8 +138,11 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 	}
 
 	if len(functions) < len(entries) {
-		warnings := slices.DeleteFunc(log.messages, func(w string) bool { return strings.HasPrefix(w, "topology detection disabled") })
-		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)", len(functions), len(entries), strings.Join(warnings, "; "))
+		warnings := strings.Join(slices.DeleteFunc(log.messages, func(message string) bool {
+			return strings.HasPrefix(message, "topology detection disabled") // as libraryOptions wants it
+		}), "; ")
+
+		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)", len(functions), len(entries), warnings)
 	}
 
 	if len(functions) > 0 {
@@ -147,8 +152,8 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 	return functions, nil
 }
 
-// fromLibrary converts a function that ghw lists. The ids of the subsystem are read from the modalias, because ghw's are
-// those of the first subsystem in pci.ids with the same device id.
+// fromLibrary converts a function that ghw lists. The ids of the subsystem are read from the modalias, because ghw's
+// are those of the first subsystem in pci.ids with the same device id.
 func fromLibrary(device *ghw.PCIDevice) (function, bool) {
 	order, isAddress := parsePCIAddress(device.Address)
 	class := device.Class.ID + device.Subclass.ID + device.ProgrammingInterface.ID
@@ -211,8 +216,8 @@ func (d *detection) completeFunction(f *function) {
 	}
 	d.saw("pci[].numa", pciFolder+"/{address}/numa_node")
 
-	// A virtual function links to the card that it belongs to, which is listed itself. Inside a virtual machine the link is
-	// not there, and the function is a card like any other.
+	// A virtual function links to the card that it belongs to, which is listed itself. Inside a virtual machine the
+	// link is not there, and the function is a card like any other.
 	switch physical, err := linkBase(d, f.folder+"/physfn"); {
 	case err == nil:
 		f.PhysFn = &physical

@@ -12,8 +12,8 @@ import (
 // with the square of the number of tables; a file of this size takes at most a second.
 const configLimit = 128 << 10
 
-// invalidTOMLError is a configuration file that its runtime cannot read either. It never contains text of the file, which
-// may hold passwords of registries.
+// invalidTOMLError is a configuration file that its runtime cannot read either. It never contains text of the file,
+// which may hold passwords of registries.
 type invalidTOMLError struct{ file, reason string }
 
 func (e *invalidTOMLError) Error() string { return "/" + e.file + " " + e.reason }

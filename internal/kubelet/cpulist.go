@@ -16,9 +16,9 @@ const (
 	maxListedCPUs = 2 << cpuNumberBits
 )
 
-// ParseCPUList parses the kernel's list format as the kubelet does: "0-3,8", "" is the empty set. One line end at the end,
-// as sysfs has it, is removed; other space is an error, and so are ranges that run backwards and the kernel's strides
-// ("0-31:2/4"), which the kubelet does not read.
+// ParseCPUList parses the kernel's list format as the kubelet does: "0-3,8", "" is the empty set. One line end at the
+// end, as sysfs has it, is removed; other space is an error, and so are ranges that run backwards and the kernel's
+// strides ("0-31:2/4"), which the kubelet does not read.
 func ParseCPUList(text string) (cpuset.CPUSet, error) {
 	text = strings.TrimSuffix(text, "\n")
 	if text == "" {

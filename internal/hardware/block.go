@@ -27,7 +27,7 @@ func (d *detection) readBlockDevices() error {
 	// ghw finds udev's entry of a device by its number.
 	for _, name := range names {
 		if number, err := d.text(blockFolder + "/" + name + "/dev"); err == nil && isFileName(number) {
-			_ = d.lend(udevFolder + "/b" + number) // asking fails for the same reason
+			d.lend(udevFolder + "/b" + number)
 		}
 	}
 

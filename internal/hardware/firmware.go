@@ -26,10 +26,15 @@ type firmwareText struct {
 
 // readFirmware reads product, BIOS, chassis and baseboard.
 func (d *detection) readFirmware() {
-	product, productErr := askFirmware(d, ghw.Product, &ghw.ProductInfo{})
-	bios, biosErr := askFirmware(d, ghw.BIOS, &ghw.BIOSInfo{})
-	chassis, chassisErr := askFirmware(d, ghw.Chassis, &ghw.ChassisInfo{})
-	board, boardErr := askFirmware(d, ghw.Baseboard, &ghw.BaseboardInfo{})
+	d.lend(dmiFolder + "/*")
+	for _, name := range []string{"model", "compatible", "serial-number", "chassis-type", "chosen/u-boot,version"} {
+		d.lendFile(deviceTreeFolder+"/"+name, deviceTreeSource+"/"+name)
+	}
+
+	product, productErr := askFirmware(d, ghw.Product)
+	bios, biosErr := askFirmware(d, ghw.BIOS)
+	chassis, chassisErr := askFirmware(d, ghw.Chassis)
+	board, boardErr := askFirmware(d, ghw.Baseboard)
 
 	var (
 		p world.Product
@@ -68,20 +73,11 @@ func (d *detection) readFirmware() {
 	d.facts.Product, d.facts.BIOS, d.facts.Chassis, d.facts.Baseboard = p, b, c, m
 }
 
-// deviceTreeFiles are the files of the device tree that ghw reads.
-var deviceTreeFiles = []string{"model", "compatible", "serial-number", "chassis-type", "chosen/u-boot,version"}
-
-// askFirmware asks ghw, and returns none if it failed.
-func askFirmware[T any](d *detection, call func(...any) (*T, error), none *T) (*T, error) {
-	for _, name := range deviceTreeFiles {
-		if err := d.lendFile(deviceTreeFolder+"/"+name, deviceTreeSource+"/"+name); err != nil {
-			return none, err
-		}
-	}
-
-	info, err := ask(d, slog.DiscardHandler, call, dmiFolder+"/*")
+// askFirmware asks ghw, and returns an empty result if that fails.
+func askFirmware[T any](d *detection, call func(...any) (*T, error)) (*T, error) {
+	info, err := ask(d, slog.DiscardHandler, call)
 	if err != nil {
-		return none, err
+		return new(T), err
 	}
 
 	return info, nil

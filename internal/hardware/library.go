@@ -60,8 +60,9 @@ func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 // ask calls a function of ghw, which logs its warnings into log. On a recorded machine ghw reads copies of the files
 // that patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
 func ask[T any](d *detection, log slog.Handler, call func(...any) (*T, error), patterns ...string) (*T, error) {
-	if err := d.lend(patterns...); err != nil {
-		return nil, err
+	d.lend(patterns...)
+	if d.copyErr != nil {
+		return nil, d.copyErr
 	}
 
 	options := libraryOptions(d.libraryRoot(), log)
@@ -137,57 +138,45 @@ func (d *detection) closeCopy() {
 }
 
 // lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
-// no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out,
-// as if the machine did not have it; its folder is there, so that ghw lists the device.
-func (d *detection) lend(patterns ...string) error {
-	if d.live || d.copyErr != nil {
-		return d.copyErr
+// no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
+// the machine did not have it; its folder is there, so that ghw lists the device. What fails to be written is copyErr.
+func (d *detection) lend(patterns ...string) {
+	if d.live {
+		return
 	}
 
 	for _, pattern := range patterns {
 		for _, name := range d.expand(pattern) {
-			if err := d.copy.MkdirAll(path.Dir(name), 0o700); err != nil {
-				return copyFailed(err)
+			if d.copyErr == nil {
+				d.copyErr = copyFailed(d.copy.MkdirAll(path.Dir(name), 0o700))
 			}
-			if err := d.lendFile(name, name); err != nil {
-				return err
-			}
+			d.lendFile(name, name)
 		}
 	}
-
-	return nil
 }
 
 // lendLimit is the most that is copied of one file; attributes of sysfs are at most a page.
 const lendLimit = 64 << 10
 
-func (d *detection) lendFile(name, to string) error {
-	switch {
-	case d.live || d.copyErr != nil:
-		return d.copyErr
-	case path.Base(name) == "driver":
-		return d.lendDriver(name)
+// lendFile copies one file to a name in the copy. Of the link to a driver ghw takes the last element of the target's name,
+// and only if the target exists.
+func (d *detection) lendFile(name, to string) {
+	if d.live || d.copyErr != nil {
+		return
 	}
 
-	data, err := d.ReadFile(name, lendLimit)
-	if err != nil {
-		return nil
+	if path.Base(name) == "driver" {
+		if driver, err := linkBase(d, name); err == nil {
+			d.copyErr = copyFailed(errors.Join(
+				d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
+				d.copy.Symlink("../../drivers/"+driver, to)))
+		}
+		return
 	}
 
-	return copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
-}
-
-// lendDriver copies the link of a PCI function to its driver. ghw takes the last element of the target's name, and only
-// if the target exists.
-func (d *detection) lendDriver(name string) error {
-	driver, err := linkBase(d, name)
-	if err != nil {
-		return nil
+	if data, err := d.ReadFile(name, lendLimit); err == nil {
+		d.copyErr = copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
 	}
-
-	return copyFailed(errors.Join(
-		d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
-		d.copy.Symlink("../../drivers/"+driver, name)))
 }
 
 // expand lists the paths that a pattern names.

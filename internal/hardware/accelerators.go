@@ -196,27 +196,23 @@ func (d *detection) nvidiaNodeSize(file string) int64 {
 	return 0
 }
 
-// driverVersion is what the driver's module says of itself. Drivers of the kernel's own tree say nothing, which is no
-// reason to wonder. One file serves all devices of a driver.
+// driverVersion is what the driver's module reports of itself. Drivers of the kernel's own tree report nothing, which is not
+// worth a note.
 func (d *detection) driverVersion(f function) *string {
 	if f.Driver == nil {
 		return nil
 	}
-	version, known := d.versions[*f.Driver]
+
 	file := "sys/bus/pci/drivers/" + *f.Driver + "/module/version"
-	if !known {
-		if text, err := d.text(file); err == nil && text != "" {
-			version = &text
-		}
-		if d.versions == nil {
-			d.versions = map[string]*string{}
-		}
-		d.versions[*f.Driver] = version
+
+	version, err := d.text(file)
+	if err != nil || version == "" {
+		return nil
 	}
-	if version != nil {
-		d.sawEach("accelerators", f.Address, ".driver_version", file)
-	}
-	return version
+
+	d.sawEach("accelerators", f.Address, ".driver_version", file)
+
+	return &version
 }
 
 // vendor names the vendor id, or notes that nobody knows it.

@@ -88,10 +88,9 @@ func (d *detection) onlineCPUs() ([]int, error) {
 	return online, nil
 }
 
-// cores groups threads, and reads two files a core and three a package: at 224 CPUs three files each would cost 5 ms.
+// cores groups threads.
 func (d *detection) cores(online []int) []world.CPUCore {
 	node := d.nodeOfCPU()
-	pkg := map[int]*int{}
 	seen := map[int]bool{}
 	isOnline := map[int]bool{}
 	for _, n := range online {
@@ -111,10 +110,7 @@ func (d *detection) cores(online []int) []world.CPUCore {
 				seen[sibling] = true
 			}
 		}
-		if _, known := pkg[n]; !known {
-			d.readPackage(topology, n, pkg)
-		}
-		core := world.CPUCore{Package: pkg[n], CPUs: threads}
+		core := world.CPUCore{Package: d.packageOf(topology, n), CPUs: threads}
 		if id, ok := node[n]; ok {
 			core.Node = &id
 		}
@@ -142,30 +138,22 @@ func (d *detection) siblings(topology string, n int) []int {
 	return []int{n}
 }
 
-// readPackage finds n's socket, and notes it for all CPUs of that socket at once.
-func (d *detection) readPackage(topology string, n int, pkg map[int]*int) {
-	pkg[n] = nil
+// packageOf reads the socket of CPU n.
+func (d *detection) packageOf(topology string, n int) *int {
 	text, err := d.text(topology + "physical_package_id")
 	fact := "cpu.cores[" + strconv.Itoa(n) + "].package"
 	if err != nil {
 		d.failed(fact, err)
-		return
+		return nil
 	}
+
 	id, err := strconv.Atoi(text)
 	if err != nil || id < 0 {
 		d.note(fact, fmt.Sprintf("the kernel gives package %q", text))
-		return
+		return nil
 	}
-	pkg[n] = &id
-	text, err = d.text(topology + "core_siblings_list")
-	if absent(err) {
-		text, err = d.text(topology + "package_cpus_list")
-	}
-	if list, parseErr := parseCPUList(text); err == nil && parseErr == nil {
-		for _, sibling := range list {
-			pkg[sibling] = &id
-		}
-	}
+
+	return &id
 }
 
 // nodeOfCPU inverts the nodes' CPU lists; without nodes all are of node 0.

@@ -232,12 +232,12 @@ type detection struct {
 	scratch  string   // where copies of a recorded machine are made; empty of this machine
 	copy     *os.Root // the copy that ghw reads
 	copyErr  error    // why there is none
+	lent     int      // files that were copied
 	facts    world.Facts
 	unknown  []world.UnknownFact
 	evidence map[string]string
 	cpuinfo  cpuInfo
-	versions map[string]*string // of drivers, by name
-	guids    map[string]string  // of RDMA devices, by name
+	guids    map[string]string // of RDMA devices, by name
 }
 
 // empty has no nil collection: a site may count and walk all of them.

@@ -147,9 +147,15 @@ func (d *detection) lend(patterns ...string) {
 
 	for _, pattern := range patterns {
 		for _, name := range d.expand(pattern) {
-			if d.copyErr == nil {
-				d.copyErr = copyFailed(d.copy.MkdirAll(path.Dir(name), 0o700))
+			switch d.lent++; {
+			case d.copyErr != nil || d.ctx.Err() != nil:
+				return
+			case d.lent > maxArchiveEntries:
+				d.copyErr = fmt.Errorf("the recorded hardware has more than %d files for ghw", maxArchiveEntries)
+				return
 			}
+
+			d.copyErr = copyFailed(d.copy.MkdirAll(path.Dir(name), 0o700))
 			d.lendFile(name, name)
 		}
 	}

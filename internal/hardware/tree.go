@@ -162,7 +162,7 @@ func renamed(err error, name string) error {
 		cause = errEscapes
 	}
 
-	return &fs.PathError{Op: path.Op, Path: name, Err: cause}
+	return &fs.PathError{Op: strings.TrimSuffix(path.Op, "at"), Path: name, Err: cause}
 }
 
 // absent says that a file is not there, as opposed to there and unreadable.

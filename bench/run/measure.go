@@ -51,6 +51,12 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 	}
 	defer cluster.stop()
 
+	if os.Geteuid() == 0 {
+		if err := layOver(machine); err != nil {
+			return nil, err
+		}
+	}
+
 	site, credentials, err := writeSite(base, cluster)
 	if err != nil {
 		return nil, err
@@ -65,9 +71,9 @@ func measureBoots(ctx context.Context, o options) (map[string][]sample, error) {
 		}
 	}
 	preletRun := func(round string) []string {
-		root := filepath.Join(round, "root")
+		command := []string{o.prelet, "run", "--config", site, "--root", filepath.Join(round, "root")}
 
-		return []string{o.prelet, "run", "--config", site, "--root", root, "--hardware", machine}
+		return append(command, hardwareFlag(machine)...)
 	}
 	// joinNode makes the node one that has joined, and lets a run see it: the next boot has nothing to do.
 	joinNode := func(ctx context.Context, round string) error {

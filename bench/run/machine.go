@@ -1,0 +1,44 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+)
+
+// layOver makes a described machine the one that programs see: its files are mounted over /sys and /proc, in a mount
+// namespace of the calling thread, to which the caller stays locked. A boot reads its own machine; a recorded one, as with
+// --hardware, is read through a copy, which costs more. It needs root.
+func layOver(machine string) error {
+	runtime.LockOSThread() // never unlocked: this thread alone is in the namespace, and the children that it starts
+
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("new mount namespace: %w", err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make / private: %w", err)
+	}
+
+	// procfs takes no new names, so what this kernel does not have is left out.
+	for _, name := range []string{"sys", "proc/cpuinfo", "proc/meminfo", "proc/driver"} {
+		err := syscall.Mount(filepath.Join(machine, name), "/"+name, "", syscall.MS_BIND, "")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("mount /%s: %w", name, err)
+		}
+	}
+
+	return nil
+}
+
+// hardwareFlag returns the flag that names the recorded machine, for a user who may not mount.
+func hardwareFlag(machine string) []string {
+	if os.Geteuid() == 0 {
+		return nil
+	}
+
+	return []string{"--hardware", machine}
+}

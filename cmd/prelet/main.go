@@ -116,17 +116,14 @@ func (a *app) root() *cobra.Command {
 		a.rollback(), a.verify(), a.recover(), a.doctor(), a.version(), manCommand(),
 	)
 	c.InitDefaultCompletionCmd()
-	reflow(c)
+
+	help := c.HelpFunc()
+	c.SetHelpFunc(func(sub *cobra.Command, args []string) {
+		sub.Long = present.Reflow(sub.Long, width)
+		help(sub, args)
+	})
 
 	return c
-}
-
-// reflow wraps the text of a command and of all below it.
-func reflow(c *cobra.Command) {
-	c.Long = present.Reflow(c.Long, width)
-	for _, sub := range c.Commands() {
-		reflow(sub)
-	}
 }
 
 // manCommand writes the manual pages, for packages.

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -114,7 +115,7 @@ func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, o
 		return out, act, false, err
 	}
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
-	for _, name := range []string{"plan.json", "recording.json"} {
+	for _, name := range []string{"plan.json", "recording.json", live.TrustBlob} {
 		b, err := s.Blob(cur.Gen, name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 			continue

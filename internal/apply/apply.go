@@ -82,11 +82,8 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
-
-	var err error
-	out.Blobs, err = blobs(o, act)
-
-	return out, act, err
+	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
+	return out, act, nil
 }
 
 // blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged.
@@ -95,11 +92,13 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	rec := *o.Recording
 	rec.Compact = true
 
-	var recorded bytes.Buffer
-	if err := rec.Encode(&recorded); err != nil {
-		return nil, err
+	for name, r := range map[string]*world.Recording{"recording.json": &rec, live.TrustBlob: rec.Only(world.KindTrust)} {
+		var text bytes.Buffer
+		if err := r.Encode(&text); err != nil {
+			return nil, err
+		}
+		out[name] = text.Bytes()
 	}
-	out["recording.json"] = recorded.Bytes()
 
 	if !act.Reconcile {
 		nodeObject(o, &act)

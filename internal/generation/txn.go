@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 
@@ -43,6 +44,20 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 	}
 	if !c.Changed && !p.Force {
 		return nil, ErrNothing
+	}
+	if p.Late != nil {
+		late, err := p.Late()
+		if err != nil {
+			return nil, err
+		}
+		p.Blobs = maps.Clone(p.Blobs)
+		if p.Blobs == nil {
+			p.Blobs = map[string][]byte{}
+		}
+		maps.Copy(p.Blobs, late)
+		if err := checkBlobs(p.Blobs); err != nil {
+			return nil, err
+		}
 	}
 	for _, t := range p.Targets {
 		if t.Kind == File {

@@ -94,12 +94,7 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 		return world.TrustAns{}, false
 	}
 
-	past := l.Past()
-	if past == nil {
-		return world.TrustAns{}, false
-	}
-
-	for _, e := range past.Recording.Entries {
+	for _, e := range l.verified() {
 		if e.Kind != world.KindTrust || e.Answer.Fail != "" {
 			continue
 		}

@@ -35,6 +35,27 @@ func LastGood(s *generation.Store) *Past {
 	return &Past{n, r}
 }
 
+// TrustBlob is the name under which a generation keeps its answers about the cluster's CA, as a recording of their own. Each
+// boot of a node that has joined needs them, and the whole recording takes a tenth of such a boot to read.
+const TrustBlob = "trust.json"
+
+// verified returns the answers about the cluster's CA of the last good generation.
+func (l *Live) verified() []world.Entry {
+	if n, ok := l.o.Store.LastGood(); ok {
+		if b, err := l.o.Store.Blob(n, TrustBlob); err == nil {
+			if r, err := world.Decode(bytes.NewReader(b)); err == nil {
+				return r.Entries
+			}
+		}
+	}
+
+	if past := l.Past(); past != nil { // of an older prelet
+		return past.Recording.Entries
+	}
+
+	return nil
+}
+
 // Past returns the recording of this node's last good generation, nil if there is none. It is read once.
 func (l *Live) Past() *Past { return l.past() }
 

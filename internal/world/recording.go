@@ -72,6 +72,19 @@ func (r *Recording) Encode(w io.Writer) error {
 	return enc.Encode(d)
 }
 
+// Only returns the part of a recording that has the answers of one kind.
+func (r *Recording) Only(kind Kind) *Recording {
+	out := &Recording{Header: r.Header, Compact: r.Compact}
+	out.Header.Site = nil
+	for _, e := range r.Entries {
+		if e.Kind == kind {
+			out.Entries = append(out.Entries, e)
+		}
+	}
+
+	return out
+}
+
 // ErrNewer is a recording that a newer prelet wrote.
 var ErrNewer = errors.New("the recording is of a newer prelet; use that one, or record again")
 

@@ -26,7 +26,9 @@ func TestCredentialGiven(t *testing.T) {
 	root := t.TempDir()
 	place(t, root, "/etc/credstore.encrypted/stored", "x")
 	place(t, root, "/root/token", "x")
-	place(t, root, "/etc/systemd/system/prelet.service.d/10.conf", "[Service]\nLoadCredential=loaded:/root/token\nLoadCredentialEncrypted=gone:/root/none\nLoadCredential=relative:name\n")
+	// go-systemd's unit package reads no line of more than 2048 bytes, and nothing of a file that has one.
+	long := "SetCredential=other:" + strings.Repeat("x", 4096) + "\n"
+	place(t, root, "/etc/systemd/system/prelet.service.d/10.conf", "[Service]\n"+long+"LoadCredential=loaded:/root/token\nLoadCredentialEncrypted=gone:/root/none\nLoadCredential=relative:name\n")
 	place(t, root, "/usr/lib/systemd/system/prelet.service", "[Service]\nLoadCredential=own:/root/token\n")
 	for name, want := range map[string]string{
 		"process": "", "stored": "", "loaded": "", "own": "",

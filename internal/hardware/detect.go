@@ -92,6 +92,7 @@ func (d *detection) read(ctx context.Context) <-chan outcome {
 	go func() {
 		defer close(steps)
 		d.openCopy()
+		defer d.closeCopy()
 		for i := range sections {
 			if ctx.Err() != nil {
 				return
@@ -228,10 +229,10 @@ type detection struct {
 	live     bool
 	without  []string
 	patience time.Duration
-	scratch  string // where copies of a recorded machine are made; empty of this machine
-	copy     string // the copy that ghw reads, a folder of ours in scratch
-	copyErr  error  // why there is none
-	lent     int    // files that were copied
+	scratch  string   // where copies of a recorded machine are made; empty of this machine
+	copy     *os.Root // the copy that ghw reads
+	copyErr  error    // why there is none
+	lent     int      // files that were copied
 	facts    world.Facts
 	unknown  []world.UnknownFact
 	evidence map[string]string

@@ -93,7 +93,7 @@ func (d *detection) libraryRoot() string {
 	if d.live {
 		return "/"
 	}
-	return d.copy
+	return d.copy.Name()
 }
 
 // scratchFolder makes a folder for files of a recorded machine, in memory if there is such a place.
@@ -125,7 +125,16 @@ func (d *detection) openCopy() {
 	}
 
 	folder, err := os.MkdirTemp(d.scratch, "")
-	d.copy, d.copyErr = folder, copyFailed(err)
+	if err == nil {
+		d.copy, err = os.OpenRoot(folder)
+	}
+	d.copyErr = copyFailed(err)
+}
+
+func (d *detection) closeCopy() {
+	if d.copy != nil {
+		_ = d.copy.Close()
+	}
 }
 
 // lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
@@ -146,7 +155,7 @@ func (d *detection) lend(patterns ...string) {
 				return
 			}
 
-			d.copyErr = copyFailed(os.MkdirAll(path.Join(d.copy, path.Dir(name)), 0o700))
+			d.copyErr = copyFailed(d.copy.MkdirAll(path.Dir(name), 0o700))
 			d.lendFile(name, name)
 		}
 	}
@@ -165,15 +174,14 @@ func (d *detection) lendFile(name, to string) {
 	if path.Base(name) == "driver" {
 		if driver, err := linkBase(d, name); err == nil {
 			d.copyErr = copyFailed(errors.Join(
-				os.MkdirAll(path.Join(d.copy, "sys/bus/pci/drivers", driver), 0o700),
-				os.Symlink("../../drivers/"+driver, path.Join(d.copy, to))))
+				d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
+				d.copy.Symlink("../../drivers/"+driver, to)))
 		}
 		return
 	}
 
 	if data, err := d.ReadFile(name, lendLimit); err == nil {
-		to = path.Join(d.copy, to)
-		d.copyErr = copyFailed(errors.Join(os.MkdirAll(path.Dir(to), 0o700), os.WriteFile(to, data, 0o600)))
+		d.copyErr = copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
 	}
 }
 

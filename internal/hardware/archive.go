@@ -50,7 +50,7 @@ func openArchive(r io.Reader) (tree Opened, err error) {
 }
 
 func openTar(r io.Reader) (tree Opened, err error) {
-	folder, err := scratchFolder()
+	folder, err := scratchFolder("")
 	if err != nil {
 		return nil, err
 	}

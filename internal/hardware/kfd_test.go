@@ -15,6 +15,8 @@ func TestKFD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = archive.Close() })
+
 	tests := map[string]struct {
 		id   string
 		at   []string

@@ -96,13 +96,15 @@ func (d *detection) libraryRoot() string {
 	return d.copy.Name()
 }
 
-// scratchFolder makes a folder for files of a recorded machine, in memory if there is such a place.
-func scratchFolder() (string, error) {
-	if folder, err := os.MkdirTemp("/dev/shm", "prelet-hardware-"); err == nil {
-		return folder, nil
+// scratchFolder makes a folder for files of a recorded machine in parent, or if that is "", in memory or in TMPDIR.
+func scratchFolder(parent string) (string, error) {
+	if parent == "" {
+		if folder, err := os.MkdirTemp("/dev/shm", "prelet-hardware-"); err == nil {
+			return folder, nil
+		}
 	}
 
-	folder, err := os.MkdirTemp("", "prelet-hardware-")
+	folder, err := os.MkdirTemp(parent, "prelet-hardware-")
 
 	return folder, copyFailed(err)
 }

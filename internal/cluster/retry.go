@@ -17,10 +17,10 @@ import (
 // judgement is what one server is known to be, at one of its addresses.
 type judgement struct {
 	target
-	failure *failure
-	tries   int
-	out     bool          // it is not asked again
-	wait    time.Duration // before it is asked again
+	failure   *failure
+	tries     int
+	out       bool      // it is not asked again
+	notBefore time.Time // when it is asked again
 }
 
 // search looks for a server that answers one question.
@@ -33,7 +33,13 @@ type search struct {
 
 	judged     []*judgement // in the order in which they were first asked
 	clockAsked bool
+	ahead      time.Duration // what Sleep was told to wait and did not
 }
+
+// now is the time that waits are measured in.
+func (s *search) now() time.Time { return time.Now().Add(s.ahead) }
+
+func (s *search) due(j *judgement) bool { return !j.out && !j.notBefore.After(s.now()) }
 
 // try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for
 // itself: one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The
@@ -57,16 +63,22 @@ func (s *search) try(ctx context.Context) error {
 		}
 
 		next := s.next()
-		if next == nil || ctx.Err() != nil || next.wait >= time.Until(deadline) {
+		if next == nil || ctx.Err() != nil {
 			return s.failed()
 		}
-		s.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: next.wait, Until: deadline})
-		if opts.Sleep(ctx, next.wait) != nil {
+		pause = next.notBefore.Sub(s.now())
+		if pause <= 0 {
+			continue // others took as long as it had to wait
+		}
+		if pause >= time.Until(deadline) {
 			return s.failed()
 		}
-		for waited, i := next.wait, 0; i < len(s.judged); i++ {
-			s.judged[i].wait = max(s.judged[i].wait-waited, 0)
+
+		s.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: pause, Until: deadline})
+		if opts.Sleep(ctx, pause) != nil {
+			return s.failed()
 		}
+		s.ahead += max(next.notBefore.Sub(s.now()), 0)
 	}
 }
 
@@ -76,15 +88,19 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 	servers := toFront(s.servers, func(u *url.URL) bool { return u.Host == worked.host })
 
 	for i, server := range servers {
-		targets, unresolved := s.targets(ctx, server)
+		if s.allWait(server) {
+			continue
+		}
+		share := time.Until(deadline) / time.Duration(len(servers)-i)
+		targets, unresolved := s.targets(ctx, server, share)
 		targets = toFront(targets, func(t target) bool { return t == worked })
 		for k, t := range targets {
 			j := s.judgementOf(t)
-			if j.out || j.wait > 0 {
+			if !s.due(j) {
 				continue
 			}
 			// The servers that are still to be asked share what is left, so that a silent one leaves time for the next.
-			share := time.Until(deadline) / time.Duration(len(servers)-i-1+len(targets)-k)
+			share = time.Until(deadline) / time.Duration(len(servers)-i-1+len(targets)-k)
 			f := s.ask(ctx, j, share, unresolved)
 			switch {
 			case f == nil:
@@ -96,7 +112,7 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 				return true, s.failed()
 			}
 			j.out = f.class == final
-			j.wait = pause + f.after
+			j.notBefore = s.now().Add(pause + f.after)
 		}
 	}
 	return false, nil
@@ -144,37 +160,60 @@ func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *
 	}
 }
 
-// targets returns a server's addresses, as DNS has them now, and forgets the others. A name that cannot be resolved
-// is a target without an address. Through a proxy the name is the address.
-func (s *search) targets(ctx context.Context, server *url.URL) (out []target, unresolved *failure) {
+// allWait reports whether a server was asked before, and is now to be asked at none of its addresses.
+func (s *search) allWait(server *url.URL) bool {
+	known := false
+	for _, j := range s.judged {
+		if j.host != server.Host {
+			continue
+		}
+		if s.due(j) {
+			return false
+		}
+		known = true
+	}
+	return known
+}
+
+// targets returns a server's addresses: those that DNS has now, and those that it had before in this call, which keep
+// their judgement. A name that cannot be resolved, and never could, is a target without an address. Through a proxy
+// the name is the address. The lookup takes no longer than the server's share of the deadline.
+func (s *search) targets(ctx context.Context, server *url.URL, share time.Duration) ([]target, *failure) {
 	name, port := server.Hostname(), server.Port()
 	if _, err := netip.ParseAddr(name); err == nil || s.proxied {
 		return []target{{server.Host, server.Host}}, nil
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, s.client.opts.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, min(share, s.client.opts.DialTimeout))
 	defer cancel()
 	addresses, err := s.client.opts.LookupHost(ctx, name)
 	if err == nil && len(addresses) == 0 {
 		err = &net.DNSError{Name: name, Err: "it has no address"}
 	}
+
+	var out []target
 	for _, a := range addresses {
 		out = append(out, target{server.Host, net.JoinHostPort(a, port)})
 	}
-	if err != nil {
-		out, unresolved = []target{{host: server.Host}}, classifyError(err, time.Time{}, "")
+	for _, j := range s.judged {
+		if j.host == server.Host && j.address != "" && !slices.Contains(out, j.target) {
+			out = append(out, j.target)
+		}
 	}
-	s.judged = slices.DeleteFunc(s.judged, func(j *judgement) bool {
-		return j.host == server.Host && !slices.Contains(out, j.target)
-	})
-	return out, unresolved
+
+	unresolved := target{host: server.Host}
+	if len(out) == 0 {
+		return []target{unresolved}, classifyError(err, time.Time{}, "")
+	}
+	s.judged = slices.DeleteFunc(s.judged, func(j *judgement) bool { return j.target == unresolved })
+	return out, nil
 }
 
 // next is the server that is asked next; nil if all are left out.
 func (s *search) next() *judgement {
 	var next *judgement
 	for _, j := range s.judged {
-		if !j.out && (next == nil || j.wait < next.wait) {
+		if !j.out && (next == nil || j.notBefore.Before(next.notBefore)) {
 			next = j
 		}
 	}

@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestRotationForgetsNothing asks a name whose address changes with each lookup: what was untrusted stays so.
+func TestRotationForgetsNothing(t *testing.T) {
+	good, evil := newTestCA(t, "cluster"), newTestCA(t, "evil")
+	bad, busy := newHostile(t, evil), newHostile(t, good)
+	busy.handle = func(w http.ResponseWriter, _ *http.Request, _ int) bool {
+		writeStatus(w, 503, "x", "busy")
+		return true
+	}
+	opts := givingUp(fast(), 6)
+	lookups := 0
+	opts.LookupHost = func(context.Context, string) ([]string, error) {
+		lookups++
+		if lookups == 1 {
+			return []string{"192.0.2.1", "192.0.2.2"}, nil
+		}
+		return []string{"192.0.2.2"}, nil
+	}
+	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		u := busy.URL
+		if strings.HasPrefix(address, "192.0.2.1:") {
+			u = bad.URL
+		}
+		return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(u, "https://"))
+	}
+	req := busy.object()
+	req.Servers = []string{"localhost:6443"}
+
+	_, err := FetchConfigMap(within(t, 30*time.Second), req, opts)
+
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Untrusted {
+		t.Errorf("got %v, want an error of kind %v", err, Untrusted)
+	}
+}
+
+// TestSilentDNS has two names that are never resolved before a healthy server, which is asked all the same.
+func TestSilentDNS(t *testing.T) {
+	good := newHostile(t, newTestCA(t, "cluster"))
+	opts := fast()
+	opts.DialTimeout = time.Minute
+	opts.LookupHost = func(ctx context.Context, h string) ([]string, error) {
+		<-ctx.Done()
+		return nil, &net.DNSError{Name: h, Err: "i/o timeout", IsTimeout: true}
+	}
+	req := good.object()
+	req.Servers = []string{"a.example:6443", "b.example:6443", good.URL}
+
+	if _, err := FetchConfigMap(within(t, 3*time.Second), req, opts); err != nil {
+		t.Errorf("got %v, want the healthy server's answer", err)
+	}
+}
+
+// TestRetryAfterBesideSilent asks a healthy server again when its Retry-After is over, and does not add to it the time
+// that a silent server takes.
+func TestRetryAfterBesideSilent(t *testing.T) {
+	good := newHostile(t, newTestCA(t, "cluster"))
+	good.handle = func(w http.ResponseWriter, _ *http.Request, n int) bool {
+		if n == 1 {
+			w.Header().Set("Retry-After", "1")
+			writeStatus(w, 503, "x", "busy")
+		}
+		return n == 1
+	}
+	silent := listen(t, func(net.Conn) {})
+	opts := Options{RequestTimeout: time.Second, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond}
+	req := good.object()
+	req.Servers = []string{silent, good.URL}
+
+	begin := time.Now()
+	_, err := FetchConfigMap(within(t, 60*time.Second), req, opts)
+
+	if took := time.Since(begin); err != nil || took > 5*time.Second {
+		t.Errorf("got %v after %v, want an answer within 5s", err, took)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"syscall"
@@ -49,7 +50,8 @@ func newExecPlugin(config *rest.Config, now func() time.Time) (*execPlugin, erro
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
 	if err != nil || !scheme.IsVersionRegistered(version) {
-		return nil, fmt.Errorf("has an exec plugin of apiVersion %q, not client.authentication.k8s.io/v1", quote(provider.APIVersion))
+		return nil, fmt.Errorf("has an exec plugin of apiVersion %q, not client.authentication.k8s.io/v1",
+			quote(provider.APIVersion))
 	}
 	p := &execPlugin{config: provider, version: version, codecs: serializer.NewCodecFactory(scheme), now: now}
 
@@ -104,7 +106,15 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 	out := &boundedOutput{tooMuch: end}
 	cmd.Stdout = out
 
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		// What the plugin started does not live on, whether it succeeds or fails.
+		defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }()
+		err = cmd.Wait()
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it succeeded, and left a process that holds its stdout open
+	}
 	var status *exec.ExitError
 	switch {
 	case out.full:
@@ -113,8 +123,10 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 		return nil, errors.New("did not answer in time")
 	case errors.As(err, &status):
 		return nil, fmt.Errorf("fails: %s", status.ProcessState)
-	case err != nil:
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("%w: %w", errNoPlugin, err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot be started: %w", err)
 	}
 	return p.decode(out.taken)
 }

@@ -410,3 +410,27 @@ func TestPluginMisbehaves(t *testing.T) {
 		t.Errorf("%q was shown to the server, want nothing", shown)
 	}
 }
+
+// TestPluginLeavesNothing has plugins that leave a process behind: it ends with them, and hides no success.
+func TestPluginLeavesNothing(t *testing.T) {
+	const answer = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}'`
+	for name, c := range map[string]struct{ script, want string }{
+		"success": {"(sleep 2; touch $0) & " + answer, ""},
+		"failure": {"(sleep 2; touch $0) >/dev/null & exit 3", "exit status 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			alive := filepath.Join(t.TempDir(), "alive")
+
+			_, err := newTestPlugin(t, time.Now, "sh", "-c", c.script, alive).run(t.Context())
+
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got error %v, want %q", err, c.want)
+			}
+			time.Sleep(2500 * time.Millisecond)
+			if _, err := os.Stat(alive); err == nil {
+				t.Error("got a process that lived on, want none")
+			}
+		})
+	}
+}

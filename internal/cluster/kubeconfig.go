@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
+
+const maxNamedFile = 1 << 20 // bytes of a file that a kubeconfig names
 
 // Kubeconfig is the cluster and the user of a kubeconfig's current context, as clientcmd reads them.
 type Kubeconfig struct {
@@ -107,10 +110,17 @@ func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin,
 			return nil, nil, fmt.Errorf("names a %w", err)
 		}
 	}
+	if len(req.Servers) > 0 || req.ProxyURL != "" {
+		cluster.ProxyURL = "" // it is not used
+	}
 	if cluster.ProxyURL != "" {
 		if _, err := ParseProxy(cluster.ProxyURL); err != nil { // before clientcmd, whose message shows a password
 			return nil, nil, fmt.Errorf("has a bad proxy-url: %w", err)
 		}
+	}
+	user := file.AuthInfos[file.Contexts[file.CurrentContext].AuthInfo]
+	if err := checkFiles(cluster, user); err != nil {
+		return nil, nil, err
 	}
 	none := &clientcmd.ConfigOverrides{}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*file, file.CurrentContext, none, nil).ClientConfig()
@@ -148,6 +158,32 @@ func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin,
 	withPlugin.ExecProvider = exec
 	plugin, err := newExecPlugin(withPlugin, c.opts.Now)
 	return config, plugin, err
+}
+
+// checkFiles refuses files that client-go must not read: a pipe would hang it, a large one fill the memory.
+func checkFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
+	for _, f := range []struct{ field, path string }{
+		{"certificate-authority", cluster.CertificateAuthority},
+		{"client-certificate", user.ClientCertificate},
+		{"client-key", user.ClientKey},
+		{"tokenFile", user.TokenFile},
+	} {
+		info, err := os.Stat(f.path)
+		if f.path == "" || err != nil {
+			continue // client-go says what is missing
+		}
+		if !info.Mode().IsRegular() || info.Size() > maxNamedFile {
+			return fmt.Errorf("names as %s %s, which is not a regular file of at most 1 MiB", f.field, quote(f.path))
+		}
+	}
+	if user.TokenFile == "" {
+		return nil
+	}
+	token, err := os.ReadFile(user.TokenFile)
+	if err == nil && !isToken(strings.TrimSpace(string(token))) {
+		return fmt.Errorf("names as tokenFile %s, which holds a character that no token has", quote(user.TokenFile))
+	}
+	return nil
 }
 
 // checkUser rejects what no kubelet has.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -228,39 +229,44 @@ func pinOf(t *testing.T, cert []byte) string {
 func TestKubeconfigRefused(t *testing.T) {
 	d := newDesk(t)
 	w := newWitness(t, newTestCA(t, "cluster"))
+	if err := syscall.Mkfifo(filepath.Join(d.dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	plugin := "./plugin"
 	block := func(says string) string { return execBlock("v1", "Never", plugin, says, "") }
 	for name, c := range map[string]struct{ text, want string }{
-		"no YAML":             {"users: [", "cannot be parsed"},
-		"another kind":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
-		"another context":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
-		"another cluster":     {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
-		"no key":              {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
-		"twice":               {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
-		"keys twice":          {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
-		"no file":             {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: pair.pem\n"), "gone.pem"},
-		"no key file":         {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: gone.pem\n"), "gone.pem"},
-		"two pairs":           {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: pair.pem\n"), "do not belong together"},
-		"two pairs as data":   {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not belong together"},
-		"no token file":       {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
-		"empty token file":    {kubeconfig(w, "", "    tokenFile: empty\n"), "is empty"},
-		"token of two lines":  {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that no token has"},
-		"auth-provider":       {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
-		"no command":          {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "command must be specified"},
-		"no apiVersion":       {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
-		"v1alpha1":            {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
-		"no mode":             {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
-		"another mode":        {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
-		"a terminal":          {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "wants a terminal"},
-		"a variable's name":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
-		"no such plugin":      {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
-		"plugin that fails":   {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
-		"rubbish":             {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
-		"another answer":      {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
-		"another version":     {kubeconfig(w, "", block("says-beta")), "something other than an ExecCredential of client.authentication.k8s.io/v1"},
-		"no status":           {kubeconfig(w, "", block("says-none")), "answers with"},
-		"a key alone":         {kubeconfig(w, "", block("says-key")), "and not both"},
-		"a pair of two pairs": {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
+		"no YAML":                {"users: [", "cannot be parsed"},
+		"another kind":           {strings.Replace(kubeconfig(w, "", "    token: t\n"), "kind: Config", "kind: Secret", 1), "cannot be parsed as a Config of v1"},
+		"another context":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "current-context: at", "current-context: gone", 1), "current-context"},
+		"another cluster":        {strings.Replace(kubeconfig(w, "", "    token: t\n"), "- name: c\n", "- name: d\n", 1), `no cluster "c"`},
+		"no key":                 {kubeconfig(w, "", data("client-certificate-data", d.cert)), "client-key-data or client-key must be specified"},
+		"twice":                  {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-certificate: cert.pem\n"), "client-cert-data and client-cert are both specified"},
+		"keys twice":             {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key)+"    client-key: pair.pem\n"), "client-key-data and client-key are both specified"},
+		"no file":                {kubeconfig(w, "", "    client-certificate: gone.pem\n    client-key: pair.pem\n"), "gone.pem"},
+		"no key file":            {kubeconfig(w, "", "    client-certificate: pair.pem\n    client-key: gone.pem\n"), "gone.pem"},
+		"two pairs":              {kubeconfig(w, "", "    client-certificate: cert.pem\n    client-key: pair.pem\n"), "do not belong together"},
+		"two pairs as data":      {kubeconfig(w, "", data("client-certificate-data", d.cert)+data("client-key-data", d.key2)), "do not belong together"},
+		"no token file":          {kubeconfig(w, "", "    tokenFile: gone\n"), "gone"},
+		"empty token file":       {kubeconfig(w, "", "    tokenFile: empty\n"), "is empty"},
+		"token of two lines":     {kubeconfig(w, "", "    tokenFile: two-lines\n"), "a character that no token has"},
+		"two lines, and a token": {kubeconfig(w, "", "    token: t\n    tokenFile: two-lines\n"), "a character that no token has"},
+		"a pipe":                 {kubeconfig(w, "", "    tokenFile: fifo\n"), "names as tokenFile"},
+		"auth-provider":          {kubeconfig(w, "", "    auth-provider: {name: gcp}\n"), "auth-provider"},
+		"no command":             {kubeconfig(w, "", "    exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}\n"), "command must be specified"},
+		"no apiVersion":          {kubeconfig(w, "", execBlock("", "Never", plugin, "says-token", "")), "apiVersion"},
+		"v1alpha1":               {kubeconfig(w, "", execBlock("v1alpha1", "Never", plugin, "says-token", "")), "apiVersion"},
+		"no mode":                {kubeconfig(w, "", execBlock("v1", "", plugin, "says-token", "")), "interactiveMode"},
+		"another mode":           {kubeconfig(w, "", execBlock("v1", "Sometimes", plugin, "says-token", "")), "interactiveMode"},
+		"a terminal":             {kubeconfig(w, "", execBlock("v1", "Always", plugin, "says-token", "")), "wants a terminal"},
+		"a variable's name":      {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{value: x}]\n")), "env variable name must be specified"},
+		"no such plugin":         {kubeconfig(w, "", execBlock("v1", "Never", "./gone", "says-token", "")), "cannot be run"},
+		"plugin that fails":      {kubeconfig(w, "", execBlock("v1", "Never", plugin, "says-token", "      env: [{name: EXIT, value: \"3\"}]\n")), "exit status 3"},
+		"rubbish":                {kubeconfig(w, "", block("says-rubbish")), "something other than an ExecCredential"},
+		"another answer":         {kubeconfig(w, "", block("says-kind")), "something other than an ExecCredential"},
+		"another version":        {kubeconfig(w, "", block("says-beta")), "something other than an ExecCredential of client.authentication.k8s.io/v1"},
+		"no status":              {kubeconfig(w, "", block("says-none")), "answers with"},
+		"a key alone":            {kubeconfig(w, "", block("says-key")), "and not both"},
+		"a pair of two pairs":    {kubeconfig(w, "", block("says-mixed")), "do not belong together"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := readWith(c.text, d.dir)

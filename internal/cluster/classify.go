@@ -254,7 +254,7 @@ func looksLike(r *reply) string {
 	case strings.HasPrefix(lower, "<"):
 		return "an XML document"
 	case json.Valid(body):
-		return "JSON that is no Kubernetes object of the kind asked for"
+		return "JSON that is not a Kubernetes object of the kind asked for"
 	case strings.HasPrefix(lower, "{"), strings.HasPrefix(lower, "["):
 		return "JSON that breaks off or is malformed"
 	}

@@ -22,7 +22,7 @@ func verifyJWS(signature, payload, id, secret string) error {
 	}
 	parts := strings.Split(signature, ".")
 	if len(parts) != 3 || parts[1] != "" {
-		return errors.New("the signature is no detached JWS (header..signature)")
+		return errors.New("the signature is not a detached JWS (header..signature)")
 	}
 	enc := base64.RawURLEncoding.Strict()
 	head, err := enc.DecodeString(parts[0])

@@ -124,7 +124,7 @@ func TestAnswers(t *testing.T) {
 		{"18 a text", body("text/plain", "It works!\x1b[31m"), Unusable, false, `a text that begins "It works! [31m"`},
 		{"18 no HTTP at all", raw("SSH-2.0-OpenSSH_9.2\r\n"), Unusable, false, "not HTTP"},
 		{"19 malformed JSON", body("application/json", `{"kind": "ConfigMap", "data":`), Unusable, false, "JSON that breaks off or is malformed"},
-		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), Unusable, false, "JSON that is no Kubernetes object"},
+		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), Unusable, false, "JSON that is not a Kubernetes object"},
 		{"19 another kind", body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`), Unusable, false, `"Secret"`},
 		{"19 another object", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`), Unusable, false, "y/x"},
 		{"19 another name", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "kube-public"}}`), Unusable, false, "kube-public/x"},

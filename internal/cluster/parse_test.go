@@ -170,9 +170,9 @@ func TestVerifyJWS(t *testing.T) {
 		"another text":      {good, text + " ", id, secret, "does not match"},
 		"another secret":    {good, text, id, secret + "x", "does not match"},
 		"another id":        {good, text, "joshub", secret, `names token "joshua"`},
-		"empty":             {"", text, id, secret, "no detached JWS"},
-		"not detached":      {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret, "no detached JWS"},
-		"four parts":        {good + ".x", text, id, secret, "no detached JWS"},
+		"empty":             {"", text, id, secret, "not a detached JWS"},
+		"not detached":      {strings.Replace(good, "..", ".YWJj.", 1), text, id, secret, "not a detached JWS"},
+		"four parts":        {good + ".x", text, id, secret, "not a detached JWS"},
 		"padded":            {good + "=", text, id, secret, "not base64url"},
 		"a bit more":        {good[:len(good)-1] + "9", text, id, secret, "not base64url"}, // the last character has two bits to spare
 		"a newline":         {good + "\n", text, id, secret, "more than one line"},

@@ -50,7 +50,7 @@ func serverStrings(list []*url.URL) []string {
 func ParseProxy(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, fmt.Errorf("proxy_url %q is no URL", server.Redact(s))
+		return nil, fmt.Errorf("proxy_url %q is not a URL", server.Redact(s))
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":

@@ -104,13 +104,14 @@ type apiserver struct {
 	handle     http.HandlerFunc              // answers everything, where set
 	authorized atomic.Int32                  // requests that carried Authorization
 	requests   atomic.Int32
+	asked      chan struct{} // holds one element after a request
 	infos      atomic.Int32
 }
 
 // startServer starts one with the fault of that name; "good" is none. It is nil, true when the fault is an address
 // where no HTTP is spoken.
 func startServer(ca *authority, fault string) (*apiserver, error) {
-	s := &apiserver{ca: ca, config: map[string]string{"kubelet": servedConfig}}
+	s := &apiserver{ca: ca, asked: make(chan struct{}, 1), config: map[string]string{"kubelet": servedConfig}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	clients := x509.NewCertPool()
@@ -140,6 +141,10 @@ clusterDomain: cluster.local
 
 func (s *apiserver) serve(w http.ResponseWriter, r *http.Request) {
 	s.requests.Add(1)
+	select {
+	case s.asked <- struct{}{}:
+	default:
+	}
 	if _, ok := r.Header["Authorization"]; ok {
 		s.authorized.Add(1)
 	}

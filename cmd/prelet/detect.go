@@ -44,7 +44,12 @@ func (a *app) detect() *cobra.Command {
 			l := live.New(live.Options{Hardware: w.hardware, Root: w.root, Site: s, Redactor: redactor, Credentials: live.SystemCredentials(a.getenv),
 				Detectors: a.detectorHost(w, redactor)})
 			defer l.Close()
-			found, diags := boot.Detect(c.Context(), s, l)
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			found, diags := boot.Detect(ctx, s, l)
+			if err := stopped(ctx); err != nil {
+				return err
+			}
 			var failed *world.Failed
 			switch {
 			case errors.As(found.Failed, &failed):

@@ -52,18 +52,23 @@ func (a *app) detectorsList() *cobra.Command {
 			redactor := value.NewRedactor()
 			a.redactor = redactor
 			host := a.detectorHost(w, redactor)
+			ctx, stop := stoppable(c.Context())
+			defer stop()
 			l := live.New(live.Options{Root: w.root, Hardware: w.hardware, Site: s, Redactor: redactor, Detectors: host})
 			defer l.Close()
 			var declared []stages.Detector
 			if len(s.Detectors) > 0 {
-				all, diags := boot.Detectors(c.Context(), s, l)
+				all, diags := boot.Detectors(ctx, s, l)
 				if diags.HasErrors() {
 					a.say(s, present.Sorted(diags))
 					return exit(origin.Exit(diags))
 				}
 				declared = all
 			}
-			facts, ans, err := world.FactsOf.Ask(c.Context(), l, world.FactsReq{})
+			facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
+			if err := stopped(ctx); err != nil {
+				return err
+			}
 			if err != nil {
 				return failure(origin.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
 			}

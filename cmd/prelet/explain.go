@@ -41,8 +41,10 @@ func (a *app) explain() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
 			if fleet == nil {
-				return a.explainOne(c.Context(), w, "", args[0], asJSON)
+				return a.explainOne(ctx, w, "", args[0], asJSON)
 			}
 			var codes []int
 			for n, f := range fleet {
@@ -54,8 +56,11 @@ func (a *app) explain() *cobra.Command {
 				}
 				one := w
 				one.from = f
+				if err := stopped(ctx); err != nil {
+					return err
+				}
 				var x exitError
-				switch err := a.explainOne(c.Context(), one, f, args[0], asJSON); {
+				switch err := a.explainOne(ctx, one, f, args[0], asJSON); {
 				case errors.As(err, &x):
 					codes = append(codes, x.code)
 					if err := a.failedOne(f, x, asJSON); err != nil {
@@ -80,6 +85,9 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 	}
 	defer n.close()
 	p := n.planUnless(ctx, diags, a.progress())
+	if err := stopped(ctx); err != nil {
+		return err
+	}
 	if p.Eval == nil {
 		if !asJSON {
 			a.say(p.Site, present.Sorted(p.Diagnostics))

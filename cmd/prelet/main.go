@@ -126,7 +126,7 @@ func (a *app) root() *cobra.Command {
 	return c
 }
 
-// manCommand writes the manual pages, for packages.
+// manCommand writes the manual pages, for packages. Their month is that of $SOURCE_DATE_EPOCH, or else of today.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
@@ -134,7 +134,11 @@ func manCommand() *cobra.Command {
 			c.Root().DisableAutoGenTag = true // which names a day and the generator
 			header := doc.GenManHeader{Section: "8", Source: "prelet " + version, Manual: "prelet"}
 
-			return doc.GenManTree(c.Root(), &header, args[0])
+			if err := doc.GenManTree(c.Root(), &header, args[0]); err != nil {
+				return failure(origin.CannotWrite, "the manual pages: %s", err)
+			}
+
+			return nil
 		},
 	}
 }

@@ -34,8 +34,10 @@ func (a *app) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			ctx, stop := stoppable(c.Context())
+			defer stop()
 			if fleet == nil {
-				_, err := a.planOne(c.Context(), w, "", asJSON, detailed)
+				_, err := a.planOne(ctx, w, "", asJSON, detailed)
 				return err
 			}
 			sum := tally{plans: map[string]bool{}}
@@ -45,7 +47,10 @@ func (a *app) plan() *cobra.Command {
 				if !asJSON {
 					fmt.Fprintf(a.stdout, "━━ %s\n\n", f)
 				}
-				v, err := a.planOne(c.Context(), one, f, asJSON, false)
+				if err := stopped(ctx); err != nil {
+					return err
+				}
+				v, err := a.planOne(ctx, one, f, asJSON, false)
 				var x exitError
 				switch {
 				case errors.As(err, &x):

@@ -32,7 +32,12 @@ func (a *app) record() *cobra.Command {
 				a.say(n.site, present.Sorted(diags))
 				return exit(origin.Exit(diags))
 			}
-			p := n.plan(c.Context(), a.progress())
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			p := n.plan(ctx, a.progress())
+			if err := stopped(ctx); err != nil {
+				return err
+			}
 			p.Diagnostics = append(diags, p.Diagnostics...)
 			r := recording(p, header(w))
 			if !whole {

@@ -79,6 +79,14 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, ends...)
 }
 
+// stopped is what a command ends with that a signal has stopped; nil if none did.
+func stopped(ctx context.Context) error {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return failure(origin.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
+}
+
 // writing is stoppable for what writes the node's files: who reads its output and goes away must not end it in the middle.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)

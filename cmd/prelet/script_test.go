@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -143,7 +146,7 @@ func condition(c string) (bool, error) {
 
 func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused,
+		"exits": cmdExits, "node": cmdNode, "refused": cmdRefused, "stopped": cmdStopped,
 		"apiserver": cmdAPIServer, "blackhole": cmdBlackhole, "site": cmdSite, "machine": cmdMachine, "unauthorized": cmdUnauthorized, "requests": cmdRequests,
 		"snapshot": cmdSnapshot, "same": cmdSame,
 		"tells": cmdTells, "json": cmdJSON, "save": cmdSave, "columns": cmdColumns, "secret": cmdSecret, "hidden": cmdHidden, "put": cmdPut, "fill": cmdFill, "mount": cmdMount, "immutable": cmdImmutable, "fifo": cmdFIFO, "bytes": cmdBytes, "public": cmdPublic, "mode": cmdMode, "joined": cmdJoined, "facts": cmdFacts, "kept": cmdKept, "blob": cmdBlob, "unmount": cmdUnmount,
@@ -193,6 +196,46 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: node N COMMAND [ARGS...]")
 	}
 	cmdExits(ts, false, append([]string{args[0], "prelet", args[1]}, about(ts, args[2:])...))
+}
+
+// stopped COMMAND [ARGS...]: `prelet COMMAND` gets a SIGTERM once it has asked the last server, and says so as its exit status.
+func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: stopped COMMAND [ARGS...]")
+	}
+
+	asked := of(ts).server.asked
+	select {
+	case <-asked: // by an earlier command
+	default:
+	}
+
+	var said bytes.Buffer
+	program := exec.Command("prelet", append(args[:1:1], about(ts, args[1:])...)...)
+	program.Dir = of(ts).work
+	program.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+ts.Getenv("CREDENTIALS_DIRECTORY"))
+	program.Stdout, program.Stderr = &said, &said
+	ts.Check(program.Start())
+
+	watchdog := time.AfterFunc(time.Minute, func() { _ = program.Process.Kill() })
+	defer watchdog.Stop()
+
+	ended := make(chan error, 1)
+	go func() { ended <- program.Wait() }()
+
+	select {
+	case <-asked:
+		ts.Check(program.Process.Signal(syscall.SIGTERM))
+		<-ended
+	case <-ended:
+	}
+
+	if got, want := program.ProcessState.String(), "exit status 42"; got != want {
+		ts.Fatalf("got %s, want %s; it said:\n%s", got, want, &said)
+	}
+	if !strings.Contains(strings.ToLower(said.String()), "stopped by a signal") {
+		ts.Fatalf("it does not say that it was stopped: %s", &said)
+	}
 }
 
 // refused N ARGS...: plan -o json and run both end with N. The plan is one JSON document that says that it is not

@@ -16,4 +16,8 @@ if [ -n "$stale" ]; then
 	printf 'stale, and generated again just now; look at them and commit them:\n%s\n' "$stale" >&2
 	exit 1
 fi
+if grep -rnE '@@[A-Z]+@@' README.md CHANGELOG.md docs; then
+	echo "a page has a place where something was to be put in" >&2
+	exit 1
+fi
 go run ./tools/links

@@ -56,10 +56,13 @@ put 0644 "$completions/zsh" "$prefix/share/zsh/site-functions/_prelet"
 put 0644 "$completions/fish" "$prefix/share/fish/vendor_completions.d/prelet.fish"
 
 mkdir "$completions/man"
+# The pages name a month: that of the commit, so that two builds of it give the same bytes.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || true)}
+export SOURCE_DATE_EPOCH
 bin/prelet man "$completions/man"
 for page in "$completions"/man/*.8; do put 0644 "$page" "$prefix/share/man/man8/$(basename "$page")"; done
 
 for page in LICENSE README.md CHANGELOG.md SECURITY.md; do put 0644 "$page" "$prefix/share/doc/prelet/$page"; done
 while IFS= read -r page; do
 	put 0644 "$page" "$prefix/share/doc/prelet/${page#docs/}"
-done < <(find docs -type f -name '*.md' | sort)
+done < <(find docs -type f \( -name '*.md' -o -name '*.patch' \) | sort)

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -38,12 +39,12 @@ func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.D
 			if set(blocks)[a.Name] {
 				hint = fmt.Sprintf("%s is a block: write it without the equals sign, %s { … }.", a.Name, a.Name)
 			}
-			diags = append(diags, origin.Error(origin.UnknownArgument, a.NameRange,
+			diags = append(diags, origin.Error(fault.UnknownArgument, a.NameRange,
 				fmt.Sprintf("Unknown argument %q", a.Name), "Block %s has no argument of this name. %s", b.Type, hint))
 		}
 		for _, f := range b.Fields {
 			if s := f.Spec(); s.Required && body.Attributes[s.Name] == nil {
-				diags = append(diags, origin.Error(origin.MissingArgument, head,
+				diags = append(diags, origin.Error(fault.MissingArgument, head,
 					fmt.Sprintf("Missing argument %q", s.Name), "Block %s needs %s (%s). %s", b.Type, s.Name, TypeName(s.Type), s.Doc))
 			}
 		}
@@ -59,21 +60,21 @@ func (b Block) check(body *hclsyntax.Body, head hcl.Range, extra []string) hcl.D
 			if set(attrs)[x.Type] {
 				hint = fmt.Sprintf("%s is an argument: write %s = { … }.", x.Type, x.Type)
 			}
-			diags = append(diags, origin.Error(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "Block %s has no block of this name. %s", b.Type, hint))
+			diags = append(diags, origin.Error(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "Block %s has no block of this name. %s", b.Type, hint))
 			continue
 		}
 		if len(x.Labels) != len(n.Labels) {
-			diags = append(diags, origin.Error(origin.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
+			diags = append(diags, origin.Error(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type),
 				"It is written %s.", n.Usage()))
 			continue
 		}
 		key := x.Type + "\x00" + strings.Join(x.Labels, "\x00")
 		count[key]++
 		if len(n.Labels) > 0 && count[key] == 2 {
-			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Block %s %q is there twice", x.Type, strings.Join(x.Labels, " ")), "Give one of them another name, or remove it."))
+			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Block %s %q is there twice", x.Type, strings.Join(x.Labels, " ")), "Give one of them another name, or remove it."))
 		}
 		if count[x.Type]++; len(n.Labels) == 0 && n.Max > 0 && count[x.Type] == n.Max+1 {
-			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "Block %s takes %d of it.", b.Type, n.Max))
+			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "Block %s takes %d of it.", b.Type, n.Max))
 		}
 		diags = append(diags, n.check(x.Body, x.DefRange(), nil)...)
 	}

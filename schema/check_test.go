@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -31,23 +32,23 @@ func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		extra      []string
-		code       origin.Code // "": accepted
-		at         string      // where the message points
+		code       fault.Code // "": accepted
+		at         string     // where the message points
 		says       string
 	}{
 		{name: "all is well", text: "size = 1\ncolor = \"red\"\nlid { open = true }\npart \"a\" {}\npart \"b\" {}\n"},
-		{name: "misspelt argument", text: "size = 1\ncolour = \"red\"\n", code: origin.UnknownArgument, at: "2,1-7", says: `Did you mean "color"?`},
-		{name: "an argument of nothing alike", text: "size = 1\nweight = 2\n", code: origin.UnknownArgument, at: "2,1-7", says: "There is: color, size."},
-		{name: "a block with an equals sign", text: "size = 1\nlid = {}\n", code: origin.UnknownArgument, at: "2,1-4", says: "without the equals sign"},
-		{name: "an argument as a block", text: "size = 1\ncolor {}\n", code: origin.UnknownBlock, at: "2,1-6", says: "color is an argument"},
-		{name: "misspelt block", text: "size = 1\nlids {}\n", code: origin.UnknownBlock, at: "2,1-5", says: `Did you mean "lid"?`},
-		{name: "missing", text: "color = \"red\"\n", code: origin.MissingArgument, at: "1,1-1", says: "needs size (number). How large."},
-		{name: "missing label", text: "size = 1\npart {}\n", code: origin.UnknownBlock, at: "2,1-5", says: `part "NAME" { … }`},
-		{name: "too many", text: "size = 1\nlid {}\nlid {}\nlid {}\n", code: origin.Duplicate, at: "3,1-4", says: "takes 1 of it"},
-		{name: "one name twice", text: "size = 1\npart \"a\" {}\npart \"a\" {}\npart \"a\" {}\n", code: origin.Duplicate, at: "3,1-9", says: "another name"},
-		{name: "inside of a block", text: "size = 1\nlid {\n  opne = true\n}\n", code: origin.UnknownArgument, at: "3,3-7", says: `Did you mean "open"?`},
+		{name: "misspelt argument", text: "size = 1\ncolour = \"red\"\n", code: fault.UnknownArgument, at: "2,1-7", says: `Did you mean "color"?`},
+		{name: "an argument of nothing alike", text: "size = 1\nweight = 2\n", code: fault.UnknownArgument, at: "2,1-7", says: "There is: color, size."},
+		{name: "a block with an equals sign", text: "size = 1\nlid = {}\n", code: fault.UnknownArgument, at: "2,1-4", says: "without the equals sign"},
+		{name: "an argument as a block", text: "size = 1\ncolor {}\n", code: fault.UnknownBlock, at: "2,1-6", says: "color is an argument"},
+		{name: "misspelt block", text: "size = 1\nlids {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `Did you mean "lid"?`},
+		{name: "missing", text: "color = \"red\"\n", code: fault.MissingArgument, at: "1,1-1", says: "needs size (number). How large."},
+		{name: "missing label", text: "size = 1\npart {}\n", code: fault.UnknownBlock, at: "2,1-5", says: `part "NAME" { … }`},
+		{name: "too many", text: "size = 1\nlid {}\nlid {}\nlid {}\n", code: fault.Duplicate, at: "3,1-4", says: "takes 1 of it"},
+		{name: "one name twice", text: "size = 1\npart \"a\" {}\npart \"a\" {}\npart \"a\" {}\n", code: fault.Duplicate, at: "3,1-9", says: "another name"},
+		{name: "inside of a block", text: "size = 1\nlid {\n  opne = true\n}\n", code: fault.UnknownArgument, at: "3,3-7", says: `Did you mean "open"?`},
 		{name: "for_each where it is taken", text: "size = 1\npart \"a\" {\n  for_each = {}\n  when = true\n}\n"},
-		{name: "for_each where it is not", text: "size = 1\nlid {\n  for_each = {}\n}\n", code: origin.UnknownArgument, at: "3,3-11", says: "There is: open."},
+		{name: "for_each where it is not", text: "size = 1\nlid {\n  for_each = {}\n}\n", code: fault.UnknownArgument, at: "3,3-11", says: "There is: open."},
 		{name: "what the caller handles", text: "size = 1\ntimeout = \"1s\"\n", extra: []string{"timeout"}},
 		{name: "a free block takes all", text: "size = 1\nrest {\n  x = 1\n  y {}\n}\n"},
 	} {

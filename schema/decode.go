@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 )
@@ -124,7 +125,7 @@ func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (d
 			diags = append(diags, d...)
 		}
 		if n.Max > 0 && len(copies) > n.Max {
-			diags = append(diags, origin.Error(origin.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "for_each gives %d, and there can be %d: it has one place. Use when.", len(copies), n.Max))
+			diags = append(diags, origin.Error(fault.Duplicate, x.DefRange(), fmt.Sprintf("Too many %q blocks", x.Type), "for_each gives %d, and there can be %d: it has one place. Use when.", len(copies), n.Max))
 			copies = copies[:n.Max]
 		}
 		for _, c := range copies {
@@ -149,18 +150,18 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 	}
 	c, err := value.Convert(v, s.Type)
 	if err != nil {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.WrongType, a.Expr.Range(),
+		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.WrongType, a.Expr.Range(),
 			"Wrong type for "+s.Name, "%s: %s is needed. Write it as the reference of block %q shows: prelet schema.", err, TypeName(s.Type), b.Type))
 	}
 	if !s.Raw && len(value.Secrets(c)) > 0 {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.Sensitive, a.Expr.Range(),
+		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.Sensitive, a.Expr.Range(),
 			"A secret cannot be used for "+s.Name, "This value is carried into the plan as it is, and everybody may read a plan. Secrets go into files (write) and the cluster's token only."))
 	}
 	if _, _, unread := value.Plain(c); len(unread) > 0 && !s.Raw { // of a raw one the stage says which part it is
 		diags = append(diags, origin.NotRead(a.Expr.Range(), b.Type+" "+s.Name, unread))
 	}
 	if err := s.check(c); err != nil {
-		return cty.UnknownVal(s.Type), append(diags, origin.Error(origin.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s", err))
+		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s", err))
 	}
 	return c, diags
 }

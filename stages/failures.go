@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -13,21 +14,21 @@ import (
 // ClusterFailure turns a failed answer of the cluster into a message with the right exit status. What is the
 // object in words: "the cluster's CA".
 func ClusterFailure(at hcl.Range, what string, ans world.Answer, err error) hcl.Diagnostics {
-	code := map[world.Failure]origin.Code{
-		world.Unreachable: origin.ClusterUnreachable, world.Untrusted: origin.ClusterUntrusted, world.Denied: origin.ClusterDenied,
-		world.Absent: origin.ClusterUnusable, world.Unusable: origin.ClusterUnusable}[ans.Fail]
+	code := map[world.Failure]fault.Code{
+		world.Unreachable: fault.ClusterUnreachable, world.Untrusted: fault.ClusterUntrusted, world.Denied: fault.ClusterDenied,
+		world.Absent: fault.ClusterUnusable, world.Unusable: fault.ClusterUnusable}[ans.Fail]
 	if ans.Fail == world.Unread {
 		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
 	}
 	if ans.Fail == world.NoCredential {
-		code = origin.CredentialMissing
+		code = fault.CredentialMissing
 	}
 	if code == "" {
 		var f *world.Failed
 		if errors.As(err, &f) {
 			ans = f.Answer
 		}
-		code = origin.ClusterUnusable
+		code = fault.ClusterUnusable
 	}
 	return hcl.Diagnostics{origin.Error(code, at, summary(ans.Fail, what), "%s", Sentence(ans.Detail, ans.Hint))}
 }
@@ -50,7 +51,7 @@ func summary(f world.Failure, what string) string {
 
 // StaleWarning says that the last good generation's recording answered.
 func StaleWarning(at hcl.Range, what string, ans world.Answer) *hcl.Diagnostic {
-	return origin.Warning(origin.Stale, at, what+" is from the last good generation", "%s",
+	return origin.Warning(fault.Stale, at, what+" is from the last good generation", "%s",
 		Sentence(ans.Because, "The answer of an earlier boot is used, and this boot is degraded; prelet status says so until the cluster answers rightly."))
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // TestExamplesOfPages tries what the pages of codes show: each site is refused with the code whose page has it.
@@ -16,38 +16,38 @@ func TestExamplesOfPages(t *testing.T) {
 	const kubelet = "stage \"write\" \"x\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\"\n%s\n  }\n  kubelet_flags {\n    base = \"\"\n%s\n  }\n}"
 	const hw = "stage \"detect-hw\" \"node\" {}\n"
 	for _, c := range []struct {
-		code origin.Code
+		code fault.Code
 		site string
 		page string // the line of the page that the site was made of; empty: the site itself
 	}{
-		{origin.Syntax, `cluster { servers = ["10.0.0.1:6443"] token = credential("t") }`, ""},
-		{origin.Limit, hw + `stage "label" "a" { labels = {for a in [1] : a => [for b in [1] : [for c in [1] : c]]} }`, "labels = {for a in x : a => [for b in y : [for c in z : c]]}"},
-		{origin.UnknownBlock, `stage "write" {}`, ""},
-		{origin.UnknownBlock, `wait {}`, ""},
-		{origin.UnknownStage, `stage "labels" "gpu" {}`, ""},
-		{origin.UnknownArgument, `stage "label" "a" { lables = {} }`, ""},
-		{origin.MissingArgument, `cluster { servers = ["10.0.0.1:6443"] }`, ""},
-		{origin.Duplicate, "stage \"label\" \"gpu\" {}\nstage \"label\" \"gpu\" {}", `stage "label" "gpu" {}`},
-		{origin.OverrideMissing, "stage \"label\" \"gpu\" {}\noverride {\n  stage \"label\" \"gpus\" {}\n}", `override { stage "label" "gpus" {} }`},
-		{origin.Cycle, "locals {\n  a = local.b\n  b = local.a\n}\nstage \"label\" \"x\" {}", "a = local.b"},
-		{origin.Reference, hw + `stage "label" "x" { labels = { "example.com/x" = stage.detect-hw.node.gpuz } }`, "stage.detect-hw.node.gpuz"},
-		{origin.Reference, hw + `stage "label" "x" { labels = { "example.com/x" = stage.detect-hw.node.gpus.model } }`, "stage.detect-hw.node.gpus.model"},
-		{origin.Evaluation, hw + `stage "label" "x" { labels = { "example.com/x" = slug(stage.detect-hw.node.gpus[0].model) } }`, "stage.detect-hw.node.gpus[0].model"},
-		{origin.WrongType, "stage \"fetch-config\" \"x\" {\n  file    = \"/a\"\n  timeout = 90\n}", "timeout = 90"},
-		{origin.Sensitive, `stage "label" "x" { labels = { "example.com/key" = credential("key") } }`, `labels = { "example.com/key" = credential("key") }`},
-		{origin.RequiredVersion, "prelet { required_version = \">= 99.3\" }\nstage \"label\" \"x\" {}", "prelet { required_version ="},
-		{origin.DefaultChoice, `stage "write" "kubelet" {}`, ""},
-		{origin.NoSite, "locals {}", "prelet init"},
-		{origin.LabelInvalid, `stage "label" "x" { labels = { "example.com/cpu" = "Intel(R) Xeon(R)" } }`, `"example.com/cpu" = "Intel(R) Xeon(R)"`},
-		{origin.LabelForbidden, `stage "label" "x" { labels = { "node-role.kubernetes.io/worker" = "" } }`, `"node-role.kubernetes.io/worker" = ""`},
-		{origin.TaintInvalid, `stage "taint" "x" { taints = ["dedicated=gpu"] }`, `taints = ["dedicated=gpu"]`},
-		{origin.Conflict, "stage \"label\" \"a\" { labels = { \"example.com/x\" = \"1\" } }\nstage \"label\" \"b\" { labels = { \"example.com/x\" = \"2\" } }", `stage "label" "b" { labels = { "example.com/x" = "2" } }`},
-		{origin.KubeletFlag, fmt.Sprintf(kubelet, "", `flags = { network-plugin = "cni" }`), `flags = { network-plugin = "cni" }`},
-		{origin.KubeletGate, fmt.Sprintf(kubelet, `patch = { featureGates = { NodeSwap = false } }`, ""), `patch = { featureGates = { NodeSwap = false } }`},
-		{origin.ConfigInvalid, fmt.Sprintf(kubelet, `patch = { evictionHard = { "memory.available" = "10 GB" } }`, ""), `patch = { evictionHard = { "memory.available" = "10 GB" } }`},
+		{fault.Syntax, `cluster { servers = ["10.0.0.1:6443"] token = credential("t") }`, ""},
+		{fault.Limit, hw + `stage "label" "a" { labels = {for a in [1] : a => [for b in [1] : [for c in [1] : c]]} }`, "labels = {for a in x : a => [for b in y : [for c in z : c]]}"},
+		{fault.UnknownBlock, `stage "write" {}`, ""},
+		{fault.UnknownBlock, `wait {}`, ""},
+		{fault.UnknownStage, `stage "labels" "gpu" {}`, ""},
+		{fault.UnknownArgument, `stage "label" "a" { lables = {} }`, ""},
+		{fault.MissingArgument, `cluster { servers = ["10.0.0.1:6443"] }`, ""},
+		{fault.Duplicate, "stage \"label\" \"gpu\" {}\nstage \"label\" \"gpu\" {}", `stage "label" "gpu" {}`},
+		{fault.OverrideMissing, "stage \"label\" \"gpu\" {}\noverride {\n  stage \"label\" \"gpus\" {}\n}", `override { stage "label" "gpus" {} }`},
+		{fault.Cycle, "locals {\n  a = local.b\n  b = local.a\n}\nstage \"label\" \"x\" {}", "a = local.b"},
+		{fault.Reference, hw + `stage "label" "x" { labels = { "example.com/x" = stage.detect-hw.node.gpuz } }`, "stage.detect-hw.node.gpuz"},
+		{fault.Reference, hw + `stage "label" "x" { labels = { "example.com/x" = stage.detect-hw.node.gpus.model } }`, "stage.detect-hw.node.gpus.model"},
+		{fault.Evaluation, hw + `stage "label" "x" { labels = { "example.com/x" = slug(stage.detect-hw.node.gpus[0].model) } }`, "stage.detect-hw.node.gpus[0].model"},
+		{fault.WrongType, "stage \"fetch-config\" \"x\" {\n  file    = \"/a\"\n  timeout = 90\n}", "timeout = 90"},
+		{fault.Sensitive, `stage "label" "x" { labels = { "example.com/key" = credential("key") } }`, `labels = { "example.com/key" = credential("key") }`},
+		{fault.RequiredVersion, "prelet { required_version = \">= 99.3\" }\nstage \"label\" \"x\" {}", "prelet { required_version ="},
+		{fault.DefaultChoice, `stage "write" "kubelet" {}`, ""},
+		{fault.NoSite, "locals {}", "prelet init"},
+		{fault.LabelInvalid, `stage "label" "x" { labels = { "example.com/cpu" = "Intel(R) Xeon(R)" } }`, `"example.com/cpu" = "Intel(R) Xeon(R)"`},
+		{fault.LabelForbidden, `stage "label" "x" { labels = { "node-role.kubernetes.io/worker" = "" } }`, `"node-role.kubernetes.io/worker" = ""`},
+		{fault.TaintInvalid, `stage "taint" "x" { taints = ["dedicated=gpu"] }`, `taints = ["dedicated=gpu"]`},
+		{fault.Conflict, "stage \"label\" \"a\" { labels = { \"example.com/x\" = \"1\" } }\nstage \"label\" \"b\" { labels = { \"example.com/x\" = \"2\" } }", `stage "label" "b" { labels = { "example.com/x" = "2" } }`},
+		{fault.KubeletFlag, fmt.Sprintf(kubelet, "", `flags = { network-plugin = "cni" }`), `flags = { network-plugin = "cni" }`},
+		{fault.KubeletGate, fmt.Sprintf(kubelet, `patch = { featureGates = { NodeSwap = false } }`, ""), `patch = { featureGates = { NodeSwap = false } }`},
+		{fault.ConfigInvalid, fmt.Sprintf(kubelet, `patch = { evictionHard = { "memory.available" = "10 GB" } }`, ""), `patch = { evictionHard = { "memory.available" = "10 GB" } }`},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
-			p, ok := origin.PageOf(c.code)
+			p, ok := fault.PageOf(c.code)
 			if c.page == "" {
 				c.page = c.site
 			}

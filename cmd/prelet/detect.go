@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -33,7 +34,7 @@ func (a *app) detect() *cobra.Command {
 				return err
 			}
 			if topology && asJSON {
-				return failure(origin.Usage, "--topology is a picture for people; -o json has the same facts, with the node of each device under numa")
+				return failure(fault.Usage, "--topology is a picture for people; -o json has the same facts, with the node of each device under numa")
 			}
 			s, err := a.detectorSite(&w)
 			if err != nil {
@@ -53,7 +54,7 @@ func (a *app) detect() *cobra.Command {
 			var failed *world.Failed
 			switch {
 			case errors.As(found.Failed, &failed):
-				return failure(origin.HardwareFailed, "the hardware cannot be read: %s", failed.Answer.Detail)
+				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Answer.Detail)
 			case found.Facts == nil:
 				a.say(s, present.Sorted(diags))
 				return exit(origin.Exit(diags))
@@ -66,7 +67,7 @@ func (a *app) detect() *cobra.Command {
 				})
 			} else {
 				// What is unknown stands below the facts already.
-				a.say(s, present.Sorted(slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == origin.HardwareDegraded })))
+				a.say(s, present.Sorted(slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.HardwareDegraded })))
 				show := present.FactsText
 				if topology {
 					show = present.TopologyText
@@ -103,7 +104,7 @@ func (a *app) detectorSite(w *where) (*site.Site, error) {
 	case len(w.config) > 0:
 		a.say(s, present.Sorted(diags))
 		return nil, exit(origin.Exit(diags))
-	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == origin.NoSite }):
+	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
 		a.complain("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}
 	return &site.Site{}, nil

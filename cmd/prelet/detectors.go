@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
@@ -70,7 +71,7 @@ func (a *app) detectorsList() *cobra.Command {
 				return err
 			}
 			if err != nil {
-				return failure(origin.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
+				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
 			}
 			rows := host.Survey(declared, facts.PCI)
 			if asJSON {
@@ -109,7 +110,7 @@ func (a *app) detectorsLock() *cobra.Command {
 				return err
 			}
 			if site && out != "" {
-				return failure(origin.Usage, "--site and --out exclude each other")
+				return failure(fault.Usage, "--site and --out exclude each other")
 			}
 			host := a.detectorHost(w, value.NewRedactor())
 			for _, program := range args {
@@ -131,13 +132,13 @@ func (a *app) detectorsLock() *cobra.Command {
 func (a *app) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program, out string, site bool, grant world.Grants) error {
 	interpreters, err := pluginhost.Interpreters(program)
 	if err != nil {
-		return failure(origin.Usage, "%s", err)
+		return failure(fault.Usage, "%s", err)
 	}
 	grant.Execute = slices.Concat(grant.Execute, interpreters)
 	lock, trace, err := host.Describe(c.Context(), program, grant)
 	if err != nil {
 		ans := host.Failure(program, trace, err)
-		return failure(origin.DetectorFailed, "%s", stages.Sentence(ans.Detail, ans.Hint))
+		return failure(fault.DetectorFailed, "%s", stages.Sentence(ans.Detail, ans.Hint))
 	}
 	if out != "" { // for another machine: where packages put programs
 		lock.Path = ""
@@ -149,11 +150,11 @@ func (a *app) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program,
 		}
 	}
 	if err != nil {
-		return failure(origin.CannotWrite, "%s", err)
+		return failure(fault.CannotWrite, "%s", err)
 	}
 	d, err := stages.Description(lock)
 	if err != nil {
-		return failure(origin.Internal, "%s", err)
+		return failure(fault.Internal, "%s", err)
 	}
 	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n", lock.Name, d.Version, lock.SHA256[:12], path)
 	if d.Needs.Empty() {
@@ -190,7 +191,7 @@ func (a *app) detectorsCheck() *cobra.Command {
 			stdout, ok := a.stdout.(*os.File)
 			stderr, ok2 := a.stderr.(*os.File)
 			if !ok || !ok2 {
-				return failure(origin.Internal, "the check prints by itself, and needs files for that")
+				return failure(fault.Internal, "the check prints by itself, and needs files for that")
 			}
 			pass := []string{"-o", output, "--timeout", timeout, "--config", config}
 			for _, r := range roots {
@@ -202,14 +203,14 @@ func (a *app) detectorsCheck() *cobra.Command {
 			}
 			code, err := a.detectorHost(where{}, value.NewRedactor()).Check(c.Context(), pass, stdout, stderr)
 			if errors.Is(err, os.ErrNotExist) {
-				return failure(origin.Usage, "%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
+				return failure(fault.Usage, "%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
 			}
 			if err != nil {
-				return failure(origin.Internal, "%s", err)
+				return failure(fault.Internal, "%s", err)
 			}
 			a.printed = true
 			if code == 1 {
-				return exit(origin.DetectorFailed.Exit())
+				return exit(fault.DetectorFailed.Exit())
 			}
 			return exit(code)
 		}}

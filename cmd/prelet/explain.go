@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/schema"
@@ -113,7 +114,7 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 
 func (a *app) oneItem(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return failure(origin.Usage, "explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME")
+		return failure(fault.Usage, "explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME")
 	}
 	return nil
 }
@@ -125,12 +126,12 @@ func only(p *boot.Plan, word string) (explain.Item, error) {
 	case len(l) == 1:
 		return l[0], nil
 	case len(l) > 1:
-		return explain.Item{}, failure(origin.Usage, "%q fits several:\n%s", word, listed(l))
+		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listed(l))
 	}
 	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
-		return explain.Item{}, failure(origin.Usage, "%q is nothing in this plan. Near to it:\n%s", word, listed(near))
+		return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. Near to it:\n%s", word, listed(near))
 	}
-	return explain.Item{}, failure(origin.Usage, "%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
+	return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
 }
 
 func listed(l []explain.Item) string {
@@ -165,7 +166,7 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, as
 		if failed != 0 {
 			return exitError{code: failed, message: message}
 		}
-		return failure(origin.Usage, "%s", message)
+		return failure(fault.Usage, "%s", message)
 	}
 	return a.printExplanation(p, x, source, asJSON)
 }
@@ -184,14 +185,14 @@ func (a *app) printExplanation(p *boot.Plan, x explain.Explanation, source strin
 }
 
 func (a *app) explainCode(name string, asJSON bool) error {
-	c := origin.Code(name)
-	page, ok := origin.PageOf(c)
+	c := fault.Code(name)
+	page, ok := fault.PageOf(c)
 	if !ok {
 		var known []string
-		for _, x := range origin.Codes() {
+		for _, x := range fault.Codes() {
 			known = append(known, string(x))
 		}
-		return failure(origin.Usage, "%s", strings.TrimSpace(present.Reflow(fmt.Sprintf("there is no code %q. %s", name, schema.Suggest(name, known)), width)))
+		return failure(fault.Usage, "%s", strings.TrimSpace(present.Reflow(fmt.Sprintf("there is no code %q. %s", name, schema.Suggest(name, known)), width)))
 	}
 	return a.print(func(o io.Writer) error {
 		if asJSON {

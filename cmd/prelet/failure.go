@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/present"
 )
 
@@ -44,12 +44,12 @@ func failureJSON(w io.Writer, source string, x exitError) error {
 }
 
 // codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.
-func codeOf(exit int) origin.Code {
-	for _, c := range []origin.Code{origin.CredentialMissing, origin.HardwareFailed, origin.CannotWrite, origin.NeedsPerson, origin.Interrupted,
-		origin.RolledBack, origin.RollbackFails, origin.Systemd, origin.Usage, origin.Locked} {
+func codeOf(exit int) fault.Code {
+	for _, c := range []fault.Code{fault.CredentialMissing, fault.HardwareFailed, fault.CannotWrite, fault.NeedsPerson, fault.Interrupted,
+		fault.RolledBack, fault.RollbackFails, fault.Systemd, fault.Usage, fault.Locked} {
 		if c.Exit() == exit {
 			return c
 		}
 	}
-	return origin.Internal
+	return fault.Internal
 }

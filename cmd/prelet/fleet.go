@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/present"
 )
 
@@ -24,12 +24,12 @@ func recordings(from string) ([]string, error) {
 	for _, pattern := range []string{"*.prelet", "*.prelet.gz"} {
 		m, err := filepath.Glob(filepath.Join(from, pattern))
 		if err != nil {
-			return nil, failure(origin.Usage, "--from %s: %s", from, err)
+			return nil, failure(fault.Usage, "--from %s: %s", from, err)
 		}
 		out = append(out, m...)
 	}
 	if len(out) == 0 {
-		return nil, failure(origin.Usage, "--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
+		return nil, failure(fault.Usage, "--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
 	}
 	slices.Sort(out)
 	return out, nil

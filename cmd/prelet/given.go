@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // notEmpty refuses a flag whose value is empty. To its command it would be as if it was not given, and what
@@ -22,7 +22,7 @@ func notEmpty(c *cobra.Command, _ []string) (err error) {
 			empty = slices.Contains(l.GetSlice(), "")
 		}
 		if empty && err == nil {
-			err = failure(origin.Usage, "--%s is empty: is a shell variable unset?", f.Name)
+			err = failure(fault.Usage, "--%s is empty: is a shell variable unset?", f.Name)
 		}
 	})
 	return err
@@ -34,9 +34,9 @@ func noArgument(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case c.Flags().Lookup("config") != nil:
-		return failure(origin.Usage, "%s takes no argument: --config %s", c.Name(), args[0])
+		return failure(fault.Usage, "%s takes no argument: --config %s", c.Name(), args[0])
 	}
-	return failure(origin.Usage, "%s takes no argument, and there is %q\nprelet: `%s --help` shows what it takes", c.Name(), args[0], c.CommandPath())
+	return failure(fault.Usage, "%s takes no argument, and there is %q\nprelet: `%s --help` shows what it takes", c.Name(), args[0], c.CommandPath())
 }
 
 // flagError tells what is wrong with a flag, in words of ours where the library's are those of a parser of numbers.
@@ -51,7 +51,7 @@ func flagError(c *cobra.Command, err error) error {
 		}
 		said = fmt.Sprintf("--%s %s: it takes %s", bad.GetFlag().Name, bad.GetValue(), takes)
 	}
-	return failure(origin.Usage, "%s\nprelet: `%s --help` lists its flags", said, c.CommandPath())
+	return failure(fault.Usage, "%s\nprelet: `%s --help` lists its flags", said, c.CommandPath())
 }
 
 // whichOf makes a command that only has commands below it end as what is asked wrongly does; the library shows help, with 0.
@@ -66,7 +66,7 @@ func whichOf(root *cobra.Command) {
 		}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(*cobra.Command, []string) error {
-			return failure(origin.Usage, "%s takes one of %s\nprelet: `%s --help` tells of them", c.Name(), strings.Join(below, ", "), c.CommandPath())
+			return failure(fault.Usage, "%s takes one of %s\nprelet: `%s --help` tells of them", c.Name(), strings.Join(below, ", "), c.CommandPath())
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 )
 
 func (a *app) history() *cobra.Command {
@@ -56,7 +56,7 @@ func (a *app) history() *cobra.Command {
 			if c.Flags().Changed("show") {
 				i := slices.IndexFunc(past.Generations, func(x chapter) bool { return x.Generation == show })
 				if i < 0 {
-					return failure(origin.Usage, "there is no generation %d; prelet history lists those that are kept", show)
+					return failure(fault.Usage, "there is no generation %d; prelet history lists those that are kept", show)
 				}
 				if asJSON {
 					return a.printJSON(past.Generations[i])

@@ -12,9 +12,9 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -119,7 +119,7 @@ func (h *host) machine(store *generation.Store, rep *report.Reporter) *activate.
 // ready makes the run folder, which the units have from systemd.
 func (h *host) ready() error {
 	if err := os.MkdirAll(h.runDir, 0o755); err != nil {
-		return failure(origin.CannotWrite, "%s: %s; prelet changes a node as root only (with --root DIR, files below a folder of yours)", h.runDir, err)
+		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only (with --root DIR, files below a folder of yours)", h.runDir, err)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (a *app) elsewhere(root string) error {
 		return err
 	}
 	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
-		return failure(origin.Usage, "--root %s is the running system, whose kubelet would read files while they change: leave --root out", root)
+		return failure(fault.Usage, "--root %s is the running system, whose kubelet would read files while they change: leave --root out", root)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (h *host) again(ctx context.Context, attempts apply.Attempts) (asked bool, 
 			return true, nil
 		}
 		if err := h.clock.Sleep(ctx, min(requestEvery, end-h.clock.Monotonic())); err != nil {
-			return false, failure(origin.Systemd, "stopped while waiting to try again: %s", err)
+			return false, failure(fault.Systemd, "stopped while waiting to try again: %s", err)
 		}
 	}
 	return false, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/importer"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -27,7 +28,7 @@ func (a *app) importSite() *cobra.Command {
 		Example: "  prelet import init-config.json --ca-cert-hash sha256:… -o ./site",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return failure(origin.Usage, "import needs one file, the /etc/kubernetes/init-config of a node")
+				return failure(fault.Usage, "import needs one file, the /etc/kubernetes/init-config of a node")
 			}
 			return nil
 		},
@@ -46,7 +47,7 @@ func (a *app) importSite() *cobra.Command {
 			}
 			path, err := writeSite(dir, r.Text)
 			if err != nil {
-				return failure(origin.CannotWrite, "%s", err)
+				return failure(fault.CannotWrite, "%s", err)
 			}
 			return a.print(func(w io.Writer) error {
 				fmt.Fprintf(w, "%s is written.\n", path)
@@ -86,27 +87,27 @@ func points(w io.Writer, title string, sentences []string) {
 // checkImport looks at the flags.
 func checkImport(o importer.Options, dir string) error {
 	if len(o.Hashes) == 0 {
-		return failure(origin.Usage, "--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.HowToHash)
+		return failure(fault.Usage, "--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.HowToHash)
 	}
 	for _, h := range o.Hashes {
 		if err := importer.CheckHash(h); err != nil {
-			return failure(origin.Usage, "--ca-cert-hash: %s", err)
+			return failure(fault.Usage, "--ca-cert-hash: %s", err)
 		}
 	}
 	if err := importer.CheckCredential(o.Credential); err != nil {
-		return failure(origin.Usage, "--token-credential: %s", err)
+		return failure(fault.Usage, "--token-credential: %s", err)
 	}
 	if dir == "" {
-		return failure(origin.Usage, "-o is missing: the folder for the site, new or empty")
+		return failure(fault.Usage, "-o is missing: the folder for the site, new or empty")
 	}
 	entries, err := os.ReadDir(dir)
 	switch {
 	case err == nil && len(entries) > 0:
-		return failure(origin.Usage, "-o %s: the folder is not empty, and nothing is overwritten; name a new one", dir)
+		return failure(fault.Usage, "-o %s: the folder is not empty, and nothing is overwritten; name a new one", dir)
 	case errors.Is(err, syscall.ENOTDIR):
-		return failure(origin.Usage, "-o %s: this is a file; name a folder that is new or empty", dir)
+		return failure(fault.Usage, "-o %s: this is a file; name a folder that is new or empty", dir)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return failure(origin.CannotWrite, "-o %s: %s", dir, err)
+		return failure(fault.CannotWrite, "-o %s: %s", dir, err)
 	}
 	return nil
 }
@@ -115,12 +116,12 @@ func checkImport(o importer.Options, dir string) error {
 func readSource(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, failure(origin.Usage, "%s", err)
+		return nil, failure(fault.Usage, "%s", err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, importer.MaxSource+1))
 	if err != nil {
-		return nil, failure(origin.Usage, "%s", err)
+		return nil, failure(fault.Usage, "%s", err)
 	}
 	return b, nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/site"
 )
@@ -32,7 +32,7 @@ func (a *app) init() *cobra.Command {
 			if fromNode {
 				x, err := live.ExistingCluster(root)
 				if err != nil {
-					return failure(origin.Usage, "--from-node: this node has not joined a cluster: %s", err)
+					return failure(fault.Usage, "--from-node: this node has not joined a cluster: %s", err)
 				}
 				if len(servers) == 0 {
 					servers = []string{x.Server}
@@ -42,26 +42,26 @@ func (a *app) init() *cobra.Command {
 			if ca != "" {
 				b, err := os.ReadFile(ca)
 				if err != nil {
-					return failure(origin.Usage, "--ca-file %s: %s", ca, err)
+					return failure(fault.Usage, "--ca-file %s: %s", ca, err)
 				}
 				h, err := live.CAHashes(b)
 				if err != nil {
-					return failure(origin.Usage, "--ca-file %s: %s", ca, err)
+					return failure(fault.Usage, "--ca-file %s: %s", ca, err)
 				}
 				hashes = append(hashes, h...)
 			}
 			if len(servers) == 0 || len(hashes) == 0 {
-				return failure(origin.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
+				return failure(fault.Usage, "a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
 					"On a node that has joined, --from-node finds both; on a control plane,\n`kubeadm token create --print-join-command` shows them")
 			}
 			first := map[string]string{}
 			for _, s := range servers {
 				address, err := server.Parse(s)
 				if err != nil {
-					return failure(origin.Usage, "--server: %s", err)
+					return failure(fault.Usage, "--server: %s", err)
 				}
 				if f, twice := first[address]; twice {
-					return failure(origin.Usage, "--server: %q is there twice, first as %q", s, f)
+					return failure(fault.Usage, "--server: %q is there twice, first as %q", s, f)
 				}
 				first[address] = s
 			}
@@ -72,10 +72,10 @@ func (a *app) init() *cobra.Command {
 			}
 			if diags.HasErrors() {
 				a.say(&site.Site{Sources: map[string][]byte{filepath.Join(dir, "site.hcl"): []byte(text)}}, diags)
-				return exit(origin.Usage.Exit())
+				return exit(fault.Usage.Exit())
 			}
 			if err := newFile(filepath.Join(dir, "site.hcl"), text); err != nil {
-				return failure(origin.CannotWrite, "%s", err)
+				return failure(fault.CannotWrite, "%s", err)
 			}
 			fmt.Fprintf(a.stdout, "Wrote %s. Next:\n  prelet validate %s\n  prelet plan --config %s\nThe second one on a node, or with --hardware and --objects for one.\n", filepath.Join(dir, "site.hcl"), dir, dir)
 			return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/value"
@@ -49,7 +49,7 @@ func (a *app) main(args []string) int {
 		return 0
 	case errors.As(err, &x):
 	default:
-		x = exitError{code: origin.Usage.Exit(), message: err.Error() + "\nprelet: `prelet help` lists the commands"}
+		x = exitError{code: fault.Usage.Exit(), message: err.Error() + "\nprelet: `prelet help` lists the commands"}
 	}
 	switch {
 	case len(x.diags) > 0:
@@ -82,7 +82,7 @@ func exit(code int) error {
 	return exitError{code: code}
 }
 
-func failure(c origin.Code, format string, args ...any) error {
+func failure(c fault.Code, format string, args ...any) error {
 	return exitError{code: c.Exit(), message: fmt.Sprintf(format, args...)}
 }
 
@@ -135,7 +135,7 @@ func manCommand() *cobra.Command {
 			header := doc.GenManHeader{Section: "8", Source: "prelet " + version, Manual: "prelet"}
 
 			if err := doc.GenManTree(c.Root(), &header, args[0]); err != nil {
-				return failure(origin.CannotWrite, "the manual pages: %s", err)
+				return failure(fault.CannotWrite, "the manual pages: %s", err)
 			}
 
 			return nil
@@ -150,7 +150,7 @@ func helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return failure(origin.Usage, "there is no command %q\nprelet: `prelet help` lists the commands", strings.Join(args, " "))
+				return failure(fault.Usage, "there is no command %q\nprelet: `prelet help` lists the commands", strings.Join(args, " "))
 			}
 			sub.InitDefaultHelpFlag()
 			return sub.Help()

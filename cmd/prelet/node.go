@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
@@ -64,40 +65,40 @@ func (w *where) json() (bool, error) {
 	case "text", "":
 		return false, nil
 	}
-	return false, failure(origin.Usage, "-o %s: text or json", w.output)
+	return false, failure(fault.Usage, "-o %s: text or json", w.output)
 }
 
 // check refuses flags that exclude each other, and paths that are not there.
 func (w *where) check() error {
 	if w.from != "" && (w.root != "" || w.hardware != "" || w.objects != "") {
-		return failure(origin.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
+		return failure(fault.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
 	}
 	for flag, p := range map[string]string{"--root": w.root, "--objects": w.objects} {
 		if p == "" {
 			continue
 		}
 		if st, err := os.Stat(p); errors.Is(err, fs.ErrPermission) {
-			return failure(origin.Usage, "%s %s: this user may not look there", flag, p)
+			return failure(fault.Usage, "%s %s: this user may not look there", flag, p)
 		} else if err != nil || !st.IsDir() {
-			return failure(origin.Usage, "%s %s: there is no such folder", flag, p)
+			return failure(fault.Usage, "%s %s: there is no such folder", flag, p)
 		}
 	}
 	if w.hardware != "" {
 		if _, err := os.Stat(w.hardware); errors.Is(err, fs.ErrPermission) {
-			return failure(origin.Usage, "--hardware %s: this user may not look there", w.hardware)
+			return failure(fault.Usage, "--hardware %s: this user may not look there", w.hardware)
 		} else if err != nil {
-			return failure(origin.Usage, "--hardware %s: there is no such folder or archive", w.hardware)
+			return failure(fault.Usage, "--hardware %s: there is no such folder or archive", w.hardware)
 		}
 	}
 	for _, v := range w.variables {
 		if strings.Index(v, "=") < 1 {
-			return failure(origin.Usage, "--var %s: write NAME=VALUE", v)
+			return failure(fault.Usage, "--var %s: write NAME=VALUE", v)
 		}
 	}
 	if w.root != "" {
 		abs, err := filepath.Abs(w.root)
 		if err != nil {
-			return failure(origin.Usage, "--root %s: %s", w.root, err)
+			return failure(fault.Usage, "--root %s: %s", w.root, err)
 		}
 		w.root = abs
 	}
@@ -118,7 +119,7 @@ func (w *where) undeclared(s *site.Site) (diags hcl.Diagnostics) {
 	known := slices.Sorted(maps.Keys(s.Variables))
 	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
 		if s.Variables[name] == nil {
-			diags = append(diags, origin.Error(origin.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
+			diags = append(diags, origin.Error(fault.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
 				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))
 		}
 	}
@@ -247,7 +248,7 @@ func (n *node) stuck() hcl.Diagnostics {
 	if n.store == nil {
 		return nil
 	}
-	if err := n.store.Check(); apply.Exit(err) == origin.NeedsPerson.Exit() {
+	if err := n.store.Check(); apply.Exit(err) == fault.NeedsPerson.Exit() {
 		return apply.Explain(err)
 	}
 	return nil
@@ -257,14 +258,14 @@ func readRecording(path string) (*world.Recording, error) {
 	f, err := openRegular(path)
 	if err != nil {
 		if os.IsNotExist(err) {
-			return nil, failure(origin.Usage, "--from %s: there is no such recording", path)
+			return nil, failure(fault.Usage, "--from %s: there is no such recording", path)
 		}
-		return nil, failure(origin.Usage, "--from %s: %s", path, err)
+		return nil, failure(fault.Usage, "--from %s: %s", path, err)
 	}
 	defer f.Close()
 	r, err := world.Decode(f)
 	if err != nil {
-		return nil, failure(origin.RecordingInvalid, "--from %s: %s", path, err)
+		return nil, failure(fault.RecordingInvalid, "--from %s: %s", path, err)
 	}
 	return r, nil
 }
@@ -284,7 +285,7 @@ func (a *app) say(s *site.Site, ds hcl.Diagnostics) {
 func (a *app) print(f func(io.Writer) error) error {
 	a.printed = true
 	if err := a.through(a.stdout, f); err != nil {
-		return failure(origin.Internal, "cannot print: %s", err)
+		return failure(fault.Internal, "cannot print: %s", err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/replace"
@@ -21,7 +22,7 @@ func (a *app) record() *cobra.Command {
 			"(`prelet plan --from FILE`). Secrets are not in it. Serial numbers, uuids, MAC addresses and GUIDs are left out unless asked for.",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !strings.HasSuffix(args[0], ".prelet") && !strings.HasSuffix(args[0], ".prelet.gz") {
-				return failure(origin.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", args[0])
+				return failure(fault.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", args[0])
 			}
 			n, diags, err := a.open(w, nil)
 			if err != nil {
@@ -42,11 +43,11 @@ func (a *app) record() *cobra.Command {
 			r := recording(p, header(w))
 			if !whole {
 				if err := r.Withhold(); err != nil {
-					return failure(origin.Internal, "%s", err)
+					return failure(fault.Internal, "%s", err)
 				}
 			}
 			if err := writeRecording(args[0], r); err != nil {
-				return failure(origin.CannotWrite, "%s: %s", args[0], err)
+				return failure(fault.CannotWrite, "%s: %s", args[0], err)
 			}
 			a.say(n.site, present.Sorted(p.Diagnostics))
 			_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
@@ -75,7 +76,7 @@ func writeRecording(path string, r *world.Recording) error {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return failure(origin.Usage, "%d argument needed: %s", n, what)
+			return failure(fault.Usage, "%d argument needed: %s", n, what)
 		}
 		return nil
 	}

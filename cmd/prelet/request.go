@@ -16,8 +16,8 @@ import (
 
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -57,7 +57,7 @@ func (a *app) viaApply(ctx context.Context, h *host, config, args []string) (han
 	}
 	u, err := h.units.Look(ctx, applyUnit)
 	if err != nil {
-		return true, failure(origin.Systemd, "%s", err)
+		return true, failure(fault.Systemd, "%s", err)
 	}
 	if u.Load != "loaded" {
 		a.complain(applyUnit + " is not installed, so this works in this process: do not end it")
@@ -74,11 +74,11 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 	id := rand.Text()
 	b, err := json.Marshal(r)
 	if err != nil {
-		return failure(origin.Internal, "%s", err)
+		return failure(fault.Internal, "%s", err)
 	}
 	ask := filepath.Join(h.runDir, requestPrefix+id+".json")
 	if err := apply.Remember(ask, b); err != nil {
-		return failure(origin.CannotWrite, "%s; prelet changes a node as root only", err)
+		return failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
 	defer os.Remove(ask) // taken away already, unless nobody came for it
 	answer := filepath.Join(h.runDir, replyPrefix+id+".json")
@@ -88,14 +88,14 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 	for range followRuns { // a start merges with one that runs already, which may have begun before our request
 		if result, err = h.units.Start(ctx, applyUnit, followTime); err != nil {
 			if ctx.Err() != nil {
-				return failure(origin.Interrupted, "%s goes on; `prelet status --wait` tells how it ends", applyUnit)
+				return failure(fault.Interrupted, "%s goes on; `prelet status --wait` tells how it ends", applyUnit)
 			}
-			return failure(origin.Systemd, "%s", err)
+			return failure(fault.Systemd, "%s", err)
 		}
 		if b, err := os.ReadFile(answer); err == nil {
 			var out reply
 			if err := json.Unmarshal(b, &out); err != nil {
-				return failure(origin.Internal, "%s: %s", answer, err)
+				return failure(fault.Internal, "%s: %s", answer, err)
 			}
 			_, _ = io.WriteString(a.stderr, out.Stderr)
 			_, _ = io.WriteString(a.stdout, out.Stdout)
@@ -103,10 +103,10 @@ func (a *app) follow(ctx context.Context, h *host, r request) error {
 			return exit(out.Exit)
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
-			return failure(origin.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", applyUnit)
+			return failure(fault.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", applyUnit)
 		}
 	}
-	return failure(origin.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", applyUnit, result, applyUnit)
+	return failure(fault.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", applyUnit, result, applyUnit)
 }
 
 // watching shows on a terminal what the run in the unit is at, until stop.
@@ -146,7 +146,7 @@ func (a *app) serve(h *host) (handled bool, err error) {
 	for _, left := range waiting(h.runDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := idOf(left, servingPrefix)
-		answerTo(h, id, reply{Exit: origin.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + h.afterKill(left) + "\n"})
+		answerTo(h, id, reply{Exit: fault.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + h.afterKill(left) + "\n"})
 		_ = os.Remove(left)
 		return false, nil
 	}
@@ -191,7 +191,7 @@ func (a *app) serveOne(h *host, name string) reply {
 		err = errors.New("it asks for something else than run or rollback")
 	}
 	if err != nil {
-		return reply{Exit: origin.Usage.Exit(), Stderr: fmt.Sprintf("prelet: %s: %s\n", name, err)}
+		return reply{Exit: fault.Usage.Exit(), Stderr: fmt.Sprintf("prelet: %s: %s\n", name, err)}
 	}
 	var stdout, stderr bytes.Buffer
 	inner := &app{stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr), getenv: a.getenv, on: a.on, served: true}

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 )
 
 func (a *app) rollback() *cobra.Command {
@@ -28,12 +28,12 @@ func (a *app) rollback() *cobra.Command {
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
 				if err != nil || n < 0 {
-					return failure(origin.Usage, "%s is no number of a generation; prelet history lists them", args[0])
+					return failure(fault.Usage, "%s is no number of a generation; prelet history lists them", args[0])
 				}
 				to = n
 			}
 			if release && len(args) == 1 {
-				return failure(origin.Usage, "either a generation or --release")
+				return failure(fault.Usage, "either a generation or --release")
 			}
 			ctx, stop := writing(c.Context())
 			defer stop()
@@ -87,21 +87,21 @@ func target(store *generation.Store, to int) (int, error) {
 		return 0, err
 	}
 	if len(all) == 0 {
-		return 0, failure(origin.Usage, "there is no generation to go back from")
+		return 0, failure(fault.Usage, "there is no generation to go back from")
 	}
 	now := all[len(all)-1]
 	switch {
 	case to == now.Gen:
-		return 0, failure(origin.Usage, "generation %d is in place", to)
+		return 0, failure(fault.Usage, "generation %d is in place", to)
 	case to == newestGood:
 		for _, g := range slices.Backward(all[:len(all)-1]) {
 			if g.Status == generation.StatusGood && g.Gen != now.Restores {
 				return g.Gen, nil
 			}
 		}
-		return 0, failure(origin.Usage, "no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+		return 0, failure(fault.Usage, "no earlier generation was good; name one (prelet history), or 0 for as before prelet")
 	case to != 0 && !slices.ContainsFunc(all, func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }):
-		return 0, failure(origin.Usage, "generation %d is not kept, or cannot be read; prelet history lists those that are", to)
+		return 0, failure(fault.Usage, "generation %d is not kept, or cannot be read; prelet history lists those that are", to)
 	}
 	return to, nil
 }

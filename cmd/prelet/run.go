@@ -19,6 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
@@ -45,7 +46,7 @@ func (a *app) run() *cobra.Command {
 				return err
 			}
 			if w.root == "" && (w.hardware != "" || w.objects != "") {
-				return failure(origin.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
+				return failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
 			}
 			ctx, stop := writing(c.Context())
 			defer stop()
@@ -84,7 +85,7 @@ func stopped(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}
-	return failure(origin.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
+	return failure(fault.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
 }
 
 // writing is stoppable for what writes the node's files: who reads its output and goes away must not end it in the middle.
@@ -172,7 +173,7 @@ func (p *planner) plan(ctx context.Context) *boot.Plan {
 	p.close()
 	n, diags, err := p.app.open(p.where, p.store)
 	if err != nil {
-		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(origin.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
+		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
 	}
 	p.node = n
 	if diags.HasErrors() {
@@ -245,7 +246,7 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 	p := n.planUnless(ctx, diags, a.progress())
 	res := apply.Result{Plan: p, Exit: origin.Exit(p.Diagnostics)}
 	if res.Exit == 0 && !p.Complete {
-		return failure(origin.Internal, "the plan is not complete")
+		return failure(fault.Internal, "the plan is not complete")
 	}
 	if why, ok := apply.Chosen(store); ok && p.Complete && !retry {
 		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.root)
@@ -302,7 +303,7 @@ type runResult struct {
 func (a *app) endNode(n *node, res apply.Result, status report.Status, asJSON bool) error {
 	var degraded []boot.Degraded
 	for _, r := range status.Degraded {
-		degraded = append(degraded, boot.Degraded{Code: origin.Code(r.Code), Summary: r.Summary})
+		degraded = append(degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
 	}
 	return a.endRun(n, res, degraded, asJSON)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
 )
@@ -23,12 +23,12 @@ func (a *app) schema() *cobra.Command {
 			l := schema.Describe(builtin.Language())
 			switch {
 			case output != "markdown" && output != "json":
-				return failure(origin.Usage, "-o %s: markdown or json", output)
+				return failure(fault.Usage, "-o %s: markdown or json", output)
 			case dir != "" && output != "markdown":
-				return failure(origin.Usage, "--dir writes Markdown pages; leave -o %s out", output)
+				return failure(fault.Usage, "--dir writes Markdown pages; leave -o %s out", output)
 			case dir != "":
 				if err := writePages(dir, pages(l)); err != nil {
-					return failure(origin.CannotWrite, "%s", err)
+					return failure(fault.CannotWrite, "%s", err)
 				}
 				return nil
 			case output == "json":
@@ -52,9 +52,9 @@ func pages(l schema.Document) map[string]string {
 	for _, p := range l.Pages() {
 		out["reference/"+p.Name] = p.Text
 	}
-	out["reference/exit-codes.md"] = schema.Generated + origin.ExitStatusPage()
+	out["reference/exit-codes.md"] = schema.Generated + fault.ExitStatusPage()
 	out["reference/kubelet-rules.md"] = schema.Generated + rules.Page()
-	for name, text := range origin.CodePages() {
+	for name, text := range fault.CodePages() {
 		out["codes/"+name] = schema.Generated + text
 	}
 	return out

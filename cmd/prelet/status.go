@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -97,13 +97,13 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 		case errors.Is(err, fs.ErrNotExist):
 			out.Status, out.Code = &report.Status{FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{}}, 3
 		case err != nil:
-			return out, failure(origin.Internal, "%s", err)
+			return out, failure(fault.Internal, "%s", err)
 		default:
 			out.Status, out.Code = s, s.ExitCode(h.bootID)
 		}
 		gen, open, err := h.gate().State()
 		if err != nil {
-			return out, failure(origin.Internal, "%s", err)
+			return out, failure(fault.Internal, "%s", err)
 		}
 		out.Gate.Open = open
 		if open {

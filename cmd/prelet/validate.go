@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -74,7 +75,7 @@ func (a *app) validate() *cobra.Command {
 				return exit(code)
 			}
 			if bad {
-				return failure(origin.Evaluation, "the site has warnings, and --strict makes them errors")
+				return failure(fault.Evaluation, "the site has warnings, and --strict makes them errors")
 			}
 			if !asJSON {
 				fmt.Fprintf(a.stdout, "The site is valid: %s, %s, tried on %s.\n", present.Count(len(s.Files), "file"), present.Count(len(s.Stages), "stage"), present.Count(len(boot.Witnesses()), "machine"))
@@ -97,9 +98,9 @@ func kubeletVersion(v string) error {
 	minor, ok := known.Minor(v)
 	switch {
 	case !ok || !strings.Contains(v, "."):
-		return failure(origin.Usage, "--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3", v, newest, newest)
+		return failure(fault.Usage, "--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3", v, newest, newest)
 	case minor < oldest || minor > newest:
-		return failure(origin.Usage, "--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d", v, oldest, newest)
+		return failure(fault.Usage, "--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d", v, oldest, newest)
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func (a *app) fmt() *cobra.Command {
 			for _, p := range args {
 				st, err := os.Stat(p)
 				if err != nil {
-					return failure(origin.Usage, "%s: there is no such file or folder", p)
+					return failure(fault.Usage, "%s: there is no such file or folder", p)
 				}
 				if !st.IsDir() {
 					files = append(files, p)
@@ -130,15 +131,15 @@ func (a *app) fmt() *cobra.Command {
 			changed, worst := 0, 0
 			for _, f := range files {
 				if strings.HasSuffix(f, ".json") {
-					return failure(origin.Usage, "%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", f)
+					return failure(fault.Usage, "%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", f)
 				}
 				src, why, err := siteFileAt(f)
 				if err != nil {
-					return failure(origin.FileUnusable, "%s: %s", f, err)
+					return failure(fault.FileUnusable, "%s: %s", f, err)
 				}
 				if why != "" {
-					a.say(nil, hcl.Diagnostics{origin.Error(origin.FileRefused, hcl.Range{}, f+" "+why, "It is left as it is, and validate refuses it as well. Put a file there.")})
-					worst = origin.FileRefused.Exit()
+					a.say(nil, hcl.Diagnostics{origin.Error(fault.FileRefused, hcl.Range{}, f+" "+why, "It is left as it is, and validate refuses it as well. Put a file there.")})
+					worst = fault.FileRefused.Exit()
 					continue
 				}
 				out, diags := site.FormatFile(f, src)
@@ -156,7 +157,7 @@ func (a *app) fmt() *cobra.Command {
 					continue
 				}
 				if err := replaceFile(f, out); err != nil {
-					return failure(origin.CannotWrite, "%s: %s", f, err)
+					return failure(fault.CannotWrite, "%s: %s", f, err)
 				}
 			}
 			if worst != 0 {

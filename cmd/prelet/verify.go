@@ -8,8 +8,8 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -146,7 +146,7 @@ func earlier(h *host) (exit int, summary string) {
 
 // lasting says whether a failure of the run before is still one when the kubelet is well: the site is as wrong as it
 // was. What went wrong with the kubelet, or in between, is over.
-func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == origin.Internal.Exit() }
+func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == fault.Internal.Exit() }
 
 func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 	out, code := res.Outcome, res.Exit

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func (a *app) version() *cobra.Command {
@@ -33,7 +33,7 @@ func (a *app) version() *cobra.Command {
 				}
 				return a.print(func(o io.Writer) error { return json.NewEncoder(o).Encode(v) })
 			}
-			return failure(origin.Usage, "-o %s: text or json", output)
+			return failure(fault.Usage, "-o %s: text or json", output)
 		}}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	return c

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -47,14 +47,14 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 		return Result{Outcome: out, Exit: Exit(err), Err: err, Summary: err.Error()}
 	}
 	held := fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", to, why)
-	r.Report.Degrade(string(origin.Held), held)
+	r.Report.Degrade(string(fault.Held), held)
 	r.Report.Generation(out.Generation)
 	if out.Exit == 0 {
 		out.Why = "" // that it was by hand, and a verdict needs no reason
 	}
 	r.Report.Verdict(string(out.Verdict), out.Why)
 	if out.Verdict == activate.Unknown {
-		r.Report.Degrade(string(origin.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d; prelet verify looks", out.Generation))
+		r.Report.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d; prelet verify looks", out.Generation))
 	}
 	res := r.collect(Result{Outcome: out, Changed: true, Exit: out.Exit, Held: held})
 	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -21,11 +22,11 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 		return nil
 	case errors.As(err, &s):
 		if at, ok := wanted(p, s.Path); ok {
-			return origin.Error(origin.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
+			return origin.Error(fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
 		}
 	case errors.As(err, &g) && g.Exit == generation.ExitCannotWrite:
 		if at, ok := wanted(p, g.Path); ok {
-			return origin.Error(origin.CannotWrite, at, "Cannot write "+g.Path, "%s. Nothing was changed.", strings.TrimSuffix(g.Error(), "."))
+			return origin.Error(fault.CannotWrite, at, "Cannot write "+g.Path, "%s. Nothing was changed.", strings.TrimSuffix(g.Error(), "."))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -37,7 +38,7 @@ func Explain(err error) (out hcl.Diagnostics) {
 	return nil
 }
 
-func message(c origin.Code, summary string, detail ...string) *hcl.Diagnostic {
+func message(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }
 
@@ -55,13 +56,13 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	if len(e.Ways) == 0 {
-		return message(origin.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Hint))...)
+		return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Hint))...)
 	}
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
 	for _, w := range e.Ways {
 		detail = append(detail, w.What+":", paste(w.Command))
 	}
-	return message(origin.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", paste("prelet recover"))...)
+	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", paste("prelet recover"))...)
 }
 
 func explainLocked(e *generation.Error) *hcl.Diagnostic {
@@ -73,16 +74,16 @@ func explainLocked(e *generation.Error) *hcl.Diagnostic {
 		detail = append(detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.", "Next: see who that is, or wait and try again:",
 			paste("fuser -v "+e.Path), paste("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
 	}
-	return message(origin.Locked, "Another prelet holds the lock", detail...)
+	return message(fault.Locked, "Another prelet holds the lock", detail...)
 }
 
 func explainStore(err error, e *generation.Error) *hcl.Diagnostic {
-	code, summary, after := origin.CannotWrite, "Cannot write "+e.Path, "Nothing was changed."
+	code, summary, after := fault.CannotWrite, "Cannot write "+e.Path, "Nothing was changed."
 	switch e.Exit {
 	case generation.ExitInterrupted:
-		code, summary, after = origin.Interrupted, "Interrupted after the commit, at "+e.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
+		code, summary, after = fault.Interrupted, "Interrupted after the commit, at "+e.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
 	case generation.ExitInternal:
-		code, summary, after = origin.Internal, "A fault of prelet at "+e.Path, "Please report it."
+		code, summary, after = fault.Internal, "A fault of prelet at "+e.Path, "Please report it."
 	}
 	detail := []string{reason(fmt.Sprintf("%s%s: %v", prefix(err, e), e.Op, e.Err)), after}
 	if e.Hint != "" {
@@ -92,8 +93,8 @@ func explainStore(err error, e *generation.Error) *hcl.Diagnostic {
 }
 
 func explainMachine(err error, e *activate.Error) *hcl.Diagnostic {
-	code := origin.Internal
-	for _, c := range []origin.Code{origin.Interrupted, origin.RolledBack, origin.RollbackFails, origin.Systemd, origin.Usage} {
+	code := fault.Internal
+	for _, c := range []fault.Code{fault.Interrupted, fault.RolledBack, fault.RollbackFails, fault.Systemd, fault.Usage} {
 		if c.Exit() == e.Exit {
 			code = c
 		}

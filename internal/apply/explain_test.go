@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -21,18 +22,18 @@ func TestExplain(t *testing.T) {
 		Ways: []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}}
 	for _, c := range []struct {
 		err  error
-		code origin.Code
+		code fault.Code
 		say  []string
 	}{
-		{fmt.Errorf("recovering: %w", stuck), origin.NeedsPerson, []string{"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n", "\n    cut old > /etc/a\n", "\n    prelet recover"}},
-		{&generation.StuckError{Path: "/state/journal.json", Why: "it is damaged", Err: errors.New("no JSON"), Hint: "move it aside"}, origin.NeedsPerson,
+		{fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson, []string{"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n", "\n    cut old > /etc/a\n", "\n    prelet recover"}},
+		{&generation.StuckError{Path: "/state/journal.json", Why: "it is damaged", Err: errors.New("no JSON"), Hint: "move it aside"}, fault.NeedsPerson,
 			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
-		{&generation.Error{Op: "fsync", Path: "/etc/a", Err: unix.EIO, Hint: "look at dmesg", Exit: generation.ExitCannotWrite}, origin.CannotWrite,
+		{&generation.Error{Op: "fsync", Path: "/etc/a", Err: unix.EIO, Hint: "look at dmesg", Exit: generation.ExitCannotWrite}, fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
-		{&generation.Error{Op: "rename", Path: "/etc/a", Err: unix.EIO, Exit: generation.ExitInterrupted}, origin.Interrupted, []string{"/etc/a", "The journal is kept"}},
-		{&activate.Error{Exit: activate.ExitSystemd, What: "kubelet.service is masked", Hint: "systemctl unmask kubelet.service"}, origin.Systemd,
+		{&generation.Error{Op: "rename", Path: "/etc/a", Err: unix.EIO, Exit: generation.ExitInterrupted}, fault.Interrupted, []string{"/etc/a", "The journal is kept"}},
+		{&activate.Error{Exit: activate.ExitSystemd, What: "kubelet.service is masked", Hint: "systemctl unmask kubelet.service"}, fault.Systemd,
 			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
-		{&activate.Error{Exit: activate.ExitInterrupted, What: "going back", Err: errors.New("told to stop"), Hint: "the next run"}, origin.Interrupted, []string{"going back", "Why: told to stop."}},
+		{&activate.Error{Exit: activate.ExitInterrupted, What: "going back", Err: errors.New("told to stop"), Hint: "the next run"}, fault.Interrupted, []string{"going back", "Why: told to stop."}},
 	} {
 		ds := Explain(c.err)
 		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {
@@ -65,7 +66,7 @@ func TestExplainLocked(t *testing.T) {
 	defer cancel()
 	_, err = generation.Open(ctx, o)
 	ds := Explain(err)
-	if len(ds) != 1 || origin.CodeOf(ds[0]) != origin.Locked || Exit(err) != origin.Locked.Exit() {
+	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || Exit(err) != fault.Locked.Exit() {
 		t.Fatalf("%v: %v", err, ds)
 	}
 	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
@@ -106,7 +107,7 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	}
 	if still := r.heldBy(p); still != "" { // what failed came before the commit
 		r.Report.Held(PlanID(p), still)
-		r.Report.Degrade(string(origin.Held), still)
+		r.Report.Degrade(string(fault.Held), still)
 		res.Held = still
 	}
 	return res, false
@@ -115,7 +116,7 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 // apply makes p's generation. held is why it was held until now: that is let go of with the commit.
 func (r *Run) apply(ctx context.Context, p *boot.Plan, held string) (res Result, again bool) {
 	if p.Aside != nil {
-		r.Report.Note(string(origin.Identity), p.Aside.Sentence())
+		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
 	}
 	proposal, act, err := Proposal(r.Options(p))
 	if err == nil {
@@ -159,14 +160,14 @@ func (r *Run) forgets(ctx context.Context, p *boot.Plan, unit string) error {
 func (r *Run) degrade(p *boot.Plan) {
 	stale := map[string]bool{}
 	for _, d := range p.Diagnostics {
-		if origin.CodeOf(d) == origin.Stale {
+		if origin.CodeOf(d) == fault.Stale {
 			why, _, _ := strings.Cut(d.Detail, ". ")
 			stale[d.Summary] = true
-			r.Report.Degrade(string(origin.Stale), d.Summary+": "+why)
+			r.Report.Degrade(string(fault.Stale), d.Summary+": "+why)
 		}
 	}
 	for _, d := range p.Degraded {
-		if d.Code != origin.Stale || !stale[d.Summary] {
+		if d.Code != fault.Stale || !stale[d.Summary] {
 			r.Report.Degrade(string(d.Code), d.Summary)
 		}
 	}
@@ -227,7 +228,7 @@ func reload(entries []generation.Entry) bool {
 // noSite: there is not one file. A site whose file is broken is another thing.
 func noSite(p *boot.Plan) bool {
 	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && origin.CodeOf(d) == origin.NoSite
+		return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
 	})
 }
 
@@ -244,11 +245,11 @@ func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
 		}
 		return res
 	}
-	r.Report.Degrade(string(origin.NoSite), fmt.Sprintf("there is no site any more; generation %d stays", cur.Gen))
+	r.Report.Degrade(string(fault.NoSite), fmt.Sprintf("there is no site any more; generation %d stays", cur.Gen))
 	out, err := r.Machine.Keep(ctx, "there is no site any more")
 	res := r.ended(p, out, err, false)
 	if res.Exit == 0 && out.HeldBack != "" {
-		res.Exit, res.Summary = origin.NoSite.Exit(), out.HeldBack
+		res.Exit, res.Summary = fault.NoSite.Exit(), out.HeldBack
 	}
 	return res
 }
@@ -278,7 +279,7 @@ func HeldBy(s *generation.Store, p *boot.Plan) string {
 // held mends what is in place, and goes on with it.
 func (r *Run) held(ctx context.Context, p *boot.Plan, why string) Result {
 	r.Report.Held(PlanID(p), why)
-	r.Report.Degrade(string(origin.Held), why)
+	r.Report.Degrade(string(fault.Held), why)
 	res := r.mend(ctx, p)
 	res.Held = why
 	if res.Exit == 0 {
@@ -326,7 +327,7 @@ func (r *Run) off() Result {
 			return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
 		}
 	}
-	r.Report.Degrade(string(origin.Held), why)
+	r.Report.Degrade(string(fault.Held), why)
 	r.Report.Generation(gen)
 	return Result{Outcome: activate.Outcome{Generation: gen}, Summary: why}
 }
@@ -386,12 +387,12 @@ func (r *Run) code(p *boot.Plan, exit int) string {
 			}
 		}
 	}
-	for _, c := range []origin.Code{origin.CredentialMissing, origin.CannotWrite, origin.Systemd} {
+	for _, c := range []fault.Code{fault.CredentialMissing, fault.CannotWrite, fault.Systemd} {
 		if c.Exit() == exit {
 			return string(c)
 		}
 	}
-	return string(origin.Internal)
+	return string(fault.Internal)
 }
 
 // broken is for what failed while the targets may be a mixture, or while nothing of the generations could be read: the

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -44,10 +45,10 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 		verdict = out.InPlace
 	}
 	if verdict != activate.Unchanged {
-		rep.Mend(string(origin.Unjudged))
+		rep.Mend(string(fault.Unjudged))
 	}
 	if verdict == activate.Unknown {
-		rep.Degrade(string(origin.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); the next start of the kubelet, prelet run or boot judges it", out.Generation, out.Why))
+		rep.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); the next start of the kubelet, prelet run or boot judges it", out.Generation, out.Why))
 	}
 	switch {
 	case out.Verdict == activate.Unchanged:
@@ -59,11 +60,11 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 		rep.Verdict(string(out.Verdict), out.Why)
 	}
 	if len(out.Checks) > 0 {
-		rep.Forget(string(origin.NodeDrift))
+		rep.Forget(string(fault.NodeDrift))
 	}
 	for _, c := range out.Checks {
 		if c.State == activate.Drift {
-			rep.Note(string(origin.NodeDrift), c.Name+": "+c.Message)
+			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
 		}
 	}
 	switch {
@@ -114,7 +115,7 @@ func planExit(p *boot.Plan) int {
 	if code := origin.Exit(p.Diagnostics); code != 0 {
 		return code
 	}
-	return origin.Internal.Exit()
+	return fault.Internal.Exit()
 }
 
 // reasonOf is a failure in one line, for a unit's status: the first error with its place, what to do is in the messages.
@@ -148,9 +149,9 @@ func Exit(err error) int {
 	case err == nil:
 		return 0
 	case errors.As(err, &secret):
-		return origin.CredentialMissing.Exit()
+		return fault.CredentialMissing.Exit()
 	case errors.As(err, &coded):
 		return coded.ExitCode()
 	}
-	return origin.Internal.Exit()
+	return fault.Internal.Exit()
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 )
 
 // forGood says whether an error ends with the status after which systemd does not try again: only a change of the site
 // mends it. What a server sent is mended on its side, and a node tries again until it is.
-func forGood(c origin.Code) bool { return c.Exit() == origin.ConfigInvalid.Exit() }
+func forGood(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
 
 // blame gives what is wrong in a base that a ConfigMap brought the code of the server's data, and the place of the
 // stage that fetched it.
@@ -21,11 +22,11 @@ func (r *run) blame(base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 			continue
 		}
 		from := base.FlagsFrom
-		if origin.CodeOf(d) == origin.ConfigInvalid {
+		if origin.CodeOf(d) == fault.ConfigInvalid {
 			from = base.ConfigFrom
 		}
 		if at, ok := r.server(from); ok {
-			ds[n] = origin.Error(origin.ClusterUnusable, at, d.Summary, "%s", d.Detail)
+			ds[n] = origin.Error(fault.ClusterUnusable, at, d.Summary, "%s", d.Detail)
 		}
 	}
 	return ds

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -70,8 +71,8 @@ type Plan struct {
 
 // Degraded is one thing that is not as the site wants it, though the boot goes on.
 type Degraded struct {
-	Code    origin.Code `json:"code"`
-	Summary string      `json:"summary"`
+	Code    fault.Code `json:"code"`
+	Summary string     `json:"summary"`
 }
 
 // Unread is one place that depends on what a recording was never asked.
@@ -94,7 +95,7 @@ func Run(ctx context.Context, s *site.Site, o Options) *Plan {
 	p := newRun(ctx, s, o).all(ctx)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		p.Complete, p.Hash = false, ""
-		p.Diagnostics = hcl.Diagnostics{origin.Error(origin.Interrupted, hcl.Range{}, "Stopped by a signal",
+		p.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
 			"Why: %s.\nNothing was changed. The next run begins anew.", context.Cause(ctx))}
 	}
 	return p
@@ -201,7 +202,7 @@ func types(s *site.Site, locks map[string]lock) map[string]cty.Type {
 // static checks everything that needs no world: references along types, phases, cycles.
 func (r *run) static() {
 	if len(r.site.Stages) == 0 {
-		r.diags = append(r.diags, origin.Error(origin.NoSite, hcl.Range{}, "The site has no stage", "Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site."))
+		r.diags = append(r.diags, origin.Error(fault.NoSite, hcl.Range{}, "The site has no stage", "Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site."))
 		return
 	}
 	blank := eval.New(context.Background(), r.site, nil)
@@ -285,7 +286,7 @@ func (r *run) answered(ctx context.Context) {
 		r.unread.kubelet = []string{"kubelet"}
 		r.diags = append(r.diags, origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
 	case err != nil:
-		r.degrade(origin.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
+		r.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
 	}
 	r.kubelet = k
 	// Without an answer the tables tell what the version takes.
@@ -360,7 +361,7 @@ func (r *run) took(addr, state string, d time.Duration) {
 	}
 }
 
-func (r *run) degrade(c origin.Code, summary string) {
+func (r *run) degrade(c fault.Code, summary string) {
 	r.degraded = append(r.degraded, Degraded{c, summary})
 }
 

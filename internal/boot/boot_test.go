@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -124,7 +125,7 @@ func TestNothingIsTooLarge(t *testing.T) {
 		r := newRun(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
 		r.dog = watchdog{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond}
 		p := r.all(context.Background())
-		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != origin.Limit {
+		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
 			t.Errorf("%s: %s", text, showPlan(p))
 		}
 	}
@@ -134,10 +135,10 @@ func TestNothingIsTooLarge(t *testing.T) {
 func TestNoSite(t *testing.T) {
 	s := mustParse(t, `variable "a" {}`)
 	p := Run(context.Background(), s, Options{})
-	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != origin.NoSite || p.Hash != "" {
+	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != fault.NoSite || p.Hash != "" {
 		t.Error(showPlan(p))
 	}
-	if d := Check(s, Witnesses()); len(d) != 1 || origin.CodeOf(d[0]) != origin.NoSite {
+	if d := Check(s, Witnesses()); len(d) != 1 || origin.CodeOf(d[0]) != fault.NoSite {
 		t.Error(d)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
@@ -49,7 +50,7 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 	byPlace := map[string]*finding{}
 	for _, w := range witnesses {
 		for _, d := range checkOn(s, w, kubelet, o) {
-			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == origin.NullFact) {
+			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
 			key := d.Summary
@@ -119,12 +120,12 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 	r.diags = append(r.diags, r.e.Unsupported()...)
 	for n, d := range r.diags {
 		code := origin.CodeOf(d)
-		if w.Facts != nil && d.Severity == hcl.DiagError && (code == origin.NullFact || eval.FactCaused(d)) {
+		if w.Facts != nil && d.Severity == hcl.DiagError && (code == fault.NullFact || eval.FactCaused(d)) {
 			c := *d
 			c.Severity = hcl.DiagWarning
 			r.diags[n] = &c
 		}
-		if (code == origin.ReserveRefused || code == origin.Precondition) && d.Severity == hcl.DiagError {
+		if (code == fault.ReserveRefused || code == fault.Precondition) && d.Severity == hcl.DiagError {
 			r.diags[n] = origin.Note(code, rangeOf(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -39,7 +40,7 @@ func (r *run) access() (world.Access, hcl.Diagnostics) {
 		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
 		// the token is needed: a node that has joined does not look at it.
 		a.Token, _ = eval.TokenName(t.Expr)
-		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == origin.CredentialMissing })
+		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.CredentialMissing })
 	}
 	return a, diags
 }
@@ -53,13 +54,13 @@ func (r *run) identity() hcl.Diagnostics {
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		r.ident.Name, r.ident.NameRange = &v.V, v.Range
 		if why := content.IsDNS1123Subdomain(v.V); len(why) > 0 {
-			diags = append(diags, origin.Error(origin.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V), "%s", stages.Sentence(strings.Join(why, "; "))))
+			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V), "%s", stages.Sentence(strings.Join(why, "; "))))
 		}
 	}
 	if v := schema.NodeIP.Of(b); v.Set() {
 		r.ident.IP, r.ident.IPRange = &v.V, v.Range
 		if err := addresses(v.V); err != nil {
-			diags = append(diags, origin.Error(origin.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V), "%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
+			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V), "%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
 		}
 	}
 	return diags
@@ -246,7 +247,7 @@ func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
 	soft := eval.Soften(ds)
 	for _, d := range ds {
 		if eval.LeftOut(d) {
-			r.degrade(origin.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
+			r.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
 		}
 	}
 	if failed && !eval.AllSoft(ds) {

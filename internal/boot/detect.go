@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -39,7 +39,7 @@ func Detect(ctx context.Context, s *site.Site, from world.Source) (Detected, hcl
 		out.Facts = &f
 		for _, u := range f.Unknown {
 			if u.Degraded {
-				out.Degraded = append(out.Degraded, Degraded{origin.HardwareDegraded, u.Fact + ": " + u.Why})
+				out.Degraded = append(out.Degraded, Degraded{fault.HardwareDegraded, u.Fact + ": " + u.Why})
 			}
 		}
 	} else if diags := r.detect(ctx, s.Stages[i], &out); out.Facts == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -89,11 +90,11 @@ func unchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Lock.Fail == world.Unusable:
-		return hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
+		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
 	case d.Lock.Fail == "" || len(d.Config) == 0:
 		return nil
 	}
-	return hcl.Diagnostics{origin.Note(origin.DetectorDegraded, d.Range, summary, "%s Nor is what the site reads of its facts. "+
+	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary, "%s Nor is what the site reads of its facts. "+
 		"A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Detail, ""))}
 }
 
@@ -105,9 +106,9 @@ func (r *run) consent(d stages.Detector) hcl.Diagnostics {
 	}
 	detail, hint := stages.NotGranted(*d.Describe, d.Allow)
 	if d.Required {
-		return hcl.Diagnostics{origin.Error(origin.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+		return hcl.Diagnostics{origin.Error(fault.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
 	}
-	return hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
 }
 
 // config are the values of a detector's config block; open names those of which nothing is known yet.
@@ -123,7 +124,7 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 		_, secrets, unread := value.Plain(v)
 		switch {
 		case len(secrets) > 0:
-			diags = append(diags, origin.Error(origin.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name), "%s: what a detector is asked stands in every recording.", k))
+			diags = append(diags, origin.Error(fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name), "%s: what a detector is asked stands in every recording.", k))
 			open = append(open, k)
 			continue
 		case len(unread) > 0:
@@ -134,7 +135,7 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 		g, err := value.ToGo(v)
 		if err != nil {
 			if v.IsWhollyKnown() {
-				diags = append(diags, origin.Error(origin.WrongType, at, fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
+				diags = append(diags, origin.Error(fault.WrongType, at, fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
 			}
 			open = append(open, k)
 			continue
@@ -192,12 +193,12 @@ func configProblems(d stages.Detector, det *site.Detector, problems contract.Pro
 		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
 			continue
 		}
-		code, at := origin.WrongType, d.At(p.Path)
+		code, at := fault.WrongType, d.At(p.Path)
 		switch p.Summary {
 		case "no such attribute":
-			code, at = origin.UnknownArgument, configRange(det, p.Path, true)
+			code, at = fault.UnknownArgument, configRange(det, p.Path, true)
 		case "required, but not set":
-			code = origin.MissingArgument
+			code = fault.MissingArgument
 		}
 		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary), "%s",
 			stages.Sentence(p.Detail, fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version))))

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -73,7 +74,7 @@ func forgot(whole *Plan, s *site.Site, rec world.Recording) (problems []string) 
 		known[d.Summary] = true
 	}
 	for _, d := range p.Diagnostics {
-		if code := origin.CodeOf(d); !known[d.Summary] && code != origin.Unread && !origin.IsNote(d) {
+		if code := origin.CodeOf(d); !known[d.Summary] && code != fault.Unread && !origin.IsNote(d) {
 			say("a new message: %s %s", code, d)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,7 +41,7 @@ func FuzzSite(f *testing.F) {
 		nothing := world.Recording{}
 		q := Run(context.Background(), s, Options{Source: nothing.Source()})
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
-			if origin.CodeOf(d) == origin.Internal {
+			if origin.CodeOf(d) == fault.Internal {
 				t.Errorf("it broke: %s", d)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -206,7 +207,7 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f fun
 		var res copyResult
 		defer func() {
 			if p := recover(); p != nil {
-				res = copyResult{diags: hcl.Diagnostics{origin.Error(origin.Internal, i.Range, "Stage "+i.Addr()+" broke", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
+				res = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
 			}
 			done <- res
 		}()
@@ -226,11 +227,11 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f fun
 }
 
 // givenUp is the code of a stage that did not end: what it waited for decides who mends it.
-func givenUp(i *site.Instance) origin.Code {
+func givenUp(i *site.Instance) fault.Code {
 	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
-		return origin.HardwareFailed
+		return fault.HardwareFailed
 	}
-	return origin.ClusterUnreachable
+	return fault.ClusterUnreachable
 }
 
 // finish turns what the copies of a stage gave into its output, and its failure into what on_failure says.
@@ -290,7 +291,7 @@ func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Di
 	}
 	if failed {
 		if i.OnFailure == "continue" && !r.fatal[i.Addr()] {
-			r.degrade(origin.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
+			r.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 		} else {
 			r.fatal[i.Addr()] = true
 		}
@@ -303,7 +304,7 @@ func (r *run) degradedBy(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		switch c := origin.CodeOf(d); {
 		case d.Severity != hcl.DiagWarning, origin.IsNote(d):
-		case c == origin.DetectorDegraded, c == origin.HardwareDegraded, c == origin.Stale:
+		case c == fault.DetectorDegraded, c == fault.HardwareDegraded, c == fault.Stale:
 			r.degrade(c, d.Summary)
 		}
 	}

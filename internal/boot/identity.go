@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
@@ -43,7 +44,7 @@ func (r *run) settleIdentity() {
 	case !r.kubelet.Joined || id.Node == "" || name == "" || name == id.Node:
 		return
 	case planned && id.Ours:
-		r.diags = append(r.diags, origin.Error(origin.NodeName, at, "A node that has joined keeps its name",
+		r.diags = append(r.diags, origin.Error(fault.NodeName, at, "A node that has joined keeps its name",
 			"This one joined as %s, and the site calls it %s: the cluster takes no other node from its certificate. Write the old name. To rename the node: `kubectl delete node %[1]s`, remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, and run again: it joins with the token.", id.Node, name))
 		return
 	case id.Ours: // a host that was renamed, or that does not know its name yet
@@ -53,14 +54,14 @@ func (r *run) settleIdentity() {
 	case id.Older:
 		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id", id.Node, name)
 	default:
-		r.diags = append(r.diags, origin.Note(origin.Identity, hcl.Range{}, "The node is called otherwise than the host",
+		r.diags = append(r.diags, origin.Note(fault.Identity, hcl.Range{}, "The node is called otherwise than the host",
 			"kubelet.conf is of node %s, and this host is called %s. That is kept. If this machine is a copy of that node, write its name into the site, node { name = … }: then it joins afresh. If it is that node, write node { name = %q }, and this note goes.", id.Node, name, id.Node))
 		return
 	}
 	r.aside = &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
 	whose := r.aside.whose()
 	r.kubelet.Joined, r.kubelet.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
-	r.diags = append(r.diags, origin.Warning(origin.Identity, at, "The identity on this disk is that of "+whose,
+	r.diags = append(r.diags, origin.Warning(fault.Identity, at, "The identity on this disk is that of "+whose,
 		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, under its own name, with the token.", upper(why), len(id.Files)))
 }
 
@@ -104,7 +105,7 @@ func (r *run) identityFiles(ctx context.Context) (out []Change) {
 		case ans.Fail == world.Unread:
 			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
 		case err != nil: // left alone, it would make two machines of one identity
-			r.diags = append(r.diags, origin.Error(origin.CannotWrite, hcl.Range{}, "Cannot set "+path+" aside", "%s", stages.Sentence(ans.Detail, ans.Hint)))
+			r.diags = append(r.diags, origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+path+" aside", "%s", stages.Sentence(ans.Detail, ans.Hint)))
 		case a.Exists && !a.Dir:
 			out = append(out, Change{File: node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}, Old: a, Action: "delete", Why: "it is of " + r.aside.whose()})
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
@@ -130,7 +131,7 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	case based && f.Does == rules.Swallows && severity == rules.Error:
 		severity = rules.Warning
 	}
-	mk := map[rules.Severity]func(origin.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic{rules.Error: origin.Error, rules.Warning: origin.Warning, rules.Note: origin.Note}[severity]
+	mk := map[rules.Severity]func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic{rules.Error: origin.Error, rules.Warning: origin.Warning, rules.Note: origin.Note}[severity]
 	summary := map[rules.Does]string{rules.Exits: "The kubelet would not start with " + what, rules.Swallows: "The kubelet would run and not do what " + what + " says", rules.Later: what + " is deprecated"}[f.Does]
 	if f.Does == rules.Exits && f.Severity == rules.Note {
 		summary = "Not every machine's kubelet would start with " + what
@@ -142,7 +143,7 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 			brought = r.base.FlagsFrom
 		}
 		if where, ok := r.server(brought); ok {
-			code, at = origin.ClusterUnusable, where
+			code, at = fault.ClusterUnusable, where
 		}
 	}
 	return mk(code, at, summary, "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
@@ -159,18 +160,18 @@ func (r *run) holds(pointer string) bool {
 }
 
 // codeOf is the code of a finding: what the machine cannot give, a feature gate, a flag, the configuration.
-func codeOf(f rules.Finding) origin.Code {
+func codeOf(f rules.Finding) fault.Code {
 	switch {
 	case f.Does == rules.Later:
-		return origin.KubeletDeprecated
+		return fault.KubeletDeprecated
 	case strings.HasPrefix(f.Rule, "machine-"):
-		return origin.KubeletMachine
+		return fault.KubeletMachine
 	case strings.HasPrefix(f.Rule, "gate-"):
-		return origin.KubeletGate
+		return fault.KubeletGate
 	case f.Flag != "":
-		return origin.KubeletFlag
+		return fault.KubeletFlag
 	}
-	return origin.ConfigInvalid
+	return fault.ConfigInvalid
 }
 
 // written is where the site says that a file of the kubelet is written.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -31,22 +32,22 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 	}
 	for _, c := range []struct {
 		version, config, flags string
-		code                   origin.Code // "": nothing is found
+		code                   fault.Code // "": nothing is found
 		severity               hcl.DiagnosticSeverity
 		line                   int
 		says                   string
 	}{
-		{"1.23", "", `network-plugin = "cni"`, origin.KubeletDeprecated, hcl.DiagWarning, 10, "deprecated since 1.21, and went with 1.24"},
-		{"1.24", "", `network-plugin = "cni"`, origin.KubeletFlag, hcl.DiagError, 10, "unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
-		{"", "", `network-plugin = "cni"`, origin.KubeletFlag, hcl.DiagWarning, 10, "went with 1.24: a newer kubelet does not start with it"},
+		{"1.23", "", `network-plugin = "cni"`, fault.KubeletDeprecated, hcl.DiagWarning, 10, "deprecated since 1.21, and went with 1.24"},
+		{"1.24", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagError, 10, "unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
+		{"", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagWarning, 10, "went with 1.24: a newer kubelet does not start with it"},
 		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
-		{"1.36", "maxPod = 3", "", origin.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
-		{"", "maxPod = 3", "", origin.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
-		{"1.30", "failCgroupV1 = false", "", origin.ConfigInvalid, hcl.DiagError, 6, "is a field since 1.31, and the kubelet is 1.30"},
+		{"1.36", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
+		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
+		{"1.30", "failCgroupV1 = false", "", fault.ConfigInvalid, hcl.DiagError, 6, "is a field since 1.31, and the kubelet is 1.30"},
 		{"1.31", "failCgroupV1 = false", "", "", 0, 0, ""},
-		{"1.34", "featureGates = { NodeSwap = false }", "", origin.KubeletGate, hcl.DiagError, 6, "feature is locked to true"},
+		{"1.34", "featureGates = { NodeSwap = false }", "", fault.KubeletGate, hcl.DiagError, 6, "feature is locked to true"},
 		{"1.33", "featureGates = { NodeSwap = false }", "", "", 0, 0, ""},
-		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", origin.ConfigInvalid, hcl.DiagError, 6, "must be <= 100%: 200%"},
+		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", fault.ConfigInvalid, hcl.DiagError, 6, "must be <= 100%: 200%"},
 	} {
 		diags := CheckFor(mustParse(t, site(c.config, c.flags)), Witnesses(), c.version)
 		if c.code == "" {
@@ -138,7 +139,7 @@ func TestRuntimesDriver(t *testing.T) {
 		})})
 		var told hcl.Diagnostics
 		for _, d := range p.Diagnostics {
-			if origin.CodeOf(d) == origin.KubeletMachine {
+			if origin.CodeOf(d) == fault.KubeletMachine {
 				told = append(told, d)
 			}
 		}

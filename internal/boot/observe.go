@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -92,7 +93,7 @@ func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnost
 		if ans.Fail == world.Unread {
 			return Change{}, hcl.Diagnostics{origin.NotRead(at, f.Path, []string{"target " + f.Path})}
 		}
-		return Change{}, hcl.Diagnostics{origin.Error(origin.CannotWrite, at, "Cannot look at "+f.Path, "%s", stages.Sentence(ans.Detail, ans.Hint))}
+		return Change{}, hcl.Diagnostics{origin.Error(fault.CannotWrite, at, "Cannot look at "+f.Path, "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	}
 	return r.diff(f, a), nil
 }
@@ -107,7 +108,7 @@ func loose(c Change) hcl.Diagnostics {
 	if len(f.Origins) > 0 {
 		at = f.Origins[0].Range
 	}
-	return hcl.Diagnostics{origin.Warning(origin.Drift, at, "Others could read "+f.Path,
+	return hcl.Diagnostics{origin.Warning(fault.Drift, at, "Others could read "+f.Path,
 		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
 }
 
@@ -308,7 +309,7 @@ func (r *run) undeclared(ctx context.Context) []Change {
 		c := Change{File: f, Old: a, Action: t.Action, Why: "the site does not declare it any more"}
 		if t.Action == "keep" {
 			c.Why += ", but " + t.Why
-			r.diags = append(r.diags, origin.Warning(origin.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", t.Why))
+			r.diags = append(r.diags, origin.Warning(fault.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", t.Why))
 		}
 		out = append(out, c)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -140,7 +140,7 @@ func TestEverySlot(t *testing.T) {
 				p := Run(context.Background(), s, Options{Source: src})
 				q := Run(context.Background(), s, Options{Source: nothing})
 				for where, ds := range map[string]string{"laptop": showDiagnostics(Check(s, Witnesses()[3:4])), "machine": showPlan(p), "replay": showPlan(q)} {
-					if strings.Contains(ds, " "+string(origin.Internal)+" ") {
+					if strings.Contains(ds, " "+string(fault.Internal)+" ") {
 						t.Errorf("%s breaks on a %s: %s", x, where, ds)
 					}
 					if value.HasPlaceholder(ds) {

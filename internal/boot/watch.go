@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -44,7 +45,7 @@ func (w watchdog) watch(f func()) *hcl.Diagnostic {
 		select {
 		case p := <-done:
 			if p != nil {
-				return origin.Error(origin.Internal, hcl.Range{}, "prelet broke while deciding", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)
+				return origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)
 			}
 			return nil
 		case <-deadline.C:
@@ -61,5 +62,5 @@ func (w watchdog) watch(f func()) *hcl.Diagnostic {
 }
 
 func tooMuch(what string) *hcl.Diagnostic {
-	return origin.Error(origin.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: look for nested for expressions, and for texts and numbers that are multiplied.")
+	return origin.Error(fault.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: look for nested for expressions, and for texts and numbers that are multiplied.")
 }

@@ -21,7 +21,7 @@ func order() [][]string {
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
 		{"internal/value/...", "internal/origin/...", "internal/replace/..."},
-		{"internal/server/..."},
+		{"internal/server/...", "internal/fault/..."},
 	}
 }
 

@@ -21,7 +21,7 @@ type Rule struct {
 // pure are the rooms of the function (site, world) → node, and of what explains it. Site files come in by an fs.FS.
 var pure = []string{
 	"internal/boot/...", "internal/site/...", "stages/...", "schema/...",
-	"internal/node/...", "internal/value/...", "internal/origin/...", "internal/world/...", "internal/explain/...",
+	"internal/node/...", "internal/value/...", "internal/origin/...", "internal/fault/...", "internal/world/...", "internal/explain/...",
 }
 
 // rules returns the walls. `os` is not in it: fmt itself reaches os. That no pure room *writes* `import "os"` is for

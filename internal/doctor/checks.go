@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/kubelet/rules"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -68,7 +68,7 @@ func (e *examination) kubeadm() {
 		if f.Does == rules.Exits {
 			state = Problem
 		}
-		e.add(Finding{Check: "kubelet", State: state, Code: origin.KubeletFlag, Summary: fmt.Sprintf("--%s in %s, which kubeadm wrote", f.Flag, l.KubeadmFlagsFile), Why: f.Message, Do: f.Hint})
+		e.add(Finding{Check: "kubelet", State: state, Code: fault.KubeletFlag, Summary: fmt.Sprintf("--%s in %s, which kubeadm wrote", f.Flag, l.KubeadmFlagsFile), Why: f.Message, Do: f.Hint})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -29,13 +30,13 @@ const (
 
 // Finding is one thing that was looked at.
 type Finding struct {
-	Check   string      `json:"check"` // see Checks
-	State   State       `json:"state"`
-	Summary string      `json:"summary"`       // what
-	Why     string      `json:"why,omitempty"` // it matters, or how it was found out
-	Do      string      `json:"do,omitempty"`  // next
-	Code    origin.Code `json:"code,omitempty"`
-	Place   string      `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
+	Check   string     `json:"check"` // see Checks
+	State   State      `json:"state"`
+	Summary string     `json:"summary"`       // what
+	Why     string     `json:"why,omitempty"` // it matters, or how it was found out
+	Do      string     `json:"do,omitempty"`  // next
+	Code    fault.Code `json:"code,omitempty"`
+	Place   string     `json:"place,omitempty"` // FILE:LINE:COLUMN of the site
 }
 
 // Checks are the names of what is looked at, in the order of the report.
@@ -164,25 +165,25 @@ func (e *examination) none(check string) bool {
 }
 
 // checkOf is where a message of the plan belongs.
-func checkOf(c origin.Code) string {
+func checkOf(c fault.Code) string {
 	switch c {
-	case origin.KubeletFlag, origin.KubeletGate, origin.ConfigInvalid, origin.KubeletDeprecated, origin.FlagsInvalid:
+	case fault.KubeletFlag, fault.KubeletGate, fault.ConfigInvalid, fault.KubeletDeprecated, fault.FlagsInvalid:
 		return "kubelet"
-	case origin.KubeletMachine:
+	case fault.KubeletMachine:
 		return "machine"
-	case origin.ClusterUnreachable, origin.ClusterUntrusted, origin.ClusterDenied, origin.ClusterUnusable:
+	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
 		return "cluster"
-	case origin.CredentialMissing:
+	case fault.CredentialMissing:
 		return "credentials"
-	case origin.DetectorFailed, origin.DetectorDegraded:
+	case fault.DetectorFailed, fault.DetectorDegraded:
 		return "detectors"
-	case origin.HardwareFailed, origin.HardwareDegraded, origin.ReserveRefused, origin.NullFact:
+	case fault.HardwareFailed, fault.HardwareDegraded, fault.ReserveRefused, fault.NullFact:
 		return "hardware"
-	case origin.CannotWrite, origin.Drift:
+	case fault.CannotWrite, fault.Drift:
 		return "disk"
-	case origin.Identity:
+	case fault.Identity:
 		return "identity"
-	case origin.Systemd:
+	case fault.Systemd:
 		return "unit"
 	}
 	return "site"
@@ -197,7 +198,7 @@ func (e *examination) site() {
 	seen := map[string]bool{}
 	for _, d := range diags {
 		code := origin.CodeOf(d)
-		if origin.IsNote(d) || code == origin.Unread && !strings.Contains(d.Summary, "may not look") {
+		if origin.IsNote(d) || code == fault.Unread && !strings.Contains(d.Summary, "may not look") {
 			continue
 		}
 		f := Finding{Check: checkOf(code), State: Warning, Summary: d.Summary, Why: d.Detail, Code: code}
@@ -205,9 +206,9 @@ func (e *examination) site() {
 			f.Place = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 		}
 		switch {
-		case code == origin.NoSite:
+		case code == fault.NoSite:
 			f.State, f.Do = Problem, "prelet init writes a first site"
-		case code == origin.Unread:
+		case code == fault.Unread:
 			f.State = Unread
 		case d.Severity == hcl.DiagError:
 			f.State = Problem

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -100,19 +101,19 @@ func TestIll(t *testing.T) {
 		{"a pin", func(i *Input) { i.Kept.Pinned = "by hand" }, "state", Warning, "every plan is held"},
 		{"the lock", func(i *Input) { i.Kept.Lock = "process 7" }, "state", Warning, "process 7"},
 		{"a journal that cannot be read", func(i *Input) { i.Kept.Err = ill }, "state", Problem, "cannot be read"},
-		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(origin.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
-		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(origin.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},
+		{"a mistake in the site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.Reference, at, "There is no x", "d")} }, "site", Problem, "There is no x"},
+		{"no site", func(i *Input) { i.Loaded = hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "No site", "d")} }, "site", Problem, "No site"},
 		{"a rule of the kubelet", func(i *Input) {
-			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(origin.KubeletGate, at, "A gate", "d")}
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.KubeletGate, at, "A gate", "d")}
 		}, "kubelet", Warning, "A gate"},
 		{"swap", func(i *Input) {
-			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(origin.KubeletMachine, at, "Swap", "d")}
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.KubeletMachine, at, "Swap", "d")}
 		}, "machine", Problem, "Swap"},
 		{"the cluster", func(i *Input) {
-			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(origin.ClusterUntrusted, at, "Wrong CA", "d")}
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.ClusterUntrusted, at, "Wrong CA", "d")}
 		}, "cluster", Problem, "Wrong CA"},
 		{"a detector", func(i *Input) {
-			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(origin.DetectorDegraded, at, "No lock", "d")}
+			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, at, "No lock", "d")}
 		}, "detectors", Warning, "No lock"},
 		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", Unread, "may not look"},
 	} {
@@ -144,7 +145,7 @@ func TestIll(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	in := well()
 	in.Secrets = []Secret{{Name: "token", Err: errors.New("x")}}
-	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}), origin.Note(origin.NullFact, hcl.Range{}, "a note", "d")}
+	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}), origin.Note(fault.NullFact, hcl.Range{}, "a note", "d")}
 	for _, f := range Examine(in) {
 		if f.State != OK {
 			t.Errorf("%+v", f)

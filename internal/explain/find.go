@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -70,7 +70,7 @@ func Items(p *boot.Plan) (out []Item) {
 // none either, those that hold it.
 func Match(p *boot.Plan, word string) []Item {
 	all := Items(p)
-	for _, c := range origin.Codes() {
+	for _, c := range fault.Codes() {
 		all = append(all, Item{Code, string(c)})
 	}
 	for _, fit := range []func(name string) bool{
@@ -100,7 +100,7 @@ func Near(p *boot.Plan, i Item) (out []Item) {
 		}
 	}
 	if i.Kind == Code {
-		for _, c := range origin.Codes() {
+		for _, c := range fault.Codes() {
 			same = append(same, string(c))
 		}
 	}

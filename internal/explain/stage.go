@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -137,7 +138,7 @@ func (w *walker) overrides(addr string, names ...string) {
 // replaced tells what the base had before a stage changed it. The head is how that diagnostic begins.
 func (w *walker) replaced(head string) {
 	for _, d := range w.plan.Diagnostics {
-		if origin.CodeOf(d) == origin.BaseReplaced && strings.HasPrefix(d.Summary, head) {
+		if origin.CodeOf(d) == fault.BaseReplaced && strings.HasPrefix(d.Summary, head) {
 			w.say(0, Step{Kind: origin.Base, Text: head, Note: strings.TrimSuffix(d.Detail, "."), Ref: "base"})
 		}
 	}

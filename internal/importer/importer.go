@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -88,7 +89,7 @@ func Import(name string, src []byte, o Options) Result {
 		err = Check(text, o.Version)
 	}
 	if err != nil {
-		return Result{Diagnostics: append(r.diags, origin.Error(origin.Internal, hcl.Range{}, "The site that was made is not valid", "This is a fault of prelet, nothing was written: %s", err))}
+		return Result{Diagnostics: append(r.diags, origin.Error(fault.Internal, hcl.Range{}, "The site that was made is not valid", "This is a fault of prelet, nothing was written: %s", err))}
 	}
 	return Result{Text: text, Diagnostics: r.diags, Mended: p.mended(), Open: p.open()}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
@@ -45,17 +46,17 @@ type reader struct {
 	diags hcl.Diagnostics
 }
 
-func (r *reader) fail(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (r *reader) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Error(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
 }
 
 // leave says what is not in the site though it stands in init-config.
-func (r *reader) leave(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (r *reader) leave(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Warning(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
 }
 
 // note tells what is in the site otherwise than in init-config.
-func (r *reader) note(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (r *reader) note(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Note(c, at, summary, "%s", fmt.Sprintf(detail, args...)))
 }
 
@@ -64,11 +65,11 @@ func (r *reader) object(v value, what string, known ...string) map[string]value 
 	out := map[string]value{}
 	for _, m := range v.members {
 		if !slices.Contains(known, m.key) {
-			r.leave(origin.UnknownArgument, m.at, fmt.Sprintf("%s is left out: the script does not read it", quote(m.key)), "Nothing of the site comes from it. %s", schema.Suggest(m.key, known))
+			r.leave(fault.UnknownArgument, m.at, fmt.Sprintf("%s is left out: the script does not read it", quote(m.key)), "Nothing of the site comes from it. %s", schema.Suggest(m.key, known))
 			continue
 		}
 		if _, twice := out[m.key]; twice {
-			r.note(origin.Duplicate, m.at, fmt.Sprintf("%s stands twice in %s", m.key, what), "The last one counts, as it did for the script.")
+			r.note(fault.Duplicate, m.at, fmt.Sprintf("%s stands twice in %s", m.key, what), "The last one counts, as it did for the script.")
 		}
 		out[m.key] = m.value
 	}
@@ -83,7 +84,7 @@ func (r *reader) text(v value, key string, numbers bool) string {
 	case v.kind == isNumber && numbers:
 		return v.text
 	case v.kind != "" && v.kind != isNull:
-		r.fail(origin.WrongType, v.at, "Wrong type for "+key, "A string is needed, not %s.", v.kind)
+		r.fail(fault.WrongType, v.at, "Wrong type for "+key, "A string is needed, not %s.", v.kind)
 	}
 	return ""
 }
@@ -102,7 +103,7 @@ func (r *reader) config(doc value) config {
 		c.CPUs, c.Memory = r.resources(res)
 	case "", isNull:
 	default:
-		r.fail(origin.WrongType, res.at, "Wrong type for resources", "An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.", res.kind)
+		r.fail(fault.WrongType, res.at, "Wrong type for resources", "An object is needed, as {\"cpuRemained\": 8, \"memoryReserved\": \"10%%\"}, not %s.", res.kind)
 	}
 	return c
 }
@@ -111,7 +112,7 @@ func (r *reader) config(doc value) config {
 func (r *reader) server(v value, whole hcl.Range) string {
 	s := r.text(v, "apiserver", false)
 	bad := func(why string, args ...any) string {
-		r.fail(origin.WrongType, v.at, "apiserver cannot be used", why, args...)
+		r.fail(fault.WrongType, v.at, "apiserver cannot be used", why, args...)
 		return ""
 	}
 	if s == "" {
@@ -121,7 +122,7 @@ func (r *reader) server(v value, whole hcl.Range) string {
 				at = whole
 				at.End = at.Start
 			}
-			r.fail(origin.MissingArgument, at, "There is no apiserver", "Write \"apiserver\": \"HOST:6443\".")
+			r.fail(fault.MissingArgument, at, "There is no apiserver", "Write \"apiserver\": \"HOST:6443\".")
 		}
 		return ""
 	}
@@ -159,16 +160,16 @@ func (r *reader) version(v value) string {
 	s := r.text(v, "k8s_version", true)
 	if v.kind == isNumber {
 		if f, err := strconv.ParseFloat(s, 64); err != nil || strconv.FormatFloat(f, 'f', -1, 64) != s {
-			r.fail(origin.WrongType, v.at, "k8s_version is a number that is not what it looks like", "To JSON, %s is another text. Write it in quotes: \"%s\".", s, s)
+			r.fail(fault.WrongType, v.at, "k8s_version is a number that is not what it looks like", "To JSON, %s is another text. Write it in quotes: \"%s\".", s, s)
 			return ""
 		}
-		r.note(origin.WrongType, v.at, "k8s_version is a number", "It was read as %q. Quotes keep 1.20 from being 1.2.", s)
+		r.note(fault.WrongType, v.at, "k8s_version is a number", "It was read as %q. Quotes keep 1.20 from being 1.2.", s)
 	}
 	if s == "" {
 		return defaultVersion
 	}
 	if e := content.IsDNS1123Subdomain("kubelet-config-" + s); len(e) > 0 {
-		r.fail(origin.WrongType, v.at, "k8s_version cannot be used", "There can be no ConfigMap kubelet-config-%s: %s.", s, strings.Join(e, "; "))
+		r.fail(fault.WrongType, v.at, "k8s_version cannot be used", "There can be no ConfigMap kubelet-config-%s: %s.", s, strings.Join(e, "; "))
 	}
 	return s
 }
@@ -179,7 +180,7 @@ const maxInterface = 15
 func (r *reader) link(v value) string {
 	s := r.text(v, "listenInterface", false)
 	if len(s) > maxInterface || strings.ContainsAny(s, "/ \t\n") {
-		r.fail(origin.WrongType, v.at, "listenInterface is no interface", "The name of an interface has at most %d characters and no space or slash.", maxInterface)
+		r.fail(fault.WrongType, v.at, "listenInterface is no interface", "The name of an interface has at most %d characters and no space or slash.", maxInterface)
 	}
 	return s
 }
@@ -191,9 +192,9 @@ func (r *reader) resources(v value) (cpus, memory string) {
 		n, err := strconv.ParseUint(s, 10, 16)
 		switch {
 		case err != nil:
-			r.fail(origin.WrongType, c.at, "cpuRemained is no number of CPUs", "%s: a whole number is needed, of the CPUs that pods may use.", shorten(s))
+			r.fail(fault.WrongType, c.at, "cpuRemained is no number of CPUs", "%s: a whole number is needed, of the CPUs that pods may use.", shorten(s))
 		case n == 0:
-			r.leave(origin.ReserveRefused, c.at, "cpuRemained is left out: it is 0", "It would leave no CPU to pods. CPU stays as the base has it; write remainder { cpus = … } in the site if that is not meant.")
+			r.leave(fault.ReserveRefused, c.at, "cpuRemained is left out: it is 0", "It would leave no CPU to pods. CPU stays as the base has it; write remainder { cpus = … } in the site if that is not meant.")
 		default:
 			cpus = strconv.FormatUint(n, 10)
 		}
@@ -206,13 +207,13 @@ func (r *reader) resources(v value) (cpus, memory string) {
 	n, err := strconv.ParseUint(strings.TrimSpace(strings.TrimSuffix(s, "%")), 10, 8)
 	switch {
 	case err != nil || n > 100:
-		r.fail(origin.WrongType, p.at, "memoryReserved is no percentage", "%s: a whole number from 0 to 100 and %% is needed, as \"10%%\".", shorten(s))
+		r.fail(fault.WrongType, p.at, "memoryReserved is no percentage", "%s: a whole number from 0 to 100 and %% is needed, as \"10%%\".", shorten(s))
 		return cpus, ""
 	case n == 100:
-		r.leave(origin.ReserveRefused, p.at, "memoryReserved is left out: it is 100%", "It would leave no memory to pods. Memory stays as the base has it; write remainder { memory = … } in the site if that is not meant.")
+		r.leave(fault.ReserveRefused, p.at, "memoryReserved is left out: it is 100%", "It would leave no memory to pods. Memory stays as the base has it; write remainder { memory = … } in the site if that is not meant.")
 		return cpus, ""
 	case !strings.HasSuffix(s, "%"):
-		r.note(origin.WrongType, p.at, "memoryReserved has no %", "It was read as %d%%.", n)
+		r.note(fault.WrongType, p.at, "memoryReserved has no %", "It was read as %d%%.", n)
 	}
 	return cpus, fmt.Sprintf("%d%%", n)
 }
@@ -241,19 +242,19 @@ func (r *reader) labels(v value) (out []label) {
 		k, val, pair := strings.Cut(i.key, "=")
 		l := label{strings.TrimSpace(k), strings.TrimSpace(val), i.at}
 		if err := kubelet.CheckLabel(l.Key, l.Value); err != nil {
-			r.leave(origin.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err)
+			r.leave(fault.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err)
 			continue
 		}
 		if err := kubelet.CheckNodeLabel(l.Key, l.Value, ""); err != nil {
-			r.leave(origin.LabelForbidden, i.at, "A label is left out: kubelets from 1.16 on refuse to start with it", "%s. For older ones it can stand in --node-labels of the ConfigMap's default-kubelet.", err)
+			r.leave(fault.LabelForbidden, i.at, "A label is left out: kubelets from 1.16 on refuse to start with it", "%s. For older ones it can stand in --node-labels of the ConfigMap's default-kubelet.", err)
 			continue
 		}
 		if !pair {
-			r.note(origin.LabelInvalid, i.at, "Label "+l.Key+" has no value", "It has the empty one in the site: %s = \"\".", l.Key)
+			r.note(fault.LabelInvalid, i.at, "Label "+l.Key+" has no value", "It has the empty one in the site: %s = \"\".", l.Key)
 		}
 		if n := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key }); n >= 0 {
 			if out[n].Value != l.Value {
-				r.note(origin.Duplicate, i.at, "Label "+l.Key+" stands twice", "It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.", out[n].Value, l.Value)
+				r.note(fault.Duplicate, i.at, "Label "+l.Key+" stands twice", "It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.", out[n].Value, l.Value)
 			}
 			out[n] = l
 			continue
@@ -267,13 +268,13 @@ func (r *reader) taints(v value) (out []taint) {
 	for _, i := range r.items(v, "nodeTaints") {
 		t, err := kubelet.ParseTaint(i.key)
 		if err != nil {
-			r.leave(origin.TaintInvalid, i.at, "A taint is left out: no kubelet takes it", "%s.", err)
+			r.leave(fault.TaintInvalid, i.at, "A taint is left out: no kubelet takes it", "%s.", err)
 			continue
 		}
 		x := taint{t, i.at}
 		if n := slices.IndexFunc(out, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect }); n >= 0 {
 			if out[n].Value != t.Value {
-				r.note(origin.Duplicate, i.at, "Taint "+t.Key+" stands twice", "It is %s and %s, and a node can have one of them. The site has the last one.", out[n].Taint, t)
+				r.note(fault.Duplicate, i.at, "Taint "+t.Key+" stands twice", "It is %s and %s, and a node can have one of them. The site has the last one.", out[n].Taint, t)
 			}
 			out[n] = x
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -49,9 +50,9 @@ func decode(name string, src []byte) (value, hcl.Diagnostics) {
 	at := func(from, to int) hcl.Range { return rangeOf(name, src, from, to) }
 	switch {
 	case len(src) > MaxSource:
-		return value{}, hcl.Diagnostics{origin.Error(origin.Limit, at(0, 0), "The file is too large", "It has %d bytes. An init-config has some hundred, at most 256 KiB are read.", len(src))}
+		return value{}, hcl.Diagnostics{origin.Error(fault.Limit, at(0, 0), "The file is too large", "It has %d bytes. An init-config has some hundred, at most 256 KiB are read.", len(src))}
 	case !utf8.Valid(src):
-		return value{}, hcl.Diagnostics{origin.Error(origin.Encoding, at(0, 0), "The file is no UTF-8 text", "JSON is UTF-8. Is it the right file?")}
+		return value{}, hcl.Diagnostics{origin.Error(fault.Encoding, at(0, 0), "The file is no UTF-8 text", "JSON is UTF-8. Is it the right file?")}
 	}
 	var any json.RawMessage
 	if err := json.Unmarshal(src, &any); err != nil {
@@ -60,13 +61,13 @@ func decode(name string, src []byte) (value, hcl.Diagnostics) {
 		if errors.As(err, &syntax) {
 			where = min(int(syntax.Offset), len(src))
 		}
-		return value{}, hcl.Diagnostics{origin.Error(origin.Syntax, at(max(where-1, 0), where), "This is no JSON", "%s. The script would not have read it either; mend it and import again.", err)}
+		return value{}, hcl.Diagnostics{origin.Error(fault.Syntax, at(max(where-1, 0), where), "This is no JSON", "%s. The script would not have read it either; mend it and import again.", err)}
 	}
 	d := &decoder{name: name, src: src, tokens: json.NewDecoder(bytes.NewReader(src))}
 	d.tokens.UseNumber()
 	v := d.value(0)
 	if !d.diags.HasErrors() && v.kind != isObject {
-		d.diags = append(d.diags, origin.Error(origin.WrongType, v.at, "This is no init-config", "An object is needed, as {\"apiserver\": \"HOST:6443\"}, not %s.", v.kind))
+		d.diags = append(d.diags, origin.Error(fault.WrongType, v.at, "This is no init-config", "An object is needed, as {\"apiserver\": \"HOST:6443\"}, not %s.", v.kind))
 	}
 	return v, d.diags
 }
@@ -99,7 +100,7 @@ func (d *decoder) value(depth int) value {
 			v.kind = isList
 		}
 		if depth == maxDepth {
-			d.diags = append(d.diags, origin.Error(origin.Limit, at, "Too deep", "An init-config has two levels, at most %d are read.", maxDepth))
+			d.diags = append(d.diags, origin.Error(fault.Limit, at, "Too deep", "An init-config has two levels, at most %d are read.", maxDepth))
 			return v
 		}
 		for d.tokens.More() && !d.diags.HasErrors() {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/site"
 )
 
@@ -44,14 +44,14 @@ func (r *reader) resolve(p *page) {
 			return true
 		}
 		if p.Labels[n].Value != value {
-			r.note(origin.Duplicate, p.Labels[n].at, "Label "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
+			r.note(fault.Duplicate, p.Labels[n].at, "Label "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
 		}
 		return false
 	}
 	taints := func(key, value string) bool {
 		n := slices.IndexFunc(p.Taints, func(t taint) bool { return t.Key == key && t.Effect == "NoSchedule" })
 		if n >= 0 && p.Taints[n].Value != value {
-			r.note(origin.Duplicate, p.Taints[n].at, "Taint "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
+			r.note(fault.Duplicate, p.Taints[n].at, "Taint "+key+" is init-config's", "The script set it as well, by itself, and passed both to the kubelet in random order. The site has only what stands here; to have it from the machine, remove it here and import again.")
 			return false
 		}
 		return true

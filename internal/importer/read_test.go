@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/importer"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -263,7 +264,7 @@ func FuzzImport(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := importer.Import("fuzz.json", []byte(text), options())
 		for _, d := range r.Diagnostics {
-			if origin.CodeOf(d) == origin.Internal {
+			if origin.CodeOf(d) == fault.Internal {
 				t.Fatal(d.Detail)
 			}
 			if d.Subject == nil || d.Subject.Start.Byte > d.Subject.End.Byte || d.Subject.End.Byte > len(text) {

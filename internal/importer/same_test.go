@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -250,12 +251,12 @@ func TestWhatTheScriptRefused(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*situation)
-		code   origin.Code
+		code   fault.Code
 	}{
-		{"empty vm-kubelet-config", func(s *situation) { s.vmKubeletConfig = "" }, origin.ClusterUnusable},
-		{"empty default-kubelet", func(s *situation) { s.defaultKubelet = "" }, origin.Precondition},
-		{"blank default-kubelet", func(s *situation) { s.defaultKubelet = " \n" }, origin.Precondition},
-		{"no address", func(s *situation) { s.init["listenInterface"] = "eth7" }, origin.Precondition},
+		{"empty vm-kubelet-config", func(s *situation) { s.vmKubeletConfig = "" }, fault.ClusterUnusable},
+		{"empty default-kubelet", func(s *situation) { s.defaultKubelet = "" }, fault.Precondition},
+		{"blank default-kubelet", func(s *situation) { s.defaultKubelet = " \n" }, fault.Precondition},
+		{"no address", func(s *situation) { s.init["listenInterface"] = "eth7" }, fault.Precondition},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := ordinary()

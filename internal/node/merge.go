@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -74,7 +75,7 @@ func (m *merger) conflict(what, a, b string, aFrom, bFrom []origin.Origin) {
 			detail = fmt.Sprintf("It is %s and %s here, and can be only one.", show(a), show(b))
 		}
 	}
-	m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(bFrom), who+what, "%s", detail))
+	m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(bFrom), who+what, "%s", detail))
 }
 
 // stage is the block that something comes from, whichever of its instances.
@@ -87,7 +88,7 @@ func stage(o []origin.Origin) string {
 }
 
 func (m *merger) replaced(what, old, new string, by []origin.Origin) {
-	m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(by), what+" of the base is replaced",
+	m.diags = append(m.diags, origin.Note(fault.BaseReplaced, rangeOf(by), what+" of the base is replaced",
 		"The base has %s; this stage makes it %s.", show(old), show(new)))
 }
 
@@ -182,7 +183,7 @@ func (m *merger) files(in []Contribution) {
 	for _, c := range in {
 		for _, f := range c.Files {
 			if old, ok := have[f.Path]; ok {
-				m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
+				m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
 					"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.", place(old.Origins)))
 				continue
 			}
@@ -198,7 +199,7 @@ func (m *merger) files(in []Contribution) {
 		}
 		for _, g := range m.Files[i+1:] {
 			if strings.HasPrefix(g.Path, f.Path+"/") {
-				m.diags = append(m.diags, origin.Error(origin.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
+				m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
 					"%s needs a folder there, and %s writes a file. Give one of them another path.", g.Path, place(f.Origins)))
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -74,7 +75,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
-			m.diags = append(m.diags, origin.Note(origin.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
+			m.diags = append(m.diags, origin.Note(fault.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
 				"The base has %s; here it is %s.", show(old), showSetting(s)))
 		}
 		apply(m.Config, s)
@@ -96,7 +97,7 @@ func overlap(have map[string]Setting, inside map[string]string, path []string) (
 
 func settingConflict(old, s Setting) *hcl.Diagnostic {
 	name := func(s Setting) string { return strings.Join(s.Path, ".") }
-	return origin.Error(origin.Conflict, rangeOf(s.Origins), "Two stages disagree on the kubelet's "+name(s),
+	return origin.Error(fault.Conflict, rangeOf(s.Origins), "Two stages disagree on the kubelet's "+name(s),
 		"Here %s is %s, but %s makes %s %s. One owner for each: remove one of them, or make them agree.", name(s), showSetting(s), place(old.Origins), name(old), showSetting(old))
 }
 

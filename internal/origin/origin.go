@@ -1,5 +1,5 @@
-// Package origin says where an item of the plan came from, and what a diagnostic is: its code, its exit status,
-// its place in the site. It touches nothing outside.
+// Package origin says where an item of the plan came from, and makes the diagnostics of HCL, with their code and their
+// place in the site. It touches nothing outside.
 package origin
 
 import (

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -156,7 +157,7 @@ func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagn
 }
 
 // CodeText writes the page of a diagnostic's code.
-func CodeText(w io.Writer, c origin.Code, p origin.Page, s Style) error {
+func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 	var body []string
 	for _, l := range strings.Split(p.Text, "\n") {
 		if strings.HasPrefix(l, " ") || strings.HasPrefix(l, "\t") { // an example
@@ -174,15 +175,15 @@ func CodeText(w io.Writer, c origin.Code, p origin.Page, s Style) error {
 }
 
 // CodeJSON writes the same as one document.
-func CodeJSON(w io.Writer, c origin.Code, p origin.Page) error {
+func CodeJSON(w io.Writer, c fault.Code, p fault.Page) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(struct {
-		FormatVersion int         `json:"format_version"`
-		Item          string      `json:"item"`
-		Code          origin.Code `json:"code"`
-		Title         string      `json:"title"`
-		Text          string      `json:"text"`
-		Exit          int         `json:"exit"`
+		FormatVersion int        `json:"format_version"`
+		Item          string     `json:"item"`
+		Code          fault.Code `json:"code"`
+		Title         string     `json:"title"`
+		Text          string     `json:"text"`
+		Exit          int        `json:"exit"`
 	}{1, "code/" + string(c), c, p.Title, p.Text, c.Exit()})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -66,8 +67,8 @@ func TestOneReasonIsToldOnce(t *testing.T) {
 	}
 	var b bytes.Buffer
 	err := Diagnostics(&b, nil, hcl.Diagnostics{
-		origin.Error(origin.ClusterUnreachable, at(1), "Cannot reach the cluster for the cluster's CA", "%s", reason),
-		origin.Error(origin.ClusterUnreachable, at(2), "Cannot reach the cluster for ConfigMap kube-system/kubelet-config", "%s", reason),
+		origin.Error(fault.ClusterUnreachable, at(1), "Cannot reach the cluster for the cluster's CA", "%s", reason),
+		origin.Error(fault.ClusterUnreachable, at(2), "Cannot reach the cluster for ConfigMap kube-system/kubelet-config", "%s", reason),
 	}, Style{Width: 80})
 	want := `Error: Cannot reach the cluster for the cluster's CA [cluster-unreachable]
   site.hcl:1:1
@@ -109,7 +110,7 @@ os.{id,name}, machine_id                gone`
 func TestSnippetsAreHarmless(t *testing.T) {
 	src := []byte("# \x1b]0;title\a\x00\xe9 grün\n")
 	var b bytes.Buffer
-	d := origin.Error(origin.Encoding, hcl.Range{Filename: "x.hcl", Start: hcl.Pos{Line: 1, Column: 3, Byte: 2}, End: hcl.Pos{Line: 1, Column: 4, Byte: 3}}, "A control character", "Remove it.")
+	d := origin.Error(fault.Encoding, hcl.Range{Filename: "x.hcl", Start: hcl.Pos{Line: 1, Column: 3, Byte: 2}, End: hcl.Pos{Line: 1, Column: 4, Byte: 3}}, "A control character", "Remove it.")
 	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{d}, Style{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestSnippetsOfLongLines(t *testing.T) {
 	src := []byte(strings.Repeat("a", 90) + " wrong " + strings.Repeat("b", 90))
 	at := hcl.Range{Filename: "x.hcl", Start: hcl.Pos{Line: 1, Column: 92, Byte: 91}, End: hcl.Pos{Line: 1, Column: 97, Byte: 96}}
 	var b bytes.Buffer
-	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{origin.Error(origin.Reference, at, "Wrong", "It is.")}, Style{Width: 80}); err != nil {
+	if err := Diagnostics(&b, map[string][]byte{"x.hcl": src}, hcl.Diagnostics{origin.Error(fault.Reference, at, "Wrong", "It is.")}, Style{Width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	ls := strings.Split(b.String(), "\n")

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -22,15 +23,15 @@ const (
 )
 
 func tooLarge(name string, size int64) *hcl.Diagnostic {
-	return origin.Error(origin.Limit, fileRange(name), "This file is too large", "It has %d bytes, a site's file may have %d. Split it, or read the large part with file() or fetch-config.", size, maxBytes)
+	return origin.Error(fault.Limit, fileRange(name), "This file is too large", "It has %d bytes, a site's file may have %d. Split it, or read the large part with file() or fetch-config.", size, maxBytes)
 }
 
 func tooMany(name string) *hcl.Diagnostic {
-	return origin.Error(origin.Limit, fileRange(name), "Too many files", "This is number %d; a site may have %d. Put several into one.", maxFiles+1, maxFiles)
+	return origin.Error(fault.Limit, fileRange(name), "Too many files", "This is number %d; a site may have %d. Put several into one.", maxFiles+1, maxFiles)
 }
 
 func tooManyTokens(at hcl.Range) *hcl.Diagnostic {
-	return origin.Error(origin.Limit, at, "Too many tokens", "A site's file, and each string in a JSON file, may have %d tokens (words, signs, quotes). Split it, or read large data with file() or fetch-config.", maxTokens)
+	return origin.Error(fault.Limit, at, "Too many tokens", "A site's file, and each string in a JSON file, may have %d tokens (words, signs, quotes). Split it, or read large data with file() or fetch-config.", maxTokens)
 }
 
 // bounded refuses native text that must not reach a parser. It is safe for any bytes.
@@ -65,7 +66,7 @@ func boundedTokens(name string, src []byte, start hcl.Pos) hcl.Diagnostics {
 // around credentials.
 func encoding(name string, src []byte) *hcl.Diagnostic {
 	refuse := func(at int, summary, detail string) *hcl.Diagnostic {
-		return origin.Error(origin.Encoding, rangeAt(name, src, at), summary, detail)
+		return origin.Error(fault.Encoding, rangeAt(name, src, at), summary, detail)
 	}
 	if bytes.HasPrefix(src, []byte("\ufeff")) {
 		return refuse(0, "This file begins with a byte order mark", "A site is UTF-8 without one. Save it anew, or: sed -i '1s/^\\xef\\xbb\\xbf//' FILE")

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -99,7 +100,7 @@ func (l *loader) checkMeta(d *definition) {
 		if _, own := d.schema.Field(a.Name); own || !meta || slices.Contains(allowed, a.Name) {
 			continue
 		}
-		l.errorf(origin.UnknownArgument, a.NameRange, fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name), "%s. Remove it.", who)
+		l.errorf(fault.UnknownArgument, a.NameRange, fmt.Sprintf("A %s stage takes no %s", d.typ.spec.Type, a.Name), "%s. Remove it.", who)
 	}
 }
 
@@ -134,7 +135,7 @@ func (l *loader) requiredVersion(body *hclsyntax.Body) {
 	}
 	c, err := version.NewConstraint(text)
 	if err != nil {
-		l.errorf(origin.RequiredVersion, a.Expr.Range(), "This is no version constraint", "%q: write one as \">= 0.1\", or \">= 0.1, < 2.0\".", text)
+		l.errorf(fault.RequiredVersion, a.Expr.Range(), "This is no version constraint", "%q: write one as \">= 0.1\", or \">= 0.1, < 2.0\".", text)
 		return
 	}
 	have, err := version.NewVersion(l.opts.Version)
@@ -142,7 +143,7 @@ func (l *loader) requiredVersion(body *hclsyntax.Body) {
 		return // a build that does not know its version cannot be too old
 	}
 	if !c.Check(have.Core()) { // a build before 0.2.0 may be used for what needs 0.2
-		l.errorf(origin.RequiredVersion, a.Expr.Range(), "This site needs another prelet", "It asks for %s, and this is %s. Install a version that fits, or change required_version.", text, l.opts.Version)
+		l.errorf(fault.RequiredVersion, a.Expr.Range(), "This site needs another prelet", "It asks for %s, and this is %s. Install a version that fits, or change required_version.", text, l.opts.Version)
 	}
 }
 
@@ -159,15 +160,15 @@ func (l *loader) cluster(d *definition) {
 	}
 	switch {
 	case len(trust) == 0:
-		l.errorf(origin.MissingArgument, d.block.DefRange(), "Why shall this cluster be believed?",
+		l.errorf(fault.MissingArgument, d.block.DefRange(), "Why shall this cluster be believed?",
 			"A cluster block has one of ca_cert_hashes, ca_file, discovery_file, trust. The pin for ca_cert_hashes is what `kubeadm token create --print-join-command` prints as --discovery-token-ca-cert-hash.")
 	case len(trust) > 1:
-		l.errorf(origin.Duplicate, trust[1].NameRange, fmt.Sprintf("Both %s and %s", trust[0].Name, trust[1].Name),
+		l.errorf(fault.Duplicate, trust[1].NameRange, fmt.Sprintf("Both %s and %s", trust[0].Name, trust[1].Name),
 			"A cluster is believed for one reason: one of ca_cert_hashes, ca_file, discovery_file, trust. The first is at %s. Remove one; in an override, set the other to null.", place(trust[0].NameRange))
 	}
 	token := d.body.Attributes[schema.Token.Name]
 	if (token == nil || null(token.Expr)) && len(trust) == 1 && trust[0].Name == schema.TrustBy.Name {
-		l.errorf(origin.MissingArgument, trust[0].NameRange, "Trust by token, and no token", "The token is the only proof of such a cluster: write token = credential(\"NAME\"), or believe it for another reason (ca_cert_hashes).")
+		l.errorf(fault.MissingArgument, trust[0].NameRange, "Trust by token, and no token", "The token is the only proof of such a cluster: write token = credential(\"NAME\"), or believe it for another reason (ca_cert_hashes).")
 	}
 }
 
@@ -179,7 +180,7 @@ func (l *loader) token(body *hclsyntax.Body) {
 		return
 	}
 	l.hide(token.Expr.Range())
-	l.errorf(origin.Sensitive, token.Expr.Range(), "A token is credential(\"NAME\") and nothing else",
+	l.errorf(fault.Sensitive, token.Expr.Range(), "A token is credential(\"NAME\") and nothing else",
 		"The site's text stands in every recording, so the token cannot stand in it. Write token = credential(\"bootstrap-token\"), and give the credential with LoadCredential= or LoadCredentialEncrypted=.")
 }
 
@@ -208,7 +209,7 @@ func (l *loader) literalValue(s schema.Spec, a *hclsyntax.Attribute) (cty.Value,
 	}
 	v, diags := a.Expr.Value(nil)
 	if diags.HasErrors() {
-		l.add(origin.WithCode(diags, origin.WrongType)...)
+		l.add(origin.WithCode(diags, fault.WrongType)...)
 		return cty.NilVal, false
 	}
 	v, err := convert.Convert(v, s.Type)
@@ -216,7 +217,7 @@ func (l *loader) literalValue(s schema.Spec, a *hclsyntax.Attribute) (cty.Value,
 		err = s.CheckValue(v)
 	}
 	if err != nil {
-		l.errorf(origin.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s. %s", strings.TrimSuffix(err.Error(), "."), s.Doc)
+		l.errorf(fault.WrongType, a.Expr.Range(), "Wrong value for "+s.Name, "%s. %s", strings.TrimSuffix(err.Error(), "."), s.Doc)
 		return cty.NilVal, false
 	}
 	return v, true

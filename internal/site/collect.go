@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -27,7 +27,7 @@ func (l *loader) collect(body *hclsyntax.Body) {
 		switch x.Type {
 		case schema.OverrideBlock.Type:
 			if len(x.Labels) > 0 {
-				l.errorf(origin.UnknownBlock, x.DefRange(), "Wrong labels of block \"override\"", "It is written %s. The blocks that it changes stand inside, with their labels.", schema.OverrideBlock.Usage())
+				l.errorf(fault.UnknownBlock, x.DefRange(), "Wrong labels of block \"override\"", "It is written %s. The blocks that it changes stand inside, with their labels.", schema.OverrideBlock.Usage())
 				continue
 			}
 			l.overs = append(l.overs, x)
@@ -52,7 +52,7 @@ func (l *loader) noArguments(body *hclsyntax.Body, where string) {
 		} else if where != "" {
 			hint = "An override holds the blocks that it changes: override { cluster { … } }."
 		}
-		l.errorf(origin.UnknownArgument, a.NameRange, fmt.Sprintf("Argument %q outside of a block", a.Name), "%s", hint)
+		l.errorf(fault.UnknownArgument, a.NameRange, fmt.Sprintf("Argument %q outside of a block", a.Name), "%s", hint)
 	}
 }
 
@@ -73,13 +73,13 @@ func (l *loader) define(x *hclsyntax.Block) *definition {
 	if x.Type == schema.StageBlock.Type {
 		t, ok := l.types[x.Labels[0]]
 		if !ok {
-			l.errorf(origin.UnknownStage, x.LabelRanges[0], fmt.Sprintf("There is no stage type %q", x.Labels[0]), "%s", schema.Suggest(x.Labels[0], l.typeNames()))
+			l.errorf(fault.UnknownStage, x.LabelRanges[0], fmt.Sprintf("There is no stage type %q", x.Labels[0]), "%s", schema.Suggest(x.Labels[0], l.typeNames()))
 			return nil
 		}
 		d.typ, d.schema = &t, t.spec.Block
 	}
 	if n := len(x.Labels); n > 0 && !hclsyntax.ValidIdentifier(x.Labels[n-1]) {
-		l.errorf(origin.Syntax, x.LabelRanges[n-1], fmt.Sprintf("%q is no name", x.Labels[n-1]),
+		l.errorf(fault.Syntax, x.LabelRanges[n-1], fmt.Sprintf("%q is no name", x.Labels[n-1]),
 			"The name of a %s is a letter, followed by letters, digits, _ and -, since references use it.", x.Type)
 		return nil
 	}
@@ -91,14 +91,14 @@ func (l *loader) unknownBlock(x *hclsyntax.Block) {
 	if _, ok := l.types[x.Type]; ok {
 		hint = fmt.Sprintf("%s is a type of stage: write stage %q \"NAME\" { … }.", x.Type, x.Type)
 	}
-	l.errorf(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "A site has no block of this name. %s", hint)
+	l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "A site has no block of this name. %s", hint)
 }
 
 func (l *loader) labels(x *hclsyntax.Block, b schema.Block) bool {
 	if len(x.Labels) == len(b.Labels) {
 		return true
 	}
-	l.errorf(origin.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type), "It is written %s.", b.Usage())
+	l.errorf(fault.UnknownBlock, x.DefRange(), fmt.Sprintf("Wrong labels of block %q", x.Type), "It is written %s.", b.Usage())
 	return false
 }
 
@@ -111,7 +111,7 @@ func (l *loader) keep(d *definition) {
 	if d.typ != nil && d.typ.spec.Singleton {
 		for _, o := range l.order {
 			if o.typ != nil && o.typ.spec.Type == d.typ.spec.Type {
-				l.errorf(origin.Duplicate, d.block.DefRange(), fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
+				l.errorf(fault.Duplicate, d.block.DefRange(), fmt.Sprintf("A second stage of type %s", d.typ.spec.Type),
 					"A site has one of this type at most; the first is %q at %s. Put both into one; what another file shall change goes into override { stage %q %q { … } }.",
 					o.block.Labels[1], place(o.block.DefRange()), o.block.Labels[0], o.block.Labels[1])
 				break
@@ -127,13 +127,13 @@ func (l *loader) duplicate(at, first hcl.Range, what string) {
 	if at.Filename != first.Filename {
 		hint = "If this file shall change the other's, write it inside of override { … }; else give it another name."
 	}
-	l.errorf(origin.Duplicate, at, what+" is defined twice", "The first is at %s. %s", place(first), hint)
+	l.errorf(fault.Duplicate, at, what+" is defined twice", "The first is at %s. %s", place(first), hint)
 }
 
 // locals merges the names of a locals block into the site's.
 func (l *loader) locals(body *hclsyntax.Body) {
 	for _, x := range body.Blocks {
-		l.errorf(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
+		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
 	}
 	for _, a := range attributes(body) {
 		if first := l.site.Locals[a.Name]; first != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -20,7 +21,7 @@ func checkExpressions(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 	for _, x := range body.Blocks {
 		for i, label := range x.Labels {
 			if value.HasPlaceholder(label) {
-				diags = append(diags, origin.Error(origin.Encoding, x.LabelRanges[i], "A character that is reserved", placeholderHelp))
+				diags = append(diags, origin.Error(fault.Encoding, x.LabelRanges[i], "A character that is reserved", placeholderHelp))
 			}
 		}
 		diags = append(diags, checkExpressions(x.Body)...)
@@ -30,7 +31,7 @@ func checkExpressions(body *hclsyntax.Body) (diags hcl.Diagnostics) {
 
 func checkExpression(e hclsyntax.Expression) (diags hcl.Diagnostics) {
 	if n := value.ForDepth(e); n > maxFor {
-		diags = append(diags, origin.Error(origin.Limit, e.Range(), "Loops are nested too deep",
+		diags = append(diags, origin.Error(fault.Limit, e.Range(), "Loops are nested too deep",
 			"Here a for stands in %d others; two nested ones are allowed, since each multiplies the work and nothing can stop an evaluation. Put the inner one into a local.", n-1))
 	}
 	return append(diags, hclsyntax.VisitAll(e, func(n hclsyntax.Node) hcl.Diagnostics {
@@ -67,12 +68,12 @@ func checkLiteral(v cty.Value, at hcl.Range) hcl.Diagnostics {
 	switch v.Type() {
 	case cty.String:
 		if value.HasPlaceholder(v.AsString()) {
-			return hcl.Diagnostics{origin.Error(origin.Encoding, at, "A character that is reserved", placeholderHelp)}
+			return hcl.Diagnostics{origin.Error(fault.Encoding, at, "A character that is reserved", placeholderHelp)}
 		}
 	case cty.Number:
 		// 1e999999999 is twelve bytes here and a gigabyte as text.
 		if f := v.AsBigFloat(); f.IsInf() || f.MantExp(nil) > maxExponent || f.MantExp(nil) < -maxExponent {
-			return hcl.Diagnostics{origin.Error(origin.Limit, at, numberSummary, numberHelp)}
+			return hcl.Diagnostics{origin.Error(fault.Limit, at, numberSummary, numberHelp)}
 		}
 	}
 	return nil
@@ -91,7 +92,7 @@ func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
 		}
 		at := i.KeyExpr.Range()
 		if first, ok := seen[k.AsString()]; ok {
-			diags = append(diags, origin.Error(origin.Duplicate, at, fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first)))
+			diags = append(diags, origin.Error(fault.Duplicate, at, fmt.Sprintf("Key %q is there twice", k.AsString()), "The first is at %s. Remove one of them.", place(first)))
 			continue
 		}
 		seen[k.AsString()] = at
@@ -115,7 +116,7 @@ func checkReading(x *hclsyntax.FunctionCallExpr) (diags hcl.Diagnostics) {
 	}
 	for _, a := range x.Args {
 		if !readable(a) || x.ExpandFinal {
-			diags = append(diags, origin.Error(origin.Reference, a.Range(), fmt.Sprintf("%s() takes text and variables only", x.Name),
+			diags = append(diags, origin.Error(fault.Reference, a.Range(), fmt.Sprintf("%s() takes text and variables only", x.Name),
 				"What a site reads must be known when it is loaded, so its argument is a literal, var.NAME, or a template of both. A file whose name depends on more comes in by stage \"fetch-config\" \"NAME\" { file = … }."))
 		}
 	}
@@ -195,7 +196,7 @@ func constants(b schema.Block, body *hclsyntax.Body) (diags hcl.Diagnostics) {
 			continue
 		}
 		if !literal(a.Expr) {
-			diags = append(diags, origin.Error(origin.Reference, a.Expr.Range(), s.Name+" is a literal",
+			diags = append(diags, origin.Error(fault.Reference, a.Expr.Range(), s.Name+" is a literal",
 				"It must be known before anything is evaluated: no references, no functions, no templates. Write the value itself."))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -62,7 +63,7 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 		return nil, f.diags
 	}
 	if len(f.found) == 0 {
-		f.diags = append(f.diags, origin.Error(origin.NoSite, hcl.Range{}, "There is no site",
+		f.diags = append(f.diags, origin.Error(fault.NoSite, hcl.Range{}, "There is no site",
 			"No *.hcl, *.hcl.json or *.prelet.vars file stands in %s. Write one (prelet init --from-node makes a first one), or name it: --config PATH. Folders below a folder are not entered.", strings.Join(looked, ", ")))
 	}
 	return f.found, f.diags
@@ -150,7 +151,7 @@ func (f *finder) file(name string, st fs.FileInfo) {
 }
 
 func (f *finder) refuse(name, summary, detail string, args ...any) {
-	f.diags = append(f.diags, origin.Error(origin.FileRefused, fileRange(name), summary, detail, args...))
+	f.diags = append(f.diags, origin.Error(fault.FileRefused, fileRange(name), summary, detail, args...))
 }
 
 func (f *finder) cannotRead(name string, err error) {
@@ -162,7 +163,7 @@ func cannotRead(name string, err error) *hcl.Diagnostic {
 	if errors.Is(err, fs.ErrPermission) {
 		next = "This user may not read it: run as root, or give --config a copy."
 	}
-	return origin.Error(origin.FileRefused, fileRange(name), "Cannot read "+name, "%s. %s", err, next)
+	return origin.Error(fault.FileRefused, fileRange(name), "Cannot read "+name, "%s. %s", err, next)
 }
 
 // read takes the contents of the files that find has listed.

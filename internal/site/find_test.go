@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -93,26 +94,26 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree tree
 		opts Options
-		code origin.Code
+		code fault.Code
 		want string
 	}{
-		"FIFO":               {one(node{mode: fs.ModeNamedPipe | 0o644}), Options{}, origin.FileRefused, "/etc/prelet/a.hcl:1:1 This is no regular file: It is a FIFO."},
-		"socket":             {one(node{mode: fs.ModeSocket | 0o644}), Options{}, origin.FileRefused, "It is a socket."},
-		"device":             {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), Options{}, origin.FileRefused, "It is a device."},
-		"folder":             {one(node{mode: fs.ModeDir | 0o755}), Options{}, origin.FileRefused, "It is a folder. Rename or remove it"},
-		"link":               {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), Options{}, origin.FileRefused, "must not be a link: Where it leads"},
-		"link to /dev/zero":  {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), Options{}, origin.FileRefused, "must not be a link"},
-		"world-writable":     {one(node{mode: 0o666}), Options{}, origin.FileRefused, "Everybody may write to this file: Whoever does decides what this node becomes. Take the right away: chmod o-w /etc/prelet/a.hcl"},
-		"huge":               {one(node{mode: 0o644, size: maxBytes + 1}), Options{}, origin.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
-		"many":               {many, Options{}, origin.Limit, "Too many files: This is number 65; a site may have 64."},
-		"open folder":        {open, Options{}, origin.FileRefused, "/etc/prelet:1:1 Everybody may write into this folder"},
-		"linked folder":      {linked, Options{}, origin.FileRefused, "This is no folder: It is a link."},
-		"locked folder":      {locked, Options{}, origin.FileRefused, "run as root, or give --config a copy"},
-		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, origin.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. See that it is there"},
-		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, origin.FileRefused, "no name of a site file: A site's file ends in .hcl, .hcl.json or .prelet.vars"},
-		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, origin.FileRefused, "must not be a link"},
-		"no site":            {folder("/etc/prelet"), Options{}, origin.NoSite, "No *.hcl, *.hcl.json or *.prelet.vars file stands in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
-		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, origin.NoSite, "stands in x. Write one (prelet init --from-node makes a first one), or name it: --config PATH."},
+		"FIFO":               {one(node{mode: fs.ModeNamedPipe | 0o644}), Options{}, fault.FileRefused, "/etc/prelet/a.hcl:1:1 This is no regular file: It is a FIFO."},
+		"socket":             {one(node{mode: fs.ModeSocket | 0o644}), Options{}, fault.FileRefused, "It is a socket."},
+		"device":             {one(node{mode: fs.ModeDevice | fs.ModeCharDevice | 0o644}), Options{}, fault.FileRefused, "It is a device."},
+		"folder":             {one(node{mode: fs.ModeDir | 0o755}), Options{}, fault.FileRefused, "It is a folder. Rename or remove it"},
+		"link":               {one(node{mode: fs.ModeSymlink | 0o777, text: "good.hcl"}), Options{}, fault.FileRefused, "must not be a link: Where it leads"},
+		"link to /dev/zero":  {one(node{mode: fs.ModeSymlink | 0o777, text: "/dev/zero"}), Options{}, fault.FileRefused, "must not be a link"},
+		"world-writable":     {one(node{mode: 0o666}), Options{}, fault.FileRefused, "Everybody may write to this file: Whoever does decides what this node becomes. Take the right away: chmod o-w /etc/prelet/a.hcl"},
+		"huge":               {one(node{mode: 0o644, size: maxBytes + 1}), Options{}, fault.Limit, "This file is too large: It has 262145 bytes, a site's file may have 262144."},
+		"many":               {many, Options{}, fault.Limit, "Too many files: This is number 65; a site may have 64."},
+		"open folder":        {open, Options{}, fault.FileRefused, "/etc/prelet:1:1 Everybody may write into this folder"},
+		"linked folder":      {linked, Options{}, fault.FileRefused, "This is no folder: It is a link."},
+		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
+		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. See that it is there"},
+		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "no name of a site file: A site's file ends in .hcl, .hcl.json or .prelet.vars"},
+		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.FileRefused, "must not be a link"},
+		"no site":            {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl, *.hcl.json or *.prelet.vars file stands in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
+		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "stands in x. Write one (prelet init --from-node makes a first one), or name it: --config PATH."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, diags := Load(unread{c.tree, t}, c.opts)

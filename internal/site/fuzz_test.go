@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -52,10 +53,10 @@ func invariants(t *testing.T, files []world.SiteFile) {
 	}
 	s, diags := Parse(files, options())
 	for _, d := range diags {
-		if d.Subject == nil || d.Summary == "" || origin.CodeOf(d).Exit() != 10 || origin.CodeOf(d) == origin.Evaluation {
+		if d.Subject == nil || d.Summary == "" || origin.CodeOf(d).Exit() != 10 || origin.CodeOf(d) == fault.Evaluation {
 			t.Fatal(show(hcl.Diagnostics{d}))
 		}
-		if origin.CodeOf(d) != origin.Syntax { // HCL's own may point behind the end
+		if origin.CodeOf(d) != fault.Syntax { // HCL's own may point behind the end
 			inside(d.Summary, *d.Subject)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -70,7 +71,7 @@ func TestHostileStringsOfJSONAreRefusedBeforeTheyAreParsed(t *testing.T) {
 func refused(t *testing.T, file, text string) {
 	t.Helper()
 	_, diags := Parse([]world.SiteFile{{Name: file, Text: text}}, options())
-	if len(diags) != 1 || origin.CodeOf(diags[0]) != origin.Limit {
+	if len(diags) != 1 || origin.CodeOf(diags[0]) != fault.Limit {
 		t.Errorf("%s, %d bytes: %d diagnostics, the first: %.300s", file, len(text), len(diags), show(diags))
 	}
 }

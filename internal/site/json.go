@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -44,7 +45,7 @@ type converter struct {
 	diags hcl.Diagnostics
 }
 
-func (c *converter) errorf(code origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (c *converter) errorf(code fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	c.diags = append(c.diags, origin.Error(code, at, summary, detail, args...))
 }
 
@@ -69,11 +70,11 @@ func (c *converter) body(e *jsonNode, b schema.Block) *hclsyntax.Body {
 			continue
 		}
 		if b.Free && !hclsyntax.ValidIdentifier(p.name) {
-			c.errorf(origin.Syntax, p.at, fmt.Sprintf("%q is no name", p.name), "A name is a letter, followed by letters, digits, _ and -.")
+			c.errorf(fault.Syntax, p.at, fmt.Sprintf("%q is no name", p.name), "A name is a letter, followed by letters, digits, _ and -.")
 			continue
 		}
 		if first := out.Attributes[p.name]; first != nil {
-			c.errorf(origin.Duplicate, p.at, fmt.Sprintf("Argument %q is there twice", p.name), "The first is at %s. Remove one of them.", place(first.NameRange))
+			c.errorf(fault.Duplicate, p.at, fmt.Sprintf("Argument %q is there twice", p.name), "The first is at %s. Remove one of them.", place(first.NameRange))
 			continue
 		}
 		out.Attributes[p.name] = &hclsyntax.Attribute{Name: p.name, Expr: c.expression(p.value),
@@ -150,7 +151,7 @@ func (c *converter) properties(e *jsonNode, what string) (out []property) {
 }
 
 func (c *converter) needObject(e *jsonNode, what string) {
-	c.errorf(origin.Syntax, e.at, "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
+	c.errorf(fault.Syntax, e.at, "An object is needed", "Here stand %s: { … }, or an array of such objects.", what)
 }
 
 // expression turns a JSON value into the native expression that means the same. Strings are templates.
@@ -189,7 +190,7 @@ func (c *converter) template(text string, at hcl.Range) hclsyntax.Expression {
 	for _, d := range diags {
 		where.diagnostic(d)
 	}
-	c.diags = append(c.diags, origin.WithCode(diags, origin.Syntax)...)
+	c.diags = append(c.diags, origin.WithCode(diags, fault.Syntax)...)
 	if diags.HasErrors() {
 		return &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -69,7 +70,7 @@ func (r *jsonReader) value() *jsonNode {
 			n.kind = jsonObject
 		}
 		if r.depth++; r.depth > maxDepth {
-			r.fault(origin.Limit, int64(at.Start.Byte), "Brackets are nested too deep", "A JSON file of a site may nest %d of them. Nobody reads more.", maxDepth)
+			r.fault(fault.Limit, int64(at.Start.Byte), "Brackets are nested too deep", "A JSON file of a site may nest %d of them. Nobody reads more.", maxDepth)
 			return nil
 		}
 		if !r.inside(n) {
@@ -81,7 +82,7 @@ func (r *jsonReader) value() *jsonNode {
 	case json.Number:
 		v, err := cty.ParseNumberVal(t.String())
 		if err != nil {
-			r.fault(origin.Limit, int64(at.Start.Byte), numberSummary, numberHelp)
+			r.fault(fault.Limit, int64(at.Start.Byte), numberSummary, numberHelp)
 			return nil
 		}
 		n.value = v
@@ -146,10 +147,10 @@ func (r *jsonReader) noJSON(err error) {
 	if whole := json.Unmarshal(r.src, &raw); errors.As(whole, &syntax) {
 		at, err = max(syntax.Offset-1, 0), whole
 	}
-	r.fault(origin.Syntax, at, "This is no JSON", "%s. *.hcl.json files are JSON as the standard says, without comments and trailing commas; what people write is easier in *.hcl.", err)
+	r.fault(fault.Syntax, at, "This is no JSON", "%s. *.hcl.json files are JSON as the standard says, without comments and trailing commas; what people write is easier in *.hcl.", err)
 }
 
-func (r *jsonReader) fault(c origin.Code, at int64, summary, detail string, args ...any) {
+func (r *jsonReader) fault(c fault.Code, at int64, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Error(c, rangeAt(r.name, r.src, min(int(at), len(r.src))), summary, detail, args...))
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -77,7 +78,7 @@ type loader struct {
 
 func (l *loader) add(ds ...*hcl.Diagnostic) { l.diags = append(l.diags, ds...) }
 
-func (l *loader) errorf(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (l *loader) errorf(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	l.add(origin.Error(c, at, summary, detail, args...))
 }
 
@@ -129,7 +130,7 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 		return nil, diags
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
-	diags = origin.WithCode(diags, origin.Syntax)
+	diags = origin.WithCode(diags, fault.Syntax)
 	if diags.HasErrors() {
 		return nil, diags
 	}

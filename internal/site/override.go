@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -22,7 +22,7 @@ func (l *loader) override() {
 		for _, x := range o.Body.Blocks {
 			switch x.Type {
 			case schema.OverrideBlock.Type:
-				l.errorf(origin.UnknownBlock, x.TypeRange, "An override inside of an override", "Write them side by side: they apply in order of file and position.")
+				l.errorf(fault.UnknownBlock, x.TypeRange, "An override inside of an override", "Write them side by side: they apply in order of file and position.")
 			case schema.LocalsBlock.Type:
 				if l.labels(x, schema.LocalsBlock) {
 					l.overrideLocals(x.Body)
@@ -41,7 +41,7 @@ func (l *loader) overrideBlock(x *hclsyntax.Block) {
 	}
 	base := l.defs[over.addr]
 	if base == nil {
-		l.errorf(origin.OverrideMissing, x.DefRange(), "Nothing to override: there is no "+describe(over), "%s A block that shall be there anew is written outside of override.", l.suggestBase(over))
+		l.errorf(fault.OverrideMissing, x.DefRange(), "Nothing to override: there is no "+describe(over), "%s A block that shall be there anew is written outside of override.", l.suggestBase(over))
 		return
 	}
 	// Checked before it is merged: a misspelt name with "= null" would vanish without a word.
@@ -86,7 +86,7 @@ func (l *loader) suggestBase(over *definition) string {
 // overrideLocals replaces locals by name; new ones are added.
 func (l *loader) overrideLocals(body *hclsyntax.Body) {
 	for _, x := range body.Blocks {
-		l.errorf(origin.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
+		l.errorf(fault.UnknownBlock, x.TypeRange, fmt.Sprintf("Unknown block %q", x.Type), "locals holds names with values: %s = { … }.", x.Type)
 	}
 	for _, a := range attributes(body) {
 		o := Override{Address: "local." + a.Name, Over: a.SrcRange}

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -51,11 +52,11 @@ func (l *loader) variable(d *definition) {
 		return
 	}
 	if v.Type != cty.String {
-		l.errorf(origin.Sensitive, a[schema.VariableType.Name].Expr.Range(), "A sensitive variable is a string", "Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
+		l.errorf(fault.Sensitive, a[schema.VariableType.Name].Expr.Range(), "A sensitive variable is a string", "Its value is the text of credential prelet.var.%s. Remove the type.", v.Name)
 	}
 	if v.Default != nil {
 		l.hide(v.Default.Range())
-		l.errorf(origin.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
+		l.errorf(fault.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
 	}
 }
 
@@ -65,7 +66,7 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 	if t, ok := e.(*hclsyntax.TemplateExpr); ok && t.IsStringLiteral() {
 		v, _ := t.Value(nil)
 		if !hasSuffix(t.SrcRange.Filename, jsonSuffix) {
-			l.errorf(origin.WrongType, e.Range(), "A type is written without quotes", "Write type = %s.", v.AsString())
+			l.errorf(fault.WrongType, e.Range(), "A type is written without quotes", "Write type = %s.", v.AsString())
 			return cty.DynamicPseudoType
 		}
 		// As a template this was one token, whatever it holds.
@@ -75,18 +76,18 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 		}
 		x, diags := hclsyntax.ParseExpression([]byte(v.AsString()), t.SrcRange.Filename, t.SrcRange.Start)
 		if diags.HasErrors() {
-			l.add(origin.WithCode(diags, origin.Syntax)...)
+			l.add(origin.WithCode(diags, fault.Syntax)...)
 			return cty.DynamicPseudoType
 		}
 		e = x
 	}
 	t, diags := typeexpr.TypeConstraint(e)
-	l.add(origin.WithCode(diags, origin.WrongType)...)
+	l.add(origin.WithCode(diags, fault.WrongType)...)
 	if diags.HasErrors() {
 		return cty.DynamicPseudoType
 	}
 	if !t.Equals(t.WithoutOptionalAttributesDeep()) {
-		l.errorf(origin.WrongType, e.Range(), "optional() is no type here", "Every attribute of an object is given; one that may be missing is given as null.")
+		l.errorf(fault.WrongType, e.Range(), "optional() is no type here", "Every attribute of an object is given; one that may be missing is given as null.")
 		return cty.DynamicPseudoType
 	}
 	return t
@@ -96,11 +97,11 @@ func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {
 func (l *loader) convertible(e hclsyntax.Expression, v *Variable, what string) {
 	val, diags := e.Value(nil)
 	if diags.HasErrors() {
-		l.add(origin.WithCode(diags, origin.WrongType)...)
+		l.add(origin.WithCode(diags, fault.WrongType)...)
 		return
 	}
 	if _, err := convert.Convert(val, v.Type); err != nil {
-		l.errorf(origin.VariableInvalid, e.Range(), fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name), "%s: a %s is needed, as declared at %s.", err, schema.TypeName(v.Type), place(v.Range))
+		l.errorf(fault.VariableInvalid, e.Range(), fmt.Sprintf("Wrong type of the %s of var.%s", what, v.Name), "%s: a %s is needed, as declared at %s.", err, schema.TypeName(v.Type), place(v.Range))
 	}
 }
 
@@ -110,20 +111,20 @@ func (l *loader) values(files []*hclsyntax.Body) {
 	given := map[string]hcl.Range{}
 	for _, body := range files {
 		for _, x := range body.Blocks {
-			l.errorf(origin.UnknownBlock, x.TypeRange, "A block in a vars file", "A vars file holds NAME = VALUE lines for the site's variables; blocks stand in *.hcl files.")
+			l.errorf(fault.UnknownBlock, x.TypeRange, "A block in a vars file", "A vars file holds NAME = VALUE lines for the site's variables; blocks stand in *.hcl files.")
 		}
 		for _, a := range attributes(body) {
 			v := l.site.Variables[a.Name]
 			switch {
 			case v == nil && l.defs["variable."+a.Name] == nil:
-				l.errorf(origin.VariableUnknown, a.NameRange, fmt.Sprintf("There is no variable %q", a.Name), "%s Declare it with variable %q { … }, or remove this line.", l.suggestVariable(a.Name), a.Name)
+				l.errorf(fault.VariableUnknown, a.NameRange, fmt.Sprintf("There is no variable %q", a.Name), "%s Declare it with variable %q { … }, or remove this line.", l.suggestVariable(a.Name), a.Name)
 				continue
 			case v.Sensitive:
 				l.hide(a.Expr.Range())
-				l.errorf(origin.Sensitive, a.NameRange, fmt.Sprintf("var.%s is sensitive", a.Name), "Vars files stand in every recording. Give its value as credential prelet.var.%s, and remove this line.", a.Name)
+				l.errorf(fault.Sensitive, a.NameRange, fmt.Sprintf("var.%s is sensitive", a.Name), "Vars files stand in every recording. Give its value as credential prelet.var.%s, and remove this line.", a.Name)
 				continue
 			case !literal(a.Expr):
-				l.errorf(origin.Reference, a.Expr.Range(), "A value in a vars file is a literal", "No references, no functions, no templates: what is computed stands in locals { … } of a *.hcl file.")
+				l.errorf(fault.Reference, a.Expr.Range(), "A value in a vars file is a literal", "No references, no functions, no templates: what is computed stands in locals { … } of a *.hcl file.")
 				continue
 			}
 			l.convertible(a.Expr, v, "value")

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -77,17 +78,17 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		if failed.Answer.Fail == world.Unread {
 			return stages.Output{Value: value.UnknownOutput(s.Outputs(declared))}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", []string{"facts"})}
 		}
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
 	}
 	for _, u := range facts.Unknown {
 		if !u.Degraded {
 			continue
 		}
 		if at, ok := awaited(cfg, u.Fact); ok && u.Why != "" {
-			diags = append(diags, origin.Warning(origin.HardwareDegraded, at, "Waited in vain for "+u.Fact, "%s", stages.Sentence(strings.ToUpper(u.Why[:1])+u.Why[1:], "What was found without it is used.")))
+			diags = append(diags, origin.Warning(fault.HardwareDegraded, at, "Waited in vain for "+u.Fact, "%s", stages.Sentence(strings.ToUpper(u.Why[:1])+u.Why[1:], "What was found without it is used.")))
 			continue
 		}
-		diags = append(diags, origin.Warning(origin.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
+		diags = append(diags, origin.Warning(fault.HardwareDegraded, cfg.Range, "Fact "+u.Fact+" could not be read", "It is unknown: %s.", u.Why))
 	}
 	chosen := detectors.Of(cfg)
 	all := askAll(ctx, env.Detectors, func(name string) bool { return !chosen.Set() || slices.Contains(chosen.V, name) }, facts, r)
@@ -95,11 +96,11 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 
 	v, err := factsValue(facts)
 	if err != nil {
-		return stages.Output{}, append(diags, origin.Error(origin.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
+		return stages.Output{}, append(diags, origin.Error(fault.HardwareFailed, cfg.Range, "The facts cannot be understood", "%s.", err))
 	}
 	v, err = withhold(v, "facts", ans.Withheld)
 	if err != nil {
-		return stages.Output{}, append(diags, origin.Error(origin.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
+		return stages.Output{}, append(diags, origin.Error(fault.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
 	}
 
 	m := v.AsValueMap()
@@ -145,7 +146,7 @@ func choice(cfg schema.Body, declared []string) (diags hcl.Diagnostics) {
 	chosen := detectors.Of(cfg)
 	for i, n := range chosen.V {
 		if !slices.Contains(declared, n) {
-			diags = append(diags, origin.Error(origin.Reference, chosen.ElementRange(i), fmt.Sprintf("There is no detector %q", n), "Declare it: detector %q {}. %s", n, schema.Suggest(n, declared)))
+			diags = append(diags, origin.Error(fault.Reference, chosen.ElementRange(i), fmt.Sprintf("There is no detector %q", n), "Declare it: detector %q {}. %s", n, schema.Suggest(n, declared)))
 		}
 	}
 	return diags

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -131,22 +132,22 @@ func (f *found) failed(ans world.Answer) {
 
 func (f *found) complain(at hcl.Range, summary, detail string, args ...any) {
 	if f.Required {
-		f.diags = append(f.diags, origin.Error(origin.DetectorFailed, at, summary, detail, args...))
+		f.diags = append(f.diags, origin.Error(fault.DetectorFailed, at, summary, detail, args...))
 		return
 	}
-	f.diags = append(f.diags, origin.Warning(origin.DetectorDegraded, at, summary, detail, args...))
+	f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, at, summary, detail, args...))
 }
 
 // remarks is what people should know although it worked.
 func (f *found) remarks() {
 	for _, w := range f.ans.Warnings {
-		f.diags = append(f.diags, origin.Note(origin.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s", stages.Sentence(w)))
+		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s", stages.Sentence(w)))
 	}
 	if l := f.ans.Sandbox; len(l) > 0 {
-		f.diags = append(f.diags, origin.Note(origin.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
+		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
 	}
 	if l := f.ans.Findings; len(l) > 0 {
-		f.diags = append(f.diags, origin.Warning(origin.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
+		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
 			stages.Sentence(append(slices.Clone(l), "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -32,7 +33,7 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 // Gather implements stages.Gatherer.
 func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
 	if env.Cluster.Filename == "" {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "There is no cluster block", "fetch-ca asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "There is no cluster block", "fetch-ca asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
 	}
 	a, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
@@ -44,7 +45,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	}
 	v, err := value.FromJSONTyped(ans.Value, s.Outputs(stages.Declared{}))
 	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.Internal, cfg.Range, "The answer has the wrong form", "%s.", err)}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.Internal, cfg.Range, "The answer has the wrong form", "%s.", err)}
 	}
 	return stages.Output{Value: v, Trust: &a}, diags
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -46,9 +47,9 @@ func (Stage) Check(cfg schema.Body, _ stages.Inputs) hcl.Diagnostics {
 	cm, f := configMap.Of(cfg), file.Of(cfg)
 	switch {
 	case cm.Expr == nil && f.Expr == nil:
-		return hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\".")}
+		return hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\".")}
 	case cm.Set() && f.Set():
-		return hcl.Diagnostics{origin.Error(origin.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
+		return hcl.Diagnostics{origin.Error(fault.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
 	}
 	return nil
 }
@@ -65,14 +66,14 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	case f.Set():
 		return s.file(ctx, cfg, f, r)
 	case cm.Null() && f.Null():
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "Nothing to fetch", "config_map and file are both null on this machine.")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "config_map and file are both null on this machine.")}
 	}
 	return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, nil
 }
 
 func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[string], env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
 	if env.Cluster.Filename == "" {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.MissingArgument, cfg.Range, "There is no cluster block", "A ConfigMap is fetched from the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "There is no cluster block", "A ConfigMap is fetched from the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
 	}
 	ns, name, _ := strings.Cut(cm.V, "/")
 	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
@@ -90,7 +91,7 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	}
 	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
 		if value.HasPlaceholder(a.Data[k]) {
-			return stages.Output{}, append(diags, origin.Error(origin.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
+			return stages.Output{}, append(diags, origin.Error(fault.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
 		}
 	}
 	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"data": value.StringMap(a.Data), "value": cty.NullVal(cty.DynamicPseudoType), "resource_version": cty.StringVal(a.ResourceVersion)})}, diags
@@ -105,15 +106,15 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 	case ans.Fail == world.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: cty.ObjectVal(out)}, nil
 	case ans.Fail == world.Absent:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, or write optional = true if nodes without it are right.")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, or write optional = true if nodes without it are right.")}
 	case err != nil:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, "Cannot read "+f.V, "%s", stages.Sentence(ans.Detail, ans.Hint))}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, "Cannot read "+f.V, "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	case value.HasPlaceholder(a.Text):
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
 	}
 	v, err := value.DecodeYAML([]byte(a.Text))
 	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(origin.FileUnusable, f.Range, f.V+" is no YAML or JSON", "%s", stages.Sentence(err.Error(), "Mend the file"))}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is no YAML or JSON", "%s", stages.Sentence(err.Error(), "Mend the file"))}
 	}
 	out["value"] = v
 	return stages.Output{Value: cty.ObjectVal(out)}, nil

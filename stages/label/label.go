@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -55,7 +56,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	case !u.IsKnown() || u.IsNull():
 		unknown = !u.IsKnown()
 	case !u.Type().IsObjectType() && !u.Type().IsMapType():
-		return out, absent(), hcl.Diagnostics{origin.Error(origin.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
+		return out, absent(), hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
 	case len(secrets) > 0 && (attr.Cty.IsMarked() || u.LengthInt() == 0):
 		return out, absent(), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
 	default:
@@ -96,7 +97,7 @@ func absent() stages.Output {
 }
 
 func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {
-	return origin.Error(origin.Sensitive, at, "A secret cannot be used in "+what, "Everybody who may list nodes reads their labels.")
+	return origin.Error(fault.Sensitive, at, "A secret cannot be used in "+what, "Everybody who may list nodes reads their labels.")
 }
 
 // one turns an item into a label; nil where there is none.
@@ -116,7 +117,7 @@ func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs
 	case !u.IsKnown():
 		return nil, nil
 	case u.IsNull():
-		return nil, hcl.Diagnostics{origin.Note(origin.NullFact, at, "No label "+key, "Its value is null on this machine.")}
+		return nil, hcl.Diagnostics{origin.Note(fault.NullFact, at, "No label "+key, "Its value is null on this machine.")}
 	}
 	s, err := convert.Convert(u, cty.String)
 	if err != nil {
@@ -127,25 +128,25 @@ func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs
 		return nil, d
 	}
 	if err := kubelet.CheckOwnLabel(l.Key, l.Value); err != nil {
-		return nil, hcl.Diagnostics{origin.Error(origin.LabelForbidden, at, "Label "+key+" is the kubelet's own", "%s", stages.Sentence(err.Error()))}
+		return nil, hcl.Diagnostics{origin.Error(fault.LabelForbidden, at, "Label "+key+" is the kubelet's own", "%s", stages.Sentence(err.Error()))}
 	}
 	return l, nil
 }
 
 func noText(at hcl.Range, key string, why error) hcl.Diagnostics {
-	return hcl.Diagnostics{origin.Error(origin.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", why)}
+	return hcl.Diagnostics{origin.Error(fault.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", why)}
 }
 
 func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
 	if err := kubelet.CheckLabel(key, val); err != nil {
-		return hcl.Diagnostics{origin.Error(origin.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s", stages.Sentence(err.Error(), "slug() makes a valid value of any text"))}
+		return hcl.Diagnostics{origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s", stages.Sentence(err.Error(), "slug() makes a valid value of any text"))}
 	}
 	version := ""
 	if in.Kubelet.Version != nil {
 		version = *in.Kubelet.Version
 	}
 	if err := kubelet.CheckNodeLabel(key, val, version); err != nil {
-		return hcl.Diagnostics{origin.Error(origin.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))}
+		return hcl.Diagnostics{origin.Error(fault.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))}
 	}
 	return nil
 }
@@ -154,7 +155,7 @@ func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
 func checkKey(key string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
 	if err := kubelet.CheckLabel(key, ""); err != nil {
 		why := strings.TrimPrefix(err.Error(), "label "+key+"=: ")
-		return hcl.Diagnostics{origin.Error(origin.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s", stages.Sentence(why, "A key is NAME, or DOMAIN/NAME"))}
+		return hcl.Diagnostics{origin.Error(fault.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s", stages.Sentence(why, "A key is NAME, or DOMAIN/NAME"))}
 	}
 	return check(key, "", at, in)
 }
@@ -167,7 +168,7 @@ func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, d
 	}
 	for _, p := range patterns.V {
 		if _, err := path.Match(p, "x"); err != nil {
-			*diags = append(*diags, origin.Error(origin.LabelInvalid, patterns.Range, fmt.Sprintf("%q is no pattern", p), "A shell pattern is needed, as nvidia.com/*."))
+			*diags = append(*diags, origin.Error(fault.LabelInvalid, patterns.Range, fmt.Sprintf("%q is no pattern", p), "A shell pattern is needed, as nvidia.com/*."))
 			return nil
 		}
 	}

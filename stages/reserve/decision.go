@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/utils/cpuset"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/stages"
@@ -120,7 +121,7 @@ func (d *decision) base() hcl.Diagnostics {
 }
 
 func (d *decision) baseFault(why string) hcl.Diagnostics {
-	return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, d.req.at, "The base cannot be reckoned with", "%s", stages.Sentence(why, "Mend it at its source; nothing was changed on this node"))}
+	return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, d.req.at, "The base cannot be reckoned with", "%s", stages.Sentence(why, "Mend it at its source; nothing was changed on this node"))}
 }
 
 // strings is a map of strings of the base; members of other types are the kubelet's to refuse.
@@ -144,7 +145,7 @@ func (d *decision) apply() hcl.Diagnostics {
 	for _, s := range shares {
 		if s.resource == cpu && d.req.topology {
 			if !s.formula { // the site wrote it; a formula just has no say
-				diags = append(diags, origin.Note(origin.OverrideIgnored, d.req.cores.at, "cpu of block "+d.req.policy+" is not used", "With topology whole cores are reserved, and the kubelet drops an amount of cpu. %s.", strings.Join(s.steps, "; ")))
+				diags = append(diags, origin.Note(fault.OverrideIgnored, d.req.cores.at, "cpu of block "+d.req.policy+" is not used", "With topology whole cores are reserved, and the kubelet drops an amount of cpu. %s.", strings.Join(s.steps, "; ")))
 			}
 			continue // whole cores instead
 		}
@@ -157,7 +158,7 @@ func (d *decision) apply() hcl.Diagnostics {
 			d.steps[memory] = []step{{text: fmt.Sprintf("MemTotal %s, rounded down to 64Mi: %s", quantity(memory, d.capacity), quantity(memory, d.m.memory))}}
 		}
 		if s.halves && s.resource == memory && s.kube == 0 && *d.req.percent > 0 {
-			diags = append(diags, origin.Note(origin.ReserveRefused, d.req.at, "No memory is reserved", "%s. Another policy, or floor.memory, reserves some.", strings.Join(s.steps, "; ")))
+			diags = append(diags, origin.Note(fault.ReserveRefused, d.req.at, "No memory is reserved", "%s. Another policy, or floor.memory, reserves some.", strings.Join(s.steps, "; ")))
 		}
 		for _, text := range s.steps {
 			d.steps[s.resource] = append(d.steps[s.resource], step{text: text})
@@ -219,9 +220,9 @@ func (d *decision) bound() hcl.Diagnostics {
 // cores chooses reservedSystemCPUs, or finds what the base has.
 func (d *decision) cores() hcl.Diagnostics {
 	if d.req.topology {
-		cpus, text, fault := choose(d.in.Facts, int(d.req.cores.amount), d.req.spread)
-		if fault != nil {
-			return refuse(d.req.cores.at, fault.summary, "%s", fault.detail)
+		cpus, text, refused := choose(d.in.Facts, int(d.req.cores.amount), d.req.spread)
+		if refused != nil {
+			return refuse(d.req.cores.at, refused.summary, "%s", refused.detail)
 		}
 		d.cpus = cpus
 		d.steps["topology"] = []step{{text: text, site: d.req.cores.origins}}

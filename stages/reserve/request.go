@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -59,7 +60,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 		}
 		n, exact := v.Cty.AsBigFloat().Int64()
 		if exact != big.Exact || n > maxCPUs { // the attribute's own check sees only what fits a float64
-			diags = append(diags, origin.Error(origin.WrongType, v.Range, "This number cannot be true", "Write a whole number up to %d.", maxCPUs))
+			diags = append(diags, origin.Error(fault.WrongType, v.Range, "This number cannot be true", "Write a whole number up to %d.", maxCPUs))
 		}
 		return bound{n, v.Range, at(v.Origins(), v.Range)}
 	}
@@ -69,7 +70,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 	if settled(policy.Cty) {
 		r.policy = policy.V
 	} else if policy.Null() {
-		return r, false, hcl.Diagnostics{origin.Error(origin.MissingArgument, policy.Range, "policy is null", "There is no default: write one of gke, eks, aks, gdc, static, remainder.")}
+		return r, false, hcl.Diagnostics{origin.Error(fault.MissingArgument, policy.Range, "policy is null", "There is no default: write one of gke, eks, aks, gdc, static, remainder.")}
 	}
 	r.maxPods = number(maxPodsAttr.Of(cfg))
 	for _, x := range []struct {
@@ -94,7 +95,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 			r.spread = v.V
 		}
 		if c := coresAttr.Of(b); c.Null() {
-			diags = append(diags, origin.Error(origin.MissingArgument, c.Range, "cores is null", "topology needs the number of cores; leave the block out to reserve an amount of cpu."))
+			diags = append(diags, origin.Error(fault.MissingArgument, c.Range, "cores is null", "topology needs the number of cores; leave the block out to reserve an amount of cpu."))
 		}
 	}
 	diags = append(diags, r.checkBounds()...)
@@ -104,7 +105,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 	}
 	for _, name := range []string{gke, eks, aks, gdc, static, remainder} {
 		if b, ok := cfg.One(name); ok && name != r.policy {
-			diags = append(diags, origin.Note(origin.OverrideIgnored, b.Range, "Block "+name+" is not used", "The policy is %s.", r.policy))
+			diags = append(diags, origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used", "The policy is %s.", r.policy))
 		}
 	}
 	b, written := cfg.One(r.policy)
@@ -139,7 +140,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 		if written {
 			e, i := number(eksENIs.Of(b)), number(eksIPs.Of(b))
 			if known && (e.amount == 0) != (i.amount == 0) {
-				diags = append(diags, origin.Error(origin.MissingArgument, b.Range, "enis and ips_per_eni belong together", "Write both, or neither: then max_pods counts."))
+				diags = append(diags, origin.Error(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together", "Write both, or neither: then max_pods counts."))
 			}
 			if e.amount > 0 && i.amount > 0 {
 				r.eniPods = e.amount*(i.amount-1) + 2
@@ -151,7 +152,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 	}
 	if !written {
 		what := map[string]string{static: `static { memory = "8Gi" }`, remainder: `remainder { cpus = 8 }`}[r.policy]
-		diags = append(diags, origin.Error(origin.MissingArgument, policy.Range, "Policy "+r.policy+" reserves what its block says", "Write it, as %s.", what))
+		diags = append(diags, origin.Error(fault.MissingArgument, policy.Range, "Policy "+r.policy+" reserves what its block says", "Write it, as %s.", what))
 	}
 	return r, known, diags
 }
@@ -160,7 +161,7 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 func (r request) checkBounds() (diags hcl.Diagnostics) {
 	for _, name := range slices.Sorted(maps.Keys(r.floor)) {
 		if c, ok := r.cap[name]; ok && r.floor[name].amount > c.amount {
-			diags = append(diags, origin.Error(origin.WrongType, r.floor[name].at, "floor."+name+" is above cap."+name,
+			diags = append(diags, origin.Error(fault.WrongType, r.floor[name].at, "floor."+name+" is above cap."+name,
 				"At least %s and at most %s cannot both be kept. Lower the floor, or raise the cap.", quantity(name, r.floor[name].amount), quantity(name, c.amount)))
 		}
 	}
@@ -169,7 +170,7 @@ func (r request) checkBounds() (diags hcl.Diagnostics) {
 		m    map[string]bound
 	}{{"floor", r.floor}, {"cap", r.cap}} {
 		if b, ok := x.m[cpu]; ok && r.topology {
-			diags = append(diags, origin.Error(origin.WrongType, b.at, "topology and "+x.name+".cpu exclude each other",
+			diags = append(diags, origin.Error(fault.WrongType, b.at, "topology and "+x.name+".cpu exclude each other",
 				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) and drops every amount of cpu without a word. Remove one of them; topology.cores says how many cores."))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -111,5 +112,5 @@ func (s Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, sta
 }
 
 func refuse(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {
-	return hcl.Diagnostics{origin.Error(origin.ReserveRefused, at, summary, "%s", fmt.Sprintf(detail, args...))}
+	return hcl.Diagnostics{origin.Error(fault.ReserveRefused, at, summary, "%s", fmt.Sprintf(detail, args...))}
 }

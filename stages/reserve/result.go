@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -168,7 +169,7 @@ func (d *decision) flagsWin() (diags hcl.Diagnostics) {
 	field := map[string]string{"kube-reserved": "kubeReserved", "system-reserved": "systemReserved", "eviction-hard": "evictionHard", "reserved-cpus": "reservedSystemCPUs", "max-pods": "maxPods"}
 	for _, f := range d.in.Base.Flags {
 		if name := field[f.Name]; name != "" && fields[name] {
-			diags = append(diags, origin.Warning(origin.Conflict, d.req.at, "A flag of the base wins over what is reserved here",
+			diags = append(diags, origin.Warning(fault.Conflict, d.req.at, "A flag of the base wins over what is reserved here",
 				"The base has --%s=%s, and the kubelet prefers a flag to its configuration's %s without a word. Take the flag out of the base.", f.Name, strings.TrimSpace(f.Value), name))
 		}
 	}

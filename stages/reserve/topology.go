@@ -10,11 +10,11 @@ import (
 )
 
 // fault is why a topology cannot be had on this machine.
-type fault struct{ summary, detail string }
+type refusal struct{ summary, detail string }
 
 // choose takes whole cores with all of their online threads: a kubelet refuses CPUs that are offline, and a pod on
 // the sibling of a reserved thread would share its core with the system. Lowest threads first.
-func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *fault) {
+func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *refusal) {
 	byNode, nodes, lost := coresByNode(f)
 	have := 0
 	for _, list := range byNode {
@@ -22,9 +22,9 @@ func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *fa
 	}
 	switch {
 	case have == 0:
-		return cpuset.New(), "", &fault{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
+		return cpuset.New(), "", &refusal{"The cores are not known, so none can be reserved", "Which threads share a core could not be read. Look at `prelet detect`, or reserve an amount of cpu: leave topology out."}
 	case want > have:
-		return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
+		return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be reserved", cores(want)), fmt.Sprintf("The machine has %d. Lower topology.cores.", have)}
 	}
 	var cpus []int
 	if spread != spreadNUMA {
@@ -41,19 +41,19 @@ func choose(f *world.Facts, want int, spread string) (cpuset.CPUSet, string, *fa
 	}
 	switch {
 	case lost:
-		return cpuset.New(), "", &fault{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
+		return cpuset.New(), "", &refusal{"Cores cannot be spread over NUMA nodes", "On which node a core is could not be read. Look at `prelet detect`, or write spread = \"packed\"."}
 	case want%len(nodes) != 0:
 		lower, upper := want/len(nodes)*len(nodes), (want/len(nodes)+1)*len(nodes)
 		advice := fmt.Sprintf("%d or %d", lower, upper)
 		if lower == 0 {
 			advice = fmt.Sprint(upper)
 		}
-		return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
+		return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("Write cores = %s, or spread = \"packed\".", advice)}
 	}
 	each := want / len(nodes)
 	for _, n := range nodes {
 		if len(byNode[n]) < each {
-			return cpuset.New(), "", &fault{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
+			return cpuset.New(), "", &refusal{fmt.Sprintf("%s cannot be spread evenly over %d NUMA nodes", cores(want), len(nodes)), fmt.Sprintf("NUMA node %d has %d, and %d on each are needed. Lower topology.cores, or write spread = \"packed\".", n, len(byNode[n]), each)}
 		}
 		for _, c := range byNode[n][:each] {
 			cpus = append(cpus, c...)

@@ -85,9 +85,9 @@ func TestChosenCoresAreWhole(t *testing.T) {
 		f := in.Facts
 		want := nodes * (1 + random.IntN(perNode))
 		for _, spread := range []string{spreadNUMA, spreadPacked} {
-			set, _, fault := choose(f, want, spread)
-			if fault != nil {
-				t.Fatalf("%d of %d × %d, %s: %v", want, nodes, perNode, spread, fault)
+			set, _, refused := choose(f, want, spread)
+			if refused != nil {
+				t.Fatalf("%d of %d × %d, %s: %v", want, nodes, perNode, spread, refused)
 			}
 			whole, perChosen := 0, map[int]int{}
 			for _, c := range f.CPU.Cores {

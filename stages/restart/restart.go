@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -62,15 +63,15 @@ func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contri
 	s, _ := time.ParseDuration(settle.Of(v).V)
 	t, _ := time.ParseDuration(timeout.Of(v).V)
 	if s > 0 && t > 0 && t <= s {
-		diags = append(diags, origin.Error(origin.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
+		diags = append(diags, origin.Error(fault.WrongType, timeout.Of(v).Range, "The kubelet can never settle", "timeout (%s) must be longer than settle (%s).", t, s))
 	}
 	bound, _ := time.ParseDuration(in.Timeout.V) // 0 when it is not written
 	if in.Timeout.Expr != nil && in.Timeout.Set() && t > 0 && bound < t {
-		diags = append(diags, origin.Error(origin.WrongType, in.Timeout.Range, "The activation ends before its verdict", "timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), the verdict inside it. Write both, or leave this one out.", bound, t))
+		diags = append(diags, origin.Error(fault.WrongType, in.Timeout.Range, "The activation ends before its verdict", "timeout (%s) bounds the whole activation and must not be shorter than verify { timeout } (%s), the verdict inside it. Write both, or leave this one out.", bound, t))
 	}
 	u := unit.Of(cfg)
 	if u.Set() && (!strings.HasSuffix(u.V, ".service") || strings.ContainsAny(u.V, "/ ")) {
-		diags = append(diags, origin.Error(origin.WrongType, u.Range, "Not a service", "%q: a unit as kubelet.service is needed.", u.V))
+		diags = append(diags, origin.Error(fault.WrongType, u.Range, "Not a service", "%q: a unit as kubelet.service is needed.", u.V))
 	}
 	for _, p := range cfg.Blocks["precondition"] {
 		c := condition.Of(p)
@@ -80,9 +81,9 @@ func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contri
 			diags = append(diags, origin.NotRead(c.Range, "a precondition", unread))
 		case !x.IsKnown():
 		case x.IsNull() || x.Type() != cty.Bool:
-			diags = append(diags, origin.Error(origin.WrongType, c.Range, "Wrong type for condition", "true or false is needed."))
+			diags = append(diags, origin.Error(fault.WrongType, c.Range, "Wrong type for condition", "true or false is needed."))
 		case x.False():
-			diags = append(diags, origin.Error(origin.Precondition, c.Range, "A precondition does not hold", "%s", stages.Sentence(message.Of(p).V)))
+			diags = append(diags, origin.Error(fault.Precondition, c.Range, "A precondition does not hold", "%s", stages.Sentence(message.Of(p).V)))
 		}
 	}
 	if !u.Set() {

@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -42,7 +43,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	u, secrets, unread := value.Plain(attr.Cty)
 	switch {
 	case len(secrets) > 0:
-		return out, unknown, hcl.Diagnostics{origin.Error(origin.Sensitive, attr.Range, "A secret cannot be used in taints", "Everybody who may list nodes reads their taints.")}
+		return out, unknown, hcl.Diagnostics{origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints", "Everybody who may list nodes reads their taints.")}
 	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
 		return out, unknown, hcl.Diagnostics{origin.NotRead(attr.Range, "taints", unread)}
 	case !u.IsKnown():
@@ -50,7 +51,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	case u.IsNull():
 		return out, stages.Output{Value: list(nil)}, nil
 	case !u.Type().IsTupleType() && !u.Type().IsListType() && !u.Type().IsSetType():
-		return out, unknown, hcl.Diagnostics{origin.Error(origin.WrongType, attr.Range, "Wrong type for taints", "A list of taints is needed, as [\"nvidia.com/gpu=true:NoSchedule\"], not %s.", schema.TypeName(u.Type()))}
+		return out, unknown, hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for taints", "A list of taints is needed, as [\"nvidia.com/gpu=true:NoSchedule\"], not %s.", schema.TypeName(u.Type()))}
 	}
 	var texts []cty.Value
 	known := true
@@ -71,17 +72,17 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 			known = false
 			continue
 		case v.IsNull():
-			diags = append(diags, origin.Note(origin.NullFact, at, "No taint", "This one is null on this machine."))
+			diags = append(diags, origin.Note(fault.NullFact, at, "No taint", "This one is null on this machine."))
 			continue
 		}
 		s, err := convert.Convert(v, cty.String)
 		if err != nil {
-			diags = append(diags, origin.Error(origin.WrongType, at, "A taint is no text", "%s.", err))
+			diags = append(diags, origin.Error(fault.WrongType, at, "A taint is no text", "%s.", err))
 			continue
 		}
 		t, err := kubelet.ParseTaint(s.AsString())
 		if err != nil {
-			diags = append(diags, origin.Error(origin.TaintInvalid, at, fmt.Sprintf("%q is no taint", s.AsString()), "%s", stages.Sentence(err.Error())))
+			diags = append(diags, origin.Error(fault.TaintInvalid, at, fmt.Sprintf("%q is no taint", s.AsString()), "%s", stages.Sentence(err.Error())))
 			continue
 		}
 		x := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: attr.Origins()}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -67,24 +68,24 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 		where, at, file = p, v.Range, true
 		a, err := original(p)
 		if err != nil {
-			return unread(origin.FileUnusable, at, p, err, in)
+			return unread(fault.FileUnusable, at, p, err, in)
 		}
 		if !a.Exists {
-			return hcl.Diagnostics{origin.Error(origin.FileMissing, at, "There is no "+p, "layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
+			return hcl.Diagnostics{origin.Error(fault.FileMissing, at, "There is no "+p, "layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
 		}
 		text = a.Text
 	case v.Null() && v.Expr == nil:
-		return hcl.Diagnostics{origin.Error(origin.DefaultChoice, at, "No KubeletConfiguration to start from", "There is no fetch-config with config_map. Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
+		return hcl.Diagnostics{origin.Error(fault.DefaultChoice, at, "No KubeletConfiguration to start from", "There is no fetch-config with config_map. Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
 	case v.Null():
-		return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.")}
+		return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.")}
 	default:
 		return nil // unknown: a check without a machine, or a recording that does not tell (said already)
 	}
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
-		code := origin.ClusterUnusable
+		code := fault.ClusterUnusable
 		if file {
-			code = origin.FileUnusable
+			code = fault.FileUnusable
 		}
 		return hcl.Diagnostics{origin.Error(code, at, "The base is no KubeletConfiguration", "%s", stages.Sentence(where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
 	}
@@ -94,7 +95,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 
 // unread is what becomes of a base that cannot be read. Code is for one that is no file: a target that prelet could not
 // replace either is a fault of this disk, not of the site.
-func unread(code origin.Code, at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
+func unread(code fault.Code, at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
 	var f *world.Failed
 	if errors.As(err, &f) && f.Answer.Fail == world.Unread {
 		if in.Check {
@@ -143,14 +144,14 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		where = p
 		a, err := original(p)
 		if err != nil {
-			return unread(origin.CannotWrite, v.Range, p, err, in)
+			return unread(fault.CannotWrite, v.Range, p, err, in)
 		}
 		text = a.Text
 	default:
 		return nil
 	}
 	bad := func(err error) hcl.Diagnostics {
-		return hcl.Diagnostics{origin.Error(origin.FlagsInvalid, v.Range, "The kubelet's flags cannot be read", "%s", stages.Sentence(where+": "+err.Error()))}
+		return hcl.Diagnostics{origin.Error(fault.FlagsInvalid, v.Range, "The kubelet's flags cannot be read", "%s", stages.Sentence(where+": "+err.Error()))}
 	}
 	env, err := kubelet.ParseEnvFile(text)
 	if err != nil {
@@ -158,7 +159,7 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 	}
 	var diags hcl.Diagnostics
 	if err := env.Ambiguous(); err != nil {
-		diags = append(diags, origin.Warning(origin.FlagsInvalid, v.Range, "systemds disagree about the flags", "%s", stages.Sentence(where+": "+err.Error())))
+		diags = append(diags, origin.Warning(fault.FlagsInvalid, v.Range, "systemds disagree about the flags", "%s", stages.Sentence(where+": "+err.Error())))
 	}
 	base.FlagsText, base.FlagsKnown = text, true
 	fl, ok := env.Get(flagsVariable.Of(b).V)
@@ -166,7 +167,7 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		return diags
 	}
 	for _, w := range fl.Stray() {
-		diags = append(diags, origin.Warning(origin.FlagsInvalid, v.Range, fmt.Sprintf("%q is no flag", w), "%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", where))
+		diags = append(diags, origin.Warning(fault.FlagsInvalid, v.Range, fmt.Sprintf("%q is no flag", w), "%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", where))
 		break
 	}
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: p, Text: flagsVariable.Of(b).V}}
@@ -210,7 +211,7 @@ func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 		return nil
 	}
 	if err := kubelet.CheckNodeLabel(l.Key, l.Value, *in.Kubelet.Version); err != nil {
-		return origin.Error(origin.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s", stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
+		return origin.Error(fault.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s", stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
 	}
 	return nil
 }
@@ -226,7 +227,7 @@ func configTaints(base *node.Base, at hcl.Range) hcl.Diagnostics {
 		t.Value, _ = m["value"].(string)
 		t.Effect, _ = m["effect"].(string)
 		if err := t.Check(); err != nil {
-			return hcl.Diagnostics{origin.Error(origin.ConfigInvalid, at, "registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
+			return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
 		}
 		base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
 	}

@@ -3,7 +3,7 @@ package write
 import (
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -20,7 +20,7 @@ func (r *renderer) owners() {
 			return
 		}
 		if first, ok := have[path]; ok {
-			r.fail(origin.Conflict, at, "Two owners of "+path, "It is written here, and at %s:%d:%d. One owner for each path: remove one of them, or give it another path.", first.Filename, first.Start.Line, first.Start.Column)
+			r.fail(fault.Conflict, at, "Two owners of "+path, "It is written here, and at %s:%d:%d. One owner for each path: remove one of them, or give it another path.", first.Filename, first.Start.Line, first.Start.Column)
 			return
 		}
 		have[path] = at

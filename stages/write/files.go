@@ -5,6 +5,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -28,7 +29,7 @@ func (r *renderer) bootstrap() {
 		r.whole = false
 		return
 	case r.in.Access.Token == "":
-		r.fail(origin.MissingArgument, b.Range, "No token to join with", "The node has not joined, and the cluster block names no token. Write token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }.")
+		r.fail(fault.MissingArgument, b.Range, "No token to join with", "The node has not joined, and the cluster block names no token. Write token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }.")
 		return
 	}
 	url := server.V
@@ -42,7 +43,7 @@ func (r *renderer) bootstrap() {
 	u, _, _ := value.Plain(token)
 	t, err := value.TextOf(cty.StringVal(kubelet.BootstrapKubeconfig(url, ca.V, u.AsString())).WithMarks(token.Marks()))
 	if err != nil {
-		r.fail(origin.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
+		r.fail(fault.Internal, b.Range, "The bootstrap kubeconfig cannot be rendered", "%s.", err)
 		return
 	}
 	r.add(b, node.File{Path: bootPath.Of(b).V, Kind: node.Regular, Text: t, Mode: 0o600, Purpose: "bootstrap-kubeconfig", OutsideHash: true, Origins: place(r.in.Address, b.Range)})
@@ -59,7 +60,7 @@ func (r *renderer) ca() {
 		return
 	}
 	if !strings.Contains(v.V, "-----BEGIN CERTIFICATE-----") {
-		r.fail(origin.WrongType, v.Range, "This is no certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.")
+		r.fail(fault.WrongType, v.Range, "This is no certificate", "A PEM text is needed: -----BEGIN CERTIFICATE-----.")
 		return
 	}
 	text := v.V
@@ -83,24 +84,24 @@ func (r *renderer) files() {
 			r.diags = append(r.diags, origin.NotRead(c.Range, "file "+b.Labels[0], unread))
 			continue
 		case !p.Set() && p.Cty.IsKnown():
-			r.fail(origin.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
+			r.fail(fault.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 			continue
 		case !u.IsKnown() || !p.Cty.IsKnown() || !fileMode.Of(b).Cty.IsKnown() || !fileOwner.Of(b).Cty.IsKnown() || !createOnly.Of(b).Cty.IsKnown() || r.undecided(b):
 			r.whole = false
 			continue
 		case u.IsNull():
-			r.fail(origin.WrongType, c.Range, "The content is null", "file %q: a text is needed. Write when = … beside it, or \"\" for an empty file.", b.Labels[0])
+			r.fail(fault.WrongType, c.Range, "The content is null", "file %q: a text is needed. Write when = … beside it, or \"\" for an empty file.", b.Labels[0])
 			continue
 		}
 		t, err := value.TextOf(c.Cty)
 		if err != nil {
-			r.fail(origin.WrongType, c.Range, "The content is no text", "file %q: %s.", b.Labels[0], err)
+			r.fail(fault.WrongType, c.Range, "The content is no text", "file %q: %s.", b.Labels[0], err)
 			continue
 		}
 		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, CreateOnly: createOnly.Of(b).V, Purpose: "file", Origins: c.Origins()}
 		if len(t.Secrets()) > 0 {
 			if f.Mode&0o077 != 0 {
-				r.diags = append(r.diags, origin.Warning(origin.Sensitive, fileMode.Of(b).Range, "Others could read a secret", "file %q holds one, and its mode lets others read it. It is written 0600; write that.", b.Labels[0]))
+				r.diags = append(r.diags, origin.Warning(fault.Sensitive, fileMode.Of(b).Range, "Others could read a secret", "file %q holds one, and its mode lets others read it. It is written 0600; write that.", b.Labels[0]))
 			}
 			f.Mode = 0o600
 		}
@@ -112,7 +113,7 @@ func (r *renderer) files() {
 		case !p.Cty.IsKnown() || !dirMode.Of(b).Cty.IsKnown() || !dirOwner.Of(b).Cty.IsKnown() || r.undecided(b):
 			r.whole = false
 		case !p.Set():
-			r.fail(origin.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
+			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
 			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Purpose: "directory", Origins: p.Origins()})
 		}

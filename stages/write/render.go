@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
@@ -93,7 +94,7 @@ func (r *renderer) output() stages.Output {
 func (r *renderer) dropped(n node.Node, hasConfig, hasFlags bool) {
 	if !hasFlags {
 		for _, l := range n.Labels {
-			r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", l.Key))
+			r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", l.Key))
 			break
 		}
 		if r.in.Node.Name != nil || r.in.Node.IP != nil {
@@ -101,14 +102,14 @@ func (r *renderer) dropped(n node.Node, hasConfig, hasFlags bool) {
 			if r.in.Node.Name == nil {
 				at, what = r.in.Node.IPRange, "ip needs --node-ip"
 			}
-			r.diags = append(r.diags, origin.Error(origin.Conflict, at, "The node block has nowhere to go", "Its %s, but kubelet_flags is left out (when = false).", what))
+			r.diags = append(r.diags, origin.Error(fault.Conflict, at, "The node block has nowhere to go", "Its %s, but kubelet_flags is left out (when = false).", what))
 		}
 	}
 	if !hasConfig && len(n.Settings) > 0 {
-		r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))
+		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))
 	}
 	if !hasConfig && !hasFlags && len(n.Taints) > 0 {
-		r.diags = append(r.diags, origin.Error(origin.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s: both kubelet_flags and kubelet_config are left out.", n.Taints[0]))
+		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s: both kubelet_flags and kubelet_config are left out.", n.Taints[0]))
 	}
 }
 
@@ -117,7 +118,7 @@ func (r *renderer) patch(b schema.Body) {
 	u, secrets, unread := value.Plain(v.Cty)
 	switch {
 	case len(secrets) > 0:
-		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration", "Every pod that may read /configz sees it. Put it in a file of its own.")
+		r.fail(fault.Sensitive, v.Range, "A secret cannot be used in the kubelet's configuration", "Every pod that may read /configz sees it. Put it in a file of its own.")
 		return
 	case len(unread) > 0:
 		r.unreadConfig = true
@@ -132,20 +133,20 @@ func (r *renderer) patch(b schema.Body) {
 	g, err := value.ToGo(u)
 	m, ok := g.(map[string]any)
 	if err != nil || !ok {
-		r.fail(origin.WrongType, v.Range, "Wrong type for patch", "An object with fields of KubeletConfiguration is needed.")
+		r.fail(fault.WrongType, v.Range, "Wrong type for patch", "An object with fields of KubeletConfiguration is needed.")
 		return
 	}
 	from := func(path []string) []origin.Origin { return v.ItemOrigins(path[0]) }
 	settings := node.Leaves(m, from)
 	for _, s := range settings {
 		if s.Delete && configLayout.Of(b).V == "drop-in" {
-			r.fail(origin.ConfigInvalid, v.ItemRange(s.Path[0]), "A drop-in cannot take a field away", "%s = null: the kubelet merges drop-ins over config.yaml, and has no way to remove. Set another value, or use layout = \"file\".", strings.Join(s.Path, "."))
+			r.fail(fault.ConfigInvalid, v.ItemRange(s.Path[0]), "A drop-in cannot take a field away", "%s = null: the kubelet merges drop-ins over config.yaml, and has no way to remove. Set another value, or use layout = \"file\".", strings.Join(s.Path, "."))
 		}
 	}
 	r.out.Settings = append(r.out.Settings, settings...)
 }
 
-func (r *renderer) fail(c origin.Code, at hcl.Range, summary, detail string, args ...any) {
+func (r *renderer) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	r.diags = append(r.diags, origin.Error(c, at, summary, detail, args...))
 }
 
@@ -161,7 +162,7 @@ func (r *renderer) flags(b schema.Body) {
 	u, secrets, unread := value.Plain(v.Cty)
 	switch {
 	case len(secrets) > 0:
-		r.fail(origin.Sensitive, v.Range, "A secret cannot be used in flags", "Everybody on the node reads the kubelet's command line.")
+		r.fail(fault.Sensitive, v.Range, "A secret cannot be used in flags", "Everybody on the node reads the kubelet's command line.")
 		return
 	case len(unread) > 0:
 		r.unreadFlags = true
@@ -173,7 +174,7 @@ func (r *renderer) flags(b schema.Body) {
 		r.whole = false
 		return
 	case !u.Type().IsObjectType() && !u.Type().IsMapType():
-		r.fail(origin.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
+		r.fail(fault.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
 		return
 	}
 	m := u.AsValueMap()
@@ -182,21 +183,21 @@ func (r *renderer) flags(b schema.Body) {
 		x := m[name]
 		switch {
 		case strings.HasPrefix(name, "-"):
-			r.fail(origin.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
+			r.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
 		case name == nodeLabels || name == taintFlag:
-			r.fail(origin.Conflict, at, "--"+name+" is made of stages", "Labels come from stage \"label\", taints from stage \"taint\": so each has one owner, and explain can tell it.")
+			r.fail(fault.Conflict, at, "--"+name+" is made of stages", "Labels come from stage \"label\", taints from stage \"taint\": so each has one owner, and explain can tell it.")
 		case !x.IsKnown():
 			r.whole = false
 		case x.IsNull():
-			note := origin.Note(origin.NullFact, at, "No flag --"+name, "Its value is null on this machine.")
+			note := origin.Note(fault.NullFact, at, "No flag --"+name, "Its value is null on this machine.")
 			if slices.ContainsFunc(r.in.Base.Flags, func(f node.Flag) bool { return f.Name == name }) {
-				note = origin.Note(origin.NullFact, at, "Flag --"+name+" stays as the base has it", "Its value here is null, and that takes nothing away.")
+				note = origin.Note(fault.NullFact, at, "Flag --"+name+" stays as the base has it", "Its value here is null, and that takes nothing away.")
 			}
 			r.diags = append(r.diags, note)
 		default:
 			s, err := convert.Convert(x, cty.String)
 			if err != nil {
-				r.fail(origin.WrongType, at, "Wrong value for --"+name, "%s.", err)
+				r.fail(fault.WrongType, at, "Wrong value for --"+name, "%s.", err)
 				continue
 			}
 			r.out.Flags = append(r.out.Flags, node.Flag{Name: name, Value: s.AsString(), Origins: v.ItemOrigins(name)})
@@ -214,7 +215,7 @@ func (r *renderer) taintsInFlag(b schema.Body, has bool) bool {
 		return true
 	case "config":
 		if r.in.Base.TaintFlag {
-			r.fail(origin.Conflict, flagsTaints.Of(b).Range, "The base has --register-with-taints", "It would win over registerWithTaints without a word. Write taints = \"flag\", or take it out of the base.")
+			r.fail(fault.Conflict, flagsTaints.Of(b).Range, "The base has --register-with-taints", "It would win over registerWithTaints without a word. Write taints = \"flag\", or take it out of the base.")
 		}
 		return false
 	}
@@ -280,11 +281,11 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		for _, s := range n.Settings {
 			v, ok := dropInValue(s)
 			if !ok {
-				r.fail(origin.ConfigInvalid, s.At(b.Range), "A drop-in cannot take a field away", "%s: the kubelet merges drop-ins over config.yaml, and has no way to remove. Use layout = \"file\".", strings.Join(s.Path, "."))
+				r.fail(fault.ConfigInvalid, s.At(b.Range), "A drop-in cannot take a field away", "%s: the kubelet merges drop-ins over config.yaml, and has no way to remove. Use layout = \"file\".", strings.Join(s.Path, "."))
 				continue
 			}
 			if err := doc.Set(s.Path, v); err != nil {
-				r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+				r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 			}
 		}
 		// A kubelet that merges drop-ins first writes config.yaml out and reads it again, where an empty list is none, and none is the
@@ -293,7 +294,7 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 			_ = doc.Set([]string{"enforceNodeAllocatable"}, v) // as it was read
 		}
 	} else if err := doc.Merge(n.Config); err != nil {
-		r.fail(origin.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
+		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
 	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
 }
@@ -320,7 +321,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 	at := b.Range
 	env, err := kubelet.ParseEnvFile(r.in.Base.FlagsText)
 	if err != nil {
-		r.fail(origin.FlagsInvalid, at, "The kubelet's flags cannot be read", "%s.", err)
+		r.fail(fault.FlagsInvalid, at, "The kubelet's flags cannot be read", "%s.", err)
 		return
 	}
 	name := flagsVariable.Of(b).V
@@ -330,7 +331,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 	}
 	set := func(flag, val string) {
 		if err := fl.Set(flag, val); err != nil {
-			r.fail(origin.FlagsInvalid, at, "--"+flag+" cannot be written", "%s.", err)
+			r.fail(fault.FlagsInvalid, at, "--"+flag+" cannot be written", "%s.", err)
 		}
 	}
 	for _, f := range n.Flags {
@@ -357,7 +358,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 	}
 	if len(fl.Names()) > 0 || ok {
 		if err := env.Set(name, fl); err != nil {
-			r.fail(origin.FlagsInvalid, at, "The kubelet's flags cannot be written", "%s.", err)
+			r.fail(fault.FlagsInvalid, at, "The kubelet's flags cannot be written", "%s.", err)
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -20,7 +21,7 @@ func (e *Eval) calls(x hclsyntax.Expression) hcl.Diagnostics {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
 		if c, ok := n.(*hclsyntax.FunctionCallExpr); ok {
 			if _, ok := known[c.Name]; !ok {
-				diags = append(diags, origin.Error(origin.Reference, c.NameRange, fmt.Sprintf("There is no function %q", c.Name),
+				diags = append(diags, origin.Error(fault.Reference, c.NameRange, fmt.Sprintf("There is no function %q", c.Name),
 					"%s", noFunction(c.Name, slices.Sorted(maps.Keys(known)))))
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -49,9 +50,9 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 		if st := out.GetAttr("state"); st.IsKnown() && st.AsString() != "ok" {
 			state = fmt.Sprintf(" (it is %s)", st.AsString())
 		}
-		code := origin.DefaultChoice
+		code := fault.DefaultChoice
 		if state == "" && spec.Ref.Having == "config_map" { // it was fetched: the server's data, which is mended there
-			code, at = origin.ClusterUnusable, brings
+			code, at = fault.ClusterUnusable, brings
 		}
 		return unknown, from, hcl.Diagnostics{origin.Error(code, at, fmt.Sprintf("stage.%s has no key %q", i.Addr(), spec.Ref.Key),
 			"%s is not written, so it is that key of the stage's %s%s. It has: %s. Write %s here, or mend the source.", spec.Name, spec.Ref.Output, state, list(v), spec.Name)}

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -102,7 +103,7 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	delete(e.depth, name)
 	if _, same := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); !same && !d.HasErrors() {
 		if what := tooLarge(v); what != "" {
-			d = append(d, origin.Error(origin.Limit, l.Expr.Range(), "This value is too large",
+			d = append(d, origin.Error(fault.Limit, l.Expr.Range(), "This value is too large",
 				"It has %s. Large texts come in by file() and fetch-config, one by one; do not multiply them.", what))
 		}
 	}
@@ -281,7 +282,7 @@ func (e *Eval) Unsupported() hcl.Diagnostics {
 			continue
 		}
 		seen[d.Subject.String()] = true
-		out = append(out, origin.Error(origin.Reference, *d.Subject, d.Summary, "%s try() and can() do not excuse it: no machine has this attribute.", d.Detail))
+		out = append(out, origin.Error(fault.Reference, *d.Subject, d.Summary, "%s try() and can() do not excuse it: no machine has this attribute.", d.Detail))
 	}
 	return out
 }

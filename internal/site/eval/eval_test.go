@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
@@ -167,7 +168,7 @@ func TestBounds(t *testing.T) {
 			switch {
 			case c.want == "" && diags.HasErrors():
 				t.Error(diags)
-			case c.want != "" && (!diags.HasErrors() || !strings.Contains(diags[0].Detail, c.want) || origin.CodeOf(diags[0]) != origin.Limit):
+			case c.want != "" && (!diags.HasErrors() || !strings.Contains(diags[0].Detail, c.want) || origin.CodeOf(diags[0]) != fault.Limit):
 				t.Errorf("got %v, want %q", diags, c.want)
 			}
 		})
@@ -181,7 +182,7 @@ func TestGivenIsBounded(t *testing.T) {
 		src := world.SourceFunc(func(context.Context, world.Question) world.Answer {
 			return world.Variable.Answer(world.VariableAns{Text: value, Source: "cmdline"})
 		})
-		if d := eval.New(context.Background(), s, src).Variables(); !d.HasErrors() || origin.CodeOf(d[0]) != origin.VariableInvalid || len(d[0].Detail) > 300 {
+		if d := eval.New(context.Background(), s, src).Variables(); !d.HasErrors() || origin.CodeOf(d[0]) != fault.VariableInvalid || len(d[0].Detail) > 300 {
 			t.Errorf("%s: %v", name, d)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
@@ -86,7 +87,7 @@ func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*si
 		what += " with " + r.Having
 	}
 	if len(c) == 0 {
-		return nil, origin.Error(origin.DefaultChoice, at, "Nothing to take "+attribute+" from", "It is not written, and there is no %s. Declare one, or write %s here.", what, attribute)
+		return nil, origin.Error(fault.DefaultChoice, at, "Nothing to take "+attribute+" from", "It is not written, and there is no %s. Declare one, or write %s here.", what, attribute)
 	}
 	var names []string
 	for _, i := range c {
@@ -96,7 +97,7 @@ func (e *Eval) Choose(r *schema.RefDefault, attribute string, at hcl.Range) (*si
 	if r.Key != "" {
 		example += fmt.Sprintf("[%q]", r.Key)
 	}
-	return nil, origin.Error(origin.DefaultChoice, at, "Several choices for "+attribute, "It is not written, and there are %d: %s. Write which: %s = %s", len(c), strings.Join(names, ", "), attribute, example)
+	return nil, origin.Error(fault.DefaultChoice, at, "Several choices for "+attribute, "It is not written, and there are %d: %s. Write which: %s = %s", len(c), strings.Join(names, ", "), attribute, example)
 }
 
 // Order is every stage after those that it needs; of several that could come next, the first in the site.
@@ -141,7 +142,7 @@ func (e *Eval) cycles() hcl.Diagnostics {
 		}
 		if colour[name] == grey {
 			loop := append(slices.Clone(path[slices.Index(path, name):]), name)
-			found = origin.Error(origin.Cycle, at, "References go in a circle", "%s. Break it: one of them must not use the next.", strings.Join(loop, " → "))
+			found = origin.Error(fault.Cycle, at, "References go in a circle", "%s. Break it: one of them must not use the next.", strings.Join(loop, " → "))
 			return
 		}
 		colour[name] = grey

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/schema"
@@ -118,7 +119,7 @@ func (e *Eval) check(p place) hcl.Diagnostics {
 	}
 	for _, tr := range p.x.Variables() {
 		if r := e.Reach(&hclsyntax.ScopeTraversalExpr{Traversal: tr}); r.Phase > p.phase {
-			diags = append(diags, origin.Error(origin.Reference, tr.SourceRange(), "Reference to something that comes later",
+			diags = append(diags, origin.Error(fault.Reference, tr.SourceRange(), "Reference to something that comes later",
 				"%s may refer to %s. This reaches %s%s.", upper(p.what), allowed(p.phase), strings.Join(later(e, r, p.phase), ", "), via(r)))
 		}
 	}
@@ -166,7 +167,7 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 	at := tr.SourceRange()
 	name, nameRange, ok := second(tr)
 	bad := func(r hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-		return origin.Error(origin.Reference, r, summary, detail, args...)
+		return origin.Error(fault.Reference, r, summary, detail, args...)
 	}
 	if slices.Contains(roots, root) && (p.only != "" && root != p.only || p.variable != "" && ok && name != p.variable) {
 		may := p.only + ".*"
@@ -352,13 +353,13 @@ func (e *Eval) along(steps hcl.Traversal, t cty.Type, before hcl.Traversal) *hcl
 			t = t.ElementType()
 		case t.IsObjectType():
 			if !t.HasAttribute(name) {
-				return origin.Error(origin.Reference, r, fmt.Sprintf("%s has no %q", text(before), name), "%s", schema.Suggest(name, keys(t.AttributeTypes())))
+				return origin.Error(fault.Reference, r, fmt.Sprintf("%s has no %q", text(before), name), "%s", schema.Suggest(name, keys(t.AttributeTypes())))
 			}
 			t = t.AttributeType(name)
 		case t.IsListType(), t.IsSetType(), t.IsTupleType():
-			return origin.Error(origin.Reference, r, fmt.Sprintf("%s is a list", text(before)), "Choose an element, %s[0].%s, or go over all: [for x in %s : x.%s]. Or filter by where().", text(before), name, text(before), name)
+			return origin.Error(fault.Reference, r, fmt.Sprintf("%s is a list", text(before)), "Choose an element, %s[0].%s, or go over all: [for x in %s : x.%s]. Or filter by where().", text(before), name, text(before), name)
 		default:
-			return origin.Error(origin.Reference, r, fmt.Sprintf("%s has no attributes", text(before)), "It is a %s.", schema.TypeName(t))
+			return origin.Error(fault.Reference, r, fmt.Sprintf("%s has no attributes", text(before)), "It is a %s.", schema.TypeName(t))
 		}
 		before = append(slices.Clone(before), st)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -65,7 +66,7 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 	for _, it := range o.Items {
 		k, d := s.e.Value(it.KeyExpr, s.each)
 		if !d.HasErrors() && k.IsKnown() && (k.IsNull() || k.Type() != cty.String && k.Type() != cty.Number && k.Type() != cty.Bool) {
-			d = append(d, origin.Error(origin.WrongType, it.KeyExpr.Range(), "Wrong key", "A key must be a string."))
+			d = append(d, origin.Error(fault.WrongType, it.KeyExpr.Range(), "Wrong key", "A key must be a string."))
 		}
 		var v cty.Value
 		if !d.HasErrors() {
@@ -87,7 +88,7 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 			unknown = true
 		default:
 			if _, dup := out[name]; dup {
-				diags = append(diags, origin.Error(origin.Duplicate, it.KeyExpr.Range(), fmt.Sprintf("Key %q is there twice", name), "Remove one of them."))
+				diags = append(diags, origin.Error(fault.Duplicate, it.KeyExpr.Range(), fmt.Sprintf("Key %q is there twice", name), "Remove one of them."))
 			}
 			out[name] = v
 		}
@@ -155,7 +156,7 @@ func nullFact(d *hcl.Diagnostic, soft bool) *hcl.Diagnostic {
 type softExtra struct{ soft bool }
 
 // DiagnosticCode implements origin.Coded.
-func (softExtra) DiagnosticCode() origin.Code { return origin.NullFact }
+func (softExtra) DiagnosticCode() fault.Code { return fault.NullFact }
 
 // LeftOut says whether a diagnostic is about what a label or a taint left out for a null fact, softened or not.
 func LeftOut(d *hcl.Diagnostic) bool {
@@ -388,16 +389,16 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
 	}
 	if len(secret) > 0 {
-		return nil, true, append(diags, origin.Error(origin.Sensitive, forEach.Range(), "for_each depends on a secret", "How many there are would tell something of the secret. Use a value that is none."))
+		return nil, true, append(diags, origin.Error(fault.Sensitive, forEach.Range(), "for_each depends on a secret", "How many there are would tell something of the secret. Use a value that is none."))
 	}
 	t := u.Type()
 	if t.IsSetType() && t.ElementType() != cty.String && t.ElementType() != cty.DynamicPseudoType ||
 		t != cty.DynamicPseudoType && !t.IsMapType() && !t.IsObjectType() && !t.IsSetType() {
-		return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "Wrong type for for_each",
+		return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "Wrong type for for_each",
 			"A map, an object or a set of strings is needed, not %s: copies need names. For a list: { for x in LIST : x.NAME => x } or toset(LIST).", schema.TypeName(t)))
 	}
 	if u.IsKnown() && u.IsNull() {
-		return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "for_each is null", "Write {} for none, or coalesce(x, {})."))
+		return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "for_each is null", "Write {} for none, or coalesce(x, {})."))
 	}
 	if !u.IsKnown() {
 		elem := cty.DynamicPseudoType
@@ -416,7 +417,7 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 		}
 		ku, _, _ := value.Plain(k)
 		if !ku.IsKnown() || ku.IsNull() {
-			return nil, true, append(diags, origin.Error(origin.WrongType, forEach.Range(), "A key of for_each is null or unknown", "Copies need names."))
+			return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "A key of for_each is null or unknown", "Copies need names."))
 		}
 		m[ku.AsString()] = x
 	}
@@ -441,11 +442,11 @@ func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, di
 	}
 	switch {
 	case len(secret) > 0:
-		d = append(d, origin.Error(origin.Sensitive, x.Range(), name+" depends on a secret", "Existence is no secret: can(credential(%q)).", secret[0]))
+		d = append(d, origin.Error(fault.Sensitive, x.Range(), name+" depends on a secret", "Existence is no secret: can(credential(%q)).", secret[0]))
 	case u.Type() == cty.DynamicPseudoType && !u.IsKnown():
 		return false, false, d
 	case u.Type() != cty.Bool:
-		d = append(d, origin.Error(origin.WrongType, x.Range(), "Wrong type for "+name, "true or false is needed, not %s.", schema.TypeName(u.Type())))
+		d = append(d, origin.Error(fault.WrongType, x.Range(), "Wrong type for "+name, "true or false is needed, not %s.", schema.TypeName(u.Type())))
 	case !u.IsKnown():
 		return false, false, d
 	case u.IsNull():

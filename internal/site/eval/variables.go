@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -54,7 +55,7 @@ func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 		case ans.Fail == world.Unread:
 			return value.UnreadVal(v.Type, "variable "+v.Name), nil
 		case errors.As(err, &failed) && ans.Fail != world.Absent:
-			return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Detail, "."), strings.TrimSuffix(ans.Hint, "."))}
+			return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Detail, "."), strings.TrimSuffix(ans.Hint, "."))}
 		}
 	}
 	if f, ok := e.site.Values[v.Name]; ok {
@@ -77,19 +78,19 @@ func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 	if v.Description != "" {
 		detail = "It is for: " + v.Description + ". " + detail
 	}
-	return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableMissing, v.Range, fmt.Sprintf("Variable %q has no value", v.Name), "%s", detail)}
+	return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableMissing, v.Range, fmt.Sprintf("Variable %q has no value", v.Name), "%s", detail)}
 }
 
 // given converts a text from outside: a string as it is, anything else as an expression of literals.
 func (e *Eval) given(v *site.Variable, a world.VariableAns) (cty.Value, hcl.Diagnostics) {
 	if value.HasPlaceholder(a.Text) {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has a character that prelet keeps for itself", v.Name), "U+E000 and U+E001 cannot be used.")}
+		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has a character that prelet keeps for itself", v.Name), "U+E000 and U+E001 cannot be used.")}
 	}
 	if v.Type == cty.String || v.Type == cty.Number || v.Type == cty.Bool {
 		return e.fit(v, cty.StringVal(a.Text), fmt.Sprintf("from %s: %q", a.Source, a.Text))
 	}
 	refuse := func(why string) hcl.Diagnostics {
-		return hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))}
+		return hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "From %s: %s.", a.Source, strings.TrimSuffix(why, "."))}
 	}
 	x, err := site.ParseValue(a.Source+" "+v.Name, []byte(a.Text))
 	if err != nil {
@@ -114,10 +115,10 @@ func (e *Eval) convert(v *site.Variable, x hclsyntax.Expression) (cty.Value, hcl
 func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hcl.Diagnostics) {
 	c, err := convert.Convert(val, v.Type)
 	if err != nil {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has the wrong type", v.Name), "Its value %s: %s.", where, err)}
+		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q has the wrong type", v.Name), "Its value %s: %s.", where, err)}
 	}
 	if what := tooLarge(c); what != "" {
-		return cty.NilVal, hcl.Diagnostics{origin.Error(origin.Limit, v.Range, fmt.Sprintf("Variable %q is too large", v.Name), "It has %s.", what)}
+		return cty.NilVal, hcl.Diagnostics{origin.Error(fault.Limit, v.Range, fmt.Sprintf("Variable %q is too large", v.Name), "It has %s.", what)}
 	}
 	return c, nil
 }
@@ -126,7 +127,7 @@ func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hc
 func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for n, r := range v.Rules {
-		refused := origin.Error(origin.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", e.message(r))
+		refused := origin.Error(fault.VariableInvalid, r.Range, fmt.Sprintf("Variable %q is not valid", v.Name), "%s", e.message(r))
 		if v.Sensitive {
 			if e.Checking() {
 				continue
@@ -148,7 +149,7 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 		switch {
 		case !u.IsKnown():
 		case u.Type() != cty.Bool || u.IsNull():
-			diags = append(diags, origin.Error(origin.WrongType, r.Condition.Range(), "Wrong type for condition", "true or false is needed."))
+			diags = append(diags, origin.Error(fault.WrongType, r.Condition.Range(), "Wrong type for condition", "true or false is needed."))
 		case u.False():
 			if given, _, _ := value.Plain(e.vars[v.Name]); given.IsKnown() && !given.IsNull() && given.Type() == cty.String {
 				refused.Detail = stages.Sentence(refused.Detail, fmt.Sprintf("It is %q", given.AsString()))
@@ -192,16 +193,16 @@ func named(ds hcl.Diagnostics) hcl.Diagnostics {
 			d.Detail += " " + hint
 		}
 		if value.SensitiveError(hcl.Diagnostics{d}) {
-			d.Extra = origin.Extra{Code: origin.Sensitive}
+			d.Extra = origin.Extra{Code: fault.Sensitive}
 			continue
 		}
 		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
 			var m *MissingCredential
 			if errors.As(x.FunctionCallError(), &m) {
 				d.Summary, d.Detail = "A credential is needed", m.Error()
-				d.Extra = origin.Extra{Code: origin.CredentialMissing, Cause: m}
+				d.Extra = origin.Extra{Code: fault.CredentialMissing, Cause: m}
 			}
 		}
 	}
-	return origin.WithCode(ds, origin.Evaluation)
+	return origin.WithCode(ds, fault.Evaluation)
 }

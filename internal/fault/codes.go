@@ -1,9 +1,11 @@
-package origin
+package fault
 
-// Code names a kind of diagnostic. Each has an exit status and a page (`prelet explain code/NAME`).
+import "slices"
+
+// Code names a kind of failure or finding. Each has an exit status and a page (`prelet explain code/NAME`).
 type Code string
 
-// The codes, with their pages in pages.go.
+// The codes, with their pages in pages/.
 const (
 	// The site's text.
 	Syntax          Code = "syntax"
@@ -91,6 +93,13 @@ var exits = map[Code]int{
 	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
 	RolledBack: 50, RollbackFails: 51, Systemd: 52,
 	Usage: 64, RecordingInvalid: 64, Internal: 70, Locked: 75,
+}
+
+// Retried says whether prelet.service is started again after a boot that ended with this code.
+func (c Code) Retried() bool {
+	i := slices.IndexFunc(ExitStatuses(), func(s ExitStatus) bool { return s.Status == c.Exit() })
+
+	return i >= 0 && (ExitStatuses()[i].Again == Yes || ExitStatuses()[i].Again == AtBoot)
 }
 
 // Exit is the process's exit status for an error with this code.

@@ -1,0 +1,57 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+)
+
+func TestErrorIsOneLine(t *testing.T) {
+	for want, f := range map[string]*Fault{
+		"/etc/x.hcl:3:7: no such stage; write it": {
+			Code: Reference, At: Place{"/etc/x.hcl", 3, 7}, Summary: "no such stage", Next: "write it",
+		},
+		"/var/lib/prelet: cannot be written: file does not exist": {
+			Code: CannotWrite, At: Place{File: "/var/lib/prelet"}, Summary: "cannot be written", Err: fs.ErrNotExist,
+		},
+		"kubelet.service is masked": {Code: Systemd, Summary: "kubelet.service is masked"},
+		"a:2: b: c":                 {At: Place{File: "a", Line: 2}, Summary: "b", Why: "c"},
+	} {
+		if got := f.Error(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestCodeOf(t *testing.T) {
+	denied := &Fault{Code: ClusterDenied, Summary: "no", Err: fs.ErrPermission}
+
+	for _, c := range []struct {
+		err  error
+		want Code
+	}{
+		{nil, ""},
+		{denied, ClusterDenied},
+		{fmt.Errorf("asking: %w", denied), ClusterDenied},
+		{&Fault{Code: Held, Err: denied}, Held},
+		{errors.New("other"), Internal},
+	} {
+		if got := CodeOf(c.err); got != c.want {
+			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+	if !errors.Is(denied, fs.ErrPermission) {
+		t.Error("the cause is lost")
+	}
+}
+
+func TestRetried(t *testing.T) {
+	for code, want := range map[Code]bool{
+		ClusterUnreachable: true, RolledBack: true, Syntax: false, NeedsPerson: false, Usage: false, CannotWrite: true,
+	} {
+		if got := code.Retried(); got != want {
+			t.Errorf("%s: got %t, want %t", code, got, want)
+		}
+	}
+}

@@ -39,7 +39,7 @@ func BenchmarkJoined(b *testing.B) {
 	}
 	req := ObjectRequest{Endpoint: Endpoint{Servers: []string{s.URL()}}, CAPEM: s.CAPEM(), Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
 	for b.Loop() {
-		if _, err := FetchConfigMap(context.Background(), req, Options{}); err != nil {
+		if _, err := fetchConfigMap(context.Background(), req, Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestClock(t *testing.T) {
 			_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{h.URL}}, CAPEM: ca.pem()}, o)
 			return err
 		},
-		"object": func(ctx context.Context, o Options) error { _, err := FetchConfigMap(ctx, h.object(), o); return err },
+		"object": func(ctx context.Context, o Options) error { _, err := fetchConfigMap(ctx, h.object(), o); return err },
 	}
 	cases := []struct {
 		name string

@@ -1,8 +1,8 @@
 // Package cluster reads a cluster's identity and its objects from outside, before the node belongs to it.
 //
-// FetchTrust returns the cluster's CA and what it was verified by. FetchConfigMap returns the content of a ConfigMap.
-// The package may use the network, and the client certificate files, the token file or the exec plugin that a
-// kubeconfig names. It never writes, to disk or to the cluster.
+// FetchTrust returns the cluster's CA and what it was verified by. Client.FetchConfigMap returns the content of a
+// ConfigMap. The package may use the network, and the client certificate files, the token file or the exec plugin
+// that a kubeconfig names. It never writes, to disk or to the cluster.
 //
 // Requests are made with client-go's rest, kubeconfigs are read with its clientcmd. The rules on top are ours:
 //
@@ -158,11 +158,4 @@ func FetchTrust(ctx context.Context, req TrustRequest, opts Options) (Trust, err
 	c := New(opts)
 	defer c.Close()
 	return c.FetchTrust(ctx, req)
-}
-
-// FetchConfigMap is Client.FetchConfigMap on a client of its own.
-func FetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Object, error) {
-	c := New(opts)
-	defer c.Close()
-	return c.FetchConfigMap(ctx, req)
 }

@@ -225,6 +225,13 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
+// fetchConfigMap is Client.FetchConfigMap on a client of its own.
+func fetchConfigMap(ctx context.Context, req ObjectRequest, opts Options) (Object, error) {
+	c := New(opts)
+	defer c.Close()
+	return c.FetchConfigMap(ctx, req)
+}
+
 func readTestToken(context.Context) (string, error) { return testToken, nil }
 
 func (h *hostile) pinned() TrustRequest {

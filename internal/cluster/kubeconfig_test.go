@@ -148,7 +148,7 @@ func execBlock(version, mode, command, says, more string) string {
 // readWith asks a witness, which refuses everybody.
 func readWith(text, dir string) error {
 	opts := givingUp(fast(), 1)
-	_, err := FetchConfigMap(context.Background(), ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}, opts)
+	_, err := fetchConfigMap(context.Background(), ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: dir, Namespace: "kube-system", Name: "kubelet-config"}, opts)
 	return err
 }
 
@@ -350,7 +350,7 @@ func TestPluginIsRunAgainWhenRefused(t *testing.T) {
 		}
 	}
 	req := ObjectRequest{Kubeconfig: []byte(text), KubeconfigDir: d.dir, Namespace: "kube-system", Name: "kubelet-config"}
-	if _, err := FetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
 		t.Error(err)
 	}
 	if _, runs := d.told(t); runs != 2 {
@@ -401,7 +401,7 @@ func TestPluginMisbehaves(t *testing.T) {
 		req := ObjectRequest{
 			Kubeconfig: []byte(text), KubeconfigName: "the bootstrap kubeconfig", Namespace: "kube-system", Name: "kubelet-config",
 		}
-		_, err := FetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
+		_, err := fetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
 		cancel()
 		e := want{kind: Denied, retry: script != "sleep 30", text: []string{
 			"the bootstrap kubeconfig gives no credential: its plugin sh " + says}}.check(t, err)

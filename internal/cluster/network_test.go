@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 					if way == "trust" {
 						_, err = FetchTrust(ctx, h.pinned(), opts)
 					} else {
-						_, err = FetchConfigMap(ctx, h.object(), opts)
+						_, err = fetchConfigMap(ctx, h.object(), opts)
 					}
 					if heals {
 						if err != nil {
@@ -196,7 +196,7 @@ func TestProtocol(t *testing.T) {
 	if _, err := FetchTrust(within(t, 30*time.Second), h.pinned(), fast()); err != nil {
 		t.Error(err)
 	}
-	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 		t.Error(err)
 	}
 }
@@ -212,7 +212,7 @@ func TestNothingOfTheLibrary(t *testing.T) {
 	opts := fast()
 	opts.Sleep = func(context.Context, time.Duration) error { waits++; return nil }
 	began := time.Now()
-	if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
+	if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 		t.Fatal(err)
 	}
 	if n := h.requests.Load(); n != 21 || waits != 20 {
@@ -230,7 +230,7 @@ func TestEarlyHints(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		return false
 	}
-	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 		t.Error(err)
 	}
 }
@@ -253,7 +253,7 @@ func TestRequestTimeout(t *testing.T) {
 	opts.RequestTimeout = 100 * time.Millisecond
 	var whys []string
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
-	if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), opts); err != nil {
 		t.Error(err)
 	}
 	// A busy machine may need more than 100 ms for what does answer.
@@ -277,7 +277,7 @@ func TestRetryAfter(t *testing.T) {
 			opts.BackoffMin, opts.BackoffMax = 2*time.Millisecond, 2*time.Millisecond
 			var slept []time.Duration
 			opts.Sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
-			if _, err := FetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
+			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
 				t.Fatal(err)
 			}
 			if len(slept) != 1 || slept[0] < least+2*time.Millisecond || slept[0] > least+4*time.Millisecond {
@@ -291,7 +291,7 @@ func TestRetryAfter(t *testing.T) {
 			return answerWith(429, "Retry-After", "25")(h, w, r, n)
 		}
 		began := time.Now()
-		_, err := FetchConfigMap(within(t, 20*time.Second), h.object(), fast())
+		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), fast())
 		want{kind: Unreachable, text: []string{"HTTP 429"}}.check(t, err)
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("waited %v for what could not come in time", d)
@@ -305,7 +305,7 @@ func TestBackoff(t *testing.T) {
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 7 && answerWith(503)(h, w, r, n) }
 	var slept []time.Duration
 	opts := Options{BackoffMin: time.Second, Sleep: func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }}
-	if _, err := FetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
+	if _, err := fetchConfigMap(within(t, time.Minute), h.object(), opts); err != nil {
 		t.Fatal(err)
 	}
 
@@ -359,7 +359,7 @@ func TestRedirectKeepsToken(t *testing.T) {
 		http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
 		return true
 	}
-	_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast())
+	_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
 	want{kind: Unusable, text: []string{other.URL}}.check(t, err)
 	if n := other.conns.Load(); n != 0 {
 		t.Errorf("%d connections to where the redirect pointed", n)
@@ -393,7 +393,7 @@ func TestCancel(t *testing.T) {
 			return true
 		}
 		began := time.Now()
-		_, err := FetchConfigMap(ctx, h.object(), Options{})
+		_, err := fetchConfigMap(ctx, h.object(), Options{})
 		if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}

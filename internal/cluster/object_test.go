@@ -28,14 +28,14 @@ func TestObject(t *testing.T) {
 	}
 	ctx := within(t, 30*time.Second)
 
-	got, err := FetchConfigMap(ctx, req("kube-system", "kubelet-config", token), fast())
+	got, err := fetchConfigMap(ctx, req("kube-system", "kubelet-config", token), fast())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(map[string]string{"kubelet": "kind: KubeletConfiguration\n"}, got.Data); d != "" || got.ResourceVersion == "" {
 		t.Errorf("version %q, %s", got.ResourceVersion, d)
 	}
-	if got, err = FetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil || len(got.Data) != 0 {
+	if got, err = fetchConfigMap(ctx, req("ns", "empty", token), fast()); err != nil || got.Data == nil || len(got.Data) != 0 {
 		t.Errorf("an empty one: %+v, %v", got, err)
 	}
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestObject(t *testing.T) {
 		{"404", req("kube-system", "nothing", token), want{kind: Absent, retry: true, text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := FetchConfigMap(ctx, c.req, givingUp(fast(), 3))
+			_, err := fetchConfigMap(ctx, c.req, givingUp(fast(), 3))
 			c.want.check(t, err)
 		})
 	}
@@ -66,18 +66,18 @@ func TestLate(t *testing.T) {
 		}
 		return testToken, nil
 	}
-	if _, err := FetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil || asked != 4 {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil || asked != 4 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 
 	req = h.object()
 	req.Name, req.Optional = "nothing", true
-	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Absent}.check(t, err)
 
 	// What a load balancer says without a Kubernetes Status is no answer about the object.
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
-	_, err = FetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 3))
+	_, err = fetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 3))
 	want{kind: Absent, retry: true}.check(t, err)
 }
 
@@ -87,10 +87,10 @@ func TestTokenLast(t *testing.T) {
 	h := newHostile(t, evil)
 	req := h.object()
 	req.CAPEM = good.pem()
-	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Untrusted, text: []string{h.URL}}.check(t, err)
 	req.CAPEM = nil
-	_, err = FetchConfigMap(within(t, 30*time.Second), req, fast())
+	_, err = fetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Unusable, text: []string{"no verified CA"}}.check(t, err)
 	if h.requests.Load() != 0 {
 		t.Error("a request arrived")
@@ -130,7 +130,7 @@ func TestEcho(t *testing.T) {
 			}
 			opts := givingUp(fast(), 2)
 			opts.OnRetry = func(r Retry) { noCanary(t, errors.New(r.Why)) }
-			_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), opts)
+			_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), opts)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -218,7 +218,7 @@ func TestKubeconfig(t *testing.T) {
 			if c.req.Namespace == "" {
 				c.req.Namespace = "kube-system"
 			}
-			_, err := FetchConfigMap(within(t, 30*time.Second), c.req, givingUp(fast(), 3))
+			_, err := fetchConfigMap(within(t, 30*time.Second), c.req, givingUp(fast(), 3))
 			if c.user == "" {
 				c.want.check(t, err)
 				return
@@ -250,7 +250,7 @@ func TestTokenNotForFaults(t *testing.T) {
 			t.Errorf("the token was looked at after %d", code)
 			return testToken, nil
 		}
-		_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 2))
+		_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 2))
 		want{kind: kind, retry: kind != Unusable}.check(t, err)
 	}
 }
@@ -273,7 +273,7 @@ func TestKubeconfigProxy(t *testing.T) {
 	read := func(kubeconfig []byte, servers ...string) {
 		t.Helper()
 		req := ObjectRequest{Endpoint: Endpoint{Servers: servers, ProxyURL: site}, Kubeconfig: kubeconfig, Namespace: "kube-system", Name: "kubelet-config"}
-		if _, err := FetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil {
+		if _, err := fetchConfigMap(within(t, 30*time.Second), req, fast()); err != nil {
 			t.Fatal(err)
 		}
 	}

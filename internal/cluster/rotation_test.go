@@ -37,7 +37,7 @@ func TestRotationForgetsNothing(t *testing.T) {
 	req := busy.object()
 	req.Servers = []string{"localhost:6443"}
 
-	_, err := FetchConfigMap(within(t, 30*time.Second), req, opts)
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, opts)
 
 	var e *Error
 	if !errors.As(err, &e) || e.Kind != Untrusted {
@@ -57,7 +57,7 @@ func TestSilentDNS(t *testing.T) {
 	req := good.object()
 	req.Servers = []string{"a.example:6443", "b.example:6443", good.URL}
 
-	if _, err := FetchConfigMap(within(t, 3*time.Second), req, opts); err != nil {
+	if _, err := fetchConfigMap(within(t, 3*time.Second), req, opts); err != nil {
 		t.Errorf("got %v, want the healthy server's answer", err)
 	}
 }
@@ -79,7 +79,7 @@ func TestRetryAfterBesideSilent(t *testing.T) {
 	req.Servers = []string{silent, good.URL}
 
 	begin := time.Now()
-	_, err := FetchConfigMap(within(t, 60*time.Second), req, opts)
+	_, err := fetchConfigMap(within(t, 60*time.Second), req, opts)
 
 	if took := time.Since(begin); err != nil || took > 5*time.Second {
 		t.Errorf("got %v after %v, want an answer within 5s", err, took)

@@ -78,7 +78,7 @@ func TestSeveralServers(t *testing.T) {
 			opts.OnRetry = func(Retry) { waits++ }
 			req := good.object()
 			req.Servers = c.servers
-			_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 4))
+			_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 4))
 			if waits != c.waits {
 				t.Errorf("got %d waits, want %d", waits, c.waits)
 			}
@@ -102,7 +102,7 @@ func TestSeveralServers(t *testing.T) {
 		opts.Dial = dial
 		req := good.object()
 		req.Servers = []string{hole, good.URL}
-		if _, err := FetchConfigMap(within(t, 2*time.Second), req, opts); err != nil {
+		if _, err := fetchConfigMap(within(t, 2*time.Second), req, opts); err != nil {
 			t.Error(err)
 		}
 	})
@@ -160,7 +160,7 @@ func TestAddresses(t *testing.T) {
 		}
 		req := good.object()
 		req.Servers = []string{"localhost:6443"}
-		_, err := FetchConfigMap(within(t, budget), req, opts)
+		_, err := fetchConfigMap(within(t, budget), req, opts)
 		return err
 	}
 	for name, c := range map[string]struct {
@@ -216,7 +216,7 @@ func TestAddressesChange(t *testing.T) {
 	opts.OnRetry = func(r Retry) { whys = append(whys, r.Why) }
 	req := good.object()
 	req.Servers = []string{"localhost:6443"}
-	if _, err := FetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
+	if _, err := fetchConfigMap(within(t, 30*time.Second), req, opts); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"192.0.2.1:6443", "192.0.2.2:6443"}; !slices.Equal(dialled, want) {
@@ -295,7 +295,7 @@ func TestSeveralServersTurnAway(t *testing.T) {
 				}
 				req := a.object()
 				req.Servers = append(req.Servers, b.URL)
-				_, err := FetchConfigMap(within(t, c.budget), req, opts)
+				_, err := fetchConfigMap(within(t, c.budget), req, opts)
 				if (err != nil) != c.fails {
 					t.Errorf("got %v, want an error: %t", err, c.fails)
 				}
@@ -348,7 +348,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("the proxy saw %v, want %s…", got, expect)
 	}
 	refuse.Store(true)
-	_, err := FetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 2))
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 2))
 	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 
@@ -361,7 +361,7 @@ func TestProxyIsVerified(t *testing.T) {
 	trust.ProxyURL = strings.Replace(proxy.URL, "https://", "https://someone:pass"+tokenSecret+"@", 1)
 	object.ProxyURL = trust.ProxyURL
 	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
-	_, errObject := FetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
+	_, errObject := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
 		want{kind: Unreachable, retry: true, text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
 	}

@@ -38,23 +38,23 @@ func TestStartingServer(t *testing.T) {
 			t.Errorf("trust, %d: %v", status, err)
 		}
 		h = starting(t, status, 3)
-		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 			t.Errorf("object, %d: %v", status, err)
 		}
 	}
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
-		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
+		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
 		want{kind: Unreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
 	})
 	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
 		h := newHostile(t, newTestCA(t, "cluster"))
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return n < 9 && answerWith(403)(h, w, r, n) }
-		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 			t.Error(err)
 		}
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(403)(h, w, r, n) }
-		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 5))
+		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 5))
 		want{kind: Denied, retry: true, text: []string{"HTTP 403"}}.check(t, err)
 	})
 	t.Run("ready in between", func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestStartingServer(t *testing.T) {
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			return n == 1 && answerWith(403)(h, w, r, n)
 		}
-		if _, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
+		if _, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -71,7 +71,7 @@ func TestStartingServer(t *testing.T) {
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
 			return r.URL.Path != "/readyz" && answerWith(403)(h, w, r, n)
 		}
-		_, err := FetchConfigMap(within(t, 30*time.Second), h.object(), fast())
+		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
 		want{kind: Denied, text: []string{"HTTP 403"}}.check(t, err)
 		if n := h.requests.Load(); n != 3 {
 			t.Errorf("%d requests, want the request, /readyz and the request once more", n)
@@ -89,7 +89,7 @@ func TestRefusedWithoutToken(t *testing.T) {
 	req.Kubeconfig = []byte(kubeconfig(&witness{hostile: h}, "", "    token: a-node's-own\n"))
 	gone := errors.New("credential \"bootstrap-token\": file does not exist")
 	req.Token = func(context.Context) (string, error) { return "", gone }
-	_, err := FetchConfigMap(within(t, 30*time.Second), req, fast())
+	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
 	want{kind: Denied, text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
 	if errors.Is(err, gone) {
 		t.Error("the refusal is lost")

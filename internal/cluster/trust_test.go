@@ -202,7 +202,7 @@ func TestUntrusted(t *testing.T) {
 				ctx := within(t, 30*time.Second)
 				var err error
 				if way == 'o' {
-					_, err = FetchConfigMap(ctx, h.object(), fast())
+					_, err = fetchConfigMap(ctx, h.object(), fast())
 				} else {
 					req := h.pinned()
 					switch way {
@@ -356,7 +356,7 @@ func TestTokenUnreadable(t *testing.T) {
 		trust, object := h.pinned(), h.object()
 		trust.Token, object.Token = c.token, c.token
 		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
-		_, errObject := FetchConfigMap(within(t, time.Second), object, fast())
+		_, errObject := fetchConfigMap(within(t, time.Second), object, fast())
 		for _, err := range []error{errTrust, errObject} {
 			want{kind: Denied, text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {

@@ -34,7 +34,8 @@ type execPlugin struct {
 	config  *clientcmdapi.ExecConfig
 	version schema.GroupVersion
 	codecs  serializer.CodecFactory
-	info    string // KUBERNETES_EXEC_INFO
+	info    string        // KUBERNETES_EXEC_INFO
+	timeout time.Duration // of one run
 	now     func() time.Time
 
 	given *clientauthentication.ExecCredentialStatus
@@ -53,7 +54,9 @@ func newExecPlugin(config *rest.Config, now func() time.Time) (*execPlugin, erro
 		return nil, fmt.Errorf("has an exec plugin of apiVersion %q, not client.authentication.k8s.io/v1",
 			quote(provider.APIVersion))
 	}
-	p := &execPlugin{config: provider, version: version, codecs: serializer.NewCodecFactory(scheme), now: now}
+	p := &execPlugin{
+		config: provider, version: version, codecs: serializer.NewCodecFactory(scheme), timeout: pluginTimeout, now: now,
+	}
 
 	var request clientauthentication.ExecCredential
 	if provider.ProvideClusterInfo {
@@ -92,7 +95,7 @@ func (p *execPlugin) identify(ctx context.Context, config *rest.Config) error {
 // run starts the plugin in a process group of its own, without stdin and stderr, and ends the group when ctx or the
 // time is over, or when it writes too much. Errors follow the plugin's name, and quote nothing of its output.
 func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredentialStatus, error) {
-	running, end := context.WithTimeout(ctx, pluginTimeout)
+	running, end := context.WithTimeout(ctx, p.timeout)
 	defer end()
 	cmd := exec.CommandContext(running, p.config.Command, p.config.Args...)
 	cmd.Env = os.Environ()
@@ -119,8 +122,10 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 	switch {
 	case out.full:
 		return nil, errors.New("writes more than 1 MiB")
-	case running.Err() != nil:
+	case ctx.Err() != nil:
 		return nil, errors.New("did not answer in time")
+	case running.Err() != nil:
+		return nil, fmt.Errorf("did not answer within %s", p.timeout)
 	case errors.As(err, &status):
 		return nil, fmt.Errorf("fails: %s", status.ProcessState)
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):

@@ -385,6 +385,46 @@ func TestPluginEnds(t *testing.T) {
 	}
 }
 
+// TestPluginTimeout: a plugin that hangs is ended at its own bound, and the error names the command and the bound.
+func TestPluginTimeout(t *testing.T) {
+	p := newTestPlugin(t, time.Now, "sleep", "60")
+	if got, want := p.timeout, 15*time.Second; got != want {
+		t.Errorf("got a bound of %s; want %s", got, want)
+	}
+	p.timeout = 200 * time.Millisecond
+
+	began := time.Now()
+	err := p.identify(t.Context(), &rest.Config{})
+	if want := "its plugin sleep did not answer within 200ms"; err == nil || err.Error() != want {
+		t.Errorf("got error %v; want %q", err, want)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("got the error after %s; want it after about 200ms", took)
+	}
+}
+
+// TestPluginHasNoStdin: a plugin that reads its stdin is at its end at once, whatever the stdin of prelet is.
+func TestPluginHasNoStdin(t *testing.T) {
+	in, open, err := os.Pipe() // a stdin that does not end
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin := os.Stdin
+	os.Stdin = in
+	t.Cleanup(func() {
+		os.Stdin = stdin
+		in.Close()
+		open.Close()
+	})
+	ctx := within(t, 10*time.Second)
+
+	_, err = newTestPlugin(t, time.Now, "sh", "-c", "cat; exit 4").run(ctx)
+
+	if want := "fails: exit status 4"; err == nil || err.Error() != want {
+		t.Errorf("got error %v; want %q", err, want)
+	}
+}
+
 // TestPluginMisbehaves: a plugin that hangs, or never ends to write, is at fault, and not the server, which is asked nothing. The
 // read ends at its deadline.
 func TestPluginMisbehaves(t *testing.T) {

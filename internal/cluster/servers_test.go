@@ -310,45 +310,56 @@ func TestSeveralServersTurnAway(t *testing.T) {
 	}
 }
 
-// Row 28: the environment's proxy is nobody; the site's is asked to CONNECT and sees neither request nor token.
+// Row 28: the environment's proxy (see TestMain) is not used, by no request and for no name; the site's is asked to
+// CONNECT and sees neither request nor token.
 func TestProxy(t *testing.T) {
+	const name = "apiserver.example:6443" // no environment's proxy would be used for an address of this machine
 	ca := newTestCA(t, "cluster")
-	h := newHostile(t, ca)
-	var connects atomic.Int32
+	h := newHostile(t, ca, func(_ *hostile, c *tls.Config) {
+		c.Certificates = []tls.Certificate{ca.leaf(t, time.Time{}, time.Time{}, "apiserver.example")}
+	})
+	address := h.Listener.Addr().String()
+
 	var seen atomic.Value
 	var refuse atomic.Bool
 	proxy := rawProxy(t, func(req *http.Request, client net.Conn) {
-		connects.Add(1)
 		seen.Store(req.Method + " " + req.Host + " " + req.Header.Get("Proxy-Authorization"))
 		if refuse.Load() {
 			_, _ = io.WriteString(client, "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
 			return
 		}
 		_, _ = io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n")
-		splice(client, req.Host)
+		splice(client, address)
 	})
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "ALL_PROXY"} {
-		t.Setenv(name, "http://"+proxy)
-	}
+
 	opts := fast()
-	c := New(opts)
-	if _, err := c.FetchTrust(within(t, 30*time.Second), h.pinned()); err != nil {
+	opts.LookupHost = func(context.Context, string) ([]string, error) { return []string{"127.0.0.1"}, nil }
+	opts.Dial = func(ctx context.Context, network, to string) (net.Conn, error) {
+		if to == "127.0.0.1:6443" {
+			to = address
+		}
+		return new(net.Dialer).DialContext(ctx, network, to)
+	}
+	trust, object := h.pinned(), h.object()
+	trust.Servers, object.Servers = []string{"https://" + name}, []string{"https://" + name}
+	if _, err := FetchTrust(within(t, 30*time.Second), trust, givingUp(opts, 2)); err != nil {
+		t.Errorf("without a proxy of the site: got error %v; want none", err)
+	}
+	if _, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2)); err != nil {
+		t.Errorf("without a proxy of the site: got error %v; want none", err)
+	}
+
+	object.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
+	if _, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2)); err != nil {
 		t.Fatal(err)
 	}
-	if n := connects.Load(); n != 0 {
-		t.Errorf("the environment's proxy was used %d times", n)
-	}
-	req := h.object()
-	req.ProxyURL = "http://someone:pass" + tokenSecret + "@" + proxy
-	if _, err := c.FetchConfigMap(within(t, 30*time.Second), req); err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
-	if got, expect := seen.Load(), "CONNECT "+strings.TrimPrefix(h.URL, "https://")+" Basic c29tZW9uZTpwYXNz"; got == nil || !strings.HasPrefix(got.(string), expect) {
+	got, expect := seen.Load(), "CONNECT "+name+" Basic c29tZW9uZTpwYXNz"
+	if got == nil || !strings.HasPrefix(got.(string), expect) {
 		t.Errorf("the proxy saw %v, want %s…", got, expect)
 	}
+
 	refuse.Store(true)
-	_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(opts, 2))
+	_, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2))
 	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 

@@ -1,12 +1,15 @@
 package inside
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -15,6 +18,7 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/grpclog"
 	"google.golang.org/protobuf/proto"
 
@@ -36,37 +40,59 @@ func (p peer) write(parts ...[]byte) {
 	_, _ = p.conn.Write(bytes.Join(parts, nil)) // the client may have closed it
 }
 
-// call waits for the call of Detect and returns its stream. It acknowledges settings and pings.
+// call waits for the call of Detect and returns its stream, or 0 when the client is gone.
 func (p peer) call() uint32 {
 	for {
-		f, err := p.ReadFrame()
-		if err != nil {
+		f := p.next()
+		if f == nil {
 			return 0
 		}
-
-		switch f := f.(type) {
-		case *http2.SettingsFrame:
-			if !f.IsAck() {
-				_ = p.WriteSettingsAck()
-			}
-		case *http2.HeadersFrame:
-			fields, err := p.decoder.DecodeFull(f.HeaderBlockFragment())
-			if err != nil {
-				p.t.Error(err)
-			}
-			for _, field := range fields {
-				if field.Name != ":path" {
-					continue
-				}
-				if strings.HasSuffix(field.Value, "/StartStream") {
-					p.t.Errorf("got a call of %s; want none", field.Value)
-				}
-				if strings.HasSuffix(field.Value, "/Detect") {
-					return f.StreamID
-				}
-			}
+		if method := p.method(f); strings.HasSuffix(method, "/Detect") {
+			return f.Header().StreamID
+		} else if strings.HasSuffix(method, "/StartStream") {
+			p.t.Errorf("got a call of %s; want none", method)
 		}
 	}
+}
+
+// next returns the next frame, nil when the client is gone. It acknowledges settings.
+func (p peer) next() http2.Frame {
+	f, err := p.ReadFrame()
+	if err != nil {
+		return nil
+	}
+	if s, ok := f.(*http2.SettingsFrame); ok && !s.IsAck() {
+		_ = p.WriteSettingsAck()
+	}
+
+	return f
+}
+
+// method returns the path of the call that a frame begins; "" where it begins none. Each frame may be asked for once.
+func (p peer) method(f http2.Frame) string {
+	h, ok := f.(*http2.HeadersFrame)
+	if !ok {
+		return ""
+	}
+
+	fields, err := p.decoder.DecodeFull(h.HeaderBlockFragment())
+	if err != nil {
+		p.t.Error(err)
+	}
+	for _, field := range fields {
+		if field.Name == ":path" {
+			return field.Value
+		}
+	}
+
+	return ""
+}
+
+// answer sends a whole answer.
+func (p peer) answer(stream uint32, b []byte) {
+	p.begin(stream)
+	p.data(stream, b)
+	p.headers(stream, true, "grpc-status", "0")
 }
 
 // pack returns header fields as a block.
@@ -176,10 +202,16 @@ func detect(ctx context.Context, t *testing.T, behave func(peer)) (contract.Answ
 	return *r.reply.Answer, nil
 }
 
-// TestAttacks: whatever a detector sends, the call ends in its time, with an answer or a reason, in bounded memory.
-func TestAttacks(t *testing.T) {
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+// attack is a detector's behaviour, and what comes of it.
+type attack struct {
+	behave func(peer)
+	want   string // in the error; "" for an answer
+	late   bool   // it takes all of its time
+	large  bool   // it takes all of its memory, and may end prelet-detect
+}
 
+// attacks returns each attack by its name.
+func attacks(t *testing.T) map[string]attack {
 	// answer lets a peer send settings first and then, when Detect was called, what send sends.
 	answer := func(send func(p peer, stream uint32)) func(peer) {
 		return func(p peer) {
@@ -189,13 +221,9 @@ func TestAttacks(t *testing.T) {
 			}
 		}
 	}
-	good, packed := message(t, "w"), bomb()
+	good := message(t, "w")
 
-	for name, test := range map[string]struct {
-		behave func(peer)
-		want   string // in the error; "" for an answer
-		late   bool   // it takes all of its time
-	}{
+	return map[string]attack{
 		"plain": {behave: answer(func(p peer, s uint32) {
 			p.begin(s)
 			_ = p.WriteData(s, false, good)
@@ -261,7 +289,7 @@ func TestAttacks(t *testing.T) {
 		}), want: "its answer cannot be read"},
 		"gzip bomb": {behave: answer(func(p peer, s uint32) {
 			p.begin(s, "grpc-encoding", "gzip")
-			p.data(s, framed(1, packed))
+			p.data(s, framed(1, bomb()))
 			p.headers(s, true, "grpc-status", "0")
 		}), want: `Decompressor is not installed for grpc-encoding "gzip"`},
 		"compressed": {behave: answer(func(p peer, s uint32) {
@@ -317,35 +345,97 @@ func TestAttacks(t *testing.T) {
 				err = p.WriteData(s+100, false, make([]byte, 16<<10))
 			}
 		}), want: "it did not answer in its time", late: true},
-	} {
+		"many headers": {behave: answer(func(p peer, s uint32) { // 100 KiB of them
+			block := append(pack(":status", "200", "content-type", "application/grpc", "x", strings.Repeat("y", 3000)),
+				bytes.Repeat([]byte{0xbe}, 33)...)
+			_ = p.WriteHeaders(http2.HeadersFrameParam{StreamID: s, BlockFragment: block, EndHeaders: true})
+			_ = p.WriteData(s, false, good)
+			p.headers(s, true, "grpc-status", "0")
+		}), want: "(Internal)"},
+		"tiny frames": {behave: answer(func(p peer, s uint32) { // 1 MiB in frames of a byte, each of which grpc-go keeps
+			out := bufio.NewWriter(p.conn)
+			tiny := http2.NewFramer(out, nil)
+			b := message(t, strings.Repeat("w", contract.MaxAnswer-100))
+			p.begin(s)
+			for i := range b {
+				_ = tiny.WriteData(s, false, b[i:i+1])
+			}
+			_ = out.Flush()
+			p.headers(s, true, "grpc-status", "0")
+		}), large: true},
+	}
+}
+
+// attackVariable names the attack that a process of this program undergoes.
+const attackVariable = "PRELET_TEST_ATTACK"
+
+// TestAttacks: whatever a detector sends, the call ends in its time, with an answer or a reason, in bounded memory. Each
+// attack has a process of its own, with the limit of memory that prelet-detect has.
+func TestAttacks(t *testing.T) {
+	all := attacks(t)
+	if name := os.Getenv(attackVariable); name != "" {
+		undergo(t, all[name])
+		return
+	}
+
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, attack := range all {
 		t.Run(name, func(t *testing.T) {
-			limit := 30 * time.Second // a busy machine is not an attack
-			if test.late {
-				limit = time.Second
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), limit)
-			defer cancel()
+			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestAttacks$", "-test.v")
+			cmd.Env = append(os.Environ(), attackVariable+"="+name)
 
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			began := time.Now()
-			a, err := detect(ctx, t, test.behave)
-			took := time.Since(began)
-			runtime.ReadMemStats(&after)
+			out, err := cmd.CombinedOutput()
 
-			t.Logf("%s: %v, %v", name, took.Round(time.Millisecond), err)
-			if got, most := (after.Sys-before.Sys)>>20, uint64(48); got > most {
-				t.Errorf("got %d MiB more from the system; want at most %d", got, most)
+			t.Logf("%.2000s", out) // a crash is long
+			const crash = 2 // of Go's runtime; a test that fails exits with 1
+			if attack.large && cmd.ProcessState.ExitCode() == crash {
+				return
 			}
-			switch {
-			case test.want == "" && (err != nil || len(a.Warnings) != 1):
-				t.Errorf("got %+v, %v; want an answer with one warning", a, err)
-			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-				t.Errorf("got %v; want an error with %q", err, test.want)
-			}
-			if most := limit + 5*time.Second; took > most {
-				t.Errorf("it took %v; want at most %v", took, most)
+			if err != nil {
+				t.Errorf("got %v; want success", err)
 			}
 		})
+	}
+}
+
+// memory is the limit of memory of a process that is attacked, in bytes: pluginhost.MinMemory.
+const memory = 128 << 20
+
+// undergo asks a detector that attacks, and measures the time and the memory. The detector's own memory counts too.
+func undergo(t *testing.T, test attack) {
+	if !raceDetector { // which takes terabytes
+		if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: memory, Max: memory}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	limit := 30 * time.Second // a busy machine is not an attack
+	if test.late {
+		limit = time.Second
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+
+	began := time.Now()
+	a, err := detect(ctx, t, test.behave)
+	took := time.Since(began)
+
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats) // Sys never shrinks
+	t.Logf("%v, %d MiB, %v", took.Round(time.Millisecond), stats.Sys>>20, err)
+	if got, most := stats.Sys>>20, uint64(memory>>20)/4; got > most && !test.large {
+		t.Errorf("got %d MiB from the system; want at most %d", got, most)
+	}
+	switch {
+	case test.want == "" && (err != nil || len(a.Warnings) != 1):
+		t.Errorf("got %+v, %v; want an answer with one warning", a, err)
+	case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
+		t.Errorf("got %v; want an error with %q", err, test.want)
+	}
+	if most := limit + 5*time.Second; took > most {
+		t.Errorf("it took %v; want at most %v", took, most)
 	}
 }

@@ -30,9 +30,29 @@ const (
 // connect starts the detector and returns a client for it. Everything that it starts ends with ctx. It never calls
 // plugin.Client.Kill, which would wait for the detector: prelet ends the whole process group.
 func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Client, error) {
+	p, err := plugin.NewClient(clientConfig(ctx, r, folder)).Client()
+	var notStarted *startError
+	if err != nil && !errors.As(err, &notStarted) {
+		err = explain(ctx, err, contract.MaxAnswer)
+	}
+	if err != nil {
+		return protocol.Client{}, err
+	}
+
+	detector, err := p.Dispense(protocol.Name)
+	if err != nil {
+		return protocol.Client{}, err
+	}
+
+	return detector.(protocol.Client), nil
+}
+
+// clientConfig returns what go-plugin's client is and may do. Each bound replaces a default of go-plugin or grpc-go that
+// is larger, or none.
+func clientConfig(ctx context.Context, r runner.Runner, folder string) *plugin.ClientConfig {
 	deadline, _ := ctx.Deadline()
 
-	c := plugin.NewClient(&plugin.ClientConfig{
+	return &plugin.ClientConfig{
 		HandshakeConfig:  protocol.Handshake(),
 		VersionedPlugins: protocol.Plugins(protocol.Plugin{}),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
@@ -51,23 +71,7 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 			grpc.WithDisableRetry(),
 			grpc.WithStreamInterceptor(limitStreams(ctx)),
 		},
-	})
-
-	p, err := c.Client()
-	var notStarted *startError
-	if err != nil && !errors.As(err, &notStarted) {
-		err = explain(ctx, err, contract.MaxAnswer)
 	}
-	if err != nil {
-		return protocol.Client{}, err
-	}
-
-	detector, err := p.Dispense(protocol.Name)
-	if err != nil {
-		return protocol.Client{}, err
-	}
-
-	return detector.(protocol.Client), nil
 }
 
 // limitStreams lets go-plugin read what a detector prints after the handshake, until ctx ends. It refuses go-plugin's

@@ -1,0 +1,125 @@
+package inside
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	plugin "github.com/hashicorp/go-plugin"
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/grpclog"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/prelet/prelet/plugins/contract"
+)
+
+// TestClientConfig has what go-plugin would allow, or do, by default.
+func TestClientConfig(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := &fakeRunner{}
+
+	c := clientConfig(ctx, r, "/folder")
+
+	if want := []plugin.Protocol{plugin.ProtocolGRPC}; !slices.Equal(c.AllowedProtocols, want) {
+		t.Errorf("got protocols %q; want %q", c.AllowedProtocols, want)
+	}
+	if c.Logger == nil || c.Logger.IsError() {
+		t.Error("got a logger that logs errors; want one that logs nothing")
+	}
+	if c.StartTimeout <= 0 || c.StartTimeout > time.Minute {
+		t.Errorf("got a start of %v; want at most the minute of the call", c.StartTimeout)
+	}
+	if !c.SkipHostEnv || c.Managed || c.AutoMTLS {
+		t.Errorf("got SkipHostEnv %t, Managed %t, AutoMTLS %t; want only the first", c.SkipHostEnv, c.Managed, c.AutoMTLS)
+	}
+	if got := c.UnixSocketConfig.TempDir; got != "/folder" {
+		t.Errorf("got sockets in %q; want them in /folder", got)
+	}
+	if got, err := c.RunnerFunc(nil, nil, ""); got != r || err != nil {
+		t.Errorf("got runner %v, %v; want ours", got, err)
+	}
+}
+
+// TestSettings: the client announces the bounds of its windows and of headers, which grpc-go would otherwise raise.
+func TestSettings(t *testing.T) {
+	window, headers, connection := uint32(0), uint32(0), uint32(0)
+	_, err := detect(within(t, time.Minute), t, func(p peer) {
+		_ = p.WriteSettings()
+		for f := p.next(); f != nil; f = p.next() {
+			switch f := f.(type) {
+			case *http2.SettingsFrame:
+				if v, ok := f.Value(http2.SettingInitialWindowSize); ok {
+					window = v
+				}
+				if v, ok := f.Value(http2.SettingMaxHeaderListSize); ok {
+					headers = v
+				}
+			case *http2.WindowUpdateFrame:
+				if f.StreamID == 0 {
+					connection = 65535 + f.Increment // RFC 9113, 6.9.2
+				}
+			case *http2.HeadersFrame:
+				if strings.HasSuffix(p.method(f), "/Detect") {
+					p.answer(f.StreamID, message(t, "w"))
+				}
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if want := uint32(2 * contract.MaxAnswer); window != want || connection != want {
+		t.Errorf("got windows of %d for a stream, %d for the connection; want %d for both", window, connection, want)
+	}
+	if want := uint32(64 << 10); headers != want {
+		t.Errorf("got a limit of %d bytes of headers; want %d", headers, want)
+	}
+}
+
+// TestLargeOutput: what go-plugin passes on as a detector's output is bounded as an answer is, and keeps no answer back.
+func TestLargeOutput(t *testing.T) {
+	// plugin.StdioData: the channel STDERR, and data.
+	output := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 2)
+	output = protowire.AppendBytes(protowire.AppendTag(output, 2, protowire.BytesType), make([]byte, contract.MaxAnswer))
+
+	refused := false
+	a, err := detect(within(t, 10*time.Second), t, func(p peer) {
+		_ = p.WriteSettings()
+		var stdio, call uint32
+		for f := p.next(); f != nil; f = p.next() {
+			switch method := p.method(f); {
+			case strings.HasSuffix(method, "/StreamStdio"):
+				stdio = f.Header().StreamID
+				p.begin(stdio)
+				p.data(stdio, framed(0, output))
+			case strings.HasSuffix(method, "/Detect"):
+				call = f.Header().StreamID
+			}
+			if _, ok := f.(*http2.RSTStreamFrame); ok && f.Header().StreamID == stdio {
+				refused = true
+			}
+			if refused && call != 0 {
+				p.answer(call, message(t, "w"))
+				call = 0
+			}
+		}
+	})
+	if err != nil || len(a.Warnings) != 1 {
+		t.Errorf("got %+v, %v; want an answer with one warning, after the output was refused", a, err)
+	}
+}
+
+// within returns a context of d, and keeps grpc-go from logging.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+
+	return ctx
+}

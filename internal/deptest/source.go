@@ -12,8 +12,12 @@ import (
 // meaningless are package names that say nothing of what is inside, so that everything ends up there.
 var meaningless = []string{"util", "utils", "common", "helper", "helpers", "misc", "base", "shared", "lib", "types"}
 
-// CheckSource returns one message for each package without a package comment or with a name that says nothing, and
-// for each func init. Generated files may have an init, as protoc writes one.
+// goPlugin is the library whose ways to end a detector are not used.
+const goPlugin = "github.com/hashicorp/go-plugin"
+
+// CheckSource returns one message for each package without a package comment or with a name that says nothing, for
+// each func init, and for each use of go-plugin's Kill or CleanupClients outside of tests. Generated files may have an
+// init, as protoc writes one.
 func CheckSource(packages []*Package) ([]string, error) {
 	var broken []string
 	for _, p := range packages {
@@ -24,7 +28,7 @@ func CheckSource(packages []*Package) ([]string, error) {
 			broken = append(broken, fmt.Sprintf("%s: package %s is named after nothing: name it after what it provides", p.ImportPath, p.Name))
 		}
 		for _, file := range p.Files() {
-			found, err := inits(file)
+			found, err := checkFile(p, file)
 			if err != nil {
 				return nil, err
 			}
@@ -34,8 +38,8 @@ func CheckSource(packages []*Package) ([]string, error) {
 	return broken, nil
 }
 
-// inits finds the init functions of one file.
-func inits(file string) ([]string, error) {
+// checkFile returns what is wrong in one file of a package.
+func checkFile(p *Package, file string) ([]string, error) {
 	fset := token.NewFileSet()
 	tree, err := parser.ParseFile(fset, file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
@@ -44,11 +48,38 @@ func inits(file string) ([]string, error) {
 	if ast.IsGenerated(tree) {
 		return nil, nil
 	}
+
+	found := inits(fset, tree)
+	if slices.Contains(p.Imports, goPlugin) && !strings.HasSuffix(file, "_test.go") {
+		found = append(found, kills(fset, tree)...)
+	}
+	return found, nil
+}
+
+// kills finds where a package that imports go-plugin names a Kill or CleanupClients that is not the system call.
+func kills(fset *token.FileSet, tree *ast.File) []string {
+	var found []string
+	ast.Inspect(tree, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok || s.Sel.Name != "Kill" && s.Sel.Name != "CleanupClients" {
+			return true
+		}
+		if of, ok := s.X.(*ast.Ident); !ok || of.Name != "unix" && of.Name != "syscall" {
+			found = append(found, fmt.Sprintf("%s: %s: go-plugin would wait for the detector, and end one process of it; "+
+				"prelet ends the process group", fset.Position(s.Sel.Pos()), s.Sel.Name))
+		}
+		return true
+	})
+	return found
+}
+
+// inits finds the init functions of one file.
+func inits(fset *token.FileSet, tree *ast.File) []string {
 	var found []string
 	for _, d := range tree.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
 			found = append(found, fmt.Sprintf("%s: func init: what runs before main cannot be ordered, injected or tested; call it from main", fset.Position(f.Pos())))
 		}
 	}
-	return found, nil
+	return found
 }

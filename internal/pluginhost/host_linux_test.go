@@ -208,7 +208,7 @@ func TestHostile(t *testing.T) {
 		{name: "flood-stdout", want: "it did not answer in its time", late: true},
 		{name: "flood-stderr"},
 		{name: "long-line", want: "its first line on standard output has more than 4096 bytes"},
-		{name: "noise", want: `its first line is no handshake: "Vendor driver 1.2 starting"`},
+		{name: "noise", want: `its first line is not a handshake: "Vendor driver 1.2 starting"`},
 		{name: "wrong-core", want: `it speaks version "9" of go-plugin's protocol, and prelet 1`},
 		{name: "wrong-version", want: `it speaks version "7" of the detector protocol, and prelet 1`},
 		{name: "netrpc", want: `it speaks "netrpc", and prelet gRPC`},

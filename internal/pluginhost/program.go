@@ -24,7 +24,7 @@ func openProgram(path string) (*os.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxProgram) {
-		err = fmt.Errorf("%s is no regular file of at most %d MiB", path, maxProgram>>20)
+		err = fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
 	}
 	if err != nil {
 		_ = f.Close()

@@ -25,37 +25,37 @@ const (
 func ParseHandshake(line, folder string) (socket string, err error) {
 	f := strings.Split(line, "|")
 	if len(f) <= protocolField {
-		return "", fmt.Errorf("its first line is no handshake: %q", truncate(line, 100))
+		return "", fmt.Errorf("its first line is not a handshake: %q", Truncate(line, 100))
 	}
 
 	switch {
 	case f[coreField] != strconv.Itoa(plugin.CoreProtocolVersion):
 		return "", fmt.Errorf("it speaks version %q of go-plugin's protocol, and prelet %d",
-			truncate(f[coreField], 20), plugin.CoreProtocolVersion)
+			Truncate(f[coreField], 20), plugin.CoreProtocolVersion)
 	case f[versionField] != strconv.Itoa(Version):
 		return "", fmt.Errorf("it speaks version %q of the detector protocol, and prelet %d",
-			truncate(f[versionField], 20), Version)
+			Truncate(f[versionField], 20), Version)
 	case f[protocolField] != string(plugin.ProtocolGRPC):
-		return "", fmt.Errorf("it speaks %q, and prelet gRPC", truncate(f[protocolField], 20))
+		return "", fmt.Errorf("it speaks %q, and prelet gRPC", Truncate(f[protocolField], 20))
 	case f[networkField] != "unix":
 		return "", fmt.Errorf("it listens on %s %q, and must listen on a Unix socket in $%s",
-			truncate(f[networkField], 20), truncate(f[addressField], 100), plugin.EnvUnixSocketDir)
+			Truncate(f[networkField], 20), Truncate(f[addressField], 100), plugin.EnvUnixSocketDir)
 	case len(f) > certificateField && f[certificateField] != "":
-		return "", errors.New("it wants TLS, on a socket that nobody else can reach")
+		return "", errors.New("it wants TLS, on a socket that only prelet can reach")
 	}
 
 	socket = f[addressField]
 	name, ok := strings.CutPrefix(socket, strings.TrimSuffix(folder, "/")+"/")
 	if !ok || strings.Contains(name, "..") || name == "" {
 		return "", fmt.Errorf("it names the socket %q, which is not in the folder that it was given",
-			truncate(socket, 100))
+			Truncate(socket, 100))
 	}
 
 	return socket, nil
 }
 
-// truncate returns at most n bytes of s, without breaking a character.
-func truncate(s string, n int) string {
+// Truncate returns s, or of a longer one at most n bytes and an ellipsis, without breaking a character.
+func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}

@@ -14,9 +14,9 @@ func TestParseHandshake(t *testing.T) {
 		"1|1|unix|" + folder + "/s|grpc":          "",
 		"1|1|unix|" + folder + "/plugin123|grpc|": "",
 		"1|1|unix|" + folder + "/d/s|grpc||false": "",
-		"":                                      "no handshake",
-		"hello":                                 "no handshake",
-		"1|1|unix|" + folder + "/s":             "no handshake",
+		"":                                      "not a handshake",
+		"hello":                                 "not a handshake",
+		"1|1|unix|" + folder + "/s":             "not a handshake",
 		"2|1|unix|" + folder + "/s|grpc":        "go-plugin's protocol",
 		"1|2|unix|" + folder + "/s|grpc":        "detector protocol",
 		"1|1|tcp|127.0.0.1:1|grpc":              "must listen on a Unix socket",
@@ -54,4 +54,23 @@ func FuzzParseHandshake(f *testing.F) {
 			t.Errorf("%q: got no error for the socket %q; want one", line, path)
 		}
 	})
+}
+
+func TestTruncate(t *testing.T) {
+	for _, test := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"", 0, ""},
+		{"abc", 3, "abc"},
+		{"abcd", 3, "abc…"},
+		{"aäb", 2, "a…"}, // ä has two bytes
+		{"aäb", 3, "aä…"},
+		{"\x80\x80\x80", 2, "…"},
+	} {
+		if got := protocol.Truncate(test.s, test.n); got != test.want {
+			t.Errorf("Truncate(%q, %d): got %q, want %q", test.s, test.n, got, test.want)
+		}
+	}
 }

@@ -183,7 +183,7 @@ func (r *Report) limits(p Policy) {
 	limit := func(name string, which int, v uint64) {
 		var now unix.Rlimit
 		if err := unix.Getrlimit(which, &now); err == nil && now.Max < v {
-			v = now.Max // the unit is stricter: that is no failure
+			v = now.Max // the unit is stricter, which is not a failure
 		}
 		r.note("limit of "+name, unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v}))
 	}

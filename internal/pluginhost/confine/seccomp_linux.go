@@ -14,7 +14,8 @@ import (
 	"github.com/prelet/prelet/plugins/refused"
 )
 
-// Offsets in struct seccomp_data. Of an argument the low half is looked at: all that are asked for are 32 bits wide in the kernel.
+// Offsets in struct seccomp_data. Of an argument the low half is read: every argument that a filter compares is 32 bits
+// wide in the kernel.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
@@ -41,8 +42,8 @@ func nativeArch() uint32 {
 	return 0
 }
 
-// processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only; no memory that
-// is shared without a file; no namespaces; and no call of the table that the conformance kit watches too.
+// processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only; no
+// memory that is shared without a file; no namespaces; and no call of the table that the conformance kit watches too.
 func processFilter() program {
 	var p program
 	p.load(offsetArch)

@@ -131,7 +131,7 @@ func explain(ctx context.Context, err error, limit int) error {
 			text = strings.TrimSuffix(cause, `"`)
 		}
 	}
-	text = cut(text, contract.MaxText)
+	text = protocol.Truncate(text, contract.MaxText)
 	isNotHTTP2 := strings.Contains(text, "http2") || strings.Contains(text, "PROTOCOL_ERROR")
 
 	switch {

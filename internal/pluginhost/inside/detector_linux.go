@@ -63,7 +63,8 @@ func (d *detector) handshake(ctx context.Context) error {
 	line, err := in.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return fmt.Errorf("its first line on standard output has more than %d bytes, and is no handshake", wire.MaxHandshake)
+		return fmt.Errorf("its first line on standard output has more than %d bytes, and is not a handshake",
+			wire.MaxHandshake)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return errors.New("it said nothing until its time was over")
 	case err != nil:
@@ -76,7 +77,7 @@ func (d *detector) handshake(ctx context.Context) error {
 	}
 	d.line = strings.TrimSpace(string(line))
 
-	// Nobody needs what else it prints there, but it must not block on it.
+	// The rest of its output is not needed, but it must not block on it.
 	_ = d.stdout.SetReadDeadline(time.Time{})
 	go func() { _, _ = io.Copy(io.Discard, in) }()
 

@@ -26,7 +26,7 @@ const BecomeCommand = "become"
 // starts.
 const reportDescriptor = confine.Binary + 1
 
-// order is what that process is told, on standard input.
+// order is what that process reads on standard input.
 type order struct {
 	Name   string
 	Policy confine.Policy
@@ -35,7 +35,7 @@ type order struct {
 // exec starts the program behind descriptor 3, whose hash prelet has found right. It starts prelet-detect once more,
 // which confines itself further and then executes the program. Standard error is prelet's pipe.
 func (d *detector) exec(ctx context.Context) error {
-	told, err := json.Marshal(order{d.name, d.policy})
+	input, err := json.Marshal(order{d.name, d.policy})
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (d *detector) exec(ctx context.Context) error {
 	c.Args[0] = "prelet-detect"
 	c.Dir = "/"
 	c.Env = protocol.Environment(d.policy.Socket)
-	c.Stdin = bytes.NewReader(told)
+	c.Stdin = bytes.NewReader(input)
 	c.Stdout = stdoutWriter
 	c.Stderr = os.Stderr
 	c.ExtraFiles = []*os.File{os.NewFile(confine.Binary, "detector"), reportWriter}
@@ -145,7 +145,7 @@ func explainExec(errno syscall.Errno) error {
 		return errors.New("this user may not run it: its mode must be 0755, on a file system that is not mounted noexec; " +
 			"a #! needs its interpreter in allow { execute }")
 	case syscall.ENOEXEC:
-		return errors.New("it is no program for this machine")
+		return errors.New("it is not a program for this machine")
 	case syscall.ENOENT:
 		return errors.New("its interpreter (of a #!, or the dynamic linker) is not on this machine")
 	case syscall.ETXTBSY:

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc/grpclog"
@@ -21,6 +20,7 @@ import (
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/plugins/protocol"
 )
 
 // early is how much sooner than prelet this process gives up, so that it can still say why, on a busy machine too.
@@ -76,7 +76,7 @@ type run struct {
 func (r *run) lap(s wire.Step) { r.reply.Micros[s] = time.Since(r.began).Microseconds() }
 
 func (r *run) fail(ctx context.Context, s wire.Step, err error) {
-	r.reply.Failed, r.reply.Text = s, cut(err.Error(), contract.MaxText)
+	r.reply.Failed, r.reply.Text = s, protocol.Truncate(err.Error(), contract.MaxText)
 	r.reply.TimedOut = ctx.Err() != nil
 }
 
@@ -123,12 +123,4 @@ func (r *run) call(ctx context.Context, d *detector) error {
 	}
 
 	return r.ask(ctx, c)
-}
-
-// cut is at most n bytes of a text, without breaking a character.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -20,10 +20,10 @@ import (
 // What to do next, for failures that have one cause wherever they happen.
 const (
 	hintReach  = "Check that `servers` in the cluster block is right and that this node reaches it"
-	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive portal " +
-		"on the way"
-	hintCA = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with the " +
-		"CA on a control-plane node"
+	hintPortal = "Something other than an API server answers there: check `servers`, a load balancer or a captive " +
+		"portal on the way"
+	hintCA = "Either the CA that this node was given is not this cluster's, or somebody stands between; compare with " +
+		"the CA on a control-plane node"
 	hintClock = "Set the clock of this node, or renew the server's certificate, whichever is wrong"
 )
 

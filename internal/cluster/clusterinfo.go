@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// infoDoc is cluster-info, decoded but believed by nobody yet.
+// infoDoc is cluster-info, decoded and not yet verified.
 type infoDoc struct {
 	kubeconfig string
 	certs      []*x509.Certificate

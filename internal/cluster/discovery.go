@@ -22,7 +22,8 @@ func parseDiscovery(text string) (certs []*x509.Certificate, server string, err 
 		return nil, "", fmt.Errorf("the kubeconfig is not strict YAML of a Config: %s", quote(err.Error()))
 	}
 	if doc.Kind != "Config" || doc.APIVersion != "v1" {
-		return nil, "", fmt.Errorf("the kubeconfig is a %q of version %q, not a Config of v1", quote(doc.Kind), quote(doc.APIVersion))
+		return nil, "", fmt.Errorf("the kubeconfig is a %q of version %q, not a Config of v1",
+			quote(doc.Kind), quote(doc.APIVersion))
 	}
 	if len(doc.Clusters) != 1 {
 		return nil, "", fmt.Errorf("the kubeconfig has %d clusters, not one", len(doc.Clusters))

@@ -44,7 +44,8 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	object := "configmap " + quote(req.Namespace+"/"+req.Name)
 	for _, part := range []string{req.Namespace, req.Name} {
 		if part == "" || len(part) > 253 || part[0] == '.' || strings.ContainsFunc(part, notObjectRune) {
-			return Object{}, invalid(object, "Write config_map = \"namespace/name\"", "%q is not a name of an object", quote(part))
+			return Object{}, invalid(object, "Write config_map = \"namespace/name\"",
+				"invalid object name %q", quote(part))
 		}
 	}
 	creds, servers, proxied, err := c.credentials(req)
@@ -151,8 +152,8 @@ func (cred credential) identified(ctx context.Context) (*rest.Config, *failure) 
 
 // noCredential is a plugin or a file that gives no credential. It may yet, unless there is no such program.
 func noCredential(who string, err error) *failure {
-	f := fail(Denied, again, "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names",
-		"%s gives no credential: %s", who, quote(err.Error())).because(err)
+	const hint = "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names"
+	f := fail(Denied, again, hint, "%s gives no credential: %s", who, quote(err.Error())).because(err)
 	if errors.Is(err, errNoPlugin) {
 		f.class = local
 	}
@@ -195,7 +196,8 @@ func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 			"--group=system:bootstrappers --group=system:nodes",
 			req.Namespace, req.Name)
 	case http.StatusNotFound:
-		f.hint = fmt.Sprintf("Make it, or correct config_map; `kubectl -n %s get configmaps` lists what is there", req.Namespace)
+		f.hint = fmt.Sprintf("Make it, or correct config_map; `kubectl -n %s get configmaps` lists what is there",
+			req.Namespace)
 		if s, ok := statusOf(r); ok && s.Reason == "NotFound" && req.Optional {
 			f.class = final
 		}

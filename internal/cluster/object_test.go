@@ -210,7 +210,7 @@ func TestKubeconfig(t *testing.T) {
 		{"insecure", ObjectRequest{Endpoint: at, Kubeconfig: []byte(strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1))}, "", want{kind: Denied, text: []string{"insecure-skip-tls-verify"}}},
 		{"http", ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))}, "", want{kind: Denied, text: []string{"http is refused"}}},
 		{"nothing at all", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()}, "", want{kind: Unusable, text: []string{"neither a kubeconfig nor a token"}}},
-		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{kind: Unusable, text: []string{"not a name of an object"}}},
+		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{kind: Unusable, text: []string{"invalid object name"}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -33,7 +33,7 @@ type search struct {
 
 	judged     []*judgement // in the order in which they were first asked
 	clockAsked bool
-	ahead      time.Duration // what Sleep was told to wait and did not
+	ahead      time.Duration // what Sleep was asked to wait and did not
 }
 
 // now is the time that waits are measured in.

@@ -52,7 +52,7 @@ type transportKey struct {
 	insecure                         bool
 }
 
-// newConfig is client-go's configuration of a request that identifies nobody. ca is PEM; without it the server is not
+// newConfig is client-go's configuration of an anonymous request. ca is PEM; without it the server is not
 // verified, which only the first fetch of cluster-info may do.
 func newConfig(ca []byte, proxy string) *rest.Config {
 	config := &rest.Config{UserAgent: userAgent}
@@ -70,8 +70,8 @@ func setProxy(config *rest.Config, proxy string) {
 }
 
 // transport returns the transport to a target with the TLS that client-go makes of config. It speaks HTTP/1.1, without
-// compression, and has the limits of Options. There is no other proxy than config's. client-go's own transport has fixed
-// limits, verifies an https proxy by the cluster's CA, and is kept for the whole process.
+// compression, and has the limits of Options. The only proxy is config's. client-go's own transport has fixed limits,
+// verifies an https proxy by the cluster's CA, and is kept for the whole process.
 func (c *Client) transport(t target, config *rest.Config) (*http.Transport, error) {
 	var proxy *url.URL
 	if config.Proxy != nil {
@@ -253,7 +253,7 @@ func send(ctx context.Context, client *http.Client, url string) (*reply, error) 
 
 	r := &reply{status: resp.StatusCode, header: resp.Header, tls: resp.TLS}
 	if r.status == http.StatusSwitchingProtocols {
-		return r, nil // what follows is no body
+		return r, nil // what follows is not a body
 	}
 	if e := resp.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		return nil, errCompressed

@@ -1,9 +1,9 @@
-// Package cri asks a container runtime for its name, its version and its cgroup driver over the runtime's socket. It starts
-// nothing.
+// Package cri asks a container runtime for its name, its version and its cgroup driver over the runtime's socket. It
+// starts nothing.
 //
-// A kubelet with KubeletCgroupDriverFromCRI, which is on since 1.31 and cannot be turned off since 1.34, takes its cgroup
-// driver from the same response; an older one takes cgroupDriver from its configuration. The response counts for both, because
-// a driver that differs from the runtime's keeps pods from starting.
+// A kubelet with KubeletCgroupDriverFromCRI, which is on since 1.31 and cannot be turned off since 1.34, takes its
+// cgroup driver from the same response; an older one takes cgroupDriver from its configuration. The response counts for
+// both, because a driver that differs from the runtime's keeps pods from starting.
 package cri
 
 import (

@@ -148,10 +148,6 @@ func isValueWord(text string) bool {
 	return text[1] >= '0' && text[1] <= '9' // --oom-score-adj -999
 }
 
-// String returns the text: of Flags from ParseFlags a bare value, of Flags from EnvFile.Get the text as it
-// stands in the file behind "=".
-func (f *Flags) String() string { return f.raw }
-
 // Argv returns the words as the kubelet gets them from systemd.
 func (f *Flags) Argv() []string {
 	argv := make([]string, len(f.words))

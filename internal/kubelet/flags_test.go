@@ -100,8 +100,8 @@ func TestFlagsSet(t *testing.T) {
 			t.Errorf("%q: Set(%s, %q): %v", c.base, c.name, c.value, err)
 			continue
 		}
-		if f.String() != c.want {
-			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.base, c.name, c.value, f.String(), c.want)
+		if f.raw != c.want {
+			t.Errorf("%q: Set(%s, %q)\n got  %q\n want %q", c.base, c.name, c.value, f.raw, c.want)
 		}
 		if got, ok := f.Lookup(c.name); !ok || got != c.value {
 			t.Errorf("%q: after Set(%s, %q): %q, %v", c.base, c.name, c.value, got, ok)
@@ -112,8 +112,8 @@ func TestFlagsSet(t *testing.T) {
 func TestFlagsSetRefuses(t *testing.T) {
 	for _, c := range [][2]string{{"", "x"}, {"a b", "x"}, {"a=b", "x"}, {"a", "x\ny"}, {"a", "x\x00"}, {"a", "\xff"}, {"a", "\r"}} {
 		f := mustFlags(t, "--q=1")
-		if err := f.Set(c[0], c[1]); err == nil || f.String() != "--q=1" {
-			t.Errorf("Set(%q, %q): error %v, text %q", c[0], c[1], err, f)
+		if err := f.Set(c[0], c[1]); err == nil || f.raw != "--q=1" {
+			t.Errorf("Set(%q, %q): error %v, text %q", c[0], c[1], err, f.raw)
 		}
 	}
 }
@@ -209,8 +209,8 @@ func checkSet(t testing.TB, text, name, value string) {
 	}
 	before := newFlags(flags.raw, flags.env)
 	if err := flags.Set(name, value); err != nil {
-		if flags.String() != before.String() {
-			t.Fatalf("%q: Set failed and changed the text to %q", text, flags)
+		if flags.raw != before.raw {
+			t.Fatalf("%q: Set failed and changed the text to %q", text, flags.raw)
 		}
 		return
 	}
@@ -219,7 +219,7 @@ func checkSet(t testing.TB, text, name, value string) {
 	rejoins := isListFlag(name) && len(before.usesOf(name)) > 1 && len(before.Stray()) > 0
 	argv := flags.Argv()
 	if got, ok := flags.Lookup(name); (!ok || got != value) && !rejoins {
-		t.Fatalf("%q: Set(%s, %q) reads as %q, %v in %q", text, name, value, got, ok, flags)
+		t.Fatalf("%q: Set(%s, %q) reads as %q, %v in %q", text, name, value, got, ok, flags.raw)
 	}
 	for _, other := range before.Names() {
 		if other == name || rejoins {
@@ -227,7 +227,7 @@ func checkSet(t testing.TB, text, name, value string) {
 		}
 		was, _ := before.Lookup(other)
 		if is, ok := flags.Lookup(other); !ok || is != was {
-			t.Fatalf("%q: Set(%s, %q) made --%s %q of %q in %q", text, name, value, other, is, was, flags)
+			t.Fatalf("%q: Set(%s, %q) made --%s %q of %q in %q", text, name, value, other, is, was, flags.raw)
 		}
 	}
 	a, hadA := file.Value("A")

@@ -116,7 +116,10 @@ func measureAll(ctx context.Context, o options) (result, error) {
 		return result{}, err
 	}
 
-	r := summarize(samples, float64(info.Size())/1e6)
+	r, err := summarize(samples, float64(info.Size())/1e6)
+	if err != nil {
+		return result{}, err
+	}
 	r.Machine = after.describeSince(before)
 
 	return r, nil

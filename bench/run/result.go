@@ -52,15 +52,19 @@ type budget struct {
 	Got    float64 `json:"got"`
 }
 
-// summarize reduces samples, at least one of each program, to medians and compares them. programMB is the size of the
-// stripped program in units of 10^6 bytes.
-func summarize(samples map[string][]sample, programMB float64) result {
+// summarize reduces samples to medians and compares them. programMB is the size of the stripped program in units of 10^6
+// bytes. It fails when a program, above all the floor, was not measured: a budget of nothing would be met.
+func summarize(samples map[string][]sample, programMB float64) (result, error) {
 	r := result{OwnRSS: ownRSS()}
 
 	medians := map[string]sample{}
 	var peak float64
 	for _, name := range rows {
 		medians[name] = medianOf(samples[name])
+		if medians[name].WallMS <= 0 || medians[name].RSSMiB <= 0 {
+			return result{}, fmt.Errorf("%s was not measured: got medians of %.1f ms and %.1f MiB of %d runs",
+				name, medians[name].WallMS, medians[name].RSSMiB, len(samples[name]))
+		}
 		if name != floor {
 			peak = max(peak, medians[name].RSSMiB)
 		}
@@ -82,7 +86,7 @@ func summarize(samples map[string][]sample, programMB float64) result {
 		{What: "program, MB", AtMost: 40, Got: programMB},
 	}
 
-	return r
+	return r, nil
 }
 
 // exceeded returns the budgets that are missed by more than a factor; none for factor 0.
@@ -130,6 +134,7 @@ func (r result) print(w io.Writer) error {
 	return err
 }
 
+// ratio returns a/b, and 0 where b is 0, as the CPU time of a floor may be.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

@@ -45,7 +45,7 @@ func samplesAtBudget() map[string][]sample {
 
 func TestBudgets(t *testing.T) {
 	const size = 40
-	if got := summarize(samplesAtBudget(), size).exceeded(1); got != nil {
+	if got := mustSummarize(t, samplesAtBudget(), size).exceeded(1); got != nil {
 		t.Errorf("figures equal to the budgets: got exceeded %+v, want none", got)
 	}
 
@@ -64,7 +64,7 @@ func TestBudgets(t *testing.T) {
 	for _, test := range tests {
 		samples := samplesAtBudget()
 		test.change(samples)
-		r := summarize(samples, test.size)
+		r := mustSummarize(t, samples, test.size)
 
 		var missed []string
 		for _, b := range r.exceeded(1) {
@@ -83,10 +83,37 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestNotMeasured: a program without a figure is an error, and not a budget that is met.
+func TestNotMeasured(t *testing.T) {
+	for _, change := range []func(map[string][]sample){
+		func(s map[string][]sample) { delete(s, floor) },
+		func(s map[string][]sample) { s[floor][0].WallMS = 0 },
+		func(s map[string][]sample) { s[floor][0].RSSMiB = 0 },
+	} {
+		samples := samplesAtBudget()
+		change(samples)
+
+		_, err := summarize(samples, 40)
+		if want := "floor was not measured"; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("samples of the floor %v: got error %v, want %q", samples[floor], err, want)
+		}
+	}
+}
+
+func mustSummarize(t *testing.T, samples map[string][]sample, programMB float64) result {
+	t.Helper()
+	r, err := summarize(samples, programMB)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	return r
+}
+
 func TestPrint(t *testing.T) {
 	samples := samplesAtBudget()
 	samples[again][0].WallMS = 41
-	r := summarize(samples, 40)
+	r := mustSummarize(t, samples, 40)
 
 	var text bytes.Buffer
 	if err := r.print(&text); err != nil {

@@ -2,11 +2,16 @@ package systemd
 
 import (
 	"fmt"
+	"net"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 )
+
+// notifyTimeout is how long a message waits for a service manager whose queue of messages is full.
+const notifyTimeout = time.Second
 
 // Notifier reports to the service manager over $NOTIFY_SOCKET of this process. Without that variable it does nothing and
 // returns no error. Callers log its errors and continue: what prelet does never depends on the service manager listening.
@@ -27,8 +32,21 @@ func (n Notifier) Extend(d time.Duration) error {
 	return n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()))
 }
 
+// send is daemon.SdNotify with a deadline: that one waits for ever for a service manager that does not read.
 func (n Notifier) send(state string) error {
-	if _, err := daemon.SdNotify(false, state); err != nil {
+	address := &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"}
+	if address.Name == "" {
+		return nil
+	}
+
+	conn, err := net.DialUnix(address.Net, nil, address)
+	if err != nil {
+		return fmt.Errorf("notify socket: %w", err)
+	}
+	defer conn.Close()
+
+	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
+	if _, err := conn.Write([]byte(state)); err != nil {
 		return fmt.Errorf("notify socket: %w", err)
 	}
 

@@ -77,6 +77,39 @@ func TestNotify(t *testing.T) {
 	}
 }
 
+// TestNotifyDoesNotHang: a service manager that reads nothing fails each message after a second.
+func TestNotifyDoesNotHang(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+
+	t.Setenv("NOTIFY_SOCKET", path)
+
+	const most = 10000 // messages: the queue has 10 by default (net.unix.max_dgram_qlen), 512 under systemd
+	failed := make(chan error, 1)
+	go func() {
+		for range most {
+			if err := (Notifier{}).Status("x"); err != nil {
+				failed <- err
+				return
+			}
+		}
+		failed <- nil
+	}()
+
+	select {
+	case err := <-failed:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("got error %v; want a deadline that is exceeded", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("got nothing after 30s; want an error after one")
+	}
+}
+
 func credentials(t *testing.T) (string, Credentials) {
 	dir := t.TempDir()
 	return dir, NewCredentials(env("CREDENTIALS_DIRECTORY", dir))

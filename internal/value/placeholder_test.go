@@ -192,41 +192,6 @@ func checkUnmarked(v cty.Value, covered []string, path cty.Path) error {
 	return nil
 }
 
-func TestCheckUnmarked(t *testing.T) {
-	forged := cty.StringVal(placeholder(opCred, "c"))
-	for name, tt := range map[string]struct {
-		v    cty.Value
-		want string
-	}{
-		"plain":             {cty.StringVal("x"), ""},
-		"credential":        {Credential("c"), ""},
-		"in an object":      {cty.ObjectVal(map[string]cty.Value{"a": cty.TupleVal([]cty.Value{Credential("c")})}), ""},
-		"marked whole":      {cty.ListVal([]cty.Value{forged}).Mark(Secret{"c"}), ""},
-		"unknown":           {cty.UnknownVal(cty.String), ""},
-		"null":              {cty.NullVal(cty.String), ""},
-		"forged":            {forged, "credential() did not make"},
-		"of another":        {forged.Mark(Secret{"d"}), "credential() did not make"},
-		"unread only":       {forged.Mark(Unread{"q"}), "credential() did not make"},
-		"beside a secret":   {cty.TupleVal([]cty.Value{Credential("c"), forged}), "credential() did not make"},
-		"in a set":          {cty.SetVal([]cty.Value{forged}), "credential() did not make"},
-		"key of a map":      {cty.MapVal(map[string]cty.Value{phOpen: cty.True}), "a key holds"},
-		"name of attribute": {cty.ObjectVal(map[string]cty.Value{phShut: cty.True}), "a key holds"},
-		"broken":            {cty.StringVal(phOpen).Mark(Secret{"c"}), "without an operation"},
-	} {
-		err := checkUnmarked(tt.v, nil, nil)
-		switch {
-		case tt.want == "" && err != nil:
-			t.Errorf("%s: %s", name, err)
-		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
-	}
-	err := checkUnmarked(cty.ObjectVal(map[string]cty.Value{"a": cty.ListVal([]cty.Value{cty.StringVal("x"), forged})}), nil, nil)
-	if got := FormatPath(err); got != `["a"][1]` {
-		t.Errorf("the path is %s", got)
-	}
-}
-
 func TestPlain(t *testing.T) {
 	v := cty.ObjectVal(map[string]cty.Value{
 		"a": Credential("z"), "b": cty.ListVal([]cty.Value{Credential("a"), Credential("z")}),

@@ -61,6 +61,7 @@ func TestText(t *testing.T) {
 	for want, v := range map[string]cty.Value{
 		`never asked for "file a"`: UnreadVal(cty.String, "file a"), "not known": cty.UnknownVal(cty.String), "is null": cty.NullVal(cty.String),
 		"text is needed, not": cty.EmptyObjectVal, "did not make": cty.StringVal(placeholder(opCred, "x")), "did not make ": cty.StringVal(placeholder(opCred, "x")).Mark(Secret{"y"}),
+		"without an operation": cty.StringVal(phOpen).Mark(Secret{"y"}),
 	} {
 		if text, err := TextOf(v); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%#v is %s, %v; want an error with %q", v, text, err, want)

@@ -8,9 +8,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/pluginhost/hostile"
 	"github.com/prelet/prelet/internal/world"
@@ -130,7 +133,9 @@ func (b *bench) ask(r world.DetectorReq, deadline time.Duration) (world.Detector
 // left are the processes that run this bench's program and are not this test.
 func (b *bench) left() (out []string) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
-	out = b.zombies()
+	for _, pid := range b.zombies() {
+		out = append(out, fmt.Sprintf("%d (zombie)", pid))
+	}
 	for _, l := range links {
 		pid := strings.Split(l, "/")[2]
 		if exe, err := os.Readlink(l); err == nil && strings.HasPrefix(exe, b.dir) && pid != fmt.Sprint(os.Getpid()) {
@@ -145,7 +150,9 @@ func (b *bench) left() (out []string) {
 func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
 	for late := time.Now().Add(10 * time.Second); len(b.left()) > 0; time.Sleep(10 * time.Millisecond) {
-		reapUser(b.uid)
+		for _, pid := range b.zombies() { // reapUser sees no zombie behind one of another bench
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
 		if time.Now().After(late) {
 			t.Fatalf("still there: %q", b.left())
 		}
@@ -153,15 +160,18 @@ func (b *bench) nothingLeft(t *testing.T) {
 }
 
 // zombies are processes of this bench's users that ended and were not waited for.
-func (b *bench) zombies() (out []string) {
+func (b *bench) zombies() (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/status")
+	user := fmt.Sprintf("\nUid:\t%d\t", b.uid)
 	for _, p := range stats {
 		text, _ := os.ReadFile(p)
-		if os.Geteuid() == 0 && strings.Contains(string(text), fmt.Sprintf("\nUid:\t%d\t", b.uid)) && strings.Contains(string(text), "State:\tZ") {
-			out = append(out, p)
+		pid, err := strconv.Atoi(strings.Split(p, "/")[2])
+		isZombie := strings.Contains(string(text), user) && strings.Contains(string(text), "State:\tZ")
+		if os.Geteuid() == 0 && err == nil && isZombie {
+			pids = append(pids, pid)
 		}
 	}
-	return out
+	return pids
 }
 
 func TestGood(t *testing.T) {

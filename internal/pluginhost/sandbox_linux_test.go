@@ -257,6 +257,43 @@ func TestSweep(t *testing.T) {
 	b.nothingLeft(t)
 }
 
+// TestReapUser: a child of the given user that has ended is waited for, and one of another user is not. No other test runs
+// at the same time, as a zombie of theirs would hide these.
+func TestReapUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has the users of the pool")
+	}
+	own, other := newBench(t), newBench(t)
+	// end starts a program under the bench's user and returns once it has ended.
+	end := func(b *bench) {
+		c := exec.CommandContext(t.Context(), "true")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(b.uid), Gid: uint32(b.uid)}}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for late := time.Now().Add(10 * time.Second); len(b.zombies()) == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatal("got no zombie after 10s; want one")
+			}
+		}
+	}
+
+	end(own)
+	reapUser(own.uid)
+	if got := own.zombies(); len(got) != 0 {
+		t.Errorf("after reaping its user: got zombies %v; want none", got)
+	}
+
+	end(other)
+	reapUser(own.uid)
+	if got := other.zombies(); len(got) != 1 {
+		t.Errorf("after reaping another user: got zombies %v; want one", got)
+	}
+
+	own.nothingLeft(t)
+	other.nothingLeft(t)
+}
+
 // What could not be set up stands in the answer.
 func TestSandboxIsTold(t *testing.T) {
 	t.Parallel()

@@ -390,7 +390,7 @@ func TestAttacks(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 
 			t.Logf("%.2000s", out) // a crash is long
-			const crash = 2 // of Go's runtime; a test that fails exits with 1
+			const crash = 2        // of Go's runtime; a test that fails exits with 1
 			if attack.large && cmd.ProcessState.ExitCode() == crash {
 				return
 			}

@@ -13,12 +13,13 @@ import (
 // notifyTimeout is how long a message waits for a service manager whose queue of messages is full.
 const notifyTimeout = time.Second
 
-// Notifier reports to the service manager over $NOTIFY_SOCKET of this process. Without that variable it does nothing and
-// returns no error. Callers log its errors and continue: what prelet does never depends on the service manager listening.
+// Notifier reports to the service manager over $NOTIFY_SOCKET of this process. Without that variable it does nothing
+// and returns no error. Callers log its errors and continue: what prelet does never depends on the service manager
+// listening.
 type Notifier struct{}
 
-// Status sets the line that systemctl status shows. A oneshot unit needs NotifyAccess=main for it, and the line outlives the
-// process only with RemainAfterExit=.
+// Status sets the line that systemctl status shows. A oneshot unit needs NotifyAccess=main for it, and the line
+// outlives the process only with RemainAfterExit=.
 func (n Notifier) Status(line string) error {
 	// Each line of the message is an assignment of its own: text of a stage must not be able to add one.
 	return n.send("STATUS=" + strings.Join(strings.Fields(line), " "))

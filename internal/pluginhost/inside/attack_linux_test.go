@@ -369,8 +369,8 @@ func attacks(t *testing.T) map[string]attack {
 // attackVariable names the attack that a process of this program undergoes.
 const attackVariable = "PRELET_TEST_ATTACK"
 
-// TestAttacks: whatever a detector sends, the call ends in its time, with an answer or a reason, in bounded memory. Each
-// attack has a process of its own, with the limit of memory that prelet-detect has.
+// TestAttacks: whatever a detector sends, the call ends in its time, with an answer or a reason, in bounded memory.
+// Each attack has a process of its own, with the limit of memory that prelet-detect has.
 func TestAttacks(t *testing.T) {
 	all := attacks(t)
 	if name := os.Getenv(attackVariable); name != "" {

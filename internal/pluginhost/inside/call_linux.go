@@ -47,8 +47,8 @@ func connect(ctx context.Context, r runner.Runner, folder string) (protocol.Clie
 	return detector.(protocol.Client), nil
 }
 
-// clientConfig returns what go-plugin's client is and may do. Each bound replaces a default of go-plugin or grpc-go that
-// is larger, or none.
+// clientConfig returns the configuration of go-plugin's client. Each bound replaces a default of go-plugin or grpc-go
+// that is larger, or none.
 func clientConfig(ctx context.Context, r runner.Runner, folder string) *plugin.ClientConfig {
 	deadline, _ := ctx.Deadline()
 

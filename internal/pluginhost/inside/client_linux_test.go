@@ -81,7 +81,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestLargeOutput: what go-plugin passes on as a detector's output is bounded as an answer is, and keeps no answer back.
+// TestLargeOutput: a message of a detector's output is bounded as an answer is, and does not keep an answer back.
 func TestLargeOutput(t *testing.T) {
 	// plugin.StdioData: the channel STDERR, and data.
 	output := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 2)

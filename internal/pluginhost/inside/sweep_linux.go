@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sweep ends all other processes of this user, which must be the given one of the pool, without any capability: else the
-// same call would end the machine.
+// Sweep ends all other processes of this user, which must be the given one of the pool, without any capability: else
+// the same call would end the machine.
 func Sweep(uid int) error {
 	r, e, s := unix.Getresuid()
 	if uid <= 0 || r != uid || e != uid || s != uid {

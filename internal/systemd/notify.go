@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -33,22 +32,23 @@ func (n Notifier) Extend(d time.Duration) error {
 	return n.send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", d.Microseconds()))
 }
 
-// send is daemon.SdNotify with a deadline: that one waits for ever for a service manager that does not read.
+// send is daemon.SdNotify, which waits for ever for a service manager that does not read, with a deadline. A message that
+// was given up may still arrive later.
 func (n Notifier) send(state string) error {
-	address := &net.UnixAddr{Name: os.Getenv("NOTIFY_SOCKET"), Net: "unixgram"}
-	if address.Name == "" {
-		return nil
-	}
+	sent := make(chan error, 1)
 
-	conn, err := net.DialUnix(address.Net, nil, address)
-	if err != nil {
-		return fmt.Errorf("notify socket: %w", err)
-	}
-	defer conn.Close()
+	go func() {
+		_, err := daemon.SdNotify(false, state)
+		sent <- err
+	}()
 
-	_ = conn.SetWriteDeadline(time.Now().Add(notifyTimeout))
-	if _, err := conn.Write([]byte(state)); err != nil {
-		return fmt.Errorf("notify socket: %w", err)
+	select {
+	case err := <-sent:
+		if err != nil {
+			return fmt.Errorf("notify socket: %w", err)
+		}
+	case <-time.After(notifyTimeout):
+		return fmt.Errorf("notify socket: nothing was read in %v: %w", notifyTimeout, os.ErrDeadlineExceeded)
 	}
 
 	return nil

@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"context"
 	"errors"
 	"path"
 	"slices"
@@ -9,12 +10,24 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// RuntimeOf is the container runtime that a machine is configured for: what Detect finds of it, and nothing else. Root is a folder;
-// "" is this machine. A field that is not known is nil.
-func RuntimeOf(root string) world.Runtime {
-	d := &detection{Tree: hostTree{root}, facts: empty(), evidence: map[string]string{}}
-	_ = d.readRuntime() // it fails for nobody
-	return d.facts.Runtime
+// RuntimeOf returns what Detect finds of the container runtime that a machine is configured for, and nothing else. Root
+// is a folder; "" is this machine. A field that is not known is nil, and so is each field where the configuration could
+// not be read in time.
+func RuntimeOf(ctx context.Context, root string) world.Runtime {
+	d := &detection{
+		Tree: hostTree{root}, ctx: ctx, patience: usualPatience, facts: empty(), evidence: map[string]string{},
+	}
+
+	runtime, err := within(d, "the configuration of the container runtime", func() (world.Runtime, error) {
+		err := d.readRuntime()
+		return d.facts.Runtime, err
+	})
+
+	if err != nil || ctx.Err() != nil {
+		return world.Runtime{}
+	}
+
+	return runtime
 }
 
 // readRuntime reads what the container runtime is configured to be; at this moment of a boot it may not run yet.
@@ -176,21 +189,4 @@ func runtime(name, socket, driver string) world.Runtime {
 		r.CgroupDriver = &driver
 	}
 	return r
-}
-
-func key(parts []string) string { return strings.Join(parts, "\x00") }
-
-func (t table) merge(over table) {
-	for k, v := range over {
-		t[k] = v
-	}
-}
-
-func (t table) list(parts ...string) []string { return t[key(parts)] }
-
-func (t table) text(absent string, parts ...string) string {
-	if v := t[key(parts)]; len(v) == 1 && v[0] != "" {
-		return v[0]
-	}
-	return absent
 }

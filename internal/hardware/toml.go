@@ -1,9 +1,9 @@
 package hardware
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -18,8 +18,12 @@ type invalidTOMLError struct{ file, reason string }
 
 func (e *invalidTOMLError) Error() string { return "/" + e.file + " " + e.reason }
 
-// readTOML reads one file of a container runtime's configuration.
+// readTOML reads one file of a container runtime's configuration, unless the context has ended.
 func (d *detection) readTOML(name string) (table, error) {
+	if err := context.Cause(d.ctx); err != nil {
+		return nil, err
+	}
+
 	data, err := d.ReadFile(name, configLimit+1)
 	if err != nil {
 		return nil, err
@@ -42,28 +46,35 @@ func (d *detection) readTOML(name string) (table, error) {
 	return values, nil
 }
 
-// table is a TOML document as a flat map: values by their path. Scalars are text, arrays of scalars are lists of texts.
-type table map[string][]string
+// table is a TOML document, or a table in one.
+type table map[string]any
 
 func parseTOML(data []byte) (table, error) {
-	var document map[string]any
+	var document table
 	if err := toml.Unmarshal(data, &document); err != nil {
 		return nil, err
 	}
 
-	values := table{}
-	values.add(nil, document)
-
-	return values, nil
+	return document, nil
 }
 
-// add adds a value and everything below it. Arrays of tables are left out: no setting of interest is in one.
-func (t table) add(path []string, value any) {
-	switch value := value.(type) {
-	case map[string]any:
-		for name, item := range value {
-			t.add(append(slices.Clone(path), name), item)
-		}
+// lookup returns the value at a path of keys, or nil.
+func (t table) lookup(path ...string) any {
+	var value any = map[string]any(t)
+
+	for _, key := range path {
+		below, _ := value.(map[string]any)
+		value = below[key]
+	}
+
+	return value
+}
+
+// list returns the texts of an array of scalars, or of one scalar; nil if there is neither.
+func (t table) list(path ...string) []string {
+	switch value := t.lookup(path...).(type) {
+	case nil, map[string]any:
+		return nil
 	case []any:
 		list := []string{}
 		for _, item := range value {
@@ -71,8 +82,30 @@ func (t table) add(path []string, value any) {
 				list = append(list, fmt.Sprint(item))
 			}
 		}
-		t[key(path)] = list
+		return list
 	default:
-		t[key(path)] = []string{fmt.Sprint(value)}
+		return []string{fmt.Sprint(value)}
+	}
+}
+
+// text returns a scalar as text, or absent if it is not set or empty.
+func (t table) text(absent string, path ...string) string {
+	if values := t.list(path...); len(values) == 1 && values[0] != "" {
+		return values[0]
+	}
+	return absent
+}
+
+// merge sets in t what another document sets; of a value that both set, the other's counts.
+func (t table) merge(other table) {
+	for key, value := range other {
+		below, isTable := t[key].(map[string]any)
+		otherBelow, otherIsTable := value.(map[string]any)
+
+		if isTable && otherIsTable {
+			table(below).merge(otherBelow)
+		} else {
+			t[key] = value
+		}
 	}
 }

@@ -27,9 +27,10 @@ func (l *Live) runtime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Root != "" {
 		ask = nil
 	}
+	configured := hardware.RuntimeOf(ctx, l.o.Root)
 	ctx, cancel := context.WithTimeout(ctx, runtimePatience)
 	defer cancel()
-	return runtimeOf(ctx, hardware.RuntimeOf(l.o.Root), ask)
+	return runtimeOf(ctx, configured, ask)
 }
 
 // runtimeOf is a runtime by its configuration and by what it says where it can be asked (nil: not here). Nil: none is known.

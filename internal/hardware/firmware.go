@@ -1,7 +1,6 @@
 package hardware
 
 import (
-	"log/slog"
 	"strings"
 	"unicode/utf8"
 
@@ -31,10 +30,10 @@ func (d *detection) readFirmware() {
 		d.lendFile(deviceTreeFolder+"/"+name, deviceTreeSource+"/"+name)
 	}
 
-	product, productErr := askFirmware(d, ghw.Product)
-	bios, biosErr := askFirmware(d, ghw.BIOS)
-	chassis, chassisErr := askFirmware(d, ghw.Chassis)
-	board, boardErr := askFirmware(d, ghw.Baseboard)
+	product, productErr := askFirmware(d, "product", ghw.Product)
+	bios, biosErr := askFirmware(d, "bios", ghw.BIOS)
+	chassis, chassisErr := askFirmware(d, "chassis", ghw.Chassis)
+	board, boardErr := askFirmware(d, "baseboard", ghw.Baseboard)
 
 	var (
 		p world.Product
@@ -73,9 +72,11 @@ func (d *detection) readFirmware() {
 	d.facts.Product, d.facts.BIOS, d.facts.Chassis, d.facts.Baseboard = p, b, c, m
 }
 
-// askFirmware asks ghw, and returns an empty result if that fails.
-func askFirmware[T any](d *detection, call func(...any) (*T, error)) (*T, error) {
-	info, err := ask(d, slog.DiscardHandler, call)
+// askFirmware asks ghw for a fact, and returns an empty result if that fails.
+func askFirmware[T any](d *detection, fact string, call func(...any) (*T, error)) (*T, error) {
+	info, warnings, err := ask(d, call)
+	d.noteWarnings(fact, warnings)
+
 	if err != nil {
 		return new(T), err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 		var a answer
 		defer func() {
 			if p := recover(); p != nil {
-				a.err = fmt.Errorf("it panicked: %v", p)
+				a.err = fmt.Errorf("%s panicked: %v", who, p)
 			}
 			answers <- a
 		}()
@@ -57,21 +58,63 @@ func within[T any](d *detection, who string, f func() (T, error)) (T, error) {
 	}
 }
 
-// ask calls a function of ghw, which logs its warnings into log. On a recorded machine ghw reads copies of the files
-// that patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
-func ask[T any](d *detection, log slog.Handler, call func(...any) (*T, error), patterns ...string) (*T, error) {
+// ask calls a function of ghw, and returns its result and its warnings. On a recorded machine ghw reads copies of the
+// files that patterns name. ghw takes no context, so a call that hangs is left behind; its result is then nil.
+func ask[T any](
+	d *detection, call func(...any) (*T, error), patterns ...string,
+) (result *T, warnings []string, err error) {
 	d.lend(patterns...)
 	if d.copyErr != nil {
-		return nil, d.copyErr
+		return nil, nil, d.copyErr
 	}
 
-	options := libraryOptions(d.libraryRoot(), log)
+	// What is left behind may log later, so warnings are handed over with the result.
+	type answer struct {
+		result   *T
+		warnings []string
+	}
 
-	return within(d, "ghw", func() (*T, error) { return call(options...) })
+	root := d.libraryRoot()
+
+	a, err := within(d, "ghw", func() (answer, error) {
+		log := &warningLog{}
+		result, err := call(libraryOptions(root, log)...)
+		return answer{result, log.unexpected(root)}, err
+	})
+
+	return a.result, a.warnings, err
+}
+
+// noteWarnings notes what ghw has warned of while it read a fact.
+func (d *detection) noteWarnings(fact string, warnings []string) {
+	for _, warning := range warnings {
+		d.note(fact, "ghw: "+warning)
+	}
+}
+
+// expectedWarnings are how messages of ghw begin that are not noted.
+var expectedWarnings = []string{
+	"topology detection disabled",              // as libraryOptions wants it
+	"Could not determine total physical bytes", // as totalMemory wants it
+	"Unable to read ",                          // firmwareReason notes the file
+	"failed to read int from file: ",           // blockDevice notes the file
 }
 
 // warningLog keeps the messages that ghw logs, which it prints to standard error otherwise.
 type warningLog struct{ messages []string }
+
+// unexpected returns the messages but those of expectedWarnings, with names of files as they are below root.
+func (w *warningLog) unexpected(root string) []string {
+	var list []string
+
+	for _, message := range w.messages {
+		if !slices.ContainsFunc(expectedWarnings, func(begin string) bool { return strings.HasPrefix(message, begin) }) {
+			list = append(list, strings.ReplaceAll(message, strings.TrimSuffix(root, "/")+"/", "/"))
+		}
+	}
+
+	return list
+}
 
 // Enabled implements slog.Handler.
 func (*warningLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }

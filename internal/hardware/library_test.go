@@ -31,11 +31,43 @@ func TestWithin(t *testing.T) {
 	}{
 		"a call that hangs":      {context.Background(), 10 * time.Millisecond, hang, "ghw did not answer within 10ms"},
 		"a call when time is up": {ended, time.Minute, hang, "ghw did not answer in time: the boot's time is up"},
-		"a call that panics":     {context.Background(), time.Minute, func() (int, error) { panic("index out of range") }, "it panicked: index out of range"},
+		"a call that panics":     {context.Background(), time.Minute, func() (int, error) { panic("index out of range") }, "ghw panicked: index out of range"},
 	} {
 		d := &detection{ctx: tt.ctx, patience: tt.patience}
 		if got, err := within(d, "ghw", tt.call); got != 0 || err == nil || err.Error() != tt.want {
 			t.Errorf("%s: got %d and %v, want the error %q", name, got, err, tt.want)
+		}
+	}
+}
+
+// What ghw warns of is a note, with names as they are in the tree.
+func TestWarningsOfGhwAreNoted(t *testing.T) {
+	files := map[string]string{"sys/block/sda/size": "8\n", "sys/class/dmi/id/product_name": "Test\n"}
+	pci(files, "0000:01:00.0", "10de:2330", "030200", "",
+		map[string]string{"modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n"})
+	quiet := detect(t, Options{Tree: tree(t, files)})
+	for _, fact := range []string{"block_devices", "product", "bios", "chassis", "baseboard", "memory.total_bytes", "pci"} {
+		if got := why(quiet, fact); got != "" {
+			t.Errorf("expected warnings, %s: got the note %q, want none", fact, got)
+		}
+	}
+
+	expected := expectedWarnings
+	defer func() { expectedWarnings = expected }()
+	expectedWarnings = nil
+
+	facts := detect(t, Options{Tree: tree(t, files)})
+	for fact, want := range map[string]string{
+		"block_devices":      "ghw: failed to read int from file: open /sys/block/sda/queue/rotational: no such file or directory",
+		"product":            "ghw: Unable to read product_family: open /sys/class/dmi/id/product_family: no such file or directory",
+		"bios":               "ghw: Unable to read bios_date: open /sys/class/dmi/id/bios_date: no such file or directory",
+		"chassis":            "ghw: Unable to read chassis_asset_tag: open /sys/class/dmi/id/chassis_asset_tag: no such file or directory",
+		"baseboard":          "ghw: Unable to read board_asset_tag: open /sys/class/dmi/id/board_asset_tag: no such file or directory",
+		"memory.total_bytes": "ghw: Could not determine total physical bytes of memory.",
+		"pci":                "ghw: topology detection disabled, assuming SMP architecture",
+	} {
+		if got := why(facts, fact); !strings.HasPrefix(got, want) {
+			t.Errorf("unexpected warnings, %s: got the note %q, want %q", fact, got, want)
 		}
 	}
 }
@@ -50,6 +82,10 @@ func TestFilesThatGhwPanicsAt(t *testing.T) {
 	facts := detect(t, Options{Tree: tree(t, files)})
 	if got := number(facts.Memory.TotalBytes); got != "1073741824" || facts.MachineID == nil {
 		t.Errorf("got %s bytes and machine id %v, want 1073741824 and one", got, value(facts.MachineID))
+	}
+	got, want := why(facts, "memory.total_bytes"), "so MemTotal of /proc/meminfo was read instead"
+	if !strings.HasPrefix(got, "ghw panicked: ") || !strings.HasSuffix(got, want) {
+		t.Errorf("memory.total_bytes: got the note %q, want a panic of ghw and %q", got, want)
 	}
 }
 
@@ -188,33 +224,55 @@ func TestBlockDevices(t *testing.T) {
 		"sys/devices/pci0000:00/ata1/block/sda/dev": "8:0\n", "sys/devices/pci0000:00/ata1/block/sda/removable": "0\n",
 		"sys/devices/pci0000:00/ata1/block/sda/queue/rotational": "1\n", "sys/devices/pci0000:00/ata1/block/sda/queue/physical_block_size": "512\n",
 		"sys/devices/pci0000:00/ata1/block/sda/device/vendor": "ATA     \n",
-		"run/udev/data/b8:0":                   "E:ID_MODEL=A_disk\nE:ID_SERIAL_SHORT=S1\nE:ID_WWN=0x5000\n",
-		"sys/block/nvme0n1/size":               "8\n",
-		"sys/block/nvme0n1/queue/rotational":   "0\n",
-		"sys/block/sr0/size":                   "0\n",
-		"sys/block/sr0/removable":              "1\n",
-		"sys/block/vda/size":                   "18014398509481984\n", // more bytes than an int64 has
-		"sys/block/dm-0":                       "-> ../devices/virtual/block/dm-0",
-		"sys/devices/virtual/block/dm-0/size":  "8\n",
-		"sys/block/loop0":                      "-> ../devices/virtual/block/loop0",
-		"sys/devices/virtual/block/loop0/size": "8\n",
+		"run/udev/data/b8:0":                      "E:ID_MODEL=A_disk\nE:ID_SERIAL_SHORT=S1\nE:ID_WWN=0x5000\n",
+		"sys/block/nvme0n1/size":                  "8\n",
+		"sys/block/nvme0n1/hidden":                "0\n",
+		"sys/block/nvme0c0n1/size":                "8\n", // a path to nvme0n1
+		"sys/block/nvme0c0n1/hidden":              "1\n",
+		"sys/block/dasda/queue/rotational":        "1\n", // of IBM Z; ghw does not know the name
+		"sys/block/sdb/size":                      "abc\n",
+		"sys/block/sdb/removable":                 "2\n",
+		"sys/block/sdb/queue/rotational":          "-1\n",
+		"sys/block/sdb/queue/physical_block_size": "0\n",
+		"sys/block/nvme0n1/queue/rotational":      "0\n",
+		"sys/block/sr0/size":                      "0\n",
+		"sys/block/sr0/removable":                 "1\n",
+		"sys/block/vda/size":                      "18014398509481984\n", // more bytes than an int64 has
+		"sys/block/dm-0":                          "-> ../devices/virtual/block/dm-0",
+		"sys/devices/virtual/block/dm-0/size":     "8\n",
+		"sys/block/loop0":                         "-> ../devices/virtual/block/loop0",
+		"sys/devices/virtual/block/loop0/size":    "8\n",
 	}
 	facts := detect(t, Options{Tree: tree(t, files)})
 	empty := int64(0)
 	want := []world.BlockDevice{
+		{Name: "dasda", Rotational: &yes},
 		{Name: "nvme0n1", Type: p("ssd"), Controller: p("nvme"), SizeBytes: &size, Rotational: &no},
-		{Name: "sda", Type: p("hdd"), Controller: p("scsi"), SizeBytes: &size, PhysicalBlock: &block, Rotational: &yes, Vendor: p("ATA"),
+		{Name: "sda", Type: p("hdd"), Controller: p("scsi"), SizeBytes: &size, PhysicalBlock: &block, Rotational: &yes, Removable: &no, Vendor: p("ATA"),
 			Model: p("A_disk"), Serial: p("S1"), WWN: p("0x5000")},
-		{Name: "sr0", Type: p("odd"), Controller: p("scsi"), SizeBytes: &empty, Removable: true},
+		{Name: "sdb", Controller: p("scsi")},
+		{Name: "sr0", Type: p("odd"), Controller: p("scsi"), SizeBytes: &empty, Removable: &yes},
 		{Name: "vda", Controller: p("virtio")},
 	}
 	if diff := cmp.Diff(want, facts.BlockDevices); diff != "" {
 		t.Errorf("disks differ (-want +got):\n%s", diff)
 	}
 	for fact, want := range map[string]string{
-		"nvme0n1].model": "udev's database does not have it", "nvme0n1].vendor": "the kernel does not tell it", "sr0].rotational": "it is neither a hard disk nor a solid-state disk",
-		"nvme0n1].physical_block_bytes": "the kernel does not tell it", "vda].size_bytes": "the kernel gives a size that cannot be true",
-		"vda].type": "there is no /sys/block/vda/queue/rotational", "vda].rotational": "there is no /sys/block/vda/queue/rotational",
+		"nvme0n1].model":                "udev's database does not have it",
+		"nvme0n1].vendor":               "the kernel does not report it",
+		"nvme0n1].physical_block_bytes": "there is no /sys/block/nvme0n1/queue/physical_block_size",
+		"nvme0n1].removable":            "there is no /sys/block/nvme0n1/removable",
+		"sr0].rotational":               "it is neither a hard disk nor a solid-state disk",
+		"dasda].type":                   "the device's name is not of a kind that is known",
+		"dasda].size_bytes":             "there is no /sys/block/dasda/size",
+		"sdb].size_bytes":               `/sys/block/sdb/size contains "abc", not a number from 0 to 18014398509481983`,
+		"sdb].removable":                `/sys/block/sdb/removable contains "2", not a number from 0 to 1`,
+		"sdb].physical_block_bytes":     `/sys/block/sdb/queue/physical_block_size contains "0", not a number from 1 to 2147483647`,
+		"sdb].rotational":               `/sys/block/sdb/queue/rotational contains "-1", not a number from 0 to 1`,
+		"sdb].type":                     "whether it is rotational is not known",
+		"vda].size_bytes":               `/sys/block/vda/size contains "18014398509481984", not a number from 0 to 18014398509481983`,
+		"vda].type":                     "whether it is rotational is not known",
+		"vda].rotational":               "there is no /sys/block/vda/queue/rotational",
 	} {
 		if got := why(facts, "block_devices["+fact); got != want {
 			t.Errorf("reason of %s: got %q, want %q", fact, got, want)

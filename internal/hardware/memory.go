@@ -2,7 +2,6 @@ package hardware
 
 import (
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +38,8 @@ func (d *detection) readMemory() error {
 	values := parseMeminfo(string(data))
 	total, err := d.totalMemory()
 	if err != nil {
-		total = values["MemTotal"] // ghw cannot be asked, and there is no boot without
+		total = values["MemTotal"]
+		d.note("memory.total_bytes", err.Error()+", so MemTotal of /proc/meminfo was read instead")
 	}
 	if total <= 0 {
 		return fmt.Errorf("detect hardware: the size of the memory is needed and /proc/meminfo has no MemTotal")
@@ -78,9 +78,11 @@ func (d *detection) readMemory() error {
 func (d *detection) totalMemory() (int64, error) {
 	const nowhere = "/dev/null" // a folder that is never there
 
-	memory, err := ask(d, slog.DiscardHandler, func(options ...any) (*ghw.MemoryInfo, error) {
+	memory, warnings, err := ask(d, func(options ...any) (*ghw.MemoryInfo, error) {
 		return ghw.Memory(append(options, ghw.WithPathOverrides(map[string]string{"/sys": nowhere, "/var": nowhere}))...)
 	}, "proc/meminfo")
+	d.noteWarnings("memory.total_bytes", warnings)
+
 	if err != nil {
 		return 0, err
 	}

@@ -122,9 +122,7 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 		return nil, err
 	}
 
-	log := &warningLog{}
-
-	info, err := ask(d, log, ghw.PCI, pciFolder+"/*/modalias", pciFolder+"/*/driver")
+	info, warnings, err := ask(d, ghw.PCI, pciFolder+"/*/modalias", pciFolder+"/*/driver")
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +136,11 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 	}
 
 	if len(functions) < len(entries) {
-		warnings := strings.Join(slices.DeleteFunc(log.messages, func(message string) bool {
-			return strings.HasPrefix(message, "topology detection disabled") // as libraryOptions wants it
-		}), "; ")
-
-		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)", len(functions), len(entries), warnings)
+		return nil, fmt.Errorf("ghw lists %d of %d functions (%s)",
+			len(functions), len(entries), strings.Join(warnings, "; "))
 	}
+
+	d.noteWarnings("pci", warnings)
 
 	if len(functions) > 0 {
 		d.saw("pci[]", pciFolder+"/{address}/modalias")

@@ -18,7 +18,7 @@ func RuntimeOf(ctx context.Context, root string) world.Runtime {
 		Tree: hostTree{root}, ctx: ctx, patience: usualPatience, facts: empty(), evidence: map[string]string{},
 	}
 
-	runtime, err := within(d, "the configuration of the container runtime", func() (world.Runtime, error) {
+	runtime, err := within(d, "reading the configuration of the container runtime", func() (world.Runtime, error) {
 		err := d.readRuntime()
 		return d.facts.Runtime, err
 	})

@@ -180,7 +180,7 @@ type BlockDevice struct {
 	SizeBytes     *int64  `json:"size_bytes"`
 	PhysicalBlock *int    `json:"physical_block_bytes"`
 	Rotational    *bool   `json:"rotational"`
-	Removable     bool    `json:"removable"`
+	Removable     *bool   `json:"removable"`
 	Vendor        *string `json:"vendor"`
 	Model         *string `json:"model"`
 	Serial        *string `json:"serial"`

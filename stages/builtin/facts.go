@@ -114,7 +114,7 @@ func facts() []schema.Fact {
 		{Path: "baseboard.version", Doc: "`A01`."},
 		{Path: "baseboard.serial", Doc: "The serial number. Left out of recordings that are passed on."},
 		{Path: "baseboard.asset_tag", Doc: "The owner's number. Left out of recordings that are passed on."},
-		{Path: "block_devices", Doc: "Disks and drives, by name. What the kernel makes of others is not among them: loop devices, LVM, RAID."},
+		{Path: "block_devices", Doc: "Disks and drives, by name. What the kernel makes of others is not among them: loop devices, LVM, RAID, the paths of NVMe multipath."},
 		{Path: "block_devices[].name", Doc: "`sda`, `nvme0n1`. The kernel may give a disk another name at the next boot."},
 		{Path: "block_devices[].type", Doc: "`hdd`, `ssd`, `odd` (optical) or `fdd` (floppy)."},
 		{Path: "block_devices[].controller", Doc: "`scsi`, `nvme`, `virtio`, `mmc` or `ide`, by the device's name. SATA is `scsi`."},

@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Bounds of an archive. A snapshot of ghw has some thousands of entries and 2 MiB; the largest of a real machine that
@@ -50,7 +52,7 @@ func openArchive(r io.Reader) (tree Opened, err error) {
 }
 
 func openTar(r io.Reader) (tree Opened, err error) {
-	folder, err := scratchFolder("")
+	folder, err := scratchFolder()
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +93,9 @@ func machineFolder(folder string) string {
 }
 
 // unpack writes the entries of an archive into an empty folder. Links come last, so that no file is put through one. Of
-// several files with one name the last counts; devices, pipes and hard links are left out.
+// several entries with one name the last counts, as for tar; only a folder that has entries cannot be replaced. Devices,
+// pipes and hard links are left out.
 func unpack(r io.Reader, folder string) error {
-	const folderMode, fileMode = 0o700, 0o600
-
 	// What is not in a file counts too: headers, and what is passed over.
 	archive := tar.NewReader(io.LimitReader(r, 2*maxArchiveBytes))
 
@@ -121,25 +122,69 @@ func unpack(r io.Reader, folder string) error {
 			return err
 		}
 
-		target := path.Join(folder, name)
-
-		switch header.Typeflag {
-		case tar.TypeDir:
-			err = os.MkdirAll(target, folderMode)
-		case tar.TypeSymlink:
-			links[name] = header.Linkname
-		case tar.TypeReg:
-			var data []byte
-			if data, err = io.ReadAll(archive); err == nil {
-				err = errors.Join(os.MkdirAll(path.Dir(target), folderMode), os.WriteFile(target, data, fileMode))
-			}
+		if name == "." {
+			continue
 		}
+
+		if header.Typeflag == tar.TypeSymlink {
+			err = removeEntry(path.Join(folder, name))
+			links[name] = header.Linkname
+		} else {
+			err = unpackEntry(archive, header.Typeflag, path.Join(folder, name))
+			delete(links, name)
+		}
+
 		if err != nil {
-			return renamed(err, name)
+			return entryFailed(name, err)
 		}
 	}
 
 	return makeLinks(folder, links)
+}
+
+// unpackEntry makes a folder, or a file with what r has, in place of an earlier entry. Other types are left out.
+func unpackEntry(r io.Reader, kind byte, target string) error {
+	const folderMode, fileMode = 0o700, 0o600
+
+	switch kind {
+	case tar.TypeDir:
+		if info, err := os.Lstat(target); err == nil && info.IsDir() {
+			return nil
+		}
+		return errors.Join(removeEntry(target), os.MkdirAll(target, folderMode))
+	case tar.TypeReg:
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return err
+		}
+		return errors.Join(
+			removeEntry(target), os.MkdirAll(path.Dir(target), folderMode), os.WriteFile(target, data, fileMode))
+	}
+
+	return nil
+}
+
+// removeEntry removes a file or an empty folder, if there is one.
+func removeEntry(target string) error {
+	if err := os.Remove(target); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+
+	return nil
+}
+
+// entryFailed says which entry of an archive cannot be unpacked, and why.
+func entryFailed(name string, err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return copyFailed(err)
+	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
+		return fmt.Errorf("entry %q is also a folder with entries", name)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("entry %q is below one that is not a folder", name)
+	}
+
+	return fmt.Errorf("entry %q cannot be unpacked: %w", name, withoutName(err))
 }
 
 // makeLinks makes symbolic links by their names. os.Root keeps one from being made through another.
@@ -152,18 +197,24 @@ func makeLinks(folder string, links map[string]string) error {
 
 	for _, name := range slices.Sorted(maps.Keys(links)) {
 		if err := errors.Join(root.MkdirAll(path.Dir(name), 0o700), root.Symlink(links[name], name)); err != nil {
-			return fmt.Errorf("link %s: %w", name, err)
+			return entryFailed(name, err)
 		}
 	}
 
 	return nil
 }
 
+// archiveName returns the name of an entry without . and .. in it. The archive itself is ".".
 func archiveName(name string) (string, error) {
 	clean := path.Clean(name)
-	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) ||
-		strings.Count(clean, "/") >= maxArchiveDepth {
-		return "", fmt.Errorf("the name %q does not stay inside the archive", name)
+
+	if path.IsAbs(name) || clean == ".." || strings.HasPrefix(clean, "../") || strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("entry %q is not inside the archive", name)
 	}
+
+	if strings.Count(clean, "/") >= maxArchiveDepth {
+		return "", fmt.Errorf("entry %q is below %d folders or more, which is not read", name, maxArchiveDepth)
+	}
+
 	return clean, nil
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// packed makes an archive of headers; the text of a file stands in Uname, for want of a better place.
+// packed makes an archive of headers; the text of a file is in Uname, for lack of a better place.
 func packed(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -93,18 +93,98 @@ func TestArchiveRefuses(t *testing.T) {
 			t.Errorf("too many %s: %v", name, err)
 		}
 	}
-	for name, data := range map[string][]byte{
-		"a name that climbs":    packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "sys/../../x"}),
-		"an absolute name":      packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "/etc/x"}),
-		"a depth without sense": packed(t, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("a/", 100) + "b"}),
-		"a file above a file":   packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a"}, tar.Header{Typeflag: tar.TypeReg, Name: "a/b"}),
-		"a way through a link":  packed(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}, tar.Header{Typeflag: tar.TypeReg, Name: "a/b"}),
-		"a link through a link": packed(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "a", Linkname: os.TempDir()}, tar.Header{Typeflag: tar.TypeSymlink, Name: "a/prelet-b", Linkname: "x"}),
-		"no gzip":               []byte("nothing"),
-		"cut off":               packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Uname: strings.Repeat("x", 9000)})[:60],
+	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name} }
+	link := func(name, target string) tar.Header {
+		return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target}
+	}
+	long := strings.Repeat("n", 300)
+	deep := strings.Repeat("a/", 100) + "b"
+	cutOff := packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Uname: strings.Repeat("x", 9000)})[:60]
+	for name, tt := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"a name that climbs":          {packed(t, file("sys/../../x")), `entry "sys/../../x" is not inside the archive`},
+		"an absolute name":            {packed(t, file("/etc/x")), `entry "/etc/x" is not inside the archive`},
+		"many folders":                {packed(t, file(deep)), `entry "` + deep + `" is below 64 folders or more, which is not read`},
+		"a file above a file":         {packed(t, file("a"), file("a/b")), `entry "a/b" is below one that is not a folder`},
+		"a file above a link":         {packed(t, file("a"), link("a/b", "x")), `entry "a/b" is below one that is not a folder`},
+		"a file over a folder":        {packed(t, file("a/b"), file("a")), `entry "a" is also a folder with entries`},
+		"a link over a folder":        {packed(t, file("a/b"), link("a", "c")), `entry "a" is also a folder with entries`},
+		"a file below a link":         {packed(t, link("a", "/etc"), file("a/b")), `entry "a" is also a folder with entries`},
+		"a link below a link outside": {packed(t, link("a", os.TempDir()), link("a/prelet-b", "x")), `entry "a/prelet-b" cannot be unpacked: a symbolic link leads out of the recorded tree`},
+		"a long name":                 {packed(t, file(long)), `entry "` + long + `" cannot be unpacked: file name too long`},
+		"a long name of a link":       {packed(t, link(long, "x")), `entry "` + long + `" cannot be unpacked: file name too long`},
+		"not gzip":                    {[]byte("nothing is compressed here"), "gzip: invalid header"},
+		"cut off":                     {cutOff, "unexpected EOF"},
 	} {
-		if _, err := openArchive(bytes.NewReader(data)); err == nil {
-			t.Errorf("%s is taken", name)
+		t.Run(name, func(t *testing.T) {
+			archive := filepath.Join(t.TempDir(), "machine.tar.gz")
+			if err := os.WriteFile(archive, tt.data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			want := "read recorded hardware " + archive + ": " + tt.want
+			if _, err := ReadTree(archive); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+}
+
+// Of entries with one name the last counts, as for tar.
+func TestArchiveWithOneNameTwice(t *testing.T) {
+	entries := map[string]tar.Header{
+		"file":   {Typeflag: tar.TypeReg, Name: "sys/a", Uname: "text"},
+		"link":   {Typeflag: tar.TypeSymlink, Name: "sys/a", Linkname: "other"},
+		"folder": {Typeflag: tar.TypeDir, Name: "sys/a/"},
+	}
+	whatIs := func(m Tree) string {
+		if _, err := m.ReadLink("sys/a"); err == nil {
+			return "link"
+		}
+		if data, err := m.ReadFile("sys/a", 100); err == nil && string(data) == "text" {
+			return "file"
+		}
+		if _, err := m.ReadDir("sys/a"); err == nil {
+			return "folder"
+		}
+		return "nothing"
+	}
+	for first := range entries {
+		for last := range entries {
+			m, err := openArchive(bytes.NewReader(packed(t, tar.Header{Typeflag: tar.TypeDir, Name: "./"},
+				tar.Header{Typeflag: tar.TypeReg, Name: "proc/x"}, entries[first], entries[last])))
+			if err != nil {
+				t.Errorf("a %s and then a %s: got %v, want a %s", first, last, err, last)
+				continue
+			}
+			if got := whatIs(m); got != last {
+				t.Errorf("a %s and then a %s: got a %s, want a %s", first, last, got, last)
+			}
+			m.Close()
+		}
+	}
+	// An archive cannot replace the folder that it is unpacked into.
+	m, err := openArchive(bytes.NewReader(packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "."}, entries["file"])))
+	if err != nil {
+		t.Fatalf("a file with the name .: got %v, want it left out", err)
+	}
+	defer m.Close()
+	if got := whatIs(m); got != "file" {
+		t.Errorf("after a file with the name .: got a %s, want a file", got)
+	}
+}
+
+// Where the place has no room the message says which place it is and what to do, whatever was being written.
+func TestArchiveWithoutRoom(t *testing.T) {
+	t.Setenv("TMPDIR", "/scratch")
+	const want = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to a folder with room)"
+	for _, err := range []error{
+		&fs.PathError{Op: "write", Path: "/scratch/1/a", Err: syscall.ENOSPC},
+		&os.LinkError{Op: "symlink", New: "/scratch/1/a", Err: syscall.ENOSPC},
+	} {
+		if got := entryFailed("a", err).Error(); got != want {
+			t.Errorf("%T: got %q, want %q", err, got, want)
 		}
 	}
 }

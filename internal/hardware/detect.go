@@ -28,8 +28,6 @@ type Options struct {
 	// Patience is how long one file may take before it, and all of its device, is given up; 0 is 5 seconds. A driver that
 	// loads holds the lock behind an interface's speed for a second or two; a device that fell off its bus never answers.
 	Patience time.Duration
-	// Scratch is the folder in which files of a recorded machine are copied for ghw. Empty is /dev/shm, or TMPDIR.
-	Scratch string
 }
 
 const usualPatience = 5 * time.Second
@@ -66,7 +64,7 @@ func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	var scratch string
 	var scratchErr error
 	if !live {
-		scratch, scratchErr = scratchFolder(o.Scratch)
+		scratch, scratchErr = scratchFolder()
 		defer func() { _ = os.RemoveAll(scratch) }()
 	}
 	last, count, hung := outcome{}, 0, []string{}

@@ -139,28 +139,51 @@ func (d *detection) libraryRoot() string {
 	return d.copy.Name()
 }
 
-// scratchFolder makes a folder for files of a recorded machine in parent, or if that is "", in memory or in TMPDIR.
-func scratchFolder(parent string) (string, error) {
-	if parent == "" {
-		if folder, err := os.MkdirTemp("/dev/shm", "prelet-hardware-"); err == nil {
-			return folder, nil
-		}
+// scratchParent is where files of a recorded machine are written: TMPDIR. If that is not set, it is /dev/shm, which is
+// memory and twice as fast as a disk, or /tmp on a system without it.
+func scratchParent() string {
+	const memory = "/dev/shm"
+
+	if info, err := os.Stat(memory); os.Getenv("TMPDIR") == "" && err == nil && info.IsDir() {
+		return memory
 	}
 
-	folder, err := os.MkdirTemp(parent, "prelet-hardware-")
+	return os.TempDir()
+}
+
+// scratchFolder makes a folder in scratchParent.
+func scratchFolder() (string, error) {
+	folder, err := os.MkdirTemp(scratchParent(), "prelet-hardware-")
 
 	return folder, copyFailed(err)
 }
 
-// copyFailed is an error of making the copy, without the name in it, which is another each time.
+// copyFailed is an error of writing files of a recorded machine. It has the place and the next step, and not the name of
+// the file, which is another each time.
 func copyFailed(err error) error {
 	if err == nil {
 		return nil
 	}
+
+	return fmt.Errorf("the recorded hardware cannot be copied to %s (%w; set TMPDIR to a folder with room)",
+		scratchParent(), withoutName(err))
+}
+
+// withoutName returns the cause of an error that names files.
+func withoutName(err error) error {
 	if path := (*fs.PathError)(nil); errors.As(err, &path) {
-		err = path.Err
+		return withoutName(path.Err)
 	}
-	return fmt.Errorf("the recorded hardware cannot be copied to /dev/shm or TMPDIR: %w", err)
+
+	if link := (*os.LinkError)(nil); errors.As(err, &link) {
+		return withoutName(link.Err)
+	}
+
+	if err.Error() == "path escapes from parent" { // what os.Root reports; the package os does not export the error
+		return errEscapes
+	}
+
+	return err
 }
 
 // openCopy makes an empty folder for the files that ghw reads of a recorded machine.

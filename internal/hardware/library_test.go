@@ -1,6 +1,7 @@
 package hardware
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"io/fs"
@@ -116,7 +117,8 @@ func TestGhwReadsTheRecordedTreeOnly(t *testing.T) {
 	}
 
 	scratch := t.TempDir()
-	facts := detect(t, Options{Root: dir, Scratch: scratch})
+	t.Setenv("TMPDIR", scratch)
+	facts := detect(t, Options{Root: dir})
 	if text := string(encode(t, facts)); strings.Contains(text, "secret") || strings.Contains(text, outside) {
 		t.Errorf("something came in from outside: %s", text)
 	}
@@ -137,6 +139,7 @@ func write(t *testing.T, name, text string) {
 
 // Without a place for the copy, what a boot needs and the PCI bus are read without ghw.
 func TestNoPlaceForTheCopy(t *testing.T) {
+	t.Setenv("TMPDIR", "/scratch")
 	d := &detection{Tree: recorded(t)["dgx-h100"], patience: time.Minute, copyErr: copyFailed(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC})}
 	var last outcome
 	for step := range d.read(context.Background()) {
@@ -147,7 +150,7 @@ func TestNoPlaceForTheCopy(t *testing.T) {
 		t.Errorf("got %d functions, %d accelerators, memory %v and %v, want all of the machine", len(facts.PCI), len(facts.Accelerators),
 			value(facts.Memory.TotalBytes), err)
 	}
-	const reason = "the recorded hardware cannot be copied to /dev/shm or TMPDIR: no space left on device"
+	const reason = "the recorded hardware cannot be copied to /scratch (no space left on device; set TMPDIR to a folder with room)"
 	for _, fact := range []string{"product.name", "bios.vendor", "block_devices"} {
 		if got := why(facts, fact); got != reason && (fact != "block_devices" || got != "there is no /sys/block") {
 			t.Errorf("%s: got the reason %q, want %q", fact, got, reason)
@@ -155,6 +158,26 @@ func TestNoPlaceForTheCopy(t *testing.T) {
 	}
 	if got, want := why(facts, "pci"), reason+", so /sys/bus/pci/devices was read instead"; got != want {
 		t.Errorf("pci: got the note %q, want %q", got, want)
+	}
+}
+
+// The place is TMPDIR alone where that is set: a folder that is not there is an error, and no other one is taken.
+func TestTheCopyIsInTMPDIR(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	dir := tree(t, nil).root.Name()
+	archive := filepath.Join(t.TempDir(), "machine.tar.gz")
+	if err := os.WriteFile(archive, packed(t, tar.Header{Typeflag: tar.TypeReg, Name: "proc/meminfo"}), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", missing)
+
+	reason := "the recorded hardware cannot be copied to " + missing + " (no such file or directory; set TMPDIR to a folder with room)"
+	if got := why(detect(t, Options{Root: dir}), "product.name"); got != reason {
+		t.Errorf("a folder: got the reason %q, want %q", got, reason)
+	}
+	want := "read recorded hardware " + archive + ": " + reason
+	if _, err := ReadTree(archive); err == nil || err.Error() != want {
+		t.Errorf("an archive: got %v, want %s", err, want)
 	}
 }
 

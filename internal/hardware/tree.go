@@ -157,12 +157,7 @@ func renamed(err error, name string) error {
 		return &fs.PathError{Op: "read", Path: name, Err: err}
 	}
 
-	cause := path.Err
-	if cause.Error() == "path escapes from parent" { // what os.Root reports; the package os does not export the error
-		cause = errEscapes
-	}
-
-	return &fs.PathError{Op: strings.TrimSuffix(path.Op, "at"), Path: name, Err: cause}
+	return &fs.PathError{Op: strings.TrimSuffix(path.Op, "at"), Path: name, Err: withoutName(path)}
 }
 
 // absent says that a file is not there, as opposed to there and unreadable.

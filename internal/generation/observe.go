@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// print identifies an inode and its content's age, to tell cheaply whether a file is the one that was read.
+// fingerprint identifies an inode and the age of its content. It says without reading whether a file is the one that was
+// read before.
 type fingerprint struct {
 	dev, ino     uint64
 	size         int64

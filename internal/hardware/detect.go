@@ -49,7 +49,7 @@ func (o Options) open() (tree Tree, live bool, done func(), err error) {
 
 // Detect reads the facts of a machine. It returns an error only if the number of CPUs or the size of the memory cannot
 // be read, or the root cannot be opened. A file that hangs is given up after Options.Patience with its device, and all
-// else is read. When ctx ends before, what was read until then is returned and the rest stands in Unknown; without CPUs
+// else is read. When ctx ends before, what was read until then is returned and the rest is in Unknown; without CPUs
 // and memory that is an error too.
 func Detect(ctx context.Context, o Options) (world.Facts, error) {
 	tree, live, done, err := o.open()
@@ -208,18 +208,6 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 	})
 	f.Unknown, f.Evidence = last.unknown, last.evidence
 	return f, nil
-}
-
-// Degraded lists what this machine should have told and did not: a file that cannot be read, a device that vanished. The
-// rest of Unknown is how the machine is.
-func Degraded(f world.Facts) []world.UnknownFact {
-	var list []world.UnknownFact
-	for _, u := range f.Unknown {
-		if u.Degraded {
-			list = append(list, u)
-		}
-	}
-	return list
 }
 
 // detection is one reading. A section only ever assigns whole fields of facts, for the ones before are already handed out.

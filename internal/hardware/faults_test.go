@@ -38,14 +38,14 @@ func TestADeviceThatHangsIsGivenUp(t *testing.T) {
 			if err != nil || ctx.Err() != nil {
 				t.Fatalf("%s: %v, %v", file, err, ctx.Err())
 			}
-			var degraded []string
-			for _, u := range Degraded(facts) {
-				degraded = append(degraded, u.Fact)
+			var names []string
+			for _, u := range degraded(facts) {
+				names = append(names, u.Fact)
 				if !strings.Contains(u.Why, "did not answer in time") {
 					t.Errorf("%s: %s", u.Fact, u.Why)
 				}
 			}
-			if diff := cmp.Diff([]string{lost}, degraded); diff != "" {
+			if diff := cmp.Diff([]string{lost}, names); diff != "" {
 				t.Errorf("%s hangs: %s", file, diff)
 			}
 			want := 3
@@ -91,7 +91,7 @@ func TestAPipeInARecordedTree(t *testing.T) {
 	}
 	facts := detect(t, Options{Root: dir})
 	want := []world.UnknownFact{{Fact: "pci[0000:01:00.0].numa", Why: "cannot read /" + pciFolder + "/0000:01:00.0/numa_node: not a regular file", Degraded: true}}
-	if diff := cmp.Diff(want, Degraded(facts)); diff != "" {
+	if diff := cmp.Diff(want, degraded(facts)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -114,8 +114,8 @@ func TestADeviceThatVanishes(t *testing.T) {
 	pci(files, "0000:01:00.0", "15b3:1015", "020000", "", nil)
 	pci(files, "0000:02:00.0", "15b3:1015", "020000", "", nil)
 	facts := detect(t, Options{Tree: vanishing{tree(t, files), pciFolder + "/0000:01:00.0"}})
-	if len(facts.NICs) != 1 || len(Degraded(facts)) != 1 || Degraded(facts)[0].Fact != "pci[0000:01:00.0]" {
-		t.Errorf("%d cards, degraded %v", len(facts.NICs), Degraded(facts))
+	if len(facts.NICs) != 1 || len(degraded(facts)) != 1 || degraded(facts)[0].Fact != "pci[0000:01:00.0]" {
+		t.Errorf("%d cards, degraded %v", len(facts.NICs), degraded(facts))
 	}
 }
 
@@ -139,14 +139,14 @@ func TestAPanicCostsItsSection(t *testing.T) {
 	if facts.MachineID == nil || facts.PCI == nil || len(facts.PCI) != 0 {
 		t.Errorf("got %+v", facts)
 	}
-	var degraded []string
-	for _, u := range Degraded(facts) {
-		degraded = append(degraded, u.Fact)
+	var names []string
+	for _, u := range degraded(facts) {
+		names = append(names, u.Fact)
 		if !strings.Contains(u.Why, "fault of prelet") {
 			t.Errorf("%s: %s", u.Fact, u.Why)
 		}
 	}
-	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, degraded); diff != "" {
+	if diff := cmp.Diff([]string{"accelerators", "nics", "pci"}, names); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := Detect(context.Background(), Options{Tree: breaking{tree(t, files), "proc/meminfo"}}); err == nil || !strings.Contains(err.Error(), "memory is needed") {

@@ -174,7 +174,7 @@ func TestMachines(t *testing.T) {
 					t.Errorf("%s is null, and no collection may be", collection)
 				}
 			}
-			for _, u := range Degraded(facts) {
+			for _, u := range degraded(facts) {
 				if name != "nvidiagpunumanodes" { // whose recording left the ids of its GPUs out
 					t.Errorf("a recorded machine is whole, but %s: %s", u.Fact, u.Why)
 				}

@@ -160,8 +160,8 @@ func TestInvalidTOMLIsNoted(t *testing.T) {
 			if got := why(facts, tt.fact); got != tt.want {
 				t.Errorf("reason of %s: got %q, want %q", tt.fact, got, tt.want)
 			}
-			if degraded := Degraded(facts); len(degraded) > 0 {
-				t.Errorf("degraded: got %v, want nothing", degraded)
+			if list := degraded(facts); len(list) > 0 {
+				t.Errorf("degraded: got %v, want nothing", list)
 			}
 		})
 	}

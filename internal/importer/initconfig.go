@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
@@ -69,7 +69,7 @@ func (r *reader) object(v value, what string, known ...string) map[string]value 
 			continue
 		}
 		if _, twice := out[m.key]; twice {
-			r.note(fault.Duplicate, m.at, fmt.Sprintf("%s stands twice in %s", m.key, what), "The last one counts, as it did for the script.")
+			r.note(fault.Duplicate, m.at, fmt.Sprintf("%s is given twice in %s", m.key, what), "The last one counts, as it did for the script.")
 		}
 		out[m.key] = m.value
 	}
@@ -254,7 +254,7 @@ func (r *reader) labels(v value) (out []label) {
 		}
 		if n := slices.IndexFunc(out, func(o label) bool { return o.Key == l.Key }); n >= 0 {
 			if out[n].Value != l.Value {
-				r.note(fault.Duplicate, i.at, "Label "+l.Key+" stands twice", "It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.", out[n].Value, l.Value)
+				r.note(fault.Duplicate, i.at, "Label "+l.Key+" is given twice", "It is %q and %q, and the script passed both to the kubelet, in random order. The site has the last one.", out[n].Value, l.Value)
 			}
 			out[n] = l
 			continue
@@ -274,7 +274,7 @@ func (r *reader) taints(v value) (out []taint) {
 		x := taint{t, i.at}
 		if n := slices.IndexFunc(out, func(o taint) bool { return o.Key == t.Key && o.Effect == t.Effect }); n >= 0 {
 			if out[n].Value != t.Value {
-				r.note(fault.Duplicate, i.at, "Taint "+t.Key+" stands twice", "It is %s and %s, and a node can have one of them. The site has the last one.", out[n].Taint, t)
+				r.note(fault.Duplicate, i.at, "Taint "+t.Key+" is given twice", "It is %s and %s, and a node can have one of them. The site has the last one.", out[n].Taint, t)
 			}
 			out[n] = x
 			continue

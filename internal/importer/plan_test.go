@@ -133,7 +133,7 @@ func planned(t *testing.T, p *boot.Plan) outcome {
 	for _, l := range strings.Split(out.Flags["node-labels"], ",") {
 		if k, v, ok := strings.Cut(l, "="); ok {
 			if _, twice := out.Labels[k]; twice {
-				t.Errorf("label %s stands twice", k)
+				t.Errorf("label %s is given twice", k)
 			}
 			out.Labels[k] = v
 		}

@@ -115,7 +115,7 @@ func jsonValue(dec *json.Decoder) (any, error) {
 				return nil, errors.New("a key is no string")
 			}
 			if _, dup := out[key]; dup {
-				return nil, fmt.Errorf("the key %s stands twice in one object", quoteShort(key))
+				return nil, fmt.Errorf("the key %s is given twice in one object", quoteShort(key))
 			}
 			if out[key], err = jsonValue(dec); err != nil {
 				return nil, err

@@ -66,7 +66,7 @@ func yamlValue(v any, depth int) (any, error) {
 				return nil, err
 			}
 			if _, dup := out[key]; dup {
-				return nil, fmt.Errorf("the key %s stands twice in one mapping, once of another type", quoteShort(key))
+				return nil, fmt.Errorf("the key %s is given twice in one mapping, once of another type", quoteShort(key))
 			}
 			if out[key], err = yamlValue(e, depth+1); err != nil {
 				return nil, err

@@ -209,7 +209,7 @@ func TestFunctionErrors(t *testing.T) {
 		{`where([{n = 1}], ["n"])`, "attributes and their values are needed"},
 		{`where(null, {a = 1})`, "null"},
 		{`jsondecode("[")`, "ends too early"},
-		{`jsondecode("{\"a\":1,\"a\":2}")`, `key "a" stands twice`},
+		{`jsondecode("{\"a\":1,\"a\":2}")`, `key "a" is given twice`},
 		{`yamldecode("a: 1\na: 2")`, `key "a" already set`},
 		{`base64decode("gICA")`, "not UTF-8"},
 		{`base64decode("7oCA")`, "U+E000"},

@@ -121,7 +121,7 @@ func Decode(r io.Reader) (*Recording, error) {
 		}
 		q := Question{e.Kind, args.String()}
 		if seen[q] {
-			return nil, fmt.Errorf("recording: the question %s is there twice", q)
+			return nil, fmt.Errorf("recording: the question %s is given twice", q)
 		}
 		seen[q] = true
 		if len(e.Answer.Value) > 0 {
@@ -188,7 +188,7 @@ func checkKeysUnique(dec *json.Decoder) error {
 
 			name := fmt.Sprint(key)
 			if seen[name] {
-				return fmt.Errorf("the key %q stands twice in one object", name)
+				return fmt.Errorf("the key %q is given twice in one object", name)
 			}
 			seen[name] = true
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -92,13 +93,17 @@ func (p *execPlugin) identify(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
+// startEnvironment is what prelet was started with, and what a plugin gets. A variable that is set later is for a library
+// in this process alone: internal/hardware sets PCIDB_PATH to a file that no other process has.
+var startEnvironment = os.Environ()
+
 // run starts the plugin in a process group of its own, without stdin and stderr, and ends the group when ctx or the
 // time is over, or when it writes too much. Errors follow the plugin's name, and quote nothing of its output.
 func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredentialStatus, error) {
 	running, end := context.WithTimeout(ctx, p.timeout)
 	defer end()
 	cmd := exec.CommandContext(running, p.config.Command, p.config.Args...)
-	cmd.Env = os.Environ()
+	cmd.Env = slices.Clone(startEnvironment)
 	for _, e := range p.config.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
 	}

@@ -310,6 +310,19 @@ func newTestPlugin(t *testing.T, now func() time.Time, command string, args ...s
 	return p
 }
 
+// A plugin gets prelet's own environment and what the kubeconfig adds, and nothing that prelet sets for a library.
+func TestPluginEnvironment(t *testing.T) {
+	t.Setenv("PCIDB_PATH", "/proc/self/fd/7")
+	const script = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"'"${PATH:+inherited}.$ADDED.${PCIDB_PATH-unset}"'"}}'`
+	p := newTestPlugin(t, time.Now, "/bin/sh", "-c", script)
+	p.config.Env = []clientcmdapi.ExecEnvVar{{Name: "ADDED", Value: "added"}}
+	config := &rest.Config{TLSClientConfig: rest.TLSClientConfig{CAData: newTestCA(t, "cluster").pem()}}
+	err := p.identify(t.Context(), config)
+	if want := "inherited.added.unset"; err != nil || config.BearerToken != want {
+		t.Errorf("got %q and %v, want %q", config.BearerToken, err, want)
+	}
+}
+
 func TestPluginIsRunAgain(t *testing.T) {
 	d := newDesk(t)
 	now := time.Now()

@@ -21,6 +21,7 @@ var pciIDs []byte
 
 // databasePath makes pciIDs a file in memory and points ghw at it, once. ghw 0.26 ignores WithPCIDB and reads the
 // variable PCIDB_PATH at each call, so the variable is set for the rest of the process.
+// No child of prelet gets it: each is started with an environment of its own, or with the one that prelet was started with.
 var databasePath = sync.OnceValues(func() (string, error) {
 	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
 	if err != nil {

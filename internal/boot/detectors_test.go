@@ -239,6 +239,28 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 	}
 }
 
+// A recording of a newer prelet may have facts that this one does not know. They are left out; one that the recording
+// withholds, which the plan could not name, is an error that says so.
+func TestNewerRecordingIsNamed(t *testing.T) {
+	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
+	p := Run(context.Background(), s, Options{Source: detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": says(t)})})
+	rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
+	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindFacts })
+	answer := &rec.Entries[i].Answer
+	answer.Value = append([]byte(`{"fans":[{"serial":null}],`), answer.Value[1:]...)
+
+	if q := Run(context.Background(), s, Options{Source: rec.Source()}); !q.Complete || q.Diagnostics.HasErrors() {
+		t.Errorf("an unknown fact: got complete %t and %s, want it left out", q.Complete, showDiagnostics(q.Diagnostics))
+	}
+
+	answer.Withheld = []string{"/fans/0/serial"}
+	q := Run(context.Background(), s, Options{Source: rec.Source()})
+	const want = "it withholds facts /fans/0/serial, which this prelet does not know: a newer prelet made the recording"
+	if text := showDiagnostics(q.Diagnostics); !q.Diagnostics.HasErrors() || !strings.Contains(text, want) {
+		t.Errorf("an unknown fact that is withheld: got %s, want %q", text, want)
+	}
+}
+
 // TestDetectorMerge: detector over driver over table, by PCI address, field by field; and where two differ, neither.
 func TestDetectorMerge(t *testing.T) {
 	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"

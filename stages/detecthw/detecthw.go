@@ -100,7 +100,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	}
 	v, err = withhold(v, "facts", ans.Withheld)
 	if err != nil {
-		return stages.Output{}, append(diags, origin.Error(fault.RecordingInvalid, cfg.Range, "The recording withholds what is no fact", "%s.", err))
+		return stages.Output{}, append(diags, origin.Error(fault.RecordingInvalid, cfg.Range, "The recording withholds an unknown fact", "The recording cannot be used: %s.", err))
 	}
 
 	m := v.AsValueMap()

@@ -53,6 +53,7 @@ func fieldName(f reflect.StructField) string {
 }
 
 // withhold makes what a recording left out of an answer unknown, so that nobody takes it for null. What names the question.
+// It is an error if a pointer leads to nothing that this prelet has a type for.
 func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 	for _, p := range pointers {
 		keys := strings.Split(strings.TrimPrefix(p, "/"), "/")
@@ -68,7 +69,8 @@ func withhold(v cty.Value, what string, pointers []string) (cty.Value, error) {
 			return v, err
 		}
 		if !found {
-			return v, fmt.Errorf("%s is not there", p)
+			return v, fmt.Errorf("it withholds %s %s, which this prelet does not know: a newer prelet made the recording, or "+
+				"it was changed; use the prelet that made it, or record again", what, p)
 		}
 		v = w
 	}

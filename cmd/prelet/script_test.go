@@ -220,8 +220,11 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	watchdog := time.AfterFunc(time.Minute, func() { _ = program.Process.Kill() })
 	defer watchdog.Stop()
 
-	ended := make(chan error, 1)
-	go func() { ended <- program.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = program.Wait() // how it ended is looked at below
+		close(ended)
+	}()
 
 	select {
 	case <-asked:

@@ -10,8 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
-	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )

@@ -23,6 +23,9 @@ type Base struct {
 	FlagsKnown  bool
 	TaintFlag   bool // the base has --register-with-taints, so taints go there
 
+	// Unread are the questions without an answer that the configuration or the flags are not known for; nil in a check.
+	Unread []string
+
 	// ConfigFrom and FlagsFrom say what the text of each rests on, also where it could not be read; nil for a file of the
 	// node that no stage brought.
 	ConfigFrom, FlagsFrom []origin.Origin
@@ -44,8 +47,12 @@ type Node struct {
 
 // Merge lays contributions, in site order, over the base. Base against stage: the stage wins, with a note.
 // Stage against stage: equal is fine, different is an error that names both places.
-func Merge(base Base, in []Contribution) (Node, hcl.Diagnostics) {
-	m := merger{}
+func Merge(base Base, in []Contribution) (Node, hcl.Diagnostics) { return Add(base, nil, in...) }
+
+// Add is Merge of those that were merged before and of more behind them. Its messages are only those that more brings.
+func Add(base Base, before []Contribution, more ...Contribution) (Node, hcl.Diagnostics) {
+	in := slices.Concat(before, more)
+	m := merger{first: len(before)}
 	m.labels(base, in)
 	m.taints(base, in)
 	m.flags(base, in)
@@ -64,10 +71,18 @@ func Merge(base Base, in []Contribution) (Node, hcl.Diagnostics) {
 
 type merger struct {
 	Node
+	first int // the first contribution that brings messages
 	diags hcl.Diagnostics
 }
 
-func (m *merger) conflict(what, a, b string, aFrom, bFrom []origin.Origin) {
+// say notes a message that the contribution of that index brings.
+func (m *merger) say(by int, d *hcl.Diagnostic) {
+	if by >= m.first {
+		m.diags = append(m.diags, d)
+	}
+}
+
+func (m *merger) conflict(by int, what, a, b string, aFrom, bFrom []origin.Origin) {
 	who, detail := "Two stages disagree on ", fmt.Sprintf("Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a))
 	if s := stage(bFrom); s != "" && s == stage(aFrom) {
 		who, detail = "One stage disagrees with itself on ", fmt.Sprintf("Here it is %s, but %s says %s. Remove one of them.", show(b), place(aFrom), show(a))
@@ -75,7 +90,7 @@ func (m *merger) conflict(what, a, b string, aFrom, bFrom []origin.Origin) {
 			detail = fmt.Sprintf("It is %s and %s here, and can be only one.", show(a), show(b))
 		}
 	}
-	m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(bFrom), who+what, "%s", detail))
+	m.say(by, origin.Error(fault.Conflict, rangeOf(bFrom), who+what, "%s", detail))
 }
 
 // stage is the block that something comes from, whichever of its instances.
@@ -87,8 +102,8 @@ func stage(o []origin.Origin) string {
 	return block
 }
 
-func (m *merger) replaced(what, old, new string, by []origin.Origin) {
-	m.diags = append(m.diags, origin.Note(fault.BaseReplaced, rangeOf(by), what+" of the base is replaced",
+func (m *merger) replaced(by int, what, old, new string, from []origin.Origin) {
+	m.say(by, origin.Note(fault.BaseReplaced, rangeOf(from), what+" of the base is replaced",
 		"The base has %s; this stage makes it %s.", show(old), show(new)))
 }
 
@@ -98,7 +113,7 @@ func (m *merger) labels(base Base, in []Contribution) {
 	for _, l := range base.Labels {
 		have[l.Key], fromBase[l.Key] = l, true
 	}
-	for _, c := range in {
+	for n, c := range in {
 		for _, l := range c.Labels {
 			old, ok := have[l.Key]
 			switch {
@@ -106,9 +121,9 @@ func (m *merger) labels(base Base, in []Contribution) {
 			case old.Value == l.Value:
 				l.Origins = both(old.Origins, l.Origins)
 			case fromBase[l.Key]:
-				m.replaced("Label "+l.Key, old.Value, l.Value, l.Origins)
+				m.replaced(n, "Label "+l.Key, old.Value, l.Value, l.Origins)
 			default:
-				m.conflict("label "+l.Key, old.Value, l.Value, old.Origins, l.Origins)
+				m.conflict(n, "label "+l.Key, old.Value, l.Value, old.Origins, l.Origins)
 				continue
 			}
 			have[l.Key], fromBase[l.Key] = l, false
@@ -129,7 +144,7 @@ func (m *merger) taints(base Base, in []Contribution) {
 		}
 	}
 	ofBase := len(m.Taints)
-	for _, c := range in {
+	for n, c := range in {
 		for _, t := range c.Taints {
 			i, ok := at[id(t)]
 			switch {
@@ -139,10 +154,10 @@ func (m *merger) taints(base Base, in []Contribution) {
 			case m.Taints[i].Value == t.Value:
 				m.Taints[i].Origins = both(m.Taints[i].Origins, t.Origins)
 			case i < ofBase && isBase(m.Taints[i].Origins):
-				m.replaced("Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
+				m.replaced(n, "Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
 				m.Taints[i] = t
 			default:
-				m.conflict("taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, m.Taints[i].Origins, t.Origins)
+				m.conflict(n, "taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, m.Taints[i].Origins, t.Origins)
 			}
 		}
 	}
@@ -159,7 +174,7 @@ func (m *merger) flags(base Base, in []Contribution) {
 		at[f.Name] = len(m.Flags)
 		m.Flags = append(m.Flags, f)
 	}
-	for _, c := range in {
+	for n, c := range in {
 		for _, f := range c.Flags {
 			i, ok := at[f.Name]
 			switch {
@@ -169,25 +184,25 @@ func (m *merger) flags(base Base, in []Contribution) {
 			case m.Flags[i].Value == f.Value && m.Flags[i].NoValue == f.NoValue:
 				m.Flags[i].Origins = both(m.Flags[i].Origins, f.Origins)
 			case isBase(m.Flags[i].Origins):
-				m.replaced("Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
+				m.replaced(n, "Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
 				m.Flags[i] = f
 			default:
-				m.conflict("flag --"+f.Name, m.Flags[i].Value, f.Value, m.Flags[i].Origins, f.Origins)
+				m.conflict(n, "flag --"+f.Name, m.Flags[i].Value, f.Value, m.Flags[i].Origins, f.Origins)
 			}
 		}
 	}
 }
 
 func (m *merger) files(in []Contribution) {
-	have := map[string]File{}
-	for _, c := range in {
+	have, by := map[string]File{}, map[string]int{}
+	for n, c := range in {
 		for _, f := range c.Files {
 			if old, ok := have[f.Path]; ok {
-				m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
+				m.say(n, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
 					"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.", place(old.Origins)))
 				continue
 			}
-			have[f.Path] = f
+			have[f.Path], by[f.Path] = f, n
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(have)) {
@@ -199,7 +214,7 @@ func (m *merger) files(in []Contribution) {
 		}
 		for _, g := range m.Files[i+1:] {
 			if strings.HasPrefix(g.Path, f.Path+"/") {
-				m.diags = append(m.diags, origin.Error(fault.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
+				m.say(max(by[f.Path], by[g.Path]), origin.Error(fault.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
 					"%s needs a folder there, and %s writes a file. Give one of them another path.", g.Path, place(f.Origins)))
 			}
 		}

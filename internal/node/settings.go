@@ -52,17 +52,19 @@ func (m *merger) settings(base Base, in []Contribution) {
 	if m.Config == nil {
 		m.Config = map[string]any{}
 	}
-	have := map[string]Setting{}
+	have, by := map[string]Setting{}, map[string]int{}
 	inside := map[string]string{} // by the pointer of each object around a field: the first field in it
-	for _, c := range in {
+	for n, c := range in {
 		for _, s := range c.Settings {
 			p := s.Pointer()
 			old, same := have[p]
 			if same = same && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value); same {
 				s.Origins = both(old.Origins, s.Origins)
 			} else if q, ok := overlap(have, inside, s.Path); ok {
-				m.diags = append(m.diags, settingConflict(have[q], s))
+				m.say(n, settingConflict(have[q], s))
 				continue
+			} else {
+				by[p] = n
 			}
 			have[p] = s
 			for n := range s.Path {
@@ -75,7 +77,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
-			m.diags = append(m.diags, origin.Note(fault.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
+			m.say(by[p], origin.Note(fault.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
 				"The base has %s; here it is %s.", show(old), showSetting(s)))
 		}
 		apply(m.Config, s)

@@ -33,11 +33,17 @@ type Keyer interface {
 	Key(e hclsyntax.Expression, key string) hclsyntax.Expression
 }
 
+// Quiet is an Evaluator over a block that was decoded before: what was found about some attributes is said.
+type Quiet interface {
+	Said(s Spec) bool
+}
+
 // Copy is one instance of a block with for_each; Key is "" without.
 type Copy struct {
 	Key       string
 	Eval      Evaluator
-	Undecided bool // nothing tells whether it is there
+	Undecided bool     // nothing tells whether it is there
+	Unread    []string // the questions without an answer that it is undecided for; nil in a check
 }
 
 // Meta are the arguments that any block with ForEach takes beside its own.
@@ -61,6 +67,10 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 	}
 	out.Range = place
 	var diags hcl.Diagnostics
+	quiet := func(Spec) bool { return false }
+	if q, ok := ev.(Quiet); ok {
+		quiet = q.Said
+	}
 	if b.Free {
 		out.Free = map[string]cty.Value{}
 		for _, a := range sortedAttributes(body) {
@@ -80,7 +90,9 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 		r := Value[cty.Value]{Cty: s.Default, Range: place}
 		if a := body.Attributes[s.Name]; a != nil {
 			v, d := b.value(s, a, ev)
-			diags = append(diags, d...)
+			if !quiet(s) {
+				diags = append(diags, d...)
+			}
 			r.Expr, r.Range = a.Expr, a.Expr.Range()
 			r.item, r.origins = func(key string) hclsyntax.Expression { return ev.Item(a.Expr, key) }, ev.Origins
 			if k, ok := ev.(Keyer); ok {
@@ -96,9 +108,11 @@ func (b Block) DecodeAt(body *hclsyntax.Body, labels []string, ev Evaluator, pla
 		r := Value[cty.Value]{Cty: s.Default, Range: place}
 		if u := s.Ref.Unless; u.Attribute == "" || !out.attrs[u.Attribute].Cty.RawEquals(cty.StringVal(u.Value)) {
 			v, from, d := ev.Default(s, place)
-			diags = append(diags, d...)
-			if _, _, unread := value.Plain(v); len(unread) > 0 {
-				diags = append(diags, origin.NotRead(place, b.Type+" "+s.Name, unread))
+			if unread := value.Questions(v); len(unread) > 0 {
+				d = append(d, origin.NotRead(place, b.Type+" "+s.Name, unread))
+			}
+			if !quiet(s) {
+				diags = append(diags, d...)
 			}
 			r.Cty, r.origins = v, func(hclsyntax.Expression) []origin.Origin { return from }
 		}
@@ -130,7 +144,7 @@ func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (d
 		}
 		for _, c := range copies {
 			nb, d := n.DecodeAt(x.Body, x.Labels, c.Eval, x.DefRange())
-			nb.Key, nb.Undecided = c.Key, c.Undecided
+			nb.Key, nb.Undecided, nb.undecided = c.Key, c.Undecided, c.Unread
 			diags = append(diags, d...)
 			out.Blocks[n.Type] = append(out.Blocks[n.Type], nb)
 		}

@@ -5,6 +5,8 @@ package schema
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -12,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty/gocty"
 
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Attr declares one attribute, and is its typed accessor in Go. T is a Go type that gocty can fill from Type;
@@ -214,6 +217,50 @@ type Body struct {
 	Blocks    map[string][]Body
 	Free      map[string]cty.Value // attributes of a Free block
 	attrs     map[string]Value[cty.Value]
+	undecided []string // questions that have no answer, if it is undecided for them
+}
+
+// Unread are the questions without an answer that anything in the block depends on, sorted.
+func (b Body) Unread() []string {
+	out := slices.Clone(b.undecided)
+	b.walk(func(v cty.Value) { out = append(out, value.Questions(v)...) }, func(n Body) { out = append(out, n.undecided...) })
+	slices.Sort(out)
+
+	return slices.Compact(out)
+}
+
+// Known says whether everything in the block is known, and that it is there.
+func (b Body) Known() bool {
+	known := !b.Undecided
+	b.walk(func(v cty.Value) { known = known && v.IsWhollyKnown() }, func(n Body) { known = known && !n.Undecided })
+
+	return known
+}
+
+// Without is the block less one of its attributes.
+func (b Body) Without(attribute string) Body {
+	b.attrs = maps.Clone(b.attrs)
+	delete(b.attrs, attribute)
+
+	return b
+}
+
+// walk shows each value of the block and of those in it, and each block in it.
+func (b Body) walk(attribute func(cty.Value), block func(Body)) {
+	for _, a := range b.attrs {
+		if a.Cty != cty.NilVal {
+			attribute(a.Cty)
+		}
+	}
+	for _, v := range b.Free {
+		attribute(v)
+	}
+	for _, all := range b.Blocks {
+		for _, n := range all {
+			block(n)
+			n.walk(attribute, block)
+		}
+	}
 }
 
 // Of reads the attribute from a decoded body. A name that the block does not declare is our bug, and panics.

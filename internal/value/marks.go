@@ -29,6 +29,43 @@ func UnreadVal(t cty.Type, question string) cty.Value {
 	return cty.UnknownVal(t).Mark(Unread{Question: question})
 }
 
+// Because makes what is unknown in v say which questions have no answer, so that whoever uses it can name them too.
+// Without questions v stays as it is.
+func Because(v cty.Value, questions []string) cty.Value {
+	if len(questions) == 0 {
+		return v
+	}
+
+	marks := cty.ValueMarks{}
+	for _, q := range questions {
+		marks[Unread{Question: q}] = struct{}{}
+	}
+
+	out, err := cty.Transform(v, func(_ cty.Path, x cty.Value) (cty.Value, error) {
+		if !x.IsKnown() {
+			return x.WithMarks(marks), nil
+		}
+
+		return x, nil
+	})
+	if err != nil { // the callback returns none
+		return cty.UnknownVal(v.Type()).WithMarks(marks)
+	}
+
+	return out
+}
+
+// Questions are those without an answer that v depends on, at any depth, sorted.
+func Questions(v cty.Value) []string {
+	if v == cty.NilVal || !v.ContainsMarked() {
+		return nil
+	}
+
+	_, _, unread := Plain(v)
+
+	return unread
+}
+
 // Plain is the one way out of marks: the value without any, and the names of the credentials and the questions that
 // were marked anywhere in it, sorted and unique.
 func Plain(v cty.Value) (plain cty.Value, secrets, unread []string) {

@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -31,6 +33,17 @@ func ClusterFailure(at hcl.Range, what string, ans world.Answer, err error) hcl.
 		code = fault.ClusterUnusable
 	}
 	return hcl.Diagnostics{origin.Error(code, at, summary(ans.Fail, what), "%s", Sentence(ans.Detail, ans.Hint))}
+}
+
+// Unanswered is the output of a stage without the answer that it is made of: unknown, and with the question where a
+// recording was never asked it.
+func Unanswered(t cty.Type, question string, ans world.Answer) Output {
+	out := value.UnknownOutput(t)
+	if ans.Fail == world.Unread {
+		out = value.Because(out, []string{question})
+	}
+
+	return Output{Value: out}
 }
 
 func summary(f world.Failure, what string) string {

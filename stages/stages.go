@@ -78,6 +78,9 @@ type Output struct {
 	// Recommended are the labels that detectors would set, by detector: the site says which are taken.
 	Recommended map[string]map[string]string
 	Trust       *world.TrustAns // of fetch-ca
+	// Unread are the questions of detect-hw that have no answer and that labels and facts of detectors depend on. Value
+	// carries its reasons itself: what is unknown in it is marked with the questions (value.Because).
+	Unread []string
 }
 
 // Decider adds to the node. It takes no context, because it cannot wait.
@@ -96,7 +99,8 @@ type Inputs struct {
 	Node        NodeIdentity
 	Access      world.Access
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
-	// Merge is the node with a further contribution; its diagnostics are those of the addition.
+	// Merge is, for renderers, the node with a further contribution; its diagnostics are those of the addition. They are said for the stage
+	// when it returns the contribution.
 	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
 	// Timeout is the stage's own, where Spec has Bounds; its Expr is nil when it is not written.
 	Timeout   schema.Value[string]

@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
 )
 
 // forGood says whether an error ends with the status after which systemd does not try again: only a change of the site
@@ -16,7 +17,7 @@ func forGood(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() 
 
 // blame gives what is wrong in a base that a ConfigMap brought the code of the server's data, and the place of the
 // stage that fetched it.
-func (r *run) blame(base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
+func blame(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
 		if d.Severity != hcl.DiagError || !forGood(origin.CodeOf(d)) {
 			continue
@@ -25,7 +26,7 @@ func (r *run) blame(base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 		if origin.CodeOf(d) == fault.ConfigInvalid {
 			from = base.ConfigFrom
 		}
-		if at, ok := r.server(from); ok {
+		if at, ok := server(s, from); ok {
 			ds[n] = origin.Error(fault.ClusterUnusable, at, d.Summary, "%s", d.Detail)
 		}
 	}
@@ -34,7 +35,7 @@ func (r *run) blame(base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 
 // server is where the site names the ConfigMap that a text was taken from; not ok when something else had a part in it,
 // or a file of the node was fetched.
-func (r *run) server(from []origin.Origin) (at hcl.Range, ok bool) {
+func server(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 	for _, o := range from {
 		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way
 			continue
@@ -43,7 +44,7 @@ func (r *run) server(from []origin.Origin) (at hcl.Range, ok bool) {
 		if p := strings.SplitN(name, ".", 3); len(p) == 3 { // a default says which output
 			name = p[0] + "." + p[1]
 		}
-		i := r.site.Stage(name)
+		i := s.Stage(name)
 		if !isStage || i == nil || i.Type != "fetch-config" || i.Body.Attributes["config_map"] == nil {
 			return hcl.Range{}, false
 		}

@@ -1,19 +1,18 @@
-// Package boot is the function (site, world) → node, and the only place that knows all of its steps: gather,
-// decide, render, observe, diff. It reads through one tape, and writes nothing. Read it first.
+// Package boot is the function (site, world) → plan, and the only place that knows all of its steps: check, settings,
+// prepare, gather, decide, render, judge, observe, diff. Each is a function that returns a value and what it found; none
+// changes what another has returned, so one that must be given up has written to nothing that anybody reads. It reads
+// through one tape, and writes nothing. Read it first.
 package boot
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
@@ -21,9 +20,6 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/plugins/contract"
-	"github.com/prelet/prelet/schema"
-	"github.com/prelet/prelet/stages"
 )
 
 // Options are what a run has beside its site.
@@ -69,302 +65,239 @@ type Plan struct {
 	MaxAge      time.Duration // of a last good answer
 }
 
-// Degraded is one thing that is not as the site wants it, though the boot goes on.
-type Degraded struct {
-	Code    fault.Code `json:"code"`
-	Summary string     `json:"summary"`
-}
-
 // Unread is one place that depends on what a recording was never asked.
 type Unread struct {
 	Where    string `json:"where"`
 	Question string `json:"question"`
 }
 
-// StageReport is how one stage went.
-type StageReport struct {
-	Address string        `json:"address"`
-	State   string        `json:"state"`
-	Took    time.Duration `json:"-"`
-}
-
 // Run evaluates a site over a world, up to the difference between what is and what shall be. The plan is there
 // on failure too, as far as it came. Where ctx was cancelled, and did not only run out, that alone is told: what failed
 // with it says nothing of the machine or of the cluster.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
-	p := newRun(ctx, s, o).all(ctx)
+	p := run(ctx, s, o, patience())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		p.Complete, p.Hash = false, ""
 		p.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
 			"Why: %s.\nNothing was changed. The next run begins anew.", context.Cause(ctx))}
 	}
+
 	return p
 }
 
-// all does one step after the other, until one has an error.
-func (r *run) all(ctx context.Context) *Plan {
-	if r.bounded((*run).static); r.diags.HasErrors() {
-		return r.plan()
+// run does one step after the other, until one has an error.
+func run(ctx context.Context, s *site.Site, o Options, dog watchdog) *Plan {
+	m, locks := begin(ctx, s, o)
+	t := toolsOf(o, dog)
+	if m.check(locks, t); m.stopped() {
+		return m.plan()
 	}
-	deadline := r.settings()
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	if m.settle(t); m.stopped() {
+		return m.plan()
+	}
+	if m.tape != nil && o.FallBack != nil && m.settings.onCluster == "last-good" {
+		m.tape.FallBack(o.FallBack(m.settings.maxAge))
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, m.settings.deadline)
 	defer cancel()
-	if r.bounded(func(r *run) { r.open(ctx) }); r.diags.HasErrors() {
-		return r.plan()
+	if m.prepare(locks, t); m.stopped() {
+		return m.plan()
 	}
-	r.gather(ctx)
-	r.answered(ctx)
-	if r.diags.HasErrors() {
-		return r.plan()
+
+	kubelet := askKubelet(ctx, m.tape)
+	m.gather(ctx, t)
+	if m.answered(kubelet()); m.stopped() {
+		return m.plan()
 	}
-	r.bounded(func(r *run) {
-		r.decide()
-		r.render()
-	})
-	if r.diags.HasErrors() {
-		return r.plan()
+	if m.decide(t); m.stopped() {
+		return m.plan()
 	}
-	if r.minded(ctx); r.diags.HasErrors() {
-		return r.plan()
+	if m.render(t); m.stopped() {
+		return m.plan()
 	}
-	r.observe(ctx)
-	return r.plan()
+	if m.judge(ctx); m.stopped() {
+		return m.plan()
+	}
+	m.observe(ctx)
+
+	return m.plan()
 }
 
-// run is one evaluation in progress.
-type run struct {
-	site  *site.Site
-	opt   Options
+// made is what the steps have returned so far, one after the other; those that were not reached are zero. Only the
+// goroutine of the run has it: a step is given the values that it needs, and a scope of its own.
+type made struct {
+	site     *site.Site
+	tape     *world.Tape // nil: no machine is at hand
+	eval     *eval.Eval  // the scope as the last step left it
+	checked  Checked
+	settings Settings
+	prepared Prepared
+	gathered Gathered
+	kubelet  Kubelet
+	decided  Decided
+	rendered Rendered
+	changed  Changed
+	Findings
+}
+
+// tools are what steps need beside values.
+type tools struct {
 	dog   watchdog
-	e     *eval.Eval
-	tape  *world.Tape
-	env   stages.Env
-	locks map[string]lock     // of the site's detectors, by name
-	types map[string]cty.Type // outputs without state
-	needs map[string][]string
-	order []*site.Instance
-	ident stages.NodeIdentity
-
-	facts       *world.Facts
-	trust       *world.TrustAns
-	recommended map[string]map[string]string
-	kubelet     world.KubeletAns
-	aside       *Aside
-	accepts     *world.AcceptsAns
-	asked       <-chan struct{} // twice, when both are answered
-	base        node.Base
-	contrib     []node.Contribution
-	maybe       [][]node.Contribution // in a check: by stage, what those add of which nothing tells whether they are there
-	node        node.Node
-	changes     []Change
-	unjudged    []string
-	restart     Restart
-
-	unread   unreadParts
-	fatal    map[string]bool // stages that failed for good
-	diags    hcl.Diagnostics
-	degraded []Degraded
-	reports  map[string]StageReport
-	onError  string
-	maxAge   time.Duration
-	done     bool
+	now   func() time.Time
+	event func(Event) // one at a time
 }
 
-func newRun(ctx context.Context, s *site.Site, o Options) *run {
-	if o.Now == nil {
-		o.Now = func() time.Time { return time.Time{} }
+func toolsOf(o Options, dog watchdog) tools {
+	t := tools{dog: dog, now: o.Now, event: o.Event}
+	if t.now == nil {
+		t.now = func() time.Time { return time.Time{} }
 	}
-	r := &run{site: s, opt: o, dog: patience(), fatal: map[string]bool{}, reports: map[string]StageReport{}}
-	if o.Source != nil {
-		r.tape = world.NewTape(o.Source)
-		r.e = eval.New(ctx, s, r.tape)
-	} else {
-		r.e = eval.New(ctx, s, nil)
+	var one sync.Mutex
+	t.event = func(e Event) {
+		if o.Event != nil {
+			one.Lock()
+			defer one.Unlock()
+			o.Event(e)
+		}
 	}
-	r.readLocks(ctx)
-	r.types = types(s, r.locks)
-	return r
+
+	return t
 }
 
-// types are the output types of a site's stages, without state: a function of the site and of what its detectors describe.
-func types(s *site.Site, locks map[string]lock) map[string]cty.Type {
-	d := stages.Declared{Detectors: map[string]*contract.Description{}}
-	for n, l := range locks {
-		d.Detectors[n] = l.describe
+// begin starts a run: a tape before the source, and what is known of detectors, on which types depend.
+func begin(ctx context.Context, s *site.Site, o Options) (*made, map[string]lock) {
+	if o.Source == nil {
+		return &made{site: s, eval: eval.New(ctx, s, nil)}, readLocks(ctx, s, o.Locks)
 	}
-	out := map[string]cty.Type{}
-	for _, i := range s.Stages {
-		out[i.Addr()] = i.Stage.Outputs(d)
+	tape := world.NewTape(o.Source)
+
+	return &made{site: s, tape: tape, eval: eval.New(ctx, s, tape)}, readLocks(ctx, s, tape)
+}
+
+// add takes what a step found.
+func (m *made) add(f Findings) { m.Findings = m.with(f) }
+
+func (m *made) stopped() bool { return m.Diags.HasErrors() }
+
+func (m *made) check(locks map[string]lock, t tools) {
+	checked, found := step(t.dog, func() (Checked, Findings) { return check(m.site, locks) })
+	m.checked = checked
+	m.add(found)
+}
+
+func (m *made) settle(t tools) {
+	s, e := m.site, m.eval.Fork()
+	settings, found := step(t.dog, func() (Settings, Findings) { return settingsOf(s, e) })
+	m.settings = settings
+	m.add(found)
+}
+
+func (m *made) prepare(locks map[string]lock, t tools) {
+	s, e := m.site, m.eval.Fork()
+	prepared, found := step(t.dog, func() (Prepared, Findings) { return prepare(s, locks, e) })
+	m.prepared = prepared
+	if m.add(found); prepared.eval != nil {
+		m.eval = prepared.eval
 	}
+}
+
+func (m *made) gather(ctx context.Context, t tools) {
+	gathered, found := gather(ctx, m.checked, m.prepared, m.tape, t)
+	m.gathered = gathered
+	if m.add(found); gathered.eval != nil {
+		m.eval = gathered.eval
+	}
+}
+
+func (m *made) answered(k Kubelet, found Findings) {
+	m.kubelet = k
+	m.add(found)
+}
+
+// decide and render ask nothing but what the node's files held before prelet.
+func (m *made) decide(t tools) {
+	in := decision{checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, fatal: m.gathered.fatal, broken: m.stopped(), basis: basis{
+		facts: m.gathered.facts, recommended: m.gathered.recommended, trust: m.gathered.trust, kubelet: m.kubelet.KubeletAns,
+		access: m.prepared.env.Access, unknown: m.Unknown,
+	}}
+	decided, found := step(t.dog, func() (Decided, Findings) { return decide(in) })
+	m.decided = decided
+	if m.add(found); decided.eval != nil {
+		m.eval, m.kubelet.KubeletAns = decided.eval, decided.basis.kubelet
+	}
+	t.tell(found.Stages)
+}
+
+func (m *made) render(t tools) {
+	c, d, e := m.checked, m.decided, m.eval.Fork()
+	rendered, found := step(t.dog, func() (Rendered, Findings) { return render(c, d, e, t.now) })
+	m.rendered = rendered
+	if m.add(found); rendered.eval != nil {
+		m.eval = rendered.eval
+	}
+	t.tell(found.Stages)
+}
+
+func (m *made) judge(ctx context.Context) {
+	m.add(judge(ctx, judgement{
+		site: m.site, tape: m.tape, checking: m.eval.Checking(), node: m.rendered.node, basis: m.decided.basis, accepts: m.kubelet.accepts,
+	}))
+}
+
+func (m *made) observe(ctx context.Context) {
+	if m.tape == nil {
+		return
+	}
+	o := observe(ctx, m.tape, m.rendered.node, m.decided.aside, m.Unknown)
+	changed, found := diff(m.rendered.node, m.decided.aside, o)
+	m.changed = changed
+	m.add(found)
+}
+
+// plan is what the steps made, and whether it is whole.
+func (m *made) plan() *Plan {
+	p := &Plan{
+		Site: m.site, Node: m.rendered.node, Diagnostics: m.Diags, Degraded: m.Degraded, Unread: placesUnread(m.Diags),
+		Changes: m.changed.changes, Unjudged: m.changed.unjudged, Restart: m.changed.restart,
+		Kubelet: m.kubelet.KubeletAns, Accepts: m.kubelet.accepts, Aside: m.decided.aside, Facts: m.gathered.facts,
+		Access: m.prepared.env.Access, Tape: m.tape, Eval: m.eval, OnCluster: m.settings.onCluster, MaxAge: m.settings.maxAge,
+		Complete: complete(m.rendered.done, m.Diags, m.Unknown),
+	}
+	for _, i := range m.site.Stages {
+		if at := slices.IndexFunc(m.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
+			p.Stages = append(p.Stages, m.Stages[at])
+		}
+		p.Edges = append(p.Edges, m.eval.Edges(i)...)
+	}
+	if p.Complete {
+		p.Hash = m.rendered.node.Hash()
+	}
+
+	return p
+}
+
+// placesUnread are the places that messages say to depend on what has no answer, each once.
+func placesUnread(ds hcl.Diagnostics) (out []Unread) {
+	for _, d := range ds {
+		x, _ := d.Extra.(origin.Extra)
+		where := ""
+		if d.Subject != nil {
+			where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+		}
+		for _, q := range x.Unread {
+			if u := (Unread{where, q}); !slices.Contains(out, u) {
+				out = append(out, u)
+			}
+		}
+	}
+
 	return out
 }
 
-// static checks everything that needs no world: references along types, phases, cycles.
-func (r *run) static() {
-	if len(r.site.Stages) == 0 {
-		r.diags = append(r.diags, origin.Error(fault.NoSite, hcl.Range{}, "The site has no stage", "Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site."))
-		return
+// tell reports how stages went.
+func (t tools) tell(all []StageReport) {
+	for _, s := range all {
+		t.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
 	}
-	blank := eval.New(context.Background(), r.site, nil)
-	for _, i := range r.site.Stages {
-		blank.SetOutput(i.Addr(), unknownOutput(i, r.types[i.Addr()]))
-	}
-	blank.SetNode(cty.UnknownVal(eval.NodeType()))
-	_ = blank.Variables() // its findings belong to the real run
-	r.diags = append(r.diags, blank.References()...)
-	r.order, r.needs = blank.Order(), map[string][]string{}
-	for _, i := range r.site.Stages {
-		r.needs[i.Addr()] = blank.Needs(i)
-	}
-}
-
-// settings decodes the prelet block; its deadline bounds gathering.
-func (r *run) settings() time.Duration {
-	b, d := schema.PreletBlock.Decode(r.site.Prelet, nil, r.e.Scope("prelet"))
-	r.diags = append(r.diags, d...)
-	r.onError = schema.OnClusterError.Of(b).V
-	r.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
-	deadline, err := time.ParseDuration(schema.Deadline.Of(b).V)
-	if err != nil {
-		deadline = 5 * time.Minute
-	}
-	return deadline
-}
-
-// open resolves variables, the cluster, detectors and the kubelet at hand: what gatherers need first.
-func (r *run) open(ctx context.Context) {
-	if r.tape != nil && r.opt.FallBack != nil && r.onError == "last-good" {
-		r.tape.FallBack(r.opt.FallBack(r.maxAge))
-	}
-	r.diags = append(r.diags, r.e.Variables()...)
-	if r.diags.HasErrors() {
-		return
-	}
-	var d hcl.Diagnostics
-	r.env.Access, d = r.access()
-	if r.site.Cluster != nil {
-		r.env.Cluster = r.site.Cluster.SrcRange
-	}
-	r.diags = append(r.diags, d...)
-	r.env.Detectors, d = r.detectors()
-	r.diags = append(r.diags, d...)
-	if r.tape != nil && !r.diags.HasErrors() {
-		r.askKubelet(ctx)
-	}
-}
-
-// askKubelet asks for the kubelet at hand while gather stages ask for the rest: only decide needs the answers, and a
-// binary that was not asked before is started for them.
-func (r *run) askKubelet(ctx context.Context) {
-	asked := make(chan struct{}, 2)
-	r.asked = asked
-	for _, q := range []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})} {
-		go func() {
-			defer func() {
-				_ = recover() // the tape tells who asks again
-				asked <- struct{}{}
-			}()
-			r.tape.Ask(ctx, q)
-		}()
-	}
-}
-
-// answered takes the answers about the kubelet.
-func (r *run) answered(ctx context.Context) {
-	if r.asked == nil {
-		return
-	}
-	<-r.asked
-	<-r.asked
-	ctx = context.WithoutCancel(ctx) // they are there, also where the deadline has passed meanwhile
-	k, ans, err := world.Kubelet.Ask(ctx, r.tape, world.KubeletReq{})
-	switch {
-	case ans.Fail == world.Unread:
-		r.unread.kubelet = []string{"kubelet"}
-		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "the kubelet's version", r.unread.kubelet))
-	case ans.Fail == world.Denied:
-		r.unread.kubelet = []string{"kubelet"}
-		r.diags = append(r.diags, origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
-	case err != nil:
-		r.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
-	}
-	r.kubelet = k
-	// Without an answer the tables tell what the version takes.
-	if a, _, err := world.Accepts.Ask(ctx, r.tape, world.AcceptsReq{}); err == nil {
-		r.accepts = &a
-	}
-}
-
-// bounded runs what only evaluates under the watchdog, on a copy: one that is given up still writes to it.
-func (r *run) bounded(f func(*run)) {
-	c := *r
-	c.fatal, c.reports = maps.Clone(r.fatal), maps.Clone(r.reports)
-	c.diags, c.degraded, c.contrib, c.maybe = slices.Clip(r.diags), slices.Clip(r.degraded), slices.Clip(r.contrib), slices.Clip(r.maybe)
-	if d := r.dog.watch(func() { f(&c) }); d != nil {
-		r.giveUp(d)
-		return
-	}
-	*r = c
-}
-
-// giveUp ends the run: the evaluator of an expression that is too large is still busy, so nothing uses it any more.
-func (r *run) giveUp(d *hcl.Diagnostic) {
-	r.diags = append(r.diags, d)
-	r.e = eval.New(context.Background(), r.site, nil)
-}
-
-func (r *run) plan() *Plan {
-	p := &Plan{Site: r.site, Node: r.node, Diagnostics: r.diags, Degraded: r.degraded, Changes: r.changes, Unjudged: slices.Compact(slices.Sorted(slices.Values(r.unjudged))), Restart: r.restart,
-		Kubelet: r.kubelet, Accepts: r.accepts, Aside: r.aside, Facts: r.facts, Access: r.env.Access, Tape: r.tape, Eval: r.e, OnCluster: r.onError, MaxAge: r.maxAge}
-	for _, d := range r.diags {
-		if x, ok := d.Extra.(origin.Extra); ok && len(x.Unread) > 0 {
-			where := ""
-			if d.Subject != nil {
-				where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
-			}
-			for _, q := range x.Unread {
-				if u := (Unread{where, q}); !slices.Contains(p.Unread, u) {
-					p.Unread = append(p.Unread, u)
-				}
-			}
-		}
-	}
-	for _, i := range r.site.Stages {
-		if s, ok := r.reports[i.Addr()]; ok {
-			p.Stages = append(p.Stages, s)
-		}
-		p.Edges = append(p.Edges, r.e.Edges(i)...)
-	}
-	p.Complete = r.done && !r.diags.HasErrors() && len(p.Unread) == 0
-	if p.Complete {
-		p.Hash = r.node.Hash()
-	}
-	return p
-}
-
-func (r *run) now() time.Time { return r.opt.Now() }
-
-func (r *run) event(stage, state, summary string) {
-	if r.opt.Event != nil {
-		r.opt.Event(Event{Stage: stage, State: state, Summary: summary})
-	}
-}
-
-func (r *run) took(addr, state string, d time.Duration) {
-	old := r.reports[addr]
-	if old.State == stateFailed {
-		state = stateFailed
-	}
-	r.reports[addr] = StageReport{addr, state, max(old.Took, d)}
-	if r.opt.Event != nil {
-		r.opt.Event(Event{Stage: addr, State: state, Took: d})
-	}
-}
-
-func (r *run) degrade(c fault.Code, summary string) {
-	r.degraded = append(r.degraded, Degraded{c, summary})
-}
-
-func attributeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
-	return &hclsyntax.Body{Attributes: hclsyntax.Attributes{name: {Name: name, Expr: x, SrcRange: x.Range(), NameRange: x.Range()}}, SrcRange: x.Range()}
 }

@@ -122,9 +122,8 @@ func TestNothingIsTooLarge(t *testing.T) {
 		`stage "fetch-config" "a" { file = join("", [for x in range(250) : join("", [for y in range(250) : "${x}-${y}"])]) }`,
 	} {
 		s := mustParse(t, text)
-		r := newRun(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
-		r.dog = watchdog{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond}
-		p := r.all(context.Background())
+		o := Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })}
+		p := run(context.Background(), s, o, watchdog{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
 			t.Errorf("%s: %s", text, showPlan(p))
 		}

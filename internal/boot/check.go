@@ -42,9 +42,9 @@ func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics
 // CheckWith is CheckFor where something is known of detectors: locks answers that question.
 func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.Source) hcl.Diagnostics {
 	o := Options{Locks: locks}
-	r := newRun(context.Background(), s, o)
-	if r.bounded((*run).static); r.diags.HasErrors() {
-		return r.diags
+	m, known := begin(context.Background(), s, o)
+	if m.check(known, toolsOf(o, patience())); m.stopped() {
+		return m.Diags
 	}
 	var found []*finding
 	byPlace := map[string]*finding{}
@@ -74,7 +74,7 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 			}
 		}
 	}
-	out := r.diags
+	out := m.Diags
 	for _, f := range found {
 		d := *f.d
 		if f.on[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
@@ -90,46 +90,55 @@ type finding struct {
 	on []string
 }
 
-// checkOn runs decide and render over one witness.
+// checkOn looks at the site on one witness.
 func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics {
-	r := newRun(context.Background(), s, o)
-	if kubelet != "" {
-		r.kubelet.Version = &kubelet
-	}
-	r.bounded((*run).static)
-	r.diags = nil
-	r.bounded(func(r *run) {
-		if r.settings(); !r.diags.HasErrors() {
-			r.open(context.Background())
-		}
-	})
-	r.facts = w.Facts
-	if r.diags.HasErrors() {
-		return r.diags
-	}
-	r.bounded(func(r *run) {
-		for _, i := range r.order {
-			if i.Spec.Phase == schema.Gather {
-				r.pretend(i, w)
-			}
-		}
-		r.decide()
-		r.render()
-		r.minded(context.Background())
-	})
-	r.diags = append(r.diags, r.e.Unsupported()...)
-	for n, d := range r.diags {
+	m := tryOn(s, w, kubelet, o)
+	diags := append(slices.Clip(m.Diags), m.eval.Unsupported()...)
+	for n, d := range diags {
 		code := origin.CodeOf(d)
 		if w.Facts != nil && d.Severity == hcl.DiagError && (code == fault.NullFact || eval.FactCaused(d)) {
 			c := *d
 			c.Severity = hcl.DiagWarning
-			r.diags[n] = &c
+			diags[n] = &c
 		}
 		if (code == fault.ReserveRefused || code == fault.Precondition) && d.Severity == hcl.DiagError {
-			r.diags[n] = origin.Note(code, rangeOf(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
+			diags[n] = origin.Note(code, rangeOf(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
 		}
 	}
-	return r.diags
+
+	return diags
+}
+
+// tryOn does over one witness what a boot does over a machine, up to the judgement of the node.
+func tryOn(s *site.Site, w Witness, kubelet string, o Options) *made {
+	m, locks := begin(context.Background(), s, o)
+	t := toolsOf(o, patience())
+	m.check(locks, t)
+	m.Diags = nil // CheckWith has said them
+	if m.settle(t); !m.stopped() {
+		m.prepare(locks, t)
+	}
+	if m.stopped() {
+		return m
+	}
+
+	if kubelet != "" {
+		m.kubelet.Version = &kubelet
+	}
+	c, p, e := m.checked, m.prepared, m.eval.Fork()
+	gathered, found := step(t.dog, func() (Gathered, Findings) { return pretend(c, p, e, w) })
+	if m.add(found); gathered.eval == nil {
+		return m // given up
+	}
+	m.gathered, m.eval = gathered, gathered.eval
+	if m.decide(t); m.decided.eval == nil {
+		return m
+	}
+	if m.render(t); m.rendered.eval != nil {
+		m.judge(context.Background())
+	}
+
+	return m
 }
 
 func rangeOf(d *hcl.Diagnostic) hcl.Range {
@@ -139,41 +148,60 @@ func rangeOf(d *hcl.Diagnostic) hcl.Range {
 	return hcl.Range{}
 }
 
-// pretend gives a gather stage the output that a witness has, and checks its configuration.
-func (r *run) pretend(i *site.Instance, w Witness) {
-	t := r.types[i.Addr()]
-	copies, known, d := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	r.diags = append(r.diags, d...)
-	failed := map[string]cty.Value{}
-	for _, c := range copies {
-		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
-		r.diags = append(r.diags, d...)
+// pretend gives gather stages the outputs that a witness has, and checks their configuration.
+func pretend(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings) {
+	out := Gathered{outputs: map[string]cty.Value{}, facts: w.Facts}
+	var found Findings
+	for _, i := range c.order {
+		if i.Spec.Phase != schema.Gather {
+			continue
+		}
+		v, recommended, more := pretendStage(i, c, p.env, e, w)
+		if recommended != nil {
+			out.recommended = recommended
+		}
+		found = found.with(more)
+		out.outputs[i.Addr()] = v
+		e = e.With(map[string]cty.Value{i.Addr(): v})
+	}
+	out.eval = e
+
+	return out, found
+}
+
+func pretendStage(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, map[string]map[string]string, Findings) {
+	t := c.types[i.Addr()]
+	copies, d := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	found := Findings{Diags: d}
+	failed, byKey := map[string]cty.Value{}, map[string]cty.Value{}
+	for _, one := range copies.All {
+		cfg, d := i.Spec.DecodeAt(i.Body, nil, one.Scope, i.Range)
+		found.say(d...)
+		byKey[one.Key] = withState(value.UnknownOutput(t), stateOK)
 		if state, ok := mayFail(i, cfg); ok && w.Fails {
-			failed[c.Key] = withState(value.Absent(t), state)
+			failed[one.Key] = withState(value.Absent(t), state)
 		}
 		if ch, ok := i.Stage.(stages.Checker); ok && !d.HasErrors() {
-			r.diags = append(r.diags, ch.Check(cfg, r.inputs(i))...)
+			found.say(ch.Check(cfg, basis{access: env.Access, facts: w.Facts}.inputs(i, c.site, e))...)
 		}
 	}
-	_, d = r.timeout(i)
-	r.diags = append(r.diags, d...)
-	out := unknownOutput(i, t)
-	byKey := map[string]cty.Value{}
-	for _, c := range copies {
-		byKey[c.Key] = withState(value.UnknownOutput(t), stateOK)
-	}
+	_, more := timeoutOf(i, e)
+	found = found.with(more)
 	maps.Copy(byKey, failed)
+
 	switch {
-	case i.ForEach != nil && known:
-		out = keyed(byKey)
-	case len(failed) > 0 && known:
-		out = failed[""]
+	case i.ForEach != nil && copies.Known:
+		return keyed(byKey), nil, found
+	case len(failed) > 0 && copies.Known:
+		return failed[""], nil, found
 	case w.Facts != nil && i.Type == "detect-hw":
-		if v, err := r.witnessOutput(i, t, w.Facts); err == nil {
-			out = v
+		if v, recommended, err := witnessOutput(i, e, env, w.Facts); err == nil {
+			return v, recommended, found
 		}
 	}
-	r.e.SetOutput(i.Addr(), out)
+	found.Unknown = found.Unknown.with(because(nil, partStages))
+
+	return unknownOutput(i, t), nil, found
 }
 
 // mayFail says whether the site goes on without what a stage reads, and the stage's state then: an optional object
@@ -186,7 +214,7 @@ func mayFail(i *site.Instance, cfg schema.Body) (state string, ok bool) {
 }
 
 // witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
-func (r *run) witnessOutput(i *site.Instance, t cty.Type, f *world.Facts) (cty.Value, error) {
+func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, map[string]map[string]string, error) {
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)
@@ -197,17 +225,15 @@ func (r *run) witnessOutput(i *site.Instance, t cty.Type, f *world.Facts) (cty.V
 		}
 		return world.Answer{Fail: world.Absent}
 	})
-	env := r.env
-	env.Detectors = nil
-	for _, d := range r.env.Detectors {
-		d.Required = false
-		env.Detectors = append(env.Detectors, d)
+	env.Detectors = slices.Clone(env.Detectors)
+	for n := range env.Detectors {
+		env.Detectors[n].Required = false
 	}
-	cfg, _ := i.Spec.DecodeAt(nil, nil, r.e.Scope(i.Addr()), i.Range)
+	cfg, _ := i.Spec.DecodeAt(nil, nil, e.Scope(i.Addr()), i.Range)
 	out, d := i.Stage.(stages.Gatherer).Gather(context.Background(), cfg, env, src)
 	if d.HasErrors() {
-		return cty.NilVal, d
+		return cty.NilVal, nil, d
 	}
-	r.recommended = out.Recommended
-	return withState(out.Value, stateOK), nil
+
+	return withState(out.Value, stateOK), out.Recommended, nil
 }

@@ -24,46 +24,271 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// access decodes the cluster block.
-func (r *run) access() (world.Access, hcl.Diagnostics) {
-	if r.site.Cluster == nil {
-		return world.Access{}, nil
+// basis is what decide and render stages go by, beside their configuration.
+type basis struct {
+	facts       *world.Facts
+	recommended map[string]map[string]string // by detector
+	trust       *world.TrustAns
+	kubelet     world.KubeletAns
+	access      world.Access
+	ident       stages.NodeIdentity
+	base        node.Base
+	unknown     unknowns
+}
+
+// inputs are those of one stage.
+func (b basis) inputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.Inputs {
+	return stages.Inputs{
+		Address: i.Addr(), Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.ident,
+		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.told(), Detectors: sortedKeys(s.Detectors),
 	}
-	b, diags := schema.ClusterBlock.Decode(r.site.Cluster, nil, r.e.Scope("cluster"))
-	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
-	a := world.Access{
-		Servers: schema.Servers.Of(b).V, CACertHashes: schema.CACertHashes.Of(b).V, CAFile: schema.CAFile.Of(b).V,
-		DiscoveryFile: schema.Discovery.Of(b).V, TrustToken: schema.TrustBy.Of(b).V == "token",
-		ProxyURL: schema.ProxyURL.Of(b).V, RetryMillis: retry.Milliseconds(),
+}
+
+// decision is what decide goes by.
+type decision struct {
+	checked Checked
+	eval    *eval.Eval
+	tape    *world.Tape // answers what a target held before prelet; nil in a check
+	now     func() time.Time
+	fatal   map[string]bool // gather stages that failed for good
+	broken  bool            // a check goes on although something is wrong: the base is not read then
+	basis   basis
+}
+
+// Decided is what the node is before decide, and what stages add to it.
+type Decided struct {
+	eval  *eval.Eval // with the outputs of decide stages
+	basis basis      // with the base and the node block
+	aside *Aside     // an identity that is set aside; nil: none
+	// contributions are in site order. Each of maybe is what a stage adds in a check if it is there.
+	contributions []node.Contribution
+	maybe         [][]node.Contribution
+	// said are the stages whose configuration was read for the base: what was wrong with it then is said.
+	said map[string]bool // by address, and whether it had an error
+}
+
+// decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
+// What they add and find is laid together in site order.
+func decide(in decision) (Decided, Findings) {
+	out := Decided{eval: in.eval}
+	ident, found := identity(in.checked.site, in.eval)
+	in.basis.ident = ident
+	in.basis.unknown = in.basis.unknown.with(found.Unknown)
+
+	for _, i := range in.checked.order {
+		b, ok := i.Stage.(stages.Baser)
+		if !ok {
+			continue
+		}
+		base, failed, more := in.readBase(i, b, in.broken || found.Diags.HasErrors())
+		in.basis.base, out.said = base, map[string]bool{i.Addr(): failed}
+		in.basis.unknown = in.basis.unknown.with(more.Unknown)
+		found = found.with(more)
 	}
-	if t := schema.Token.Of(b); t.Expr != nil {
-		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
-		// the token is needed: a node that has joined does not look at it.
-		a.Token, _ = eval.TokenName(t.Expr)
-		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.CredentialMissing })
+
+	aside, k, diags := settleIdentity(in.basis, in.eval.Checking())
+	out.aside, in.basis.kubelet = aside, k
+	found.say(diags...)
+	out.basis = in.basis
+	if found.Diags.HasErrors() && !in.eval.Checking() {
+		return out, found
 	}
-	return a, diags
+
+	return out, found.with(in.stages(&out))
+}
+
+// stages runs the decide stages.
+func (in decision) stages(out *Decided) Findings {
+	fatal := map[string]bool{}
+	maps.Copy(fatal, in.fatal)
+	by, found := map[string]decidedStage{}, map[string]Findings{}
+	for _, i := range in.checked.order {
+		if i.Spec.Phase != schema.Decide {
+			continue
+		}
+		d := in.stage(i, fatal)
+		by[i.Addr()], found[i.Addr()] = d, d.Findings
+		if d.fatal {
+			fatal[i.Addr()] = true
+		}
+		in.eval = in.eval.With(map[string]cty.Value{i.Addr(): d.output})
+		in.basis.unknown = in.basis.unknown.with(d.Unknown)
+	}
+	out.eval, out.basis.unknown = in.eval, in.basis.unknown
+	for _, i := range in.checked.site.Stages {
+		d := by[i.Addr()]
+		if out.contributions = append(out.contributions, d.adds...); len(d.maybe) > 0 {
+			out.maybe = append(out.maybe, d.maybe)
+		}
+	}
+
+	return inOrder(in.checked.order, found)
+}
+
+// decidedStage is what one decide stage comes to.
+type decidedStage struct {
+	output      cty.Value // with state
+	adds, maybe []node.Contribution
+	fatal       bool
+	Findings
+}
+
+// stage is one decide stage: its copies, what each adds, and its output. One that needs a stage that failed for good has
+// failed too, without a message of its own.
+func (in decision) stage(i *site.Instance, fatal map[string]bool) decidedStage {
+	t, started := in.checked.types[i.Addr()], in.now()
+	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return fatal[n] }) {
+		return decidedStage{output: failedOutput(i, t), fatal: true, Findings: Findings{Stages: []StageReport{{i.Addr(), stateFailed, 0}}}}
+	}
+
+	copies, diags := in.scope(i).Copies(i.When, i.ForEach)
+	out := decidedStage{}
+	state := out.settle(i, diags)
+	var all []decidedCopy
+	if state == stateOK {
+		for _, c := range copies.All {
+			one := in.copy(i, c, t)
+			if out.settle(i, one.diags) == stateFailed {
+				state = stateFailed
+			}
+			out.Unknown = out.Unknown.with(one.unknown)
+			all = append(all, one)
+		}
+		out.take(i, t, copies, all, in.eval.Checking())
+		if len(all) == 0 && i.ForEach == nil {
+			state = stateSkipped
+		}
+	} else {
+		out.output = failedOutput(i, t)
+	}
+	out.Stages = []StageReport{{i.Addr(), state, in.now().Sub(started)}}
+
+	return out
+}
+
+// scope is that of a decide stage: in a label and in a taint what a null fact breaks is left out.
+func (in decision) scope(i *site.Instance) eval.Scope {
+	s := in.eval.Scope(i.Addr())
+	if i.Type == "label" || i.Type == "taint" {
+		return s.Soft()
+	}
+
+	return s
+}
+
+// take makes the output of a stage of those of its copies, and keeps what they add. What may not be there is not there,
+// and not gone.
+func (out *decidedStage) take(i *site.Instance, t cty.Type, copies eval.Copies, all []decidedCopy, checking bool) {
+	values := map[string]cty.Value{}
+	for _, c := range all {
+		values[c.key] = c.output
+		switch {
+		case c.diags.HasErrors():
+		case copies.Known:
+			out.adds = append(out.adds, c.adds)
+		case checking:
+			out.maybe = append(out.maybe, c.adds)
+		}
+	}
+
+	switch {
+	case !copies.Known:
+		out.Unknown = out.Unknown.with(because(copies.Unread, partOf(i.Type)...))
+		out.output = value.Because(unknownOutput(i, t), copies.Unread)
+	case i.ForEach != nil:
+		out.output = keyed(values)
+	case len(all) == 1:
+		out.output = values[""]
+	default:
+		out.output = withState(value.Absent(t), stateSkipped)
+	}
+}
+
+// settle says what a stage found. Errors that a null fact caused in a label or a taint are warnings, and the boot is
+// degraded.
+func (out *decidedStage) settle(i *site.Instance, ds hcl.Diagnostics) (state string) {
+	for _, d := range ds {
+		if eval.LeftOut(d) {
+			out.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
+		}
+	}
+	out.say(eval.Soften(ds)...)
+	if !ds.HasErrors() {
+		return stateOK
+	}
+	out.fatal = out.fatal || !eval.AllSoft(ds)
+
+	return stateFailed
+}
+
+// decidedCopy is what one copy of a decide stage comes to.
+type decidedCopy struct {
+	key     string
+	adds    node.Contribution
+	output  cty.Value // with state
+	unknown unknowns
+	diags   hcl.Diagnostics
+}
+
+// copy is one copy of a decide stage.
+func (in decision) copy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
+	cfg, diags := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+	cfg.Key = c.Key
+	failed := decidedCopy{key: c.Key, output: withState(value.Absent(t), stateFailed)}
+	if failed.diags = diags; diags.HasErrors() {
+		return failed
+	}
+	adds, o, more := in.ask(i, cfg, t)
+	if failed.diags = append(diags, more...); more.HasErrors() {
+		return failed
+	}
+
+	adds.Stage = i.Addr()
+	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
+	out := decidedCopy{key: c.Key, adds: adds, diags: failed.diags, output: withState(value.Because(o.Value, questions), stateOK)}
+	if len(questions) > 0 { // it might have failed
+		out.output = unreadOutput(out.output, questions)
+	}
+	if !cfg.Known() || !o.Value.IsWhollyKnown() {
+		out.unknown = because(questions, partOf(i.Type)...)
+	}
+
+	return out
+}
+
+// ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
+func (in decision) ask(i *site.Instance, cfg schema.Body, t cty.Type) (node.Contribution, stages.Output, hcl.Diagnostics) {
+	if facts := in.basis.unknown[partFacts]; i.Type == "reserve" && len(facts) > 0 {
+		return node.Contribution{}, stages.Output{Value: value.Because(value.UnknownOutput(t), facts)},
+			hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", facts)}
+	}
+
+	return i.Stage.(stages.Decider).Decide(cfg, in.basis.inputs(i, in.checked.site, in.eval))
 }
 
 // identity decodes the node block.
-func (r *run) identity() hcl.Diagnostics {
-	if r.site.Node == nil {
-		return nil
+func identity(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
+	var out stages.NodeIdentity
+	if s.Node == nil {
+		return out, Findings{}
 	}
-	b, diags := schema.NodeBlock.Decode(r.site.Node, nil, r.e.Scope("node"))
+	b, diags := schema.NodeBlock.Decode(s.Node, nil, e.Scope("node"))
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
-		r.ident.Name, r.ident.NameRange = &v.V, v.Range
+		out.Name, out.NameRange = &v.V, v.Range
 		if why := content.IsDNS1123Subdomain(v.V); len(why) > 0 {
-			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V), "%s", stages.Sentence(strings.Join(why, "; "))))
+			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V),
+				"%s", stages.Sentence(strings.Join(why, "; "))))
 		}
 	}
 	if v := schema.NodeIP.Of(b); v.Set() {
-		r.ident.IP, r.ident.IPRange = &v.V, v.Range
+		out.IP, out.IPRange = &v.V, v.Range
 		if err := addresses(v.V); err != nil {
-			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V), "%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
+			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V),
+				"%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
 		}
 	}
-	return diags
+
+	return out, Findings{Diags: diags, Unknown: unknownIn(b, partFlags)}
 }
 
 // addresses checks what --node-ip takes (k8s.io/component-helpers, ParseNodeIPArgument): one address, or one of each
@@ -83,178 +308,33 @@ func addresses(s string) error {
 	return nil
 }
 
-func (r *run) inputs(i *site.Instance) stages.Inputs {
-	return stages.Inputs{Address: i.Addr(), Facts: r.facts, Recommended: r.recommended, Base: r.base, Kubelet: r.kubelet, Node: r.ident,
-		Access: r.env.Access, Trust: r.trust, Check: r.e.Checking(), Unread: r.unread.told(),
-		Detectors: sortedKeys(r.site.Detectors),
-		Merge: func(c node.Contribution) (node.Node, hcl.Diagnostics) {
-			n, d := node.Merge(r.base, append(slices.Clone(r.contrib), c))
-			return n, newOnly(r.diags, d)
-		}}
-}
-
-// decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
-func (r *run) decide() {
-	d := r.identity()
-	r.unread.flags = append(r.unread.flags, unreadOf(d)...)
-	r.diags = append(r.diags, d...)
-	for _, i := range r.order {
-		if b, ok := i.Stage.(stages.Baser); ok {
-			r.readBase(i, b)
-		}
+// readBase asks a renderer what the node is before decide. Failed says that its configuration has an error.
+func (in decision) readBase(i *site.Instance, b stages.Baser, broken bool) (base node.Base, failed bool, out Findings) {
+	cfg, diags := i.Spec.DecodeAt(i.Body, nil, in.eval.Scope(i.Addr()).Only(schema.Gather), i.Range)
+	out.say(diags...)
+	if broken || diags.HasErrors() {
+		return base, diags.HasErrors(), out
 	}
-	r.settleIdentity()
-	if r.diags.HasErrors() && !r.e.Checking() {
-		return
-	}
-	byAddr := map[string][]node.Contribution{}
-	for _, i := range r.order {
-		if i.Spec.Phase == schema.Decide {
-			byAddr[i.Addr()] = r.decideOne(i)
-		}
-	}
-	for _, i := range r.site.Stages { // merged in site order, whatever the order of evaluation was
-		r.contrib = append(r.contrib, byAddr[i.Addr()]...)
-	}
-}
-
-func (r *run) readBase(i *site.Instance, b stages.Baser) {
-	cfg, d := i.Spec.DecodeAt(i.Body, nil, r.e.Scope(i.Addr()).Only(schema.Gather), i.Range)
-	r.diags = append(r.diags, d...)
-	if r.diags.HasErrors() {
-		return
-	}
-	base, d2 := b.Base(cfg, r.inputs(i), r.original)
-	d2 = r.blame(base, d2)
-	r.diags = append(r.diags, d2...)
-	r.base = base
-	var config, flags []string
+	base, diags = b.Base(cfg, in.basis.inputs(i, in.checked.site, in.eval), in.original)
+	out.say(blame(in.checked.site, base, diags)...)
 	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
-		config = unreadOf(append(d, d2...))
+		out.Unknown = out.Unknown.with(because(base.Unread, partConfig, partReserved, partTaints))
 	}
 	if _, ok := cfg.One("kubelet_flags"); ok && !base.FlagsKnown {
-		flags = unreadOf(append(d, d2...))
+		out.Unknown = out.Unknown.with(because(base.Unread, partFlags, partLabels, partTaints))
 	}
-	r.unread.based(config, flags)
+
+	return base, false, out
 }
 
 // original answers what a target held before prelet.
-func (r *run) original(path string) (world.TargetAns, error) {
-	if r.tape == nil {
+func (in decision) original(path string) (world.TargetAns, error) {
+	if in.tape == nil {
 		return world.TargetAns{}, &world.Failed{Answer: world.Answer{Fail: world.Unread, Detail: "no machine is at hand"}}
 	}
-	a, _, err := world.Original.Ask(r.e.AskContext(), r.tape, world.OriginalReq{Path: path})
+	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, world.OriginalReq{Path: path})
+
 	return a, err
-}
-
-// failedOutput is the output of a stage of which not one copy was made. With for_each it has no keys.
-func failedOutput(i *site.Instance, t cty.Type) cty.Value {
-	if i.ForEach != nil {
-		return keyed(nil)
-	}
-	return withState(value.Absent(t), stateFailed)
-}
-
-func (r *run) decideOne(i *site.Instance) []node.Contribution {
-	if r.blocked(i) {
-		r.e.SetOutput(i.Addr(), failedOutput(i, r.types[i.Addr()]))
-		r.took(i.Addr(), stateFailed, 0)
-		return nil
-	}
-	started := r.now()
-	soft := i.Type == "label" || i.Type == "taint"
-	scope := r.e.Scope(i.Addr())
-	if soft {
-		scope = scope.Soft()
-	}
-	copies, known, diags := scope.Copies(i.When, i.ForEach)
-	questions := unreadOf(diags)
-	t := r.types[i.Addr()]
-	if failed := r.settle(i, diags); failed {
-		r.e.SetOutput(i.Addr(), failedOutput(i, t))
-		r.took(i.Addr(), stateFailed, r.now().Sub(started))
-		return nil
-	}
-	if !known {
-		r.unread.decided(i.Type, unreadOf(diags))
-	}
-	var out, maybe []node.Contribution
-	values := map[string]cty.Value{}
-	state := stateOK
-	for _, c := range copies {
-		cfg, diags := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
-		cfg.Key = c.Key
-		v := value.Absent(t)
-		s := stateOK
-		if diags.HasErrors() {
-			s = stateFailed
-		} else {
-			add, o, d := r.ask(i, cfg)
-			diags = append(diags, d...)
-			if d.HasErrors() {
-				s = stateFailed
-			} else {
-				add.Stage = i.Addr()
-				v = markUnread(o.Value, unreadOf(diags))
-				switch { // what may not be there is not there, and not gone
-				case known:
-					out = append(out, add)
-				case r.e.Checking():
-					maybe = append(maybe, add)
-				}
-			}
-			r.unread.decided(i.Type, unreadOf(diags))
-		}
-		r.settle(i, diags)
-		if s == stateFailed {
-			state = s
-		}
-		values[c.Key] = withState(v, s)
-		if qs := unreadOf(diags); len(qs) > 0 && s == stateOK { // it might have failed
-			values[c.Key] = markUnread(withUnknownState(v), qs)
-		}
-	}
-	switch {
-	case i.ForEach != nil && known:
-		r.e.SetOutput(i.Addr(), keyed(values))
-	case !known:
-		r.e.SetOutput(i.Addr(), markUnread(unknownOutput(i, t), questions))
-	case len(copies) == 1:
-		r.e.SetOutput(i.Addr(), values[""])
-	default:
-		state = stateSkipped
-		r.e.SetOutput(i.Addr(), withState(value.Absent(t), state))
-	}
-	if len(maybe) > 0 {
-		r.maybe = append(r.maybe, maybe)
-	}
-	r.took(i.Addr(), state, r.now().Sub(started))
-	return out
-}
-
-// ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
-func (r *run) ask(i *site.Instance, cfg schema.Body) (node.Contribution, stages.Output, hcl.Diagnostics) {
-	if i.Type == "reserve" && len(r.unread.facts) > 0 {
-		return node.Contribution{}, stages.Output{Value: value.UnknownOutput(r.types[i.Addr()])}, hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", r.unread.facts)}
-	}
-	return i.Stage.(stages.Decider).Decide(cfg, r.inputs(i))
-}
-
-// settle records diagnostics. Errors that a null fact caused in a label or a taint are warnings, and the boot is
-// degraded. It says whether the instance failed.
-func (r *run) settle(i *site.Instance, ds hcl.Diagnostics) (failed bool) {
-	failed = ds.HasErrors()
-	soft := eval.Soften(ds)
-	for _, d := range ds {
-		if eval.LeftOut(d) {
-			r.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
-		}
-	}
-	if failed && !eval.AllSoft(ds) {
-		r.fatal[i.Addr()] = true
-	}
-	r.diags = append(r.diags, soft...)
-	return failed
 }
 
 // placeOf is where a diagnostic points, in words.
@@ -263,150 +343,6 @@ func placeOf(d *hcl.Diagnostic) string {
 		return d.Summary
 	}
 	return fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
-}
-
-// render merges what decide added, and lets write and restart turn it into files and a policy.
-func (r *run) render() {
-	if r.diags.HasErrors() && !r.e.Checking() {
-		return
-	}
-	n, d := node.Merge(r.base, r.contrib)
-	r.diags = append(r.diags, d...)
-	r.node = n
-	for _, m := range r.maybe { // one at a time: of two that may not be there, one may be there where the other is not
-		_, d := node.Merge(r.base, slices.Concat(r.contrib, m))
-		r.diags = append(r.diags, newOnly(r.diags, d)...)
-	}
-	for _, i := range r.order {
-		if i.Spec.Phase != schema.Render {
-			continue
-		}
-		r.e.SetNode(r.nodeValue(r.node))
-		if r.renderOne(i); r.diags.HasErrors() && !r.e.Checking() {
-			return
-		}
-	}
-	r.e.SetNode(r.nodeValue(r.node))
-	r.done = true
-}
-
-func (r *run) renderOne(i *site.Instance) {
-	started := r.now()
-	copies, known, diags := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	r.diags = append(r.diags, diags...)
-	t := r.types[i.Addr()]
-	out, state := withState(value.Absent(t), stateSkipped), stateSkipped
-	if !known && !r.e.Checking() { // its body is left alone: nothing may come of it
-		copies = nil
-		out = markUnread(unknownOutput(i, t), unreadOf(diags))
-	}
-	for _, c := range copies {
-		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
-		failed := d.HasErrors()
-		d = newOnly(r.diags, d) // what is there before decide was read before
-		state = stateOK
-		if failed {
-			r.diags = append(r.diags, d...)
-			state = stateFailed
-			break
-		}
-		in := r.inputs(i)
-		if i.Spec.Bounds != nil && i.Timeout != nil {
-			b, d3 := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, c.Scope)
-			in.Timeout, d = i.Spec.Bounds.Of(b), append(d, newOnly(r.diags, d3)...)
-		}
-		add, o, d2 := i.Stage.(stages.Renderer).Render(cfg, r.node, in)
-		r.diags = append(append(r.diags, d...), d2...)
-		if d2.HasErrors() && !r.e.Checking() { // a check looks at what there is all the same
-			state = stateFailed
-			break
-		}
-		add.Stage = i.Addr()
-		r.contrib = append(r.contrib, add)
-		merged, d3 := node.Merge(r.base, r.contrib)
-		r.diags = append(r.diags, newOnly(r.diags, d3)...)
-		r.node = merged
-		out = withState(o.Value, stateOK)
-		if qs := unreadOf(append(d, d2...)); len(qs) > 0 {
-			out = withState(markUnread(value.UnknownOutput(t), qs), stateOK)
-		}
-	}
-	r.e.SetOutput(i.Addr(), out)
-	r.took(i.Addr(), state, r.now().Sub(started))
-}
-
-// newOnly leaves out what an earlier merge of the same contributions has said.
-func newOnly(have, ds hcl.Diagnostics) (out hcl.Diagnostics) {
-	seen := map[string]bool{}
-	for _, d := range have {
-		seen[d.Error()] = true
-	}
-	for _, d := range ds {
-		if !seen[d.Error()] {
-			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// nodeValue is the merged node as sites see it.
-func (r *run) nodeValue(n node.Node) cty.Value {
-	if r.e.Checking() && r.facts == nil {
-		return cty.UnknownVal(eval.NodeType())
-	}
-	v := NodeValue(n)
-	if !r.e.Checking() {
-		return r.unread.mask(v)
-	}
-	// What the base brings is not known on a witness, so neither is what decide's part is only a part of.
-	m := v.AsValueMap()
-	if !r.base.ConfigKnown {
-		m["kubelet_config"] = cty.DynamicVal
-	}
-	if !r.base.FlagsKnown {
-		for _, k := range []string{"labels", "flags", "taints"} {
-			m[k] = cty.UnknownVal(m[k].Type())
-		}
-	}
-	return cty.ObjectVal(m)
-}
-
-// NodeValue is `node` as expressions see it; plan JSON has the same names.
-func NodeValue(n node.Node) cty.Value {
-	labels, flags := map[string]string{}, map[string]string{}
-	for _, l := range n.Labels {
-		labels[l.Key] = l.Value
-	}
-	for _, f := range n.Flags {
-		flags[f.Name] = f.Value
-	}
-	taints := []cty.Value{}
-	for _, t := range n.Taints {
-		taints = append(taints, cty.StringVal(t.String()))
-	}
-	list := cty.ListValEmpty(cty.String)
-	if len(taints) > 0 {
-		list = cty.ListVal(taints)
-	}
-	config, err := value.FromGo(n.Config)
-	if err != nil || n.Config == nil {
-		config = cty.EmptyObjectVal
-	}
-	res := value.Absent(eval.NodeType().AttributeType("reserved"))
-	if x := n.Reserved; x != nil {
-		res = cty.ObjectVal(map[string]cty.Value{
-			"policy": cty.StringVal(x.Policy), "kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
-			"reserved_cpus": text(x.CPUs), "eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
-			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
-	}
-	return cty.ObjectVal(map[string]cty.Value{"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config, "reserved": res})
-}
-
-func text(s string) cty.Value {
-	if s == "" {
-		return cty.NullVal(cty.String)
-	}
-	return cty.StringVal(s)
 }
 
 func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

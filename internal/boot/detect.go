@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -26,70 +27,81 @@ type Detected struct {
 }
 
 // Detect runs the site's stage detect-hw with its detectors and nothing else; without such a stage it is the facts.
-func Detect(ctx context.Context, s *site.Site, from world.Source) (Detected, hcl.Diagnostics) {
-	r := newRun(ctx, s, Options{Source: from})
-	var out Detected
-	i := slices.IndexFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" })
-	if i < 0 {
-		f, _, err := world.FactsOf.Ask(ctx, r.tape, world.FactsReq{})
-		if err != nil {
-			out.Failed = err
-			return out, nil
-		}
-		out.Facts = &f
-		for _, u := range f.Unknown {
-			if u.Degraded {
-				out.Degraded = append(out.Degraded, Degraded{fault.HardwareDegraded, u.Fact + ": " + u.Why})
-			}
-		}
-	} else if diags := r.detect(ctx, s.Stages[i], &out); out.Facts == nil {
-		return out, diags
+func Detect(ctx context.Context, s *site.Site, from world.Source) (out Detected, diags hcl.Diagnostics) {
+	if i := slices.IndexFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" }); i < 0 {
+		out = factsAlone(ctx, from)
 	} else {
-		r.diags = append(r.diags, diags...)
+		out, diags = detect(ctx, s, s.Stages[i], from)
 	}
-	var err error
-	if out.Raw, err = json.Marshal(out.Facts); err != nil {
-		out.Failed = errors.Join(out.Failed, err)
+	if out.Facts == nil {
+		return out, diags
 	}
-	return out, r.diags
+	raw, err := json.Marshal(out.Facts)
+	out.Raw, out.Failed = raw, errors.Join(out.Failed, err)
+
+	return out, diags
+}
+
+// factsAlone are those of a site without detect-hw.
+func factsAlone(ctx context.Context, from world.Source) (out Detected) {
+	f, _, err := world.FactsOf.Ask(ctx, from, world.FactsReq{})
+	if err != nil {
+		return Detected{Failed: err}
+	}
+	out.Facts = &f
+	for _, u := range f.Unknown {
+		if u.Degraded {
+			out.Degraded = append(out.Degraded, Degraded{fault.HardwareDegraded, u.Fact + ": " + u.Why})
+		}
+	}
+
+	return out
 }
 
 // detect is the one stage, live.
-func (r *run) detect(ctx context.Context, i *site.Instance, out *Detected) hcl.Diagnostics {
-	r.bounded(func(r *run) {
-		if r.settings(); !r.diags.HasErrors() {
-			r.open(ctx)
-		}
-	})
-	if r.diags.HasErrors() {
-		return r.diags
+func detect(ctx context.Context, s *site.Site, i *site.Instance, from world.Source) (out Detected, _ hcl.Diagnostics) {
+	m, t := prepareFor(ctx, s, from)
+	if m.stopped() {
+		return out, m.Diags
 	}
-	cfg, diags := i.Spec.DecodeAt(i.Body, nil, r.e.Scope(i.Addr()), i.Range)
-	if diags.HasErrors() {
-		return diags
+	e := m.eval.Fork()
+	cfg, found := step(t.dog, func() (schema.Body, Findings) {
+		cfg, diags := i.Spec.DecodeAt(i.Body, nil, e.Scope(i.Addr()), i.Range)
+		return cfg, Findings{Diags: diags}
+	})
+	if found.Diags.HasErrors() {
+		return out, found.Diags
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(i.Spec.Timeout, time.Minute))
 	defer cancel()
-	found, ds := i.Stage.(stages.Gatherer).Gather(ctx, cfg, r.env, r.tape)
-	diags = append(diags, ds...)
-	r.degradedBy(ds)
-	out.Facts, out.Degraded = found.Facts, r.degraded
-	if found.Facts == nil {
-		return diags
+	gathered, diags := i.Stage.(stages.Gatherer).Gather(ctx, cfg, m.prepared.env, m.tape)
+	found.say(diags...)
+	found.degradedBy(diags)
+	out.Facts, out.Degraded = gathered.Facts, found.Degraded
+	if gathered.Facts == nil {
+		return out, slices.Concat(m.Diags, found.Diags)
 	}
-	if all, err := value.ToGo(found.Value.GetAttr("detectors")); err == nil {
+	if all, err := value.ToGo(gathered.Value.GetAttr("detectors")); err == nil {
 		out.Detectors, _ = all.(map[string]any)
 	}
-	return diags
+
+	return out, slices.Concat(m.Diags, found.Diags)
 }
 
 // Detectors are the site's detector blocks, evaluated, with their locks. Nothing is run.
 func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
-	r := newRun(ctx, s, Options{Source: from})
-	r.bounded(func(r *run) {
-		if r.settings(); !r.diags.HasErrors() {
-			r.open(ctx)
-		}
-	})
-	return r.env.Detectors, r.diags
+	m, _ := prepareFor(ctx, s, from)
+
+	return m.prepared.env.Detectors, m.Diags
+}
+
+// prepareFor begins a run over a source and comes to what gather stages need.
+func prepareFor(ctx context.Context, s *site.Site, from world.Source) (*made, tools) {
+	t := toolsOf(Options{}, patience())
+	m, locks := begin(ctx, s, Options{Source: from})
+	if m.settle(t); !m.stopped() {
+		m.prepare(locks, t)
+	}
+
+	return m, t
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -26,16 +27,13 @@ type lock struct {
 	describe *contract.Description
 }
 
-// readLocks asks for the locks of the site's detectors. It comes before everything, because types depend on it.
-func (r *run) readLocks(ctx context.Context) {
-	r.locks = map[string]lock{}
-	for _, n := range sortedKeys(r.site.Detectors) {
-		from := r.opt.Locks
-		if r.tape != nil {
-			from = r.tape
-		}
+// readLocks asks for the locks of the site's detectors; with nil nothing is known of any. It comes before everything,
+// because types depend on it.
+func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]lock {
+	locks := map[string]lock{}
+	for _, n := range sortedKeys(s.Detectors) {
 		if from == nil {
-			r.locks[n] = lock{}
+			locks[n] = lock{}
 			continue
 		}
 		said, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: n})
@@ -45,70 +43,85 @@ func (r *run) readLocks(ctx context.Context) {
 			if err == nil {
 				l.describe = &d
 			} else {
-				l.answer = world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err)}
+				l.answer = world.Answer{Fail: world.Unusable,
+					Detail: fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err)}
 			}
 		}
-		r.locks[n] = l
+		locks[n] = l
 	}
+
+	return locks
 }
 
 // detectors decodes the detector blocks, and checks their configuration along what is described.
-func (r *run) detectors() ([]stages.Detector, hcl.Diagnostics) {
+func detectors(s *site.Site, locks map[string]lock, e *eval.Eval) ([]stages.Detector, Findings) {
 	var out []stages.Detector
-	var diags hcl.Diagnostics
-	for _, n := range sortedKeys(r.site.Detectors) {
-		det := r.site.Detectors[n]
-		b, d := schema.DetectorBlock.Decode(det.Body, []string{n}, r.e.Scope("detector."+n))
-		diags = append(diags, d...)
-		timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
-		memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
-		x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
-			Lock: r.locks[n].answer, Describe: r.locks[n].describe, At: func(path string) hcl.Range { return configRange(det, path, false) }}
-		if a, ok := b.One("allow"); ok {
-			x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
-				Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
-		}
-		var open []string
-		x.Config, open, d = config(b, det)
-		diags = append(diags, d...)
-		if x.Describe != nil {
-			whole, problems := contract.Config(x.Describe.Config, lists(x.Describe.Config, x.Config))
-			diags = append(diags, configProblems(x, det, problems, open)...)
-			x.Config = written(whole)
-			diags = append(diags, r.consent(x)...)
-		} else if r.e.Checking() {
-			diags = append(diags, unchecked(x)...)
-		}
-		out = append(out, x)
+	var found Findings
+	for _, n := range sortedKeys(s.Detectors) {
+		x, more := detector(n, s.Detectors[n], locks[n], e)
+		out, found = append(out, x), found.with(more)
 	}
-	return out, diags
+
+	return out, found
 }
 
-// unchecked says, where no machine is at hand, that a configuration passes unseen: with a lock that cannot be used that is a mistake; where
-// there is none, the lock is with the detector, on the node.
+func detector(n string, det *site.Detector, l lock, e *eval.Eval) (stages.Detector, Findings) {
+	b, diags := schema.DetectorBlock.Decode(det.Body, []string{n}, e.Scope("detector."+n))
+	found := Findings{Diags: diags, Unknown: unknownIn(b, partAccess)}
+	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
+	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
+	x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
+		Lock: l.answer, Describe: l.describe, At: func(path string) hcl.Range { return configRange(det, path, false) }}
+	if a, ok := b.One("allow"); ok {
+		x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V,
+			Execute: schema.AllowExecute.Of(a).V, Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
+	}
+	var open []string
+	x.Config, open, diags = config(b, det)
+	found.say(diags...)
+	if x.Describe != nil {
+		whole, problems := contract.Config(x.Describe.Config, lists(x.Describe.Config, x.Config))
+		found.say(configProblems(x, det, problems, open)...)
+		x.Config = written(whole)
+	}
+	if e.Checking() {
+		found.say(unchecked(x)...)
+	}
+
+	return x, found
+}
+
+// unchecked says, where no machine is at hand, what of a detector shows on a node only. That a detector would not be
+// started is an error or a warning here; on a node the detector itself says so, and only where it has something to do.
+// That a configuration passes unseen is a mistake with a lock that cannot be used; where there is none, the lock is with
+// the detector, on the node.
 func unchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
+	case d.Describe != nil:
+		return consent(d)
 	case d.Lock.Fail == world.Unusable:
 		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
 	case d.Lock.Fail == "" || len(d.Config) == 0:
 		return nil
 	}
+
 	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary, "%s Nor is what the site reads of its facts. "+
-		"A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Detail, ""))}
+		"A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.",
+		stages.Sentence(d.Lock.Detail, ""))}
 }
 
-// consent says, where no machine is at hand, that a detector would not be started: on a node the detector itself says so,
-// and only where it has something to do.
-func (r *run) consent(d stages.Detector) hcl.Diagnostics {
-	if !r.e.Checking() || stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
+func consent(d stages.Detector) hcl.Diagnostics {
+	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
 		return nil
 	}
 	detail, hint := stages.NotGranted(*d.Describe, d.Allow)
+	say, code, what := origin.Warning, fault.DetectorDegraded, "Detector %q lacks a grant"
 	if d.Required {
-		return hcl.Diagnostics{origin.Error(fault.DetectorFailed, d.Range, fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+		say, code, what = origin.Error, fault.DetectorFailed, "Detector %q is required, and lacks a grant"
 	}
-	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, fmt.Sprintf("Detector %q lacks a grant", d.Name), "%s", stages.Sentence(detail, hint))}
+
+	return hcl.Diagnostics{say(code, d.Range, fmt.Sprintf(what, d.Name), "%s", stages.Sentence(detail, hint))}
 }
 
 // config are the values of a detector's config block; open names those of which nothing is known yet.

@@ -3,6 +3,9 @@ package boot
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -11,192 +14,258 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
-)
-
-// The states of a stage, as sites see them in `state`.
-const (
-	stateOK      = "ok"
-	stateSkipped = "skipped"
-	stateFailed  = "failed"
 )
 
 // abandonAfter is how much longer than its deadline a gather stage may take before it is left behind: a read in
 // uninterruptible sleep ends for nobody.
 const abandonAfter = 250 * time.Millisecond
 
+// Gathered is what gather stages brought.
+type Gathered struct {
+	eval        *eval.Eval           // with the outputs
+	outputs     map[string]cty.Value // by address, with state
+	fatal       map[string]bool      // stages that failed for good, by address
+	facts       *world.Facts
+	trust       *world.TrustAns
+	recommended map[string]map[string]string
+}
+
+// gatheredStage is what one of them brought.
+type gatheredStage struct {
+	output      cty.Value
+	fatal       bool
+	limit       *hcl.Diagnostic // its evaluation was given up
+	facts       *world.Facts
+	trust       *world.TrustAns
+	recommended map[string]map[string]string
+	Findings
+}
+
+// gatherer is what all gather stages work with.
+type gatherer struct {
+	tools
+	checked Checked
+	eval    *eval.Eval // never evaluated in: each stage has a fork
+	env     stages.Env
+	tape    *world.Tape
+}
+
+// gather runs the gather stages, each in a goroutine that waits for those it needs and then takes a scope of its own with
+// their outputs. What they found is merged once, in site order. With one whose evaluation is given up the run ends.
+func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t tools) (Gathered, Findings) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	g := gatherer{tools: t, checked: c, eval: p.eval, env: p.env, tape: tape}
+
+	running := map[string]*promised{}
+	for _, i := range c.site.Stages {
+		if i.Spec.Phase == schema.Gather {
+			running[i.Addr()] = &promised{done: make(chan struct{})}
+		}
+	}
+	var all sync.WaitGroup
+	for _, i := range c.site.Stages {
+		mine := running[i.Addr()]
+		if mine == nil {
+			continue
+		}
+		all.Go(func() {
+			defer close(mine.done)
+			mine.gatheredStage = g.stage(ctx, i, awaited(running, c.needs[i.Addr()]))
+			if mine.limit != nil {
+				stop()
+			}
+		})
+	}
+	all.Wait()
+
+	return mergeGathered(c.site, p.eval, running)
+}
+
+// promised is what a stage will have brought when done is closed.
+type promised struct {
+	done chan struct{}
+	gatheredStage
+}
+
+// awaited are those of the gather stages that one needs, when they are over.
+func awaited(running map[string]*promised, needs []string) map[string]gatheredStage {
+	out := map[string]gatheredStage{}
+	for _, addr := range needs {
+		if p := running[addr]; p != nil {
+			<-p.done
+			out[addr] = p.gatheredStage
+		}
+	}
+
+	return out
+}
+
+// mergeGathered lays what all brought together, in site order.
+func mergeGathered(s *site.Site, e *eval.Eval, all map[string]*promised) (Gathered, Findings) {
+	out := Gathered{outputs: map[string]cty.Value{}, fatal: map[string]bool{}}
+	found := map[string]Findings{}
+	for _, i := range s.Stages {
+		g := all[i.Addr()]
+		if g == nil {
+			continue
+		}
+		if g.limit != nil {
+			return Gathered{}, Findings{Diags: hcl.Diagnostics{g.limit}}
+		}
+		out.outputs[i.Addr()], found[i.Addr()] = g.output, g.Findings
+		if g.fatal {
+			out.fatal[i.Addr()] = true
+		}
+		if g.facts != nil {
+			out.facts = g.facts
+		}
+		if g.recommended != nil {
+			out.recommended = g.recommended
+		}
+		if g.trust != nil {
+			out.trust = g.trust
+		}
+	}
+
+	out.eval = e.With(out.outputs)
+
+	return out, inOrder(s.Stages, found)
+}
+
+// stage is one gather stage, from the outputs of those that it needs. One that needs a stage that failed for good has
+// failed too, without a message of its own.
+func (g gatherer) stage(ctx context.Context, i *site.Instance, needed map[string]gatheredStage) gatheredStage {
+	outputs := map[string]cty.Value{}
+	for addr, n := range needed {
+		outputs[addr] = n.output
+		if n.limit != nil {
+			return gatheredStage{limit: n.limit}
+		}
+		if n.fatal {
+			return g.finish(i, stateFailed, nil, true)
+		}
+	}
+
+	e := g.eval.Fork().With(outputs)
+	calls, found := step(g.dog, func() (calls, Findings) { return callsOf(i, e) })
+	if !calls.evaluated {
+		return gatheredStage{limit: found.Diags[0]}
+	}
+	out := g.called(ctx, i, calls, found.Diags.HasErrors())
+	out.Findings = found.with(out.Findings)
+
+	return out
+}
+
+// called is what a stage brings that is to be called so.
+func (g gatherer) called(ctx context.Context, i *site.Instance, c calls, failed bool) gatheredStage {
+	switch {
+	case failed:
+		return g.finish(i, stateFailed, nil, false)
+	case !c.known: // a recording does not tell whether it is there
+		return gatheredStage{output: value.Because(unknownOutput(i, g.checked.types[i.Addr()]), c.unread)}
+	case len(c.copies) == 0 && i.ForEach == nil:
+		return g.finish(i, stateSkipped, nil, false)
+	}
+	g.event(Event{Stage: i.Addr(), State: "running"})
+
+	return g.finish(i, stateOK, g.callAll(ctx, i, c), false)
+}
+
+// calls are how a gather stage is called.
+type calls struct {
+	evaluated bool // false: the evaluation was given up
+	copies    []callOf
+	known     bool     // false: nothing tells whether it is there
+	unread    []string // for lack of which answers
+	timeout   time.Duration
+}
+
+// callOf is the call of one copy.
+type callOf struct {
+	key string
+	cfg schema.Body
+}
+
+// callsOf evaluates the configuration of each copy of a gather stage.
+func callsOf(i *site.Instance, e *eval.Eval) (calls, Findings) {
+	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	out := calls{evaluated: true, known: copies.Known, unread: copies.Unread}
+	found := Findings{Diags: diags}
+	if !copies.Known {
+		found.Unknown = because(copies.Unread, partStages)
+		return out, found
+	}
+	if diags.HasErrors() || len(copies.All) == 0 && i.ForEach == nil {
+		return out, found
+	}
+
+	timeout, more := timeoutOf(i, e)
+	out.timeout, found = timeout, found.with(more)
+	for _, c := range copies.All {
+		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
+		cfg.Key = c.Key
+		out.copies = append(out.copies, callOf{c.Key, cfg})
+		found = found.with(Findings{Diags: d, Unknown: unknownIn(cfg, partStages)})
+	}
+
+	return out, found
+}
+
+// timeoutOf is how long a gather stage may take.
+func timeoutOf(i *site.Instance, e *eval.Eval) (time.Duration, Findings) {
+	if i.Timeout == nil {
+		return i.Spec.Timeout, Findings{}
+	}
+	attribute := schema.Block{Fields: []schema.Field{schema.Timeout}}
+	b, diags := attribute.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, e.Scope(i.Addr()))
+	d := i.Spec.Timeout
+	if v := schema.Timeout.Of(b); v.Set() {
+		d, _ = time.ParseDuration(v.V)
+	}
+
+	return d, Findings{Diags: diags, Unknown: unknownIn(b, partStages)}
+}
+
 // copyResult is one copy of a gather stage.
 type copyResult struct {
 	key   string
 	out   stages.Output
 	diags hcl.Diagnostics
+	why   []string // the questions without an answer that it is not known for
 	took  time.Duration
 }
 
-type gathered struct {
-	inst   *site.Instance
-	copies []copyResult
-}
+// callAll calls all copies of a stage at the same time.
+func (g gatherer) callAll(ctx context.Context, i *site.Instance, c calls) []copyResult {
+	out := make([]copyResult, len(c.copies))
+	var all sync.WaitGroup
+	for n, one := range c.copies {
+		all.Go(func() {
+			started := g.now()
+			r := runCopy(ctx, c.timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
+				return i.Stage.(stages.Gatherer).Gather(ctx, one.cfg, g.env, g.tape)
+			})
+			r.key, r.took = one.key, g.now().Sub(started)
+			r.why = slices.Concat(one.cfg.Unread(), value.Questions(r.out.Value))
+			out[n] = r
+		})
+	}
+	all.Wait()
 
-// gather runs the gather stages, each as soon as those that it needs are over, all others beside it. Evaluation
-// stays on this goroutine; only reads run elsewhere. Results and messages come out in site order.
-func (r *run) gather(ctx context.Context) {
-	waiting := map[string]*site.Instance{}
-	for _, i := range r.site.Stages {
-		if i.Spec.Phase == schema.Gather {
-			waiting[i.Addr()] = i
-		}
-	}
-	over := map[string]bool{}
-	results := make(chan gathered, len(r.site.Stages)) // nobody waits for one that is left behind
-	running := 0
-	diags, degraded := map[string]hcl.Diagnostics{}, map[string][]Degraded{}
-	before := r.degraded
-	end := func(i *site.Instance, state string, copies []copyResult) {
-		over[i.Addr()] = true
-		r.degraded = nil
-		d := r.finish(i, state, copies)
-		diags[i.Addr()] = append(diags[i.Addr()], d...)
-		degraded[i.Addr()] = r.degraded
-	}
-	for len(waiting) > 0 || running > 0 {
-		for _, i := range r.site.Stages {
-			if waiting[i.Addr()] == nil || !r.ready(i, over) {
-				continue
-			}
-			delete(waiting, i.Addr())
-			if r.blocked(i) {
-				end(i, stateFailed, nil)
-				continue
-			}
-			var calls []call
-			var skipped bool
-			var d hcl.Diagnostics
-			c := *r // one that is given up still reads it
-			if limit := r.dog.watch(func() { calls, skipped, d = c.prepare(ctx, i) }); limit != nil {
-				r.giveUp(limit) // reads that run are left behind
-				return
-			}
-			diags[i.Addr()] = append(diags[i.Addr()], d...)
-			switch {
-			case d.HasErrors():
-				end(i, stateFailed, nil)
-			case skipped:
-				end(i, stateSkipped, nil)
-			case calls == nil && len(unreadOf(d)) > 0: // a recording does not tell whether it is there
-				over[i.Addr()] = true
-				r.e.SetOutput(i.Addr(), markUnread(unknownOutput(i, r.types[i.Addr()]), unreadOf(d)))
-			default:
-				running++
-				r.event(i.Addr(), "running", "")
-				go func() { results <- gathered{i, callAll(calls)} }()
-			}
-		}
-		if running > 0 {
-			g := <-results
-			running--
-			end(g.inst, stateOK, g.copies)
-		} else if len(waiting) > 0 && !r.anyReady(waiting, over) {
-			break // cycles are refused before
-		}
-	}
-	r.degraded = before
-	for _, i := range r.site.Stages {
-		r.diags = append(r.diags, diags[i.Addr()]...)
-		r.degraded = append(r.degraded, degraded[i.Addr()]...)
-	}
-}
-
-func (r *run) anyReady(waiting map[string]*site.Instance, over map[string]bool) bool {
-	for _, i := range waiting {
-		if r.ready(i, over) {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *run) ready(i *site.Instance, over map[string]bool) bool {
-	for _, n := range r.needs[i.Addr()] {
-		if s := r.site.Stage(n); s != nil && s.Spec.Phase == schema.Gather && !over[n] {
-			return false
-		}
-	}
-	return true
-}
-
-// blocked says whether a stage needs one that failed for good. It is failed too, without a message of its own.
-func (r *run) blocked(i *site.Instance) bool {
-	for _, n := range r.needs[i.Addr()] {
-		if r.fatal[n] {
-			r.fatal[i.Addr()] = true
-			return true
-		}
-	}
-	return false
-}
-
-type call func() copyResult
-
-func callAll(calls []call) []copyResult {
-	out := make([]copyResult, len(calls))
-	done := make(chan struct{}, len(calls))
-	for n, c := range calls {
-		go func() { out[n] = c(); done <- struct{}{} }()
-	}
-	for range calls {
-		<-done
-	}
 	return out
 }
 
-// prepare evaluates the configuration of each copy of a gather stage, and says how to run it.
-func (r *run) prepare(ctx context.Context, i *site.Instance) (calls []call, skipped bool, diags hcl.Diagnostics) {
-	copies, known, diags := r.e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	if diags.HasErrors() {
-		return nil, false, diags
-	}
-	if !known && !r.e.Checking() {
-		return nil, false, diags
-	}
-	if len(copies) == 0 && i.ForEach == nil {
-		return nil, true, diags
-	}
-	g := i.Stage.(stages.Gatherer)
-	timeout, d := r.timeout(i)
-	diags = append(diags, d...)
-	for _, c := range copies {
-		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
-		diags = append(diags, d...)
-		cfg.Key = c.Key
-		calls = append(calls, func() copyResult {
-			started := r.now()
-			res := runCopy(ctx, timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
-				return g.Gather(ctx, cfg, r.env, r.tape)
-			})
-			res.key, res.took = c.Key, r.now().Sub(started)
-			return res
-		})
-	}
-	return calls, false, diags
-}
-
-func (r *run) timeout(i *site.Instance) (time.Duration, hcl.Diagnostics) {
-	d := i.Spec.Timeout
-	if i.Timeout == nil {
-		return d, nil
-	}
-	body, diags := schema.Block{Fields: []schema.Field{schema.Timeout}}.Decode(attributeBody("timeout", i.Timeout), nil, r.e.Scope(i.Addr()))
-	if v := schema.Timeout.Of(body); v.Set() {
-		d, _ = time.ParseDuration(v.V)
-	}
-	return d, diags
-}
-
-// runCopy bounds one read: by its deadline, and by being left behind shortly after it.
-func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f func(context.Context) (stages.Output, hcl.Diagnostics)) copyResult {
+// runCopy bounds one read: by its deadline, and by being left behind shortly after it. One that is left behind has a
+// channel to itself.
+func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
+	f func(context.Context) (stages.Output, hcl.Diagnostics)) copyResult {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -204,25 +273,27 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance, f fun
 	}
 	done := make(chan copyResult, 1)
 	go func() {
-		var res copyResult
+		var r copyResult
 		defer func() {
 			if p := recover(); p != nil {
-				res = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
+				r = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke",
+					"This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
 			}
-			done <- res
+			done <- r
 		}()
-		res.out, res.diags = f(ctx)
+		r.out, r.diags = f(ctx)
 	}()
 	select {
-	case res := <-done:
-		return res
+	case r := <-done:
+		return r
 	case <-ctx.Done():
 	}
 	select {
-	case res := <-done:
-		return res
+	case r := <-done:
+		return r
 	case <-time.After(abandonAfter):
-		return copyResult{diags: hcl.Diagnostics{origin.Error(givenUp(i), i.Range, "Stage "+i.Addr()+" did not end", "It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
+		return copyResult{diags: hcl.Diagnostics{origin.Error(givenUp(i), i.Range, "Stage "+i.Addr()+" did not end",
+			"It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
 	}
 }
 
@@ -231,124 +302,83 @@ func givenUp(i *site.Instance) fault.Code {
 	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
 		return fault.HardwareFailed
 	}
+
 	return fault.ClusterUnreachable
 }
 
 // finish turns what the copies of a stage gave into its output, and its failure into what on_failure says.
-func (r *run) finish(i *site.Instance, state string, copies []copyResult) hcl.Diagnostics {
-	t := r.types[i.Addr()]
-	var diags hcl.Diagnostics
+func (g gatherer) finish(i *site.Instance, state string, copies []copyResult, blocked bool) gatheredStage {
+	t := g.checked.types[i.Addr()]
+	var out gatheredStage
+	report := StageReport{i.Addr(), state, 0}
 	values := map[string]cty.Value{}
-	failed := state == stateFailed
 	for _, c := range copies {
-		s := state
-		d := c.diags
+		s, d := stateOK, c.diags
 		if d.HasErrors() {
-			s, failed = stateFailed, true
+			s, report.State = stateFailed, stateFailed
 			if i.OnFailure == "continue" {
 				d = asWarnings(d)
 			}
 		}
-		v := value.Absent(t)
-		if s == stateOK {
-			v = markUnread(c.out.Value, unreadOf(d))
-			if i.Type == "detect-hw" {
-				r.unread.detectors = unreadOf(d)
-				if c.out.Facts == nil {
-					r.unread.facts = r.unread.detectors
-				}
-			}
-			if c.out.Facts != nil {
-				r.facts = c.out.Facts
-			}
-			if c.out.Recommended != nil {
-				r.recommended = c.out.Recommended
-			}
-			if c.out.Trust != nil {
-				r.trust = c.out.Trust
-			}
-		}
-		values[c.key] = withState(v, s)
-		if qs := unreadOf(d); len(qs) > 0 && c.out.Facts == nil { // who knows whether it was there
-			values[c.key] = markUnread(withUnknownState(v), qs)
-		}
-		diags = append(diags, d...)
-		r.degradedBy(d)
-		r.took(i.Addr(), s, c.took)
+		values[c.key] = out.take(t, s, c)
+		report.Took = max(report.Took, c.took)
+		out.say(d...)
+		out.degradedBy(d)
+		g.event(Event{Stage: i.Addr(), State: report.State, Took: c.took})
 	}
+
 	switch {
 	case i.ForEach != nil && state != stateFailed:
-		r.e.SetOutput(i.Addr(), keyed(values))
+		out.output = keyed(values)
 	case len(copies) == 1:
-		r.e.SetOutput(i.Addr(), values[""])
+		out.output = values[""]
+	case state == stateFailed:
+		out.output = failedOutput(i, t)
 	default:
-		out := withState(value.Absent(t), state)
-		if state == stateFailed {
-			out = failedOutput(i, t)
+		out.output = withState(value.Absent(t), state)
+	}
+	if len(copies) > 0 {
+		out.Stages = []StageReport{report}
+	} else if i.ForEach == nil || state == stateFailed {
+		out.Stages = []StageReport{report}
+		g.tell(out.Stages)
+	}
+	if report.State != stateFailed {
+		return out
+	}
+	if out.fatal = blocked || i.OnFailure != "continue"; !out.fatal {
+		out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
+	}
+
+	return out
+}
+
+// take is the output of one copy, of which out keeps what is more than a value.
+func (out *gatheredStage) take(t cty.Type, state string, c copyResult) cty.Value {
+	if state != stateOK {
+		return withState(value.Absent(t), state)
+	}
+	if c.out.Facts != nil {
+		out.facts = c.out.Facts
+	}
+	if c.out.Recommended != nil {
+		out.recommended = c.out.Recommended
+	}
+	if c.out.Trust != nil {
+		out.trust = c.out.Trust
+	}
+	if len(c.out.Unread) > 0 {
+		out.Unknown = out.Unknown.with(because(c.out.Unread, partDetectors))
+		if c.out.Facts == nil {
+			out.Unknown = out.Unknown.with(because(c.out.Unread, partFacts))
 		}
-		r.e.SetOutput(i.Addr(), out)
-		r.took(i.Addr(), state, 0)
 	}
-	if failed {
-		if i.OnFailure == "continue" && !r.fatal[i.Addr()] {
-			r.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
-		} else {
-			r.fatal[i.Addr()] = true
-		}
+	if len(c.why) == 0 || c.out.Facts != nil {
+		return withState(c.out.Value, state)
 	}
-	return diags
-}
+	out.Unknown = out.Unknown.with(because(c.why, partStages)) // who knows whether it was there
 
-// degradedBy notes the warnings of gatherers that mean less than the site wants.
-func (r *run) degradedBy(ds hcl.Diagnostics) {
-	for _, d := range ds {
-		switch c := origin.CodeOf(d); {
-		case d.Severity != hcl.DiagWarning, origin.IsNote(d):
-		case c == fault.DetectorDegraded, c == fault.HardwareDegraded, c == fault.Stale:
-			r.degrade(c, d.Summary)
-		}
-	}
-}
-
-func keyed(m map[string]cty.Value) cty.Value {
-	if len(m) == 0 {
-		return cty.EmptyObjectVal
-	}
-	return cty.ObjectVal(m)
-}
-
-// withState adds the attribute that every stage has.
-func withState(v cty.Value, state string) cty.Value {
-	m := map[string]cty.Value{}
-	for k := range v.Type().AttributeTypes() {
-		m[k] = v.GetAttr(k)
-	}
-	m["state"] = cty.StringVal(state)
-	return cty.ObjectVal(m)
-}
-
-// withUnknownState is for a stage that may be ok or failed.
-func withUnknownState(v cty.Value) cty.Value {
-	m := withState(v, "").AsValueMap()
-	m["state"] = cty.UnknownVal(cty.String)
-	return cty.ObjectVal(m)
-}
-
-// unknownOutput is an output whose attributes are all unknown, state too.
-func unknownOutput(i *site.Instance, t cty.Type) cty.Value {
-	v := value.UnknownOutput(t)
-	m := map[string]cty.Value{"state": cty.UnknownVal(cty.String)}
-	for k := range t.AttributeTypes() {
-		m[k] = v.GetAttr(k)
-	}
-	obj := cty.ObjectVal(m)
-	if i.ForEach == nil {
-		return obj
-	}
-	if obj.Type().HasDynamicTypes() {
-		return cty.DynamicVal
-	}
-	return cty.UnknownVal(cty.Map(obj.Type()))
+	return unreadOutput(value.Because(c.out.Value, c.why), c.why)
 }
 
 func asWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
@@ -358,5 +388,54 @@ func asWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
 		c.Severity = hcl.DiagWarning
 		out[n] = &c
 	}
+
 	return out
+}
+
+// Kubelet is the kubelet at hand.
+type Kubelet struct {
+	world.KubeletAns
+	accepts *world.AcceptsAns // nil: the binary was not asked, or did not tell
+}
+
+// askKubelet asks for the kubelet at hand, and returns what waits for the answers. They are needed after gather stages
+// have read, and a binary that was not asked before is started for them.
+func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Findings)) {
+	if tape == nil {
+		return func() (Kubelet, Findings) { return Kubelet{}, Findings{} }
+	}
+	var asked sync.WaitGroup
+	for _, q := range []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})} {
+		asked.Go(func() {
+			defer func() { _ = recover() }() // the tape tells who asks again
+			tape.Ask(ctx, q)
+		})
+	}
+
+	return func() (Kubelet, Findings) {
+		asked.Wait()
+		return kubeletOf(context.WithoutCancel(ctx), tape) // they are there, also where the deadline has passed meanwhile
+	}
+}
+
+func kubeletOf(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
+	var found Findings
+	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
+	switch question := []string{"kubelet"}; {
+	case ans.Fail == world.Unread:
+		found.Unknown = because(question, partKubelet)
+		found.say(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
+	case ans.Fail == world.Denied:
+		found.Unknown = because(question, partKubelet)
+		found.say(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
+	case err != nil:
+		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
+	}
+	out := Kubelet{KubeletAns: k}
+	// Without an answer the tables tell what the version takes.
+	if a, _, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{}); err == nil {
+		out.accepts = &a
+	}
+
+	return out, found
 }

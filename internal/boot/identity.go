@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,10 +8,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
 // Aside is an identity on the disk that is not this node's: an image was made of a node that had joined. It is set aside, and
@@ -31,48 +28,62 @@ const purposeIdentity = "identity"
 // baked of a node that joined without prelet) there are only names. A planned one is certain: the API server takes no other node
 // from this certificate, so nothing is lost by joining again. The host's own name counts only with a machine id that is younger
 // than the identity, because hosts have been called otherwise than their nodes.
-func (r *run) settleIdentity() {
-	id := r.kubelet.Identity
-	if id == nil || r.e.Checking() {
-		return
+func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagnostics) {
+	k := b.kubelet
+	id := k.Identity
+	if id == nil || checking {
+		return nil, k, nil
 	}
-	name, at, planned := r.plannedName()
+	name, at, planned := plannedName(b)
 	why := ""
 	switch {
 	case id.Foreign != "":
 		why = id.Foreign
-	case !r.kubelet.Joined || id.Node == "" || name == "" || name == id.Node:
-		return
+	case !k.Joined || id.Node == "" || name == "" || name == id.Node:
+		return nil, k, nil
 	case planned && id.Ours:
-		r.diags = append(r.diags, origin.Error(fault.NodeName, at, "A node that has joined keeps its name",
-			"This one joined as %s, and the site calls it %s: the cluster takes no other node from its certificate. Write the old name. To rename the node: `kubectl delete node %[1]s`, remove /etc/kubernetes/kubelet.conf and /var/lib/kubelet/pki/kubelet-client-*, and run again: it joins with the token.", id.Node, name))
-		return
+		return nil, k, hcl.Diagnostics{keepsItsName(id.Node, name, at)}
 	case id.Ours: // a host that was renamed, or that does not know its name yet
-		return
+		return nil, k, nil
 	case planned:
 		why = fmt.Sprintf("its certificate is of node %s, and this node is to be %s", id.Node, name)
 	case id.Older:
 		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id", id.Node, name)
 	default:
-		r.diags = append(r.diags, origin.Note(fault.Identity, hcl.Range{}, "The node is called otherwise than the host",
-			"kubelet.conf is of node %s, and this host is called %s. That is kept. If this machine is a copy of that node, write its name into the site, node { name = … }: then it joins afresh. If it is that node, write node { name = %q }, and this note goes.", id.Node, name, id.Node))
-		return
+		return nil, k, hcl.Diagnostics{calledOtherwise(id.Node, name)}
 	}
-	r.aside = &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
-	whose := r.aside.whose()
-	r.kubelet.Joined, r.kubelet.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
-	r.diags = append(r.diags, origin.Warning(fault.Identity, at, "The identity on this disk is that of "+whose,
-		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, under its own name, with the token.", upper(why), len(id.Files)))
+
+	aside := &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
+	whose := aside.whose()
+	k.Joined, k.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
+
+	return aside, k, hcl.Diagnostics{origin.Warning(fault.Identity, at, "The identity on this disk is that of "+whose,
+		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, "+
+			"under its own name, with the token.", upper(why), len(id.Files))}
+}
+
+func keepsItsName(old, name string, at hcl.Range) *hcl.Diagnostic {
+	return origin.Error(fault.NodeName, at, "A node that has joined keeps its name",
+		"This one joined as %s, and the site calls it %s: the cluster takes no other node from its certificate. "+
+			"Write the old name. To rename the node: `kubectl delete node %[1]s`, remove /etc/kubernetes/kubelet.conf and "+
+			"/var/lib/kubelet/pki/kubelet-client-*, and run again: it joins with the token.", old, name)
+}
+
+func calledOtherwise(nodeName, host string) *hcl.Diagnostic {
+	return origin.Note(fault.Identity, hcl.Range{}, "The node is called otherwise than the host",
+		"kubelet.conf is of node %s, and this host is called %s. That is kept. If this machine is a copy of that node, "+
+			"write its name into the site, node { name = … }: then it joins afresh. If it is that node, "+
+			"write node { name = %q }, and this note goes.", nodeName, host, nodeName)
 }
 
 // plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether somebody
 // wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
-func (r *run) plannedName() (name string, at hcl.Range, planned bool) {
-	if r.ident.Name != nil {
-		return strings.ToLower(*r.ident.Name), r.ident.NameRange, true
+func plannedName(b basis) (name string, at hcl.Range, planned bool) {
+	if b.ident.Name != nil {
+		return strings.ToLower(*b.ident.Name), b.ident.NameRange, true
 	}
-	name = r.kubelet.Identity.Host
-	for _, f := range r.base.Flags {
+	name = b.kubelet.Identity.Host
+	for _, f := range b.base.Flags {
 		switch {
 		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
 			return "", hcl.Range{}, false
@@ -80,6 +91,7 @@ func (r *run) plannedName() (name string, at hcl.Range, planned bool) {
 			name, planned = strings.ToLower(f.Value), true
 		}
 	}
+
 	return name, hcl.Range{}, planned
 }
 
@@ -89,28 +101,6 @@ func upper(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
-}
-
-// identityFiles are the targets of an identity that is set aside.
-func (r *run) identityFiles(ctx context.Context) (out []Change) {
-	if r.aside == nil {
-		return nil
-	}
-	for _, path := range r.aside.Files {
-		if slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Path == path }) {
-			continue // the site writes it itself
-		}
-		a, ans, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path, Secret: true}) // keys: their bytes are no answer
-		switch {
-		case ans.Fail == world.Unread:
-			r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
-		case err != nil: // left alone, it would make two machines of one identity
-			r.diags = append(r.diags, origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+path+" aside", "%s", stages.Sentence(ans.Detail, ans.Hint)))
-		case a.Exists && !a.Dir:
-			out = append(out, Change{File: node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}, Old: a, Action: "delete", Why: "it is of " + r.aside.whose()})
-		}
-	}
-	return out
 }
 
 // Sentence tells it for a report.

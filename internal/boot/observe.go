@@ -2,162 +2,126 @@ package boot
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
-// Change is one target with what it is and what it shall be.
-type Change struct {
-	File   node.File
-	Old    world.TargetAns
-	Action string // create | update | delete | restore | keep | none
-	Why    string // of keep and delete: in words
-	Drift  string // how it was edited since the last generation
+// Observed is what is on the disk now, of what a plan is about.
+type Observed struct {
+	files      []seen // the node's
+	aside      []seen // of an identity that is set aside
+	states     []seen // of the kubelet's managers, where the planned configuration does not go with them
+	undeclared []seen // of the generation in place, that the site declares no more
+
+	managed unanswered // which targets the generation in place has
+	skipped []string   // undeclared ones that were not looked at: what could not be rendered is not gone
 }
 
-// Restart says whether the kubelet must start anew, and why.
-type Restart struct {
-	Unit    string
-	Needed  bool
-	Because []string
+// seen is one target: as it shall be, and as it is.
+type seen struct {
+	file   node.File
+	is     world.TargetAns
+	action string // of undeclared ones
+	why    string
+	unanswered
 }
 
-// observe asks for every target, and finds the difference.
-func (r *run) observe(ctx context.Context) {
-	if r.tape == nil {
+// unanswered is how a question failed; err is nil if it did not.
+type unanswered struct {
+	err    error
+	answer world.Answer
+}
+
+func (u unanswered) unread() bool { return u.answer.Fail == world.Unread }
+
+// observe asks for every target. Unknown is what of the plan could not be told.
+func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, unknown unknowns) (o Observed) {
+	for _, f := range n.Files {
+		req := world.TargetReq{Path: f.Path}
+		if len(f.Text.Secrets()) > 0 {
+			req.Secret, req.Want = true, f.Text.Template()
+		}
+		o.files = append(o.files, see(ctx, tape, f, req))
+	}
+	if aside != nil {
+		for _, path := range aside.Files {
+			if slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == path }) {
+				continue // the site writes it itself
+			}
+			f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
+			o.aside = append(o.aside, see(ctx, tape, f, world.TargetReq{Path: path, Secret: true})) // keys: their bytes are no answer
+		}
+	}
+	for _, s := range statesInTheWay(n, aside, o.files) {
+		looked := see(ctx, tape, s.file, world.TargetReq{Path: s.file.Path})
+		looked.why = s.why
+		o.states = append(o.states, looked)
+	}
+	o.seeUndeclared(ctx, tape, n, len(unknown) > 0)
+
+	return o
+}
+
+func see(ctx context.Context, tape *world.Tape, f node.File, req world.TargetReq) seen {
+	a, ans, err := world.Target.Ask(ctx, tape, req)
+
+	return seen{file: f, is: a, unanswered: unanswered{err, ans}}
+}
+
+// seeUndeclared asks for targets of the generation in place that the site declares no more. The bootstrap kubeconfig is
+// not the plan's business once the node has joined.
+func (o *Observed) seeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, unknown bool) {
+	m, ans, err := world.Managed.Ask(ctx, tape, world.ManagedReq{})
+	if o.managed = (unanswered{err, ans}); err != nil {
 		return
 	}
-	for _, f := range r.node.Files {
-		c, d := r.observeOne(ctx, f)
-		if len(unreadOf(d)) > 0 {
-			r.unjudged = append(r.unjudged, f.Path)
-		}
-		if len(d) == 0 {
-			r.changes = append(r.changes, c)
-			d = loose(c)
-		}
-		r.diags = append(r.diags, d...)
+	planned := map[string]bool{}
+	for _, c := range o.declared(n) {
+		planned[c.File.Path] = true
 	}
-	r.changes = append(r.changes, r.identityFiles(ctx)...)
-	r.changes = append(r.changes, r.stateFiles(ctx)...)
-	r.changes = append(r.changes, r.undeclared(ctx)...)
-	slices.SortStableFunc(r.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
-	if a := r.node.Activation; a != nil {
-		r.restart.Unit = a.Unit
-		for _, c := range r.changes {
-			if c.File.Purpose == purposeIdentity {
-				r.restart.Needed = true
-				continue // one line below
-			}
-			if c.Action != "none" && c.Action != "keep" && c.File.Purpose != "directory" && c.File.Purpose != "bootstrap-kubeconfig" {
-				r.restart.Needed = true
-				r.restart.Because = append(r.restart.Because, c.File.Path+" "+past(c.Action))
-			}
+	for _, s := range slices.Concat(o.files, o.aside, o.states) {
+		unknown = unknown || s.unread()
+	}
+	for _, t := range m.Targets {
+		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
+		if planned[t.Path] || theirs || t.Action == "none" {
+			continue
 		}
-		if r.aside != nil {
-			r.restart.Because = append(r.restart.Because, "the identity of "+r.aside.whose()+" is set aside")
+		if unknown {
+			o.skipped = append(o.skipped, t.Path)
+			continue
 		}
+		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
+		s := see(ctx, tape, f, world.TargetReq{Path: t.Path})
+		s.action, s.why = t.Action, t.Why
+		o.undeclared = append(o.undeclared, s)
 	}
 }
 
-func past(action string) string {
-	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
-}
-
-func (r *run) observeOne(ctx context.Context, f node.File) (Change, hcl.Diagnostics) {
-	req := world.TargetReq{Path: f.Path}
-	secret := len(f.Text.Secrets()) > 0
-	if secret {
-		req.Secret, req.Want = true, f.Text.Template()
-	}
-	a, ans, err := world.Target.Ask(ctx, r.tape, req)
-	if err != nil {
-		at := hcl.Range{}
-		if len(f.Origins) > 0 {
-			at = f.Origins[0].Range
+// declared are the changes of what the site declares, and of what stands in its way.
+func (o *Observed) declared(n node.Node) (out []Change) {
+	for _, s := range o.files {
+		if s.err == nil {
+			out = append(out, changeOf(s.file, s.is))
 		}
-		if ans.Fail == world.Unread {
-			return Change{}, hcl.Diagnostics{origin.NotRead(at, f.Path, []string{"target " + f.Path})}
+	}
+	for _, s := range o.aside {
+		if s.err == nil && s.is.Exists && !s.is.Dir {
+			out = append(out, Change{File: s.file, Old: s.is, Action: "delete"})
 		}
-		return Change{}, hcl.Diagnostics{origin.Error(fault.CannotWrite, at, "Cannot look at "+f.Path, "%s", stages.Sentence(ans.Detail, ans.Hint))}
 	}
-	return r.diff(f, a), nil
-}
+	for _, s := range o.states {
+		if why := inTheWay(n, s); why != "" {
+			out = append(out, Change{File: s.file, Old: s.is, Action: "delete", Why: why})
+		}
+	}
 
-// loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
-func loose(c Change) hcl.Diagnostics {
-	f, a := c.File, c.Old
-	if c.Action != "update" || len(f.Text.Secrets()) == 0 || !a.Exists || a.Dir || f.Mode == 0 || a.Mode&^f.Mode&0o077 == 0 {
-		return nil
-	}
-	at := hcl.Range{}
-	if len(f.Origins) > 0 {
-		at = f.Origins[0].Range
-	}
-	return hcl.Diagnostics{origin.Warning(fault.Drift, at, "Others could read "+f.Path,
-		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
-}
-
-// diff is pure: what is, against what shall be.
-func (r *run) diff(f node.File, a world.TargetAns) Change {
-	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
-	if a.Uncompared != "" {
-		c.Why = "it cannot be compared: " + a.Uncompared
-	}
-	mode := f.Mode
-	if mode == 0 && a.Exists {
-		mode = a.Mode
-	}
-	switch {
-	case f.Kind == node.Missing && !a.Exists:
-		c.Action = "none"
-	case f.Kind == node.Missing:
-		c.Action = "delete"
-	case !a.Exists:
-		c.Action = "create"
-	case f.CreateOnly:
-		c.Action, c.Why = "none", "it is there already"
-	case f.Kind == node.Directory && a.Dir && mode == a.Mode && ownerSame(f.Owner, a):
-		c.Action = "none"
-	case f.Kind == node.Regular && !a.Dir && same(f, a) && mode == a.Mode && ownerSame(f.Owner, a):
-		c.Action = "none"
-	}
-	return c
-}
-
-func same(f node.File, a world.TargetAns) bool {
-	if len(f.Text.Secrets()) > 0 {
-		return a.Same
-	}
-	h := sha256.Sum256([]byte(f.Text.Template()))
-	return a.SHA256 == hex.EncodeToString(h[:])
-}
-
-// ownerSame compares a planned owner, of names or numbers, with that of what is there.
-func ownerSame(owner string, a world.TargetAns) bool {
-	if owner == "" {
-		return true
-	}
-	name, group, _ := strings.Cut(a.Owner, ":")
-	user, of, _ := strings.Cut(owner, ":")
-	is := func(planned string, id int, name string) bool {
-		return planned == strconv.Itoa(id) || planned == name && name != "" || planned == "root" && id == 0
-	}
-	return is(user, a.UID, name) && is(of, a.GID, group)
+	return out
 }
 
 // managerState is a file in which one of the kubelet's managers remembers its policy. With another policy, or other reserved
@@ -197,52 +161,69 @@ func States(config map[string]any) map[string]string {
 	return out
 }
 
-// stateFiles are those that the kubelet would refuse to start with on a configuration that changes: because of what changes
-// in it, or because the state was made by another policy than the planned one. The second is what somebody leaves who has
-// changed the policy by hand: the kubelet is dead of it, and the file on the disk says what is planned already.
-func (r *run) stateFiles(ctx context.Context) []Change {
-	var out []Change
-	at := slices.IndexFunc(r.changes, func(c Change) bool { return c.File.Purpose == "kubelet-config" && c.Action == "update" })
+// statesInTheWay are the state files that the kubelet would refuse to start with on a configuration that changes: because
+// of what changes in it (why says what), or perhaps because the state was made by another policy than the planned one.
+// The second is what somebody leaves who has changed the policy by hand: the kubelet is dead of it, and the file on the
+// disk says what is planned already.
+func statesInTheWay(n node.Node, aside *Aside, files []seen) (out []seen) {
+	at := slices.IndexFunc(files, func(s seen) bool {
+		return s.err == nil && s.file.Purpose == "kubelet-config" && changeOf(s.file, s.is).Action == "update"
+	})
 	if at < 0 {
 		return nil
 	}
-	old, new := configOf(r.changes[at].Old.Text), configOf(r.changes[at].File.Text.Template())
+	old, planned := configOf(files[at].is.Text), configOf(files[at].file.Text.Template())
 	for _, m := range managerStates() {
-		if r.aside != nil && slices.Contains(r.aside.Files, m.path) {
+		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue
 		}
-		why := ""
-		for _, field := range append([]string{m.policy}, m.others...) {
-			if (field == "kubeReserved" || field == "systemReserved") && r.policy(m) != "static" {
-				continue
-			}
-			if fmt.Sprint(old[field]) != fmt.Sprint(new[field]) {
-				why = field + " changes, and the kubelet refuses to start with the state of the old one"
-				break
-			}
-		}
-		if why == "" && r.policy(m) == m.byDefault {
+		why := m.changed(n, old, planned)
+		if why == "" && m.planned(n) == m.byDefault {
 			continue
 		}
-		a, ok := r.look(ctx, m.path)
-		if !ok || !a.Exists {
-			continue
-		}
-		if made := madeBy(a.Text); why == "" && made != "" && made != r.policy(m) {
-			why = fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it", made, m.policy, r.policy(m))
-		}
-		if why != "" {
-			out = append(out, Change{File: node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, Old: a, Action: "delete", Why: why})
-		}
+		out = append(out, seen{file: node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, why: why})
 	}
+
 	return out
 }
 
-// policy is the one that the finished node has.
-func (r *run) policy(m managerState) string {
-	if p, ok := r.node.Config[m.policy].(string); ok && p != "" {
+// changed says which field that the state depends on is another one.
+func (m managerState) changed(n node.Node, old, planned map[string]any) (why string) {
+	for _, field := range append([]string{m.policy}, m.others...) {
+		if (field == "kubeReserved" || field == "systemReserved") && m.planned(n) != "static" {
+			continue
+		}
+		if fmt.Sprint(old[field]) != fmt.Sprint(planned[field]) {
+			return field + " changes, and the kubelet refuses to start with the state of the old one"
+		}
+	}
+
+	return ""
+}
+
+// inTheWay says why a state file that was looked at must go; "": it need not.
+func inTheWay(n node.Node, s seen) string {
+	if s.err != nil || !s.is.Exists {
+		return ""
+	}
+	if s.why != "" {
+		return s.why
+	}
+	at := slices.IndexFunc(managerStates(), func(m managerState) bool { return m.path == s.file.Path })
+	m := managerStates()[at]
+	if made := madeBy(s.is.Text); made != "" && made != m.planned(n) {
+		return fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it", made, m.policy, m.planned(n))
+	}
+
+	return ""
+}
+
+// planned is the policy that the finished node has.
+func (m managerState) planned(n node.Node) string {
+	if p, ok := n.Config[m.policy].(string); ok && p != "" {
 		return p
 	}
+
 	return m.byDefault
 }
 
@@ -257,61 +238,10 @@ func madeBy(text string) string {
 	return doc.PolicyName
 }
 
-// look asks for a target that the site does not declare. One that cannot be looked at is left alone.
-func (r *run) look(ctx context.Context, path string) (world.TargetAns, bool) {
-	a, ans, err := world.Target.Ask(ctx, r.tape, world.TargetReq{Path: path})
-	if ans.Fail == world.Unread {
-		r.unjudged = append(r.unjudged, path)
-		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, path, []string{"target " + path}))
-	}
-	return a, err == nil
-}
-
 func configOf(text string) map[string]any {
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
 		return map[string]any{}
 	}
 	return c.Object()
-}
-
-// undeclared are targets of the generation in place that the site declares no more: removed, or put back as they
-// were before prelet, unless somebody changed them since. The bootstrap kubeconfig is not the plan's business once
-// the node has joined.
-func (r *run) undeclared(ctx context.Context) []Change {
-	m, ans, err := world.Managed.Ask(ctx, r.tape, world.ManagedReq{})
-	if ans.Fail == world.Unread {
-		r.diags = append(r.diags, origin.NotRead(hcl.Range{}, "what the site declares no more", []string{"managed"}))
-		return nil
-	}
-	if err != nil {
-		return nil
-	}
-	unread := len(unreadOf(r.diags)) > 0
-	planned := map[string]bool{}
-	for _, c := range r.changes {
-		planned[c.File.Path] = true
-	}
-	var out []Change
-	for _, t := range m.Targets {
-		if planned[t.Path] || t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity || t.Action == "none" {
-			continue
-		}
-		if unread { // what could not be rendered is not gone
-			r.unjudged = append(r.unjudged, t.Path)
-			continue
-		}
-		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
-		a, ok := r.look(ctx, t.Path)
-		if !ok {
-			continue
-		}
-		c := Change{File: f, Old: a, Action: t.Action, Why: "the site does not declare it any more"}
-		if t.Action == "keep" {
-			c.Why += ", but " + t.Why
-			r.diags = append(r.diags, origin.Warning(fault.Drift, hcl.Range{}, t.Path+" stays", "The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", t.Why))
-		}
-		out = append(out, c)
-	}
-	return out
 }

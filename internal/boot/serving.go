@@ -14,15 +14,15 @@ import (
 
 // refused says why the kubelet would not take a file of CAs, or a certificate with a key: as this plan writes them, or as they are
 // on the node. A CA that the plan writes is judged here, on a laptop too; all else the node looks at, and says what may be public.
-func (r *run) refused(ctx context.Context, cert, key string) (why string, told bool) {
+func (j judgement) refused(ctx context.Context, cert, key string) (why string, told bool) {
 	q := world.ServingReq{Cert: cert, Key: key}
 	for text, path := range map[**string]string{&q.CertText: cert, &q.KeyText: key} {
-		f, ok := r.planned(ctx, path)
+		f, ok := j.planned(ctx, path)
 		if !ok {
 			continue
 		}
 		t := f.Text.Template()
-		if r.trust != nil && strings.TrimSpace(t) == strings.TrimSpace(r.trust.PEM) {
+		if j.basis.trust != nil && strings.TrimSpace(t) == strings.TrimSpace(j.basis.trust.PEM) {
 			return "", true // the cluster was believed by it
 		}
 		if key == "" && len(f.Text.Secrets()) == 0 {
@@ -33,21 +33,21 @@ func (r *run) refused(ctx context.Context, cert, key string) (why string, told b
 		}
 		*text = &t
 	}
-	if r.tape == nil {
+	if j.tape == nil {
 		return "", false
 	}
-	a, _, err := world.Serving.Ask(ctx, r.tape, q)
+	a, _, err := world.Serving.Ask(ctx, j.tape, q)
 	return a.Refused, err == nil
 }
 
 // planned is what this plan writes to a file, if it does.
-func (r *run) planned(ctx context.Context, path string) (f node.File, ok bool) {
-	i := slices.IndexFunc(r.node.Files, func(f node.File) bool { return f.Kind == node.Regular && f.Path == path })
+func (j judgement) planned(ctx context.Context, path string) (f node.File, ok bool) {
+	i := slices.IndexFunc(j.node.Files, func(f node.File) bool { return f.Kind == node.Regular && f.Path == path })
 	if i < 0 {
 		return f, false
 	}
-	if f = r.node.Files[i]; f.CreateOnly && r.tape != nil {
-		if a, _, err := world.Exists.Ask(ctx, r.tape, world.ExistsReq{Path: path}); err == nil && a.Exists {
+	if f = j.node.Files[i]; f.CreateOnly && j.tape != nil {
+		if a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: path}); err == nil && a.Exists {
 			return f, false // it stays as it is
 		}
 	}

@@ -24,43 +24,75 @@ func patience() watchdog {
 	return watchdog{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
 }
 
-// watch runs f, and gives it up at a limit. Then f still runs, since nothing can stop it: whoever calls must not
-// use anything that it writes. The diagnostic is nil if f ended.
-func (w watchdog) watch(f func()) *hcl.Diagnostic {
-	done := make(chan any, 1)
-	go func() {
-		defer func() { done <- recover() }()
-		f()
-	}()
-	heap := func() uint64 {
-		var s runtime.MemStats
-		runtime.ReadMemStats(&s)
-		return s.HeapAlloc
+// bounded is what f returns, or nothing and an error when f is given up at a limit or panics. Nothing can stop f, so
+// one that is given up still runs: it must not write to anything but what it returns.
+func bounded[T any](w watchdog, f func() T) (T, *hcl.Diagnostic) {
+	type result struct {
+		value T
+		broke any
 	}
+	done := make(chan result, 1) // nobody receives from one that is given up
+	go func() {
+		var r result
+		defer func() {
+			r.broke = recover()
+			done <- r
+		}()
+		r.value = f()
+	}()
+
+	var nothing T
 	deadline, tick := time.NewTimer(w.time), time.NewTicker(w.look)
 	defer deadline.Stop()
 	defer tick.Stop()
 	var before uint64
 	for first := true; ; first = false {
 		select {
-		case p := <-done:
-			if p != nil {
-				return origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding", "This is a fault of prelet: %v. Please report it with `prelet record`.", p)
+		case r := <-done:
+			if r.broke != nil {
+				return nothing, origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding",
+					"This is a fault of prelet: %v. Please report it with `prelet record`.", r.broke)
 			}
-			return nil
+
+			return r.value, nil
 		case <-deadline.C:
-			return tooMuch("more than " + w.time.String())
+			return nothing, tooMuch("more than " + w.time.String())
 		case <-tick.C:
-			now := heap()
+			now := heapSize()
 			if first {
 				before = now
 			} else if now > before+w.heap {
-				return tooMuch(fmt.Sprintf("more than %d MiB of memory", w.heap>>20))
+				return nothing, tooMuch(fmt.Sprintf("more than %d MiB of memory", w.heap>>20))
 			}
 		}
 	}
 }
 
+// step is bounded for a step of the boot: the finding of one that is given up is that, and its value is nothing.
+func step[T any](w watchdog, f func() (T, Findings)) (T, Findings) {
+	type both struct {
+		value T
+		found Findings
+	}
+	b, limit := bounded(w, func() both {
+		v, found := f()
+		return both{v, found}
+	})
+	if limit != nil {
+		b.found.say(limit)
+	}
+
+	return b.value, b.found
+}
+
+func heapSize() uint64 {
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+
+	return s.HeapAlloc
+}
+
 func tooMuch(what string) *hcl.Diagnostic {
-	return origin.Error(fault.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: look for nested for expressions, and for texts and numbers that are multiplied.")
+	return origin.Error(fault.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: "+
+		"look for nested for expressions, and for texts and numbers that are multiplied.")
 }

@@ -4,27 +4,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/hcl/v2"
 )
 
 func TestWatchdog(t *testing.T) {
 	w := watchdog{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
-	if d := w.watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
+	watch := func(f func()) *hcl.Diagnostic {
+		_, d := bounded(w, func() struct{} { f(); return struct{}{} })
+		return d
+	}
+	if d := watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
 		t.Errorf("what ends is given up: %s", d)
 	}
-	if d := w.watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "fault of prelet: x") {
+	if d := watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "fault of prelet: x") {
 		t.Errorf("a panic gives %v", d)
 	}
 
 	stop := make(chan struct{})
 	defer close(stop)
 	w.time = 20 * time.Millisecond
-	if d := w.watch(func() { <-stop }); d == nil || !strings.Contains(d.Summary, "20ms") {
+	if d := watch(func() { <-stop }); d == nil || !strings.Contains(d.Summary, "20ms") {
 		t.Errorf("what never ends gives %v", d)
 	}
 
 	w.time = time.Minute
 	ended := make(chan struct{})
-	d := w.watch(func() {
+	d := watch(func() {
 		defer close(ended)
 		var all [][]byte
 		for range 400 {

@@ -336,8 +336,8 @@ func (w *walker) blockCopies(b *hclsyntax.Block) (out []copyOf) {
 	if a == nil {
 		return []copyOf{{each: cty.NilVal}}
 	}
-	copies, _, _ := w.e.Scope(w.writer().Addr()).Copies(nil, a.Expr)
-	for _, c := range copies {
+	copies, _ := w.e.Scope(w.writer().Addr()).Copies(nil, a.Expr)
+	for _, c := range copies.All {
 		out = append(out, copyOf{c.Key, c.Scope.Each(), source{a.Expr, w.frameOf(a.Expr, cty.NilVal, source{}), way(named(c.Key))}})
 	}
 	return out

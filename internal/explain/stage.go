@@ -24,8 +24,8 @@ func (c copyOf) frame(w *walker, x hclsyntax.Expression) *frame { return w.frame
 
 // copies are those of a stage, whether its condition holds or not.
 func (w *walker) copies(i *site.Instance) (out []copyOf) {
-	copies, _, _ := w.e.Scope(i.Addr()).Copies(nil, i.ForEach)
-	for _, c := range copies {
+	copies, _ := w.e.Scope(i.Addr()).Copies(nil, i.ForEach)
+	for _, c := range copies.All {
 		one := copyOf{key: c.Key, each: c.Scope.Each()}
 		if i.ForEach != nil {
 			one.from = source{i.ForEach, w.frameOf(i.ForEach, cty.NilVal, source{}), path{named(c.Key)}}

@@ -76,7 +76,9 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	var failed *world.Failed
 	if errors.As(err, &failed) {
 		if failed.Answer.Fail == world.Unread {
-			return stages.Output{Value: value.UnknownOutput(s.Outputs(declared))}, hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", []string{"facts"})}
+			why := []string{"facts"}
+			return stages.Output{Value: value.Because(value.UnknownOutput(s.Outputs(declared)), why), Unread: why},
+				hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", why)}
 		}
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
 	}
@@ -111,13 +113,15 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	}
 	m["gpus"] = gpus(facts, m["accelerators"])
 	byName, labels := map[string]cty.Value{}, recommended(all)
+	var unread []string
 	for _, d := range all {
 		byName[d.Name] = d.value()
+		unread = append(unread, d.unread()...)
 		diags = append(diags, d.diags...)
 	}
 	diags = append(diags, choice(cfg, names)...)
 	m["detectors"] = cty.ObjectVal(byName)
-	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: labels}, diags
+	return stages.Output{Value: cty.ObjectVal(m), Facts: &facts, Recommended: labels, Unread: unread}, diags
 }
 
 // awaited finds where the site waits for what facts call "link ib0" or "driver nvidia".

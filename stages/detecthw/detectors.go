@@ -93,7 +93,7 @@ func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
 	said, ans, err := world.DetectorOf.Ask(ctx, r, req)
 	switch {
 	case ans.Fail == world.Unread:
-		f.diags = hcl.Diagnostics{origin.NotRead(f.Range, "detector "+f.Name, []string{"detector " + f.Name})}
+		f.diags = hcl.Diagnostics{origin.NotRead(f.Range, "detector "+f.Name, f.unread())}
 	case err != nil:
 		f.failed(ans)
 	case len(said.Problems) > 0:
@@ -156,7 +156,7 @@ func (f *found) remarks() {
 func (f *found) value() cty.Value {
 	t := detectorType(f.Describe)
 	if f.state == "" {
-		return value.UnknownOutput(t)
+		return value.Because(value.UnknownOutput(t), f.unread())
 	}
 	if f.state == stateOK {
 		v, err := value.FromJSONTyped(f.raw, t)
@@ -174,6 +174,15 @@ func (f *found) value() cty.Value {
 	m := value.Absent(t).AsValueMap()
 	m["state"] = cty.StringVal(f.state)
 	return cty.ObjectVal(m)
+}
+
+// unread is the question to the detector, if a recording was never asked it.
+func (f *found) unread() []string {
+	if f.state != "" {
+		return nil
+	}
+
+	return []string{"detector " + f.Name}
 }
 
 // recommended are the labels of all, less those on which two disagree.

@@ -37,7 +37,8 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	}
 	a, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
-		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, stages.ClusterFailure(env.Cluster, "the cluster's CA", ans, err)
+		const what = "the cluster's CA"
+		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(env.Cluster, what, ans, err)
 	}
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {

@@ -79,7 +79,8 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
 	switch {
 	case ans.Fail == world.Unread:
-		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans, err)
+		what := "ConfigMap " + cm.V
+		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(cm.Range, what, ans, err)
 	case ans.Fail == world.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: value.Absent(s.Outputs(stages.Declared{}))}, nil
 	case err != nil:
@@ -102,7 +103,8 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 	out := value.Absent(s.Outputs(stages.Declared{})).AsValueMap()
 	switch {
 	case ans.Fail == world.Unread:
-		return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, hcl.Diagnostics{origin.NotRead(f.Range, "file "+f.V, []string{"file " + f.V})}
+		what := "file " + f.V
+		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), hcl.Diagnostics{origin.NotRead(f.Range, what, []string{what})}
 	case ans.Fail == world.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: cty.ObjectVal(out)}, nil
 	case ans.Fail == world.Absent:

@@ -52,13 +52,13 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	u, secrets, unread := value.Plain(attr.Cty)
 	switch {
 	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked() || !literal(attr.Expr)):
-		return out, absent(), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
+		return out, untold(unread), hcl.Diagnostics{origin.NotRead(attr.Range, "labels", unread)}
 	case !u.IsKnown() || u.IsNull():
 		unknown = !u.IsKnown()
 	case !u.Type().IsObjectType() && !u.Type().IsMapType():
-		return out, absent(), hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
+		return out, untold(nil), hcl.Diagnostics{origin.Error(fault.WrongType, attr.Range, "Wrong type for labels", "A map of keys to values is needed, not %s.", schema.TypeName(u.Type()))}
 	case len(secrets) > 0 && (attr.Cty.IsMarked() || u.LengthInt() == 0):
-		return out, absent(), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
+		return out, untold(nil), hcl.Diagnostics{refuseSecret(attr.Range, "labels")}
 	default:
 		for it := attr.Cty.ElementIterator(); it.Next(); {
 			k, v := it.Element()
@@ -68,20 +68,25 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 			if l != nil {
 				out.Labels = append(out.Labels, *l)
 				values[l.Key] = cty.StringVal(l.Value)
-			} else if !v.IsWhollyKnown() {
+			} else if !v.IsWhollyKnown() || len(value.Questions(v)) > 0 {
 				unknown = true
 			}
 		}
 	}
 	out.Labels = append(out.Labels, recommended(cfg, in, values, &diags)...)
+	if len(fromDetectors.Of(cfg).V) > 0 && len(in.Unread.Detectors) > 0 {
+		unknown, unread = true, append(unread, in.Unread.Detectors...)
+	}
 	slices.SortStableFunc(out.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
+	if unknown {
+		return out, untold(unread), diags
+	}
+
 	m := cty.MapValEmpty(cty.String)
-	switch {
-	case unknown:
-		m = cty.UnknownVal(cty.Map(cty.String))
-	case len(values) > 0:
+	if len(values) > 0 {
 		m = cty.MapVal(values)
 	}
+
 	return out, stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": m})}, diags
 }
 
@@ -92,8 +97,11 @@ func literal(x hclsyntax.Expression) bool {
 	return ok
 }
 
-func absent() stages.Output {
-	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": cty.UnknownVal(cty.Map(cty.String))})}
+// untold is the output where not every label is known, for lack of the answers to those questions.
+func untold(unread []string) stages.Output {
+	labels := value.Because(cty.UnknownVal(cty.Map(cty.String)), unread)
+
+	return stages.Output{Value: cty.ObjectVal(map[string]cty.Value{"labels": labels})}
 }
 
 func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {

@@ -45,7 +45,7 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	case len(secrets) > 0:
 		return out, unknown, hcl.Diagnostics{origin.Error(fault.Sensitive, attr.Range, "A secret cannot be used in taints", "Everybody who may list nodes reads their taints.")}
 	case len(unread) > 0 && (!u.IsKnown() || attr.Cty.IsMarked()):
-		return out, unknown, hcl.Diagnostics{origin.NotRead(attr.Range, "taints", unread)}
+		return out, because(unknown, unread), hcl.Diagnostics{origin.NotRead(attr.Range, "taints", unread)}
 	case !u.IsKnown():
 		return out, unknown, nil
 	case u.IsNull():
@@ -94,11 +94,15 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 	}
 	switch {
 	case len(unread) > 0: // one that cannot be told may fail, and takes the others with it
-		return node.Contribution{}, unknown, diags
+		return node.Contribution{}, because(unknown, unread), diags
 	case !known:
 		return out, unknown, diags
 	}
 	return out, stages.Output{Value: list(texts)}, diags
+}
+
+func because(o stages.Output, unread []string) stages.Output {
+	return stages.Output{Value: value.Because(o.Value, unread)}
 }
 
 func list(v []cty.Value) cty.Value {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages"
@@ -51,6 +53,7 @@ func layout(in stages.Inputs) kubelet.Layout {
 func configuration(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
 	v := configBase.Of(b)
 	if p := configPath.Of(b); !p.Cty.IsKnown() || !configLayout.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
+		base.Unread = append(base.Unread, placeUnread(p.Cty, configLayout.Of(b).Cty, in)...)
 		return noLayout(p.Range, in)
 	}
 	text := v.V
@@ -68,6 +71,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 		where, at, file = p, v.Range, true
 		a, err := original(p)
 		if err != nil {
+			base.Unread = append(base.Unread, originalUnread(p, err, in)...)
 			return unread(fault.FileUnusable, at, p, err, in)
 		}
 		if !a.Exists {
@@ -79,6 +83,7 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 	case v.Null():
 		return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.")}
 	default:
+		base.Unread = append(base.Unread, value.Questions(v.Cty)...)
 		return nil // unknown: a check without a machine, or a recording that does not tell (said already)
 	}
 	c, err := kubelet.ParseConfig(text)
@@ -113,6 +118,32 @@ func unread(code fault.Code, at hcl.Range, p string, err error, in stages.Inputs
 	return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", detail)}
 }
 
+// originalUnread are the questions that a target's first text is unknown for.
+func originalUnread(p string, err error, in stages.Inputs) []string {
+	var f *world.Failed
+	if in.Check || !errors.As(err, &f) {
+		return nil
+	}
+	switch f.Answer.Fail {
+	case world.Unread:
+		return []string{"original " + p}
+	case world.Denied:
+		return []string{p}
+	}
+
+	return nil
+}
+
+// placeUnread are the questions that a file's place is unknown for.
+func placeUnread(path, more cty.Value, in stages.Inputs) []string {
+	out := append(value.Questions(path), value.Questions(more)...)
+	if in.Unread.Facts {
+		out = append(out, "facts")
+	}
+
+	return out
+}
+
 // noLayout is for a file whose place is unknown: of what the site wrote the decoder has said so; where the
 // distribution decides, nobody has.
 func noLayout(at hcl.Range, in stages.Inputs) hcl.Diagnostics {
@@ -132,6 +163,7 @@ func flagsFile(b schema.Body, in stages.Inputs) string {
 func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
 	v := flagsBase.Of(b)
 	if p := flagsPath.Of(b); !p.Cty.IsKnown() || !flagsVariable.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
+		base.Unread = append(base.Unread, placeUnread(p.Cty, flagsVariable.Of(b).Cty, in)...)
 		return noLayout(p.Range, in)
 	}
 	p := flagsFile(b, in)
@@ -144,10 +176,12 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 		where = p
 		a, err := original(p)
 		if err != nil {
+			base.Unread = append(base.Unread, originalUnread(p, err, in)...)
 			return unread(fault.CannotWrite, v.Range, p, err, in)
 		}
 		text = a.Text
 	default:
+		base.Unread = append(base.Unread, value.Questions(v.Cty)...)
 		return nil
 	}
 	bad := func(err error) hcl.Diagnostics {

@@ -25,8 +25,11 @@ func (r *renderer) bootstrap() {
 	ca := bootCA.Of(b)
 	server := bootServer.Of(b)
 	switch {
-	case !ca.Set(), server.Cty.IsKnown() && server.Cty.IsNull() && len(r.in.Access.Servers) == 0:
+	case !server.Cty.IsKnown() && !r.in.Check:
 		r.whole = false
+		return
+	case !ca.Set(), server.V == "" && len(r.in.Access.Servers) == 0:
+		r.whole = r.whole && ca.Cty.IsKnown() && server.Cty.IsKnown()
 		return
 	case r.in.Access.Token == "":
 		r.fail(fault.MissingArgument, b.Range, "No token to join with", "The node has not joined, and the cluster block names no token. Write token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }.")
@@ -56,7 +59,7 @@ func (r *renderer) ca() {
 	}
 	v := caContent.Of(b)
 	if !v.Set() || r.undecided(b) {
-		r.whole = false
+		r.whole = r.whole && v.Cty.IsKnown() && !r.undecided(b)
 		return
 	}
 	if !strings.Contains(v.V, "-----BEGIN CERTIFICATE-----") {
@@ -81,7 +84,7 @@ func (r *renderer) files() {
 		u, _, unread := value.Plain(c.Cty)
 		switch {
 		case len(unread) > 0:
-			r.diags = append(r.diags, origin.NotRead(c.Range, "file "+b.Labels[0], unread))
+			r.diags, r.whole = append(r.diags, origin.NotRead(c.Range, "file "+b.Labels[0], unread)), false
 			continue
 		case !p.Set() && p.Cty.IsKnown():
 			r.fail(fault.PathInvalid, p.Range, "The path is null", "file %q has no path on this machine. Write when = … beside it.", b.Labels[0])

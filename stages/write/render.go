@@ -55,9 +55,8 @@ func (Stage) Render(cfg schema.Body, n node.Node, in stages.Inputs) (node.Contri
 	if hasConfig && configLayout.Of(config).V == "drop-in" && hasFlags {
 		r.out.Flags = append(r.out.Flags, node.Flag{Name: "config-dir", Value: dropInDir(config, in), Origins: place(r.in.Address, config.Range)})
 	}
-	merged, d := in.Merge(r.out)
-	r.diags = append(r.diags, d...)
-	if !r.diags.HasErrors() {
+	merged, conflicts := in.Merge(r.out)
+	if !r.diags.HasErrors() && !conflicts.HasErrors() {
 		r.bootstrap()
 		r.ca()
 		if hasConfig {

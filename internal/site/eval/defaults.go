@@ -30,7 +30,7 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 		brings = a.SrcRange
 	}
 	from := []origin.Origin{{Kind: origin.Default, Role: origin.Value, Ref: "stage." + i.Addr() + "." + spec.Ref.Output, Range: brings, Text: "the only one"}}
-	out, ok := s.e.out[i.Addr()]
+	out, ok := s.e.Output(i.Addr())
 	if !ok || !out.IsKnown() {
 		return unknown, from, nil
 	}
@@ -39,11 +39,7 @@ func (s Scope) Default(spec schema.Spec, at hcl.Range) (cty.Value, []origin.Orig
 		return v, from, nil
 	}
 	if !v.IsKnown() {
-		_, _, unread := value.Plain(v)
-		for _, q := range unread {
-			unknown = unknown.WithMarks(cty.NewValueMarks(value.Unread{Question: q}))
-		}
-		return unknown, from, nil
+		return value.Because(unknown, value.Questions(v)), from, nil
 	}
 	if v.IsNull() || !has(v, spec.Ref.Key) {
 		state := ""

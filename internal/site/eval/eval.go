@@ -1,11 +1,13 @@
 // Package eval gives a site's expressions their values, over whatever the tape answers, or over nothing at all
 // when a site is checked. It is pure: all that it knows of the outside comes through a world.Source. One goroutine
-// uses an Eval at a time.
+// uses an Eval, and those made of it by With and WithNode, at a time; Fork makes one for another goroutine.
 package eval
 
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -20,21 +22,23 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Eval is the scope of one run: variables, outputs so far, memoised locals.
+// Eval is the scope of one run: variables and the outputs so far. With makes the next one; what it remembers of
+// locals is shared with that one.
 type Eval struct {
 	site  *site.Site
 	ask   world.Source // nil: check mode, where files are unknown and credentials present
 	ctx   context.Context
+	at    map[string]int // of an address: its index in out
 	vars  map[string]cty.Value
-	out   map[string]cty.Value // by address
+	out   []cty.Value // as the site's stages; cty.NilVal: none yet. Never written to.
 	node  cty.Value
-	memo  map[string]result
-	depth map[string]bool // locals being evaluated now
-	funcs map[string]function.Function
-	stage cty.Value // the object that `stage` is; rebuilt when an output comes
+	stage cty.Value // the object that `stage` is, made at its first use
 
+	memo        map[string]result
+	depth       map[string]bool // locals being evaluated now
+	funcs       map[string]function.Function
 	indexes     map[*hclsyntax.ObjectConsExpr]objectIndex
-	unsupported []*hcl.Diagnostic // what try and can met on an unknown machine
+	unsupported *[]*hcl.Diagnostic // what try and can met on an unknown machine
 }
 
 type result struct {
@@ -44,27 +48,63 @@ type result struct {
 
 // New starts a run over a site. With ask nil nothing outside is known (check mode).
 func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
-	return &Eval{site: s, ask: ask, ctx: ctx, vars: map[string]cty.Value{}, out: map[string]cty.Value{},
-		node: cty.DynamicVal, memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{}}
+	at := map[string]int{}
+	for n, i := range s.Stages {
+		at[i.Addr()] = n
+	}
+
+	return &Eval{
+		site: s, ask: ask, ctx: ctx, at: at, vars: map[string]cty.Value{}, out: make([]cty.Value, len(s.Stages)), node: cty.DynamicVal,
+		memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{},
+		unsupported: new([]*hcl.Diagnostic),
+	}
 }
 
 // Checking says whether there is no world behind this run.
 func (e *Eval) Checking() bool { return e.ask == nil }
 
-// SetOutput makes a stage's output visible; v is of its declared type with state.
-func (e *Eval) SetOutput(addr string, v cty.Value) { e.out[addr], e.stage = v, cty.NilVal }
+// With is e with further outputs of stages, by address, each of its declared type with state.
+func (e *Eval) With(outputs map[string]cty.Value) *Eval {
+	c := *e
+	c.out, c.stage = slices.Clone(e.out), cty.NilVal
+	for addr, v := range outputs {
+		c.out[e.at[addr]] = v
+	}
 
-// Output is a stage's output so far.
-func (e *Eval) Output(addr string) (cty.Value, bool) { v, ok := e.out[addr]; return v, ok }
+	return &c
+}
 
-// SetNode makes node.* visible to render stages. Locals that reach the node are forgotten.
-func (e *Eval) SetNode(v cty.Value) {
-	e.node = v
-	for name := range e.memo {
+// WithNode is e where render stages see node.*. Locals that reach the node are forgotten.
+func (e *Eval) WithNode(v cty.Value) *Eval {
+	c := *e
+	c.node, c.memo = v, maps.Clone(e.memo)
+	for name := range c.memo {
 		if e.Reach(e.site.Locals[name].Expr).Node {
-			delete(e.memo, name)
+			delete(c.memo, name)
 		}
 	}
+
+	return &c
+}
+
+// Fork is e for another goroutine, which shares nothing with it that either writes to.
+func (e *Eval) Fork() *Eval {
+	c := *e
+	c.vars, c.memo, c.indexes, c.depth, c.funcs = maps.Clone(e.vars), maps.Clone(e.memo), maps.Clone(e.indexes), map[string]bool{}, nil
+	found := slices.Clone(*e.unsupported)
+	c.unsupported = &found
+
+	return &c
+}
+
+// Output is a stage's output so far.
+func (e *Eval) Output(addr string) (cty.Value, bool) {
+	n, ok := e.at[addr]
+	if !ok || e.out[n] == cty.NilVal {
+		return cty.NilVal, false
+	}
+
+	return e.out[n], true
 }
 
 func (e *Eval) stageObject() cty.Value {
@@ -72,8 +112,8 @@ func (e *Eval) stageObject() cty.Value {
 		return e.stage
 	}
 	types := map[string]map[string]cty.Value{}
-	for _, i := range e.site.Stages {
-		if v, ok := e.out[i.Addr()]; ok {
+	for n, i := range e.site.Stages {
+		if v := e.out[n]; v != cty.NilVal {
 			if types[i.Type] == nil {
 				types[i.Type] = map[string]cty.Value{}
 			}
@@ -200,7 +240,7 @@ func (e *Eval) functions() map[string]function.Function {
 	}
 	var o value.Options
 	if e.Checking() {
-		o.OnUnsupported = func(d *hcl.Diagnostic) { e.unsupported = append(e.unsupported, d) }
+		o.OnUnsupported = func(d *hcl.Diagnostic) { *e.unsupported = append(*e.unsupported, d) }
 	}
 	e.funcs = value.FunctionsWith(o)
 	e.funcs["file"] = e.reader(cty.String, func(path string) (cty.Value, error) {
@@ -277,7 +317,7 @@ func (e *Eval) reader(t cty.Type, read func(string) (cty.Value, error)) function
 func (e *Eval) Unsupported() hcl.Diagnostics {
 	var out hcl.Diagnostics
 	seen := map[string]bool{}
-	for _, d := range e.unsupported {
+	for _, d := range *e.unsupported {
 		if d.Subject == nil || seen[d.Subject.String()] {
 			continue
 		}

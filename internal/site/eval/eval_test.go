@@ -59,7 +59,7 @@ func check(t *testing.T, src string) string {
 	s := parse(t, src)
 	e := eval.New(context.Background(), s, nil)
 	for _, i := range s.Stages {
-		e.SetOutput(i.Addr(), cty.ObjectVal(map[string]cty.Value{"text": cty.UnknownVal(cty.String), "list": cty.UnknownVal(cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))), "state": cty.UnknownVal(cty.String)}))
+		e = e.With(map[string]cty.Value{i.Addr(): cty.ObjectVal(map[string]cty.Value{"text": cty.UnknownVal(cty.String), "list": cty.UnknownVal(cty.List(cty.Object(map[string]cty.Type{"a": cty.String}))), "state": cty.UnknownVal(cty.String)})})
 	}
 	_ = e.Variables() // what they are worth is for other tests; here only that they are known
 	var out []string

@@ -219,7 +219,7 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 		if i == nil {
 			return bad(r, fmt.Sprintf("There is no stage %s %q", name, n), "%s", schema.Suggest(n, e.names(name)))
 		}
-		v, known := e.out[i.Addr()]
+		v, known := e.Output(i.Addr())
 		if !known {
 			return nil
 		}

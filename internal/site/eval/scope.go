@@ -19,6 +19,7 @@ type Scope struct {
 	e    *Eval
 	each cty.Value
 	only schema.Phase         // attributes of a later phase are unknown; 0: all are evaluated
+	said schema.Phase         // what is wrong with attributes of that phase is said; 0: of none
 	soft bool                 // an error that a null fact causes is a warning (label, taint)
 	from hclsyntax.Expression // of for_each: what each stands for
 	when hclsyntax.Expression
@@ -33,6 +34,12 @@ func (s Scope) Soft() Scope { s.soft = true; return s }
 
 // Only evaluates attributes of that phase, and leaves all others unknown.
 func (s Scope) Only(p schema.Phase) Scope { s.only = p; return s }
+
+// After leaves out what Only of that phase has found about the same block.
+func (s Scope) After(p schema.Phase) Scope { s.said = p; return s }
+
+// Said implements schema.Quiet.
+func (s Scope) Said(spec schema.Spec) bool { return s.said != 0 && spec.Phase == s.said }
 
 // With gives the scope an each.
 func (s Scope) With(key string, v cty.Value) Scope {
@@ -63,6 +70,7 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 	var diags hcl.Diagnostics
 	out := map[string]cty.Value{}
 	unknown := false
+	var unread []string // of keys
 	for _, it := range o.Items {
 		k, d := s.e.Value(it.KeyExpr, s.each)
 		if !d.HasErrors() && k.IsKnown() && (k.IsNull() || k.Type() != cty.String && k.Type() != cty.Number && k.Type() != cty.Bool) {
@@ -85,7 +93,7 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 		diags = append(diags, d...)
 		switch name, ok := keyText(k); {
 		case !ok:
-			unknown = true
+			unknown, unread = true, append(unread, value.Questions(k)...)
 		default:
 			if _, dup := out[name]; dup {
 				diags = append(diags, origin.Error(fault.Duplicate, it.KeyExpr.Range(), fmt.Sprintf("Key %q is there twice", name), "Remove one of them."))
@@ -94,8 +102,9 @@ func (s Scope) items(spec schema.Spec, o *hclsyntax.ObjectConsExpr) (cty.Value, 
 		}
 	}
 	if unknown {
-		return cty.UnknownVal(spec.Type), diags
+		return value.Because(cty.UnknownVal(spec.Type), unread), diags
 	}
+
 	return cty.ObjectVal(out), diags
 }
 
@@ -346,11 +355,15 @@ func (s Scope) Expand(body *hclsyntax.Body) ([]schema.Copy, hcl.Diagnostics) {
 		s.each = cty.DynamicVal
 		return []schema.Copy{{Eval: s}}, nil
 	}
-	copies, known, diags := s.Copies(when, forEach)
-	var out []schema.Copy
-	for _, c := range copies {
-		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope, Undecided: !known})
+	copies, diags := s.Copies(when, forEach)
+	if s.said != 0 && s.e.Reach(when, forEach).Phase <= s.said {
+		diags = nil
 	}
+	var out []schema.Copy
+	for _, c := range copies.All {
+		out = append(out, schema.Copy{Key: c.Key, Eval: c.Scope, Undecided: !copies.Known, Unread: copies.Unread})
+	}
+
 	return out, diags
 }
 
@@ -360,55 +373,82 @@ type Copy struct {
 	Scope Scope
 }
 
+// Copies are the instances of a block.
+type Copies struct {
+	All    []Copy   // sorted by key
+	Known  bool     // false: nothing tells whether or how often it is there
+	Unread []string // the questions without an answer that it is not known for; nil in a check
+}
+
 // Copies says how often a block is there: not at all when `when` is false, once for each key of for_each, sorted.
-// Known is false where a condition or a collection is unknown: then there is one copy with an unknown element,
-// so that its body is still checked.
-func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known bool, diags hcl.Diagnostics) {
-	known = true
+// Where a condition or a collection is unknown there is one copy with an unknown element, so that its body is still
+// checked.
+func (s Scope) Copies(when, forEach hclsyntax.Expression) (Copies, hcl.Diagnostics) {
+	out := Copies{Known: true}
+	var diags hcl.Diagnostics
 	if when != nil {
-		ok, sure, d := s.Condition("when", when)
+		c, d := s.condition("when", when)
 		diags = append(diags, d...)
-		if d.HasErrors() || sure && !ok {
-			return nil, true, diags
+		if d.HasErrors() || c.sure && !c.ok {
+			return out, diags
 		}
-		known = sure
+		out.Known, out.Unread = c.sure, c.unread
 		s = s.Under(when)
 	}
 	if forEach == nil {
-		return []Copy{{Scope: s}}, known, diags
+		out.All = []Copy{{Scope: s}}
+		return out, diags
 	}
-	outer := s
-	s.from = forEach
+
+	all, d := s.collection(forEach)
+	diags = append(diags, d...)
+	if d.HasErrors() {
+		return Copies{Known: true}, diags
+	}
+	if !all.Known {
+		out.Known, out.Unread = false, append(out.Unread, all.Unread...)
+	}
+	out.All = all.All
+
+	return out, diags
+}
+
+// collection is the part of Copies that for_each decides.
+func (s Scope) collection(forEach hclsyntax.Expression) (Copies, hcl.Diagnostics) {
+	refuse := func(diags hcl.Diagnostics, c fault.Code, summary, detail string, args ...any) (Copies, hcl.Diagnostics) {
+		return Copies{Known: true}, append(diags, origin.Error(c, forEach.Range(), summary, detail, args...))
+	}
 	v, d := s.e.Value(forEach, s.each)
-	if diags = append(diags, outer.mild(d, forEach)...); d.HasErrors() {
-		return nil, true, diags
+	diags := s.mild(d, forEach)
+	if d.HasErrors() {
+		return Copies{Known: true}, diags
 	}
+	s.from = forEach
+
 	u, secret, unread := value.Plain(v)
-	if len(unread) > 0 && (!u.IsKnown() || v.IsMarked()) { // a set of what is unread is known to be there, and no more
+	if u.IsKnown() && !v.IsMarked() {
+		unread = nil // of its elements
+	}
+	if len(unread) > 0 { // a set of what is unread is known to be there, and no more
 		u = cty.UnknownVal(u.Type())
 		diags = append(diags, origin.NotRead(forEach.Range(), "for_each", unread))
 	}
 	if len(secret) > 0 {
-		return nil, true, append(diags, origin.Error(fault.Sensitive, forEach.Range(), "for_each depends on a secret", "How many there are would tell something of the secret. Use a value that is none."))
+		return refuse(diags, fault.Sensitive, "for_each depends on a secret",
+			"How many there are would tell something of the secret. Use a value that is none.")
 	}
 	t := u.Type()
-	if t.IsSetType() && t.ElementType() != cty.String && t.ElementType() != cty.DynamicPseudoType ||
-		t != cty.DynamicPseudoType && !t.IsMapType() && !t.IsObjectType() && !t.IsSetType() {
-		return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "Wrong type for for_each",
-			"A map, an object or a set of strings is needed, not %s: copies need names. For a list: { for x in LIST : x.NAME => x } or toset(LIST).", schema.TypeName(t)))
+	if !collectionOfNamed(t) {
+		return refuse(diags, fault.WrongType, "Wrong type for for_each", "A map, an object or a set of strings is needed, not %s: "+
+			"copies need names. For a list: { for x in LIST : x.NAME => x } or toset(LIST).", schema.TypeName(t))
 	}
 	if u.IsKnown() && u.IsNull() {
-		return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "for_each is null", "Write {} for none, or coalesce(x, {})."))
+		return refuse(diags, fault.WrongType, "for_each is null", "Write {} for none, or coalesce(x, {}).")
 	}
 	if !u.IsKnown() {
-		elem := cty.DynamicPseudoType
-		if t.IsMapType() || t.IsSetType() {
-			elem = t.ElementType()
-		}
-		c := s
-		c.each = cty.ObjectVal(map[string]cty.Value{"key": cty.UnknownVal(cty.String), "value": cty.UnknownVal(elem)})
-		return []Copy{{Scope: c}}, false, diags
+		return Copies{All: []Copy{{Scope: s.withUnknownEach(t)}}, Unread: unread}, diags
 	}
+
 	m := map[string]cty.Value{}
 	for it := v.ElementIterator(); it.Next(); {
 		k, x := it.Element()
@@ -417,44 +457,77 @@ func (s Scope) Copies(when, forEach hclsyntax.Expression) (out []Copy, known boo
 		}
 		ku, _, _ := value.Plain(k)
 		if !ku.IsKnown() || ku.IsNull() {
-			return nil, true, append(diags, origin.Error(fault.WrongType, forEach.Range(), "A key of for_each is null or unknown", "Copies need names."))
+			return refuse(diags, fault.WrongType, "A key of for_each is null or unknown", "Copies need names.")
 		}
 		m[ku.AsString()] = x
 	}
+	out := Copies{Known: true}
 	for _, k := range keys(m) {
-		out = append(out, Copy{Key: k, Scope: s.With(k, m[k])})
+		out.All = append(out.All, Copy{Key: k, Scope: s.With(k, m[k])})
 	}
-	return out, known, diags
+
+	return out, diags
 }
 
-// Condition evaluates a boolean that decides whether something is there. Sure is false when it is unknown.
-func (s Scope) Condition(name string, x hclsyntax.Expression) (ok, sure bool, diags hcl.Diagnostics) {
+// collectionOfNamed says whether each element of a type has a name; of an unknown type it may.
+func collectionOfNamed(t cty.Type) bool {
+	if t.IsSetType() {
+		return t.ElementType() == cty.String || t.ElementType() == cty.DynamicPseudoType
+	}
+
+	return t == cty.DynamicPseudoType || t.IsMapType() || t.IsObjectType()
+}
+
+func (s Scope) withUnknownEach(t cty.Type) Scope {
+	elem := cty.DynamicPseudoType
+	if t.IsMapType() || t.IsSetType() {
+		elem = t.ElementType()
+	}
+	s.each = cty.ObjectVal(map[string]cty.Value{"key": cty.UnknownVal(cty.String), "value": cty.UnknownVal(elem)})
+
+	return s
+}
+
+// condition is a boolean that decides whether something is there.
+type condition struct {
+	ok, sure bool     // sure is false when it is unknown
+	unread   []string // the questions without an answer that it is unknown for
+}
+
+func (s Scope) condition(name string, x hclsyntax.Expression) (condition, hcl.Diagnostics) {
 	v, d := s.e.Value(x, s.each)
 	if d.HasErrors() {
-		return false, false, s.mild(d, x)
+		return condition{}, s.mild(d, x)
 	}
 	u, secret, unread := value.Plain(v)
 	if b, err := convert.Convert(u, cty.Bool); err == nil {
 		u = b // "true" of a variable that is text, as in any condition
 	}
-	if len(unread) > 0 && !u.IsKnown() {
+	if u.IsKnown() {
+		unread = nil
+	}
+	if len(unread) > 0 {
 		d = append(d, origin.NotRead(x.Range(), name, unread))
 	}
+	unknown := condition{unread: unread}
 	switch {
 	case len(secret) > 0:
 		d = append(d, origin.Error(fault.Sensitive, x.Range(), name+" depends on a secret", "Existence is no secret: can(credential(%q)).", secret[0]))
 	case u.Type() == cty.DynamicPseudoType && !u.IsKnown():
-		return false, false, d
+		return unknown, d
 	case u.Type() != cty.Bool:
 		d = append(d, origin.Error(fault.WrongType, x.Range(), "Wrong type for "+name, "true or false is needed, not %s.", schema.TypeName(u.Type())))
 	case !u.IsKnown():
-		return false, false, d
+		return unknown, d
 	case u.IsNull():
-		d = append(d, s.mild(hcl.Diagnostics{{Severity: hcl.DiagError, Summary: name + " is null", Detail: "true or false is needed.", Subject: x.Range().Ptr(), Expression: x, EvalContext: &hcl.EvalContext{}}}, x)...)
+		isNull := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: name + " is null", Detail: "true or false is needed.",
+			Subject: x.Range().Ptr(), Expression: x, EvalContext: &hcl.EvalContext{}}
+		d = append(d, s.mild(hcl.Diagnostics{isNull}, x)...)
 	default:
-		return u.True(), true, d
+		return condition{ok: u.True(), sure: true}, d
 	}
-	return false, false, d
+
+	return unknown, d
 }
 
 // FactCaused says whether an error came from a null fact in a scope that does not forgive it.

@@ -19,45 +19,57 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// minded judges the finished node by what the kubelet at hand refuses, and by what it swallows. Each finding stands where
-// the site set what it is about.
-func (r *run) minded(ctx context.Context) {
-	s := rules.Subject{Accepts: Accepted(r.accepts)}
-	if r.kubelet.Version != nil {
-		s.Version = *r.kubelet.Version
-	}
-	s.Config, s.Part = r.judged()
-	for _, f := range r.node.Flags {
-		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
-	}
-	s.Refused = func(cert, key string) (string, bool) { return r.refused(ctx, cert, key) }
-	if !r.e.Checking() && s.Config != nil {
-		s.Machine = rules.MachineOf(r.facts, r.kubelet)
-		s.Machine.Exists = func(p string) (there, told bool) { return r.exists(ctx, p) }
-	}
-	pointers := slices.Sorted(maps.Keys(r.node.ConfigOrigins))
-	for _, f := range rules.Check(s) {
-		if d := r.found(f, pointers); d != nil {
-			r.diags = append(r.diags, d)
-		}
-	}
+// judgement is what the finished node is judged by.
+type judgement struct {
+	site     *site.Site
+	tape     *world.Tape // nil in a check
+	checking bool
+	node     node.Node
+	basis    basis
+	accepts  *world.AcceptsAns
 }
 
-// judged is the kubelet's configuration as it will be. Where its base is not at hand (a check without a machine) it is
+// judge says what the kubelet at hand refuses of the finished node, and what it swallows. Each finding stands where the
+// site set what it is about.
+func judge(ctx context.Context, j judgement) (found Findings) {
+	s := rules.Subject{Accepts: Accepted(j.accepts)}
+	if j.basis.kubelet.Version != nil {
+		s.Version = *j.basis.kubelet.Version
+	}
+	s.Config, s.Part = j.config()
+	for _, f := range j.node.Flags {
+		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
+	}
+	s.Refused = func(cert, key string) (string, bool) { return j.refused(ctx, cert, key) }
+	if !j.checking && s.Config != nil {
+		s.Machine = rules.MachineOf(j.basis.facts, j.basis.kubelet)
+		s.Machine.Exists = func(p string) (there, told bool) { return j.exists(ctx, p) }
+	}
+	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
+	for _, f := range rules.Check(s) {
+		if d := j.found(f, pointers); d != nil {
+			found.say(d)
+		}
+	}
+
+	return found
+}
+
+// config is the kubelet's configuration as it will be. Where its base is not at hand (a check without a machine) it is
 // what the site sets, each field for itself; nil where nothing is known.
-func (r *run) judged() (c *kubelet.Config, part bool) {
+func (j judgement) config() (c *kubelet.Config, part bool) {
 	c = kubelet.NewConfig()
-	rendered := slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
+	rendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
 	if rendered {
-		if err := c.Merge(r.node.Config); err != nil {
+		if err := c.Merge(j.node.Config); err != nil {
 			return nil, false
 		}
 		return c, false
 	}
-	if !r.e.Checking() {
+	if !j.checking {
 		return nil, false
 	}
-	for _, s := range r.node.Settings {
+	for _, s := range j.node.Settings {
 		if s.Delete {
 			continue
 		}
@@ -69,16 +81,16 @@ func (r *run) judged() (c *kubelet.Config, part bool) {
 }
 
 // exists says whether the kubelet will find a path: one that this plan writes, or a folder of it, or one that is there.
-func (r *run) exists(ctx context.Context, p string) (there, told bool) {
-	if slices.ContainsFunc(r.node.Files, func(f node.File) bool {
+func (j judgement) exists(ctx context.Context, p string) (there, told bool) {
+	if slices.ContainsFunc(j.node.Files, func(f node.File) bool {
 		return f.Kind != node.Missing && (f.Path == p || strings.HasPrefix(f.Path, strings.TrimSuffix(p, "/")+"/"))
 	}) {
 		return true, true
 	}
-	if r.tape == nil {
+	if j.tape == nil {
 		return false, false
 	}
-	a, _, err := world.Exists.Ask(ctx, r.tape, world.ExistsReq{Path: p})
+	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
 	return a.Exists, err == nil
 }
 
@@ -105,23 +117,23 @@ func Accepted(a *world.AcceptsAns) *rules.Accepts {
 
 // found is a finding as a diagnostic. What the base brings and the kubelet only swallows is no fault of the site. What it
 // will not take one day is no news there, and what another version may take no finding; nil then.
-func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
+func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	var from []origin.Origin
 	purpose, what := "kubelet-config", strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 	if f.Flag != "" {
 		purpose, what = "kubelet-flags", "--"+f.Flag
-		if i := slices.IndexFunc(r.node.Flags, func(x node.Flag) bool { return x.Name == f.Flag }); i >= 0 {
-			from = r.node.Flags[i].Origins
+		if i := slices.IndexFunc(j.node.Flags, func(x node.Flag) bool { return x.Name == f.Flag }); i >= 0 {
+			from = j.node.Flags[i].Origins
 		}
 	} else {
-		from = r.node.ConfigOrigins[owner(pointers, f.Pointer)]
+		from = j.node.ConfigOrigins[owner(pointers, f.Pointer)]
 	}
-	at, by := r.written(purpose), "the base"
+	at, by := j.written(purpose), "the base"
 	based := len(from) == 0 || from[0].Kind == origin.Base
 	switch {
 	case !based:
 		at, by = from[0].Range, from[0].Ref
-	case f.Flag == "" && !r.holds(f.Pointer):
+	case f.Flag == "" && !j.holds(f.Pointer):
 		by = "nobody: it is the default"
 	}
 	severity := f.Severity
@@ -138,11 +150,11 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	}
 	code := codeOf(f)
 	if based && by == "the base" && severity == rules.Error && forGood(code) {
-		brought := r.base.ConfigFrom
+		brought := j.basis.base.ConfigFrom
 		if f.Flag != "" {
-			brought = r.base.FlagsFrom
+			brought = j.basis.base.FlagsFrom
 		}
-		if where, ok := r.server(brought); ok {
+		if where, ok := server(j.site, brought); ok {
 			code, at = fault.ClusterUnusable, where
 		}
 	}
@@ -150,9 +162,9 @@ func (r *run) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 }
 
 // holds says whether the configuration has anything at a pointer.
-func (r *run) holds(pointer string) bool {
+func (j judgement) holds(pointer string) bool {
 	c := kubelet.NewConfig()
-	if c.Merge(r.node.Config) != nil {
+	if c.Merge(j.node.Config) != nil {
 		return false
 	}
 	_, ok := c.Get(pointer)
@@ -175,14 +187,14 @@ func codeOf(f rules.Finding) fault.Code {
 }
 
 // written is where the site says that a file of the kubelet is written.
-func (r *run) written(purpose string) hcl.Range {
-	for _, f := range r.node.Files {
+func (j judgement) written(purpose string) hcl.Range {
+	for _, f := range j.node.Files {
 		if f.Purpose == purpose && len(f.Origins) > 0 {
 			return f.Origins[0].Range
 		}
 	}
-	if i := slices.IndexFunc(r.site.Stages, func(i *site.Instance) bool { return i.Type == "write" }); i >= 0 {
-		return r.site.Stages[i].Range
+	if i := slices.IndexFunc(j.site.Stages, func(i *site.Instance) bool { return i.Type == "write" }); i >= 0 {
+		return j.site.Stages[i].Range
 	}
 	return hcl.Range{}
 }

@@ -1,0 +1,212 @@
+package boot
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// Change is one target with what it is and what it shall be.
+type Change struct {
+	File   node.File
+	Old    world.TargetAns
+	Action string // create | update | delete | restore | keep | none
+	Why    string // of keep and delete: in words
+	Drift  string // how it was edited since the last generation
+}
+
+// Restart says whether the kubelet must start anew, and why.
+type Restart struct {
+	Unit    string
+	Needed  bool
+	Because []string
+}
+
+// Changed is the difference between what is and what shall be.
+type Changed struct {
+	changes  []Change // sorted by path
+	unjudged []string // targets of which it cannot be told what becomes of them, sorted
+	restart  Restart
+}
+
+// diff lays what shall be beside what is.
+func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
+	var found Findings
+	out := Changed{changes: o.declared(n), unjudged: o.skipped}
+	for _, s := range o.files {
+		switch at := placeOfFile(s.file); {
+		case s.unread():
+			out.unjudged = append(out.unjudged, s.file.Path)
+			found = found.with(unreadTarget(at, s.file.Path))
+		case s.err != nil:
+			found.say(origin.Error(fault.CannotWrite, at, "Cannot look at "+s.file.Path, "%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+		default:
+			found.say(loose(changeOf(s.file, s.is))...)
+		}
+	}
+	for _, s := range o.aside {
+		switch {
+		case s.unread():
+			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+		case s.err != nil: // left alone, it would make two machines of one identity
+			found.say(origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+s.file.Path+" aside", "%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+		}
+	}
+	for i, c := range out.changes {
+		if c.File.Purpose == purposeIdentity {
+			out.changes[i].Why = "it is of " + aside.whose()
+		}
+	}
+	for _, s := range o.states {
+		if s.unread() {
+			out.unjudged = append(out.unjudged, s.file.Path)
+			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+		}
+	}
+	out.undeclared(o, &found)
+
+	slices.SortStableFunc(out.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
+	slices.Sort(out.unjudged)
+	out.unjudged = slices.Compact(out.unjudged)
+	out.restart = restartFor(n, aside, out.changes)
+
+	return out, found
+}
+
+// undeclared are targets of the generation in place that the site declares no more: removed, or put back as they were
+// before prelet, unless somebody changed them since. One that could not be looked at is left alone.
+func (c *Changed) undeclared(o Observed, found *Findings) {
+	if o.managed.unread() {
+		question := []string{"managed"}
+		found.Unknown = found.Unknown.with(because(question, partTargets))
+		found.say(origin.NotRead(hcl.Range{}, "what the site declares no more", question))
+	}
+	for _, s := range o.undeclared {
+		if s.unread() {
+			c.unjudged = append(c.unjudged, s.file.Path)
+			*found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+		}
+		if s.err != nil {
+			continue
+		}
+		one := Change{File: s.file, Old: s.is, Action: s.action, Why: "the site does not declare it any more"}
+		if s.action == "keep" {
+			one.Why += ", but " + s.why
+			found.say(origin.Warning(fault.Drift, hcl.Range{}, s.file.Path+" stays",
+				"The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", s.why))
+		}
+		c.changes = append(c.changes, one)
+	}
+}
+
+// unreadTarget is a target that a recording was never asked for.
+func unreadTarget(at hcl.Range, path string) Findings {
+	question := []string{"target " + path}
+
+	return Findings{Diags: hcl.Diagnostics{origin.NotRead(at, path, question)}, Unknown: because(question, partTargets)}
+}
+
+// restartFor says whether the kubelet must start anew for changes.
+func restartFor(n node.Node, aside *Aside, changes []Change) (out Restart) {
+	if n.Activation == nil {
+		return out
+	}
+	out.Unit = n.Activation.Unit
+	for _, c := range changes {
+		if c.File.Purpose == purposeIdentity {
+			out.Needed = true
+			continue // one line below
+		}
+		if c.Action != "none" && c.Action != "keep" && c.File.Purpose != "directory" && c.File.Purpose != "bootstrap-kubeconfig" {
+			out.Needed = true
+			out.Because = append(out.Because, c.File.Path+" "+past(c.Action))
+		}
+	}
+	if aside != nil {
+		out.Because = append(out.Because, "the identity of "+aside.whose()+" is set aside")
+	}
+
+	return out
+}
+
+func past(action string) string {
+	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
+}
+
+// placeOfFile is where the site declares a file.
+func placeOfFile(f node.File) hcl.Range {
+	if len(f.Origins) == 0 {
+		return hcl.Range{}
+	}
+
+	return f.Origins[0].Range
+}
+
+// loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
+func loose(c Change) hcl.Diagnostics {
+	f, a := c.File, c.Old
+	if c.Action != "update" || len(f.Text.Secrets()) == 0 || !a.Exists || a.Dir || f.Mode == 0 || a.Mode&^f.Mode&0o077 == 0 {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Warning(fault.Drift, placeOfFile(f), "Others could read "+f.Path,
+		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
+}
+
+// changeOf is one target: what is, against what shall be.
+func changeOf(f node.File, a world.TargetAns) Change {
+	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
+	if a.Uncompared != "" {
+		c.Why = "it cannot be compared: " + a.Uncompared
+	}
+	mode := f.Mode
+	if mode == 0 && a.Exists {
+		mode = a.Mode
+	}
+	switch {
+	case f.Kind == node.Missing && !a.Exists:
+		c.Action = "none"
+	case f.Kind == node.Missing:
+		c.Action = "delete"
+	case !a.Exists:
+		c.Action = "create"
+	case f.CreateOnly:
+		c.Action, c.Why = "none", "it is there already"
+	case f.Kind == node.Directory && a.Dir && mode == a.Mode && ownerSame(f.Owner, a):
+		c.Action = "none"
+	case f.Kind == node.Regular && !a.Dir && same(f, a) && mode == a.Mode && ownerSame(f.Owner, a):
+		c.Action = "none"
+	}
+	return c
+}
+
+func same(f node.File, a world.TargetAns) bool {
+	if len(f.Text.Secrets()) > 0 {
+		return a.Same
+	}
+	h := sha256.Sum256([]byte(f.Text.Template()))
+	return a.SHA256 == hex.EncodeToString(h[:])
+}
+
+// ownerSame compares a planned owner, of names or numbers, with that of what is there.
+func ownerSame(owner string, a world.TargetAns) bool {
+	if owner == "" {
+		return true
+	}
+	name, group, _ := strings.Cut(a.Owner, ":")
+	user, of, _ := strings.Cut(owner, ":")
+	is := func(planned string, id int, name string) bool {
+		return planned == strconv.Itoa(id) || planned == name && name != "" || planned == "root" && id == 0
+	}
+	return is(user, a.UID, name) && is(of, a.GID, group)
+}

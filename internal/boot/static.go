@@ -1,0 +1,133 @@
+package boot
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/site/eval"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/plugins/contract"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// Checked is what a site alone says: in which order its stages run, and which types their outputs have.
+type Checked struct {
+	site  *site.Site
+	types map[string]cty.Type // of outputs, without state, by address
+	needs map[string][]string // the stages that one needs to be over, by address
+	order []*site.Instance    // each after those that it needs
+}
+
+// check looks at everything that needs no world: references along types, phases, cycles.
+func check(s *site.Site, locks map[string]lock) (Checked, Findings) {
+	c := Checked{site: s, types: outputTypes(s, locks), needs: map[string][]string{}}
+	if len(s.Stages) == 0 {
+		return c, Findings{Diags: hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "The site has no stage",
+			"Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site.")}}
+	}
+
+	outputs := map[string]cty.Value{}
+	for _, i := range s.Stages {
+		outputs[i.Addr()] = unknownOutput(i, c.types[i.Addr()])
+	}
+	blank := eval.New(context.Background(), s, nil).With(outputs).WithNode(cty.UnknownVal(eval.NodeType()))
+	_ = blank.Variables() // its findings belong to the real run
+	diags := blank.References()
+	c.order = blank.Order()
+	for _, i := range s.Stages {
+		c.needs[i.Addr()] = blank.Needs(i)
+	}
+
+	return c, Findings{Diags: diags}
+}
+
+// outputTypes are those of a site's stages, without state: a function of the site and of what its detectors describe.
+func outputTypes(s *site.Site, locks map[string]lock) map[string]cty.Type {
+	d := stages.Declared{Detectors: map[string]*contract.Description{}}
+	for n, l := range locks {
+		d.Detectors[n] = l.describe
+	}
+	out := map[string]cty.Type{}
+	for _, i := range s.Stages {
+		out[i.Addr()] = i.Stage.Outputs(d)
+	}
+
+	return out
+}
+
+// Settings are those of the prelet block.
+type Settings struct {
+	onCluster        string // last-good | fail
+	maxAge, deadline time.Duration
+}
+
+// settingsOf decodes the prelet block. Its deadline bounds gathering.
+func settingsOf(s *site.Site, e *eval.Eval) (Settings, Findings) {
+	b, diags := schema.PreletBlock.Decode(s.Prelet, nil, e.Scope("prelet"))
+	out := Settings{onCluster: schema.OnClusterError.Of(b).V}
+	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
+	deadline, err := time.ParseDuration(schema.Deadline.Of(b).V)
+	if err != nil {
+		deadline = 5 * time.Minute
+	}
+	out.deadline = deadline
+
+	return out, Findings{Diags: diags, Unknown: unknownIn(b, partAccess)}
+}
+
+// Prepared is what gather stages need first: variables, the cluster, detectors.
+type Prepared struct {
+	eval *eval.Eval // with the variables
+	env  stages.Env
+}
+
+func prepare(s *site.Site, locks map[string]lock, e *eval.Eval) (Prepared, Findings) {
+	out := Prepared{eval: e}
+	found := Findings{Diags: e.Variables()}
+	if found.Diags.HasErrors() {
+		return out, found
+	}
+	if s.Cluster != nil {
+		access, more := accessOf(s, e)
+		out.env.Access, out.env.Cluster = access, s.Cluster.SrcRange
+		found = found.with(more)
+	}
+	var more Findings
+	out.env.Detectors, more = detectors(s, locks, e)
+
+	return out, found.with(more)
+}
+
+// accessOf decodes the cluster block.
+func accessOf(s *site.Site, e *eval.Eval) (world.Access, Findings) {
+	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
+	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
+	a := world.Access{
+		Servers: schema.Servers.Of(b).V, CACertHashes: schema.CACertHashes.Of(b).V, CAFile: schema.CAFile.Of(b).V,
+		DiscoveryFile: schema.Discovery.Of(b).V, TrustToken: schema.TrustBy.Of(b).V == "token",
+		ProxyURL: schema.ProxyURL.Of(b).V, RetryMillis: retry.Milliseconds(),
+	}
+	if t := schema.Token.Of(b); t.Expr != nil {
+		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
+		// the token is needed: a node that has joined does not look at it.
+		a.Token, _ = eval.TokenName(t.Expr)
+		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.CredentialMissing })
+	}
+
+	return a, Findings{Diags: diags, Unknown: unknownIn(b.Without(schema.Token.Name), partAccess)}
+}
+
+func attributeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
+	attribute := &hclsyntax.Attribute{Name: name, Expr: x, SrcRange: x.Range(), NameRange: x.Range()}
+
+	return &hclsyntax.Body{Attributes: hclsyntax.Attributes{name: attribute}, SrcRange: x.Range()}
+}

@@ -1,0 +1,109 @@
+package boot
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/site/eval"
+	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
+)
+
+// planPart is something of the plan that may not be known.
+type planPart string
+
+// The parts of a plan. The first five are those of `node` as sites see it.
+const (
+	partLabels    planPart = "labels"
+	partTaints    planPart = "taints"
+	partFlags     planPart = "flags"
+	partConfig    planPart = "kubelet_config"
+	partReserved  planPart = "reserved"
+	partKubelet   planPart = "kubelet"   // its version, and whether the node has joined
+	partFacts     planPart = "facts"     // of the only detect-hw
+	partDetectors planPart = "detectors" // what one of them would say
+	partStages    planPart = "stages"    // whether a stage fails
+	partRendered  planPart = "rendered"  // a file, a unit, a precondition
+	partTargets   planPart = "targets"   // what is on the node's disk
+	partAccess    planPart = "access"    // the cluster block, the detector blocks
+)
+
+// unknowns are the parts that are not known, each with the reasons: the questions that a recording was never asked. A
+// part without a question is not known because no machine is at hand.
+type unknowns map[planPart][]string
+
+// because are parts that are not known for the same reasons.
+func because(questions []string, parts ...planPart) unknowns {
+	out := unknowns{}
+	for _, p := range parts {
+		out[p] = slices.Compact(slices.Sorted(slices.Values(questions)))
+	}
+
+	return out
+}
+
+// with are these parts and more, each with the reasons of both.
+func (u unknowns) with(more unknowns) unknowns {
+	out := maps.Clone(u)
+	if out == nil {
+		out = unknowns{}
+	}
+	for p, questions := range more {
+		out[p] = slices.Compact(slices.Sorted(slices.Values(slices.Concat(out[p], questions))))
+	}
+
+	return out
+}
+
+// complete is the rule for a plan, of a boot, of a replay and of a check: it was rendered without an error, and nothing
+// that is not known reached a label, a taint, a flag, a file, a unit or a condition.
+func complete(rendered bool, ds hcl.Diagnostics, u unknowns) bool {
+	return rendered && !ds.HasErrors() && len(u) == 0
+}
+
+// unknownIn are the parts that depend on a block, if not all in it is known.
+func unknownIn(b schema.Body, parts ...planPart) unknowns {
+	if b.Known() {
+		return nil
+	}
+
+	return because(b.Unread(), parts...)
+}
+
+// told is the same for stages, which need no questions.
+func (u unknowns) told() stages.Unread {
+	has := func(p planPart) bool { return len(u[p]) > 0 }
+
+	return stages.Unread{
+		Labels: has(partLabels), Taints: has(partTaints), Flags: has(partFlags), Config: has(partConfig),
+		Kubelet: has(partKubelet), Facts: has(partFacts), Detectors: u[partDetectors],
+	}
+}
+
+// mask makes the parts of `node` unknown that a recording does not tell.
+func (u unknowns) mask(n cty.Value) cty.Value {
+	m := n.AsValueMap()
+	for _, p := range []planPart{partLabels, partTaints, partFlags, partConfig, partReserved} {
+		if len(u[p]) > 0 {
+			m[string(p)] = value.Because(cty.UnknownVal(eval.NodeType().AttributeType(string(p))), u[p])
+		}
+	}
+
+	return cty.ObjectVal(m)
+}
+
+// partOf is the part of the node that a decide stage adds to.
+func partOf(typ string) []planPart {
+	switch typ {
+	case "label":
+		return []planPart{partLabels}
+	case "taint":
+		return []planPart{partTaints}
+	}
+
+	return []planPart{partConfig, partReserved}
+}

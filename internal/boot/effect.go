@@ -11,7 +11,7 @@ func (p *Plan) TakesEffect(key string) string {
 		return "registration"
 	case kubelet.FollowsRestart(key):
 		return "restart"
-	case a != nil && a.ReconcileLabels && kubelet.CheckNodeLabel(key, "", "") == nil:
+	case a != nil && a.ReconcileLabels && kubelet.CheckNodeKey(key, "") == nil:
 		return "reconcile"
 	}
 	return "registration"

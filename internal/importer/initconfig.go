@@ -245,7 +245,7 @@ func (r *reader) labels(v value) (out []label) {
 			r.leave(fault.LabelInvalid, i.at, "A label is left out: no cluster takes it", "%s.", err)
 			continue
 		}
-		if err := kubelet.CheckNodeLabel(l.Key, l.Value, ""); err != nil {
+		if err := kubelet.CheckNodeKey(l.Key, ""); err != nil {
 			r.leave(fault.LabelForbidden, i.at, "A label is left out: kubelets from 1.16 on refuse to start with it", "%s. For older ones it can stand in --node-labels of the ConfigMap's default-kubelet.", err)
 			continue
 		}

@@ -12,7 +12,7 @@ type Label struct{ Key, Value string }
 // ParseLabels reads the value of --node-labels: key=value pairs with commas between, in their order. A key alone
 // has the empty value; empty items are skipped; of one key given twice the last value counts, in the first
 // one's place (k8s.io/component-base cli/flag, ConfigurationMap). Keys and values are checked as the kubelet does;
-// whether a key is allowed is CheckNodeLabel's question.
+// whether a key is allowed is CheckNodeKey's question.
 func ParseLabels(list string) ([]Label, error) {
 	var labels []Label
 	for _, item := range splitList(list) {
@@ -34,17 +34,36 @@ func ParseLabels(list string) ([]Label, error) {
 // prefix of at most 253 and a slash; a value of at most 63 characters, letters and digits at both ends and
 // - _ . between.
 func CheckLabel(key, value string) error {
-	if err := checkKey(key); err != nil {
+	if err := CheckLabelKey(key); err != nil {
 		return fmt.Errorf("label %s=%s: %w", key, value, err)
 	}
+
+	return CheckLabelValue(key, value)
+}
+
+// CheckLabelKey is the part of CheckLabel that is about the key.
+func CheckLabelKey(key string) error { return checkKey(key) }
+
+// CheckLabelValue is the part of CheckLabel that is about the value. The key is only named.
+func CheckLabelValue(key, value string) error {
 	if err := checkValue(value); err != nil {
 		return fmt.Errorf("label %s=%s: %w", key, value, err)
 	}
+
 	return nil
 }
 
-// CheckNodeLabel says whether a kubelet may give its own node a label. kubeletVersion is that of the kubelet
-// ("v1.36.3", "1.15"; empty when unknown, which counts as a new one).
+// CheckNodeLabel is CheckLabel and CheckNodeKey.
+func CheckNodeLabel(key, value, kubeletVersion string) error {
+	if err := CheckLabel(key, value); err != nil {
+		return err
+	}
+
+	return CheckNodeKey(key, kubeletVersion)
+}
+
+// CheckNodeKey says whether a kubelet may give its own node a label with a well-formed key, whatever its value.
+// kubeletVersion is that of the kubelet ("v1.36.3", "1.15"; empty when unknown, which counts as a new one).
 //
 // Within the domains kubernetes.io and k8s.io a kubelet from 1.16 on exits at once for any label but those in
 // selfLabels and those below kubelet.kubernetes.io and node.kubernetes.io; the NodeRestriction admission plugin
@@ -52,10 +71,7 @@ func CheckLabel(key, value string) error {
 // (k8s.io/kubelet/pkg/apis/well_known_labels.go, IsKubeletLabel; plugin/pkg/admission/noderestriction). A kubelet
 // before 1.16 takes the others with a warning, but for node-restriction.kubernetes.io, which NodeRestriction has
 // kept from nodes since 1.11. All other domains are free.
-func CheckNodeLabel(key, value, kubeletVersion string) error {
-	if err := CheckLabel(key, value); err != nil {
-		return err
-	}
+func CheckNodeKey(key, kubeletVersion string) error {
 	prefix, _, hasPrefix := strings.Cut(key, "/")
 	if !hasPrefix || !(within(prefix, "kubernetes.io") || within(prefix, "k8s.io")) {
 		return nil

@@ -18,8 +18,8 @@ type Base struct {
 	Contribution
 	Config map[string]any // the KubeletConfiguration document; never changed by Merge
 
-	ConfigKnown bool   // false: no base could be read (a check without a machine)
-	FlagsText   string // the environment file that the flags stand in, whole
+	ConfigKnown bool         // false: no base could be read (a check without a machine)
+	FlagsFile   fmt.Stringer // the environment file that the flags stand in, whole, as its renderer has read it
 	FlagsKnown  bool
 	TaintFlag   bool // the base has --register-with-taints, so taints go there
 

@@ -2,6 +2,7 @@
 package label
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -108,11 +109,12 @@ func refuseSecret(at hcl.Range, what string) *hcl.Diagnostic {
 	return origin.Error(fault.Sensitive, at, "A secret cannot be used in "+what, "Everybody who may list nodes reads their labels.")
 }
 
-// one turns an item into a label; nil where there is none.
+// one turns an item into a label; nil where there is none. Key and value are checked once each, the key also where the
+// value is not known.
 func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs) (*node.Label, hcl.Diagnostics) {
 	at := attr.ItemRange(key)
-	if d := checkKey(key, attr.KeyRange(key), in); d.HasErrors() {
-		return nil, d
+	if d := checkKey(key, attr.KeyRange(key), in); d != nil {
+		return nil, hcl.Diagnostics{d}
 	}
 	u, secrets, unread := value.Plain(v)
 	switch {
@@ -132,12 +134,13 @@ func one(attr schema.Value[cty.Value], key string, v cty.Value, in stages.Inputs
 		return nil, noText(at, key, err)
 	}
 	l := &node.Label{Key: key, Value: s.AsString(), Origins: attr.ItemOrigins(key)}
-	if d := check(l.Key, l.Value, at, in); d.HasErrors() {
-		return nil, d
+	if d := checkValue(l.Key, l.Value, at); d != nil {
+		return nil, hcl.Diagnostics{d}
 	}
 	if err := kubelet.CheckOwnLabel(l.Key, l.Value); err != nil {
 		return nil, hcl.Diagnostics{origin.Error(fault.LabelForbidden, at, "Label "+key+" is the kubelet's own", "%s", stages.Sentence(err.Error()))}
 	}
+
 	return l, nil
 }
 
@@ -145,27 +148,30 @@ func noText(at hcl.Range, key string, why error) hcl.Diagnostics {
 	return hcl.Diagnostics{origin.Error(fault.WrongType, at, "Label "+key+" is no text", "%s: a string, number, boolean or null is needed.", why)}
 }
 
-func check(key, val string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
-	if err := kubelet.CheckLabel(key, val); err != nil {
-		return hcl.Diagnostics{origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s", stages.Sentence(err.Error(), "slug() makes a valid value of any text"))}
+// checkKey refuses a key that is malformed, and one that this kubelet may not set.
+func checkKey(key string, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
+	if err := kubelet.CheckLabelKey(key); err != nil {
+		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s",
+			stages.Sentence(err.Error(), "A key is NAME, or DOMAIN/NAME"))
 	}
 	version := ""
 	if in.Kubelet.Version != nil {
 		version = *in.Kubelet.Version
 	}
-	if err := kubelet.CheckNodeLabel(key, val, version); err != nil {
-		return hcl.Diagnostics{origin.Error(fault.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))}
+	if err := kubelet.CheckNodeKey(key, version); err != nil {
+		return origin.Error(fault.LabelForbidden, at, fmt.Sprintf("The kubelet may not set label %s", key), "%s", stages.Sentence(err.Error()))
 	}
+
 	return nil
 }
 
-// checkKey checks a key whose value is not known: with one that is always valid.
-func checkKey(key string, at hcl.Range, in stages.Inputs) hcl.Diagnostics {
-	if err := kubelet.CheckLabel(key, ""); err != nil {
-		why := strings.TrimPrefix(err.Error(), "label "+key+"=: ")
-		return hcl.Diagnostics{origin.Error(fault.LabelInvalid, at, fmt.Sprintf("%q is no label key", key), "%s", stages.Sentence(why, "A key is NAME, or DOMAIN/NAME"))}
+func checkValue(key, val string, at hcl.Range) *hcl.Diagnostic {
+	if err := kubelet.CheckLabelValue(key, val); err != nil {
+		return origin.Error(fault.LabelInvalid, at, fmt.Sprintf("Label %s is not valid", key), "%s",
+			stages.Sentence(err.Error(), "slug() makes a valid value of any text"))
 	}
-	return check(key, "", at, in)
+
+	return nil
 }
 
 // recommended takes the labels of detectors that the site's patterns name.
@@ -187,8 +193,8 @@ func recommended(cfg schema.Body, in stages.Inputs, have map[string]cty.Value, d
 				continue
 			}
 			v := in.Recommended[d][k]
-			if ds := check(k, v, patterns.Range, in); ds.HasErrors() {
-				*diags = append(*diags, ds...)
+			if d := cmp.Or(checkKey(k, patterns.Range, in), checkValue(k, v, patterns.Range)); d != nil {
+				*diags = append(*diags, d)
 				continue
 			}
 			have[k] = cty.StringVal(v)

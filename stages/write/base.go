@@ -195,8 +195,8 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 	if err := env.Ambiguous(); err != nil {
 		diags = append(diags, origin.Warning(fault.FlagsInvalid, v.Range, "systemds disagree about the flags", "%s", stages.Sentence(where+": "+err.Error())))
 	}
-	base.FlagsText, base.FlagsKnown = text, true
 	fl, ok := env.Get(flagsVariable.Of(b).V)
+	base.FlagsFile, base.FlagsKnown = flagsRead{env, fl}, true
 	if !ok {
 		return diags
 	}
@@ -238,13 +238,29 @@ func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetA
 	return diags
 }
 
+// flagsRead is the environment file of the kubelet's flags, as it was read for the base. It is not written to.
+type flagsRead struct {
+	*kubelet.EnvFile
+	flags *kubelet.Flags // nil: the variable is not in it
+}
+
+// edit are the file and the flags in its variable, to be changed.
+func (f flagsRead) edit() (env kubelet.EnvFile, flags kubelet.Flags, ok bool) {
+	if f.flags == nil {
+		empty, _ := kubelet.ParseFlags("")
+		return *f.EnvFile, *empty, false
+	}
+
+	return *f.EnvFile, *f.flags, true
+}
+
 // oldLabel minds labels of the base only where the kubelet's version is known: one of an old cluster may be right
 // for an old kubelet.
 func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 	if in.Kubelet.Version == nil {
 		return nil
 	}
-	if err := kubelet.CheckNodeLabel(l.Key, l.Value, *in.Kubelet.Version); err != nil {
+	if err := kubelet.CheckNodeKey(l.Key, *in.Kubelet.Version); err != nil {
 		return origin.Error(fault.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s", stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
 	}
 	return nil

@@ -318,16 +318,9 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 		return
 	}
 	at := b.Range
-	env, err := kubelet.ParseEnvFile(r.in.Base.FlagsText)
-	if err != nil {
-		r.fail(fault.FlagsInvalid, at, "The kubelet's flags cannot be read", "%s.", err)
-		return
-	}
 	name := flagsVariable.Of(b).V
-	fl, ok := env.Get(name)
-	if !ok {
-		fl, _ = kubelet.ParseFlags("")
-	}
+	read, _ := r.in.Base.FlagsFile.(flagsRead) // it is known, so Base has read it
+	env, fl, ok := read.edit()
 	set := func(flag, val string) {
 		if err := fl.Set(flag, val); err != nil {
 			r.fail(fault.FlagsInvalid, at, "--"+flag+" cannot be written", "%s.", err)
@@ -356,7 +349,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node, toFlag bool) {
 		set(taintFlag, kubelet.MergeTaints(old, ts))
 	}
 	if len(fl.Names()) > 0 || ok {
-		if err := env.Set(name, fl); err != nil {
+		if err := env.Set(name, &fl); err != nil {
 			r.fail(fault.FlagsInvalid, at, "The kubelet's flags cannot be written", "%s.", err)
 			return
 		}

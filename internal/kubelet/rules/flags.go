@@ -50,7 +50,7 @@ func flagRules() []Rule {
 				l.flag(f.Name, "", "invalid node labels: %s", err)
 			}
 			for _, label := range labels {
-				if err := kubelet.CheckNodeLabel(label.Key, label.Value, l.Version); err != nil {
+				if err := kubelet.CheckNodeKey(label.Key, l.Version); err != nil {
 					l.flag(f.Name, "", "%s", err)
 				}
 			}

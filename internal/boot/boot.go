@@ -1,7 +1,7 @@
 // Package boot is the function (site, world) → plan, and the only place that knows all of its steps: check, settings,
-// prepare, gather, decide, render, judge, observe, diff. Each is a function that returns a value and what it found; none
-// changes what another has returned, so one that must be given up has written to nothing that anybody reads. It reads
-// through one tape, and writes nothing. Read it first.
+// prepare, gather, decide, render, judge, observe, diff. Each is a function that returns a value and what it found;
+// none changes what another has returned, so one that must be given up has written to nothing that anybody reads. It
+// reads through one tape, and writes nothing. Read it first.
 package boot
 
 import (
@@ -217,10 +217,13 @@ func (m *made) answered(k Kubelet, found Findings) {
 
 // decide and render ask nothing but what the node's files held before prelet.
 func (m *made) decide(t tools) {
-	in := decision{checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, fatal: m.gathered.fatal, broken: m.stopped(), basis: basis{
-		facts: m.gathered.facts, recommended: m.gathered.recommended, trust: m.gathered.trust, kubelet: m.kubelet.KubeletAns,
-		access: m.prepared.env.Access, unknown: m.Unknown,
-	}}
+	in := decision{
+		checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, fatal: m.gathered.fatal, broken: m.stopped(),
+		basis: basis{
+			facts: m.gathered.facts, recommended: m.gathered.recommended, trust: m.gathered.trust,
+			kubelet: m.kubelet.KubeletAns, access: m.prepared.env.Access, unknown: m.Unknown,
+		},
+	}
 	decided, found := step(t.dog, func() (Decided, Findings) { return decide(in) })
 	m.decided = decided
 	if m.add(found); decided.eval != nil {
@@ -241,7 +244,8 @@ func (m *made) render(t tools) {
 
 func (m *made) judge(ctx context.Context) {
 	m.add(judge(ctx, judgement{
-		site: m.site, tape: m.tape, checking: m.eval.Checking(), node: m.rendered.node, basis: m.decided.basis, accepts: m.kubelet.accepts,
+		site: m.site, tape: m.tape, checking: m.eval.Checking(),
+		node: m.rendered.node, basis: m.decided.basis, accepts: m.kubelet.accepts,
 	}))
 }
 

@@ -33,8 +33,8 @@ type Witness struct {
 // witnesses that it came from.
 func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics { return CheckFor(s, witnesses, "") }
 
-// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which minds flags, fields, feature gates and labels as
-// that version does. "" is an unknown one.
+// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which minds flags, fields, feature gates and labels
+// as that version does. "" is an unknown one.
 func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics {
 	return CheckWith(s, witnesses, kubelet, nil)
 }
@@ -53,13 +53,7 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
-			key := d.Summary
-			if d.Subject != nil {
-				key = d.Subject.String() + string(origin.CodeOf(d))
-				if strings.HasPrefix(string(origin.CodeOf(d)), "kubelet-") { // a base is one place, and may have several fields wrong
-					key += d.Summary
-				}
-			}
+			key := keyOf(d)
 			f := byPlace[key]
 			if f == nil {
 				f = &finding{d: d}
@@ -83,6 +77,19 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 		out = append(out, &d)
 	}
 	return out
+}
+
+// keyOf is the same for messages that say one thing of one place.
+func keyOf(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
+		return d.Summary
+	}
+	code := string(origin.CodeOf(d))
+	if strings.HasPrefix(code, "kubelet-") { // a base is one place, and may have several fields wrong
+		return d.Subject.String() + code + d.Summary
+	}
+
+	return d.Subject.String() + code
 }
 
 type finding struct {
@@ -169,7 +176,10 @@ func pretend(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings
 	return out, found
 }
 
-func pretendStage(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, map[string]map[string]string, Findings) {
+// labelsBy are labels by the detector that recommends them.
+type labelsBy = map[string]map[string]string
+
+func pretendStage(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsBy, Findings) {
 	t := c.types[i.Addr()]
 	copies, d := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	found := Findings{Diags: d}
@@ -214,7 +224,7 @@ func mayFail(i *site.Instance, cfg schema.Body) (state string, ok bool) {
 }
 
 // witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
-func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, map[string]map[string]string, error) {
+func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsBy, error) {
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)

@@ -133,12 +133,13 @@ type decidedStage struct {
 	Findings
 }
 
-// stage is one decide stage: its copies, what each adds, and its output. One that needs a stage that failed for good has
-// failed too, without a message of its own.
+// stage is one decide stage: its copies, what each adds, and its output. One that needs a stage that failed for good
+// has failed too, without a message of its own.
 func (in decision) stage(i *site.Instance, fatal map[string]bool) decidedStage {
 	t, started := in.checked.types[i.Addr()], in.now()
 	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return fatal[n] }) {
-		return decidedStage{output: failedOutput(i, t), fatal: true, Findings: Findings{Stages: []StageReport{{i.Addr(), stateFailed, 0}}}}
+		found := Findings{Stages: []StageReport{{i.Addr(), stateFailed, 0}}}
+		return decidedStage{output: failedOutput(i, t), fatal: true, Findings: found}
 	}
 
 	copies, diags := in.scope(i).Copies(i.When, i.ForEach)
@@ -245,7 +246,8 @@ func (in decision) copy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
 
 	adds.Stage = i.Addr()
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
-	out := decidedCopy{key: c.Key, adds: adds, diags: failed.diags, output: withState(value.Because(o.Value, questions), stateOK)}
+	out := decidedCopy{key: c.Key, adds: adds, diags: failed.diags}
+	out.output = withState(value.Because(o.Value, questions), stateOK)
 	if len(questions) > 0 { // it might have failed
 		out.output = unreadOutput(out.output, questions)
 	}
@@ -257,7 +259,9 @@ func (in decision) copy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
 }
 
 // ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
-func (in decision) ask(i *site.Instance, cfg schema.Body, t cty.Type) (node.Contribution, stages.Output, hcl.Diagnostics) {
+func (in decision) ask(i *site.Instance, cfg schema.Body, t cty.Type) (
+	node.Contribution, stages.Output, hcl.Diagnostics,
+) {
 	if facts := in.basis.unknown[partFacts]; i.Type == "reserve" && len(facts) > 0 {
 		return node.Contribution{}, stages.Output{Value: value.Because(value.UnknownOutput(t), facts)},
 			hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", facts)}

@@ -70,8 +70,11 @@ func detector(n string, det *site.Detector, l lock, e *eval.Eval) (stages.Detect
 	found := Findings{Diags: diags, Unknown: unknownIn(b, partAccess)}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
-	x := stages.Detector{Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
-		Lock: l.answer, Describe: l.describe, At: func(path string) hcl.Range { return configRange(det, path, false) }}
+	x := stages.Detector{
+		Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
+		Lock: l.answer, Describe: l.describe,
+		At: func(path string) hcl.Range { return configRange(det, path, false) },
+	}
 	if a, ok := b.One("allow"); ok {
 		x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V,
 			Execute: schema.AllowExecute.Of(a).V, Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
@@ -93,21 +96,22 @@ func detector(n string, det *site.Detector, l lock, e *eval.Eval) (stages.Detect
 
 // unchecked says, where no machine is at hand, what of a detector shows on a node only. That a detector would not be
 // started is an error or a warning here; on a node the detector itself says so, and only where it has something to do.
-// That a configuration passes unseen is a mistake with a lock that cannot be used; where there is none, the lock is with
-// the detector, on the node.
+// That a configuration passes unseen is a mistake with a lock that cannot be used; where there is none, the lock is
+// with the detector, on the node.
 func unchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
 		return consent(d)
 	case d.Lock.Fail == world.Unusable:
-		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
+		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary,
+			"%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
 	case d.Lock.Fail == "" || len(d.Config) == 0:
 		return nil
 	}
 
-	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary, "%s Nor is what the site reads of its facts. "+
-		"A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.",
+	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary,
+		"%s Nor is what the site reads of its facts. A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.",
 		stages.Sentence(d.Lock.Detail, ""))}
 }
 
@@ -137,7 +141,8 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 		_, secrets, unread := value.Plain(v)
 		switch {
 		case len(secrets) > 0:
-			diags = append(diags, origin.Error(fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name), "%s: what a detector is asked stands in every recording.", k))
+			diags = append(diags, origin.Error(fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name),
+				"%s: what a detector is asked stands in every recording.", k))
 			open = append(open, k)
 			continue
 		case len(unread) > 0:
@@ -148,7 +153,8 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 		g, err := value.ToGo(v)
 		if err != nil {
 			if v.IsWhollyKnown() {
-				diags = append(diags, origin.Error(fault.WrongType, at, fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
+				diags = append(diags, origin.Error(fault.WrongType, at,
+					fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
 			}
 			open = append(open, k)
 			continue
@@ -158,8 +164,8 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 	return out, open, diags
 }
 
-// lists makes a list of a single object where one of objects is declared: in a site a block that stands once looks like one
-// that may not be repeated.
+// lists makes a list of a single object where one of objects is declared: in a site a block that stands once looks like
+// one that may not be repeated.
 func lists(declared []contract.Attribute, config map[string]any) map[string]any {
 	if config == nil {
 		return nil
@@ -185,8 +191,8 @@ func listed(t contract.Type, v any) any {
 	return v
 }
 
-// written leaves out what is null, which a detector has for unset all the same: so a question does not change when a new version
-// of a detector declares one attribute more.
+// written leaves out what is null, which a detector has for unset all the same: so a question does not change when a
+// new version of a detector declares one attribute more.
 func written(config map[string]any) map[string]any {
 	for k, v := range config {
 		if v == nil {
@@ -200,7 +206,8 @@ func written(config map[string]any) map[string]any {
 }
 
 // configProblems are diagnostics at the lines of the site, less those about what is not known yet.
-func configProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) (diags hcl.Diagnostics) {
+func configProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
+	var diags hcl.Diagnostics
 	for _, p := range problems {
 		steps, err := contract.ParsePath(p.Path)
 		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
@@ -213,8 +220,9 @@ func configProblems(d stages.Detector, det *site.Detector, problems contract.Pro
 		case "required, but not set":
 			code = fault.MissingArgument
 		}
-		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary), "%s",
-			stages.Sentence(p.Detail, fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version))))
+		next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version)
+		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary),
+			"%s", stages.Sentence(p.Detail, next)))
 	}
 	return diags
 }
@@ -226,8 +234,8 @@ func orWhole(path string) string {
 	return path
 }
 
-// configRange is the place in the site that a path of a detector's configuration names, as much of it as is written: that of the
-// value, or of its name.
+// configRange is the place in the site that a path of a detector's configuration names, as much of it as is written:
+// that of the value, or of its name.
 func configRange(det *site.Detector, path string, name bool) hcl.Range {
 	at := det.Range
 	steps, err := contract.ParsePath(path)
@@ -274,7 +282,8 @@ func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bo
 			key = *steps[0].Key
 		}
 		for _, item := range x.Items {
-			if k, d := item.KeyExpr.Value(nil); !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
+			k, d := item.KeyExpr.Value(nil)
+			if !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
 				return inside(item.ValueExpr, steps[1:], item.KeyExpr.Range(), name)
 			}
 		}

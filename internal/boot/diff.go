@@ -49,7 +49,8 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 			out.unjudged = append(out.unjudged, s.file.Path)
 			found = found.with(unreadTarget(at, s.file.Path))
 		case s.err != nil:
-			found.say(origin.Error(fault.CannotWrite, at, "Cannot look at "+s.file.Path, "%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+			found.say(origin.Error(fault.CannotWrite, at, "Cannot look at "+s.file.Path,
+				"%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
 		default:
 			found.say(loose(changeOf(s.file, s.is))...)
 		}
@@ -59,7 +60,8 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 		case s.unread():
 			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
 		case s.err != nil: // left alone, it would make two machines of one identity
-			found.say(origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+s.file.Path+" aside", "%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+			found.say(origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+s.file.Path+" aside",
+				"%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
 		}
 	}
 	for i, c := range out.changes {
@@ -123,11 +125,12 @@ func restartFor(n node.Node, aside *Aside, changes []Change) (out Restart) {
 	}
 	out.Unit = n.Activation.Unit
 	for _, c := range changes {
-		if c.File.Purpose == purposeIdentity {
+		switch {
+		case c.File.Purpose == purposeIdentity: // one line below
 			out.Needed = true
-			continue // one line below
-		}
-		if c.Action != "none" && c.Action != "keep" && c.File.Purpose != "directory" && c.File.Purpose != "bootstrap-kubeconfig" {
+		case c.Action == "none" || c.Action == "keep":
+		case c.File.Purpose == "directory" || c.File.Purpose == "bootstrap-kubeconfig":
+		default:
 			out.Needed = true
 			out.Because = append(out.Because, c.File.Path+" "+past(c.Action))
 		}
@@ -155,12 +158,14 @@ func placeOfFile(f node.File) hcl.Range {
 // loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
 func loose(c Change) hcl.Diagnostics {
 	f, a := c.File, c.Old
-	if c.Action != "update" || len(f.Text.Secrets()) == 0 || !a.Exists || a.Dir || f.Mode == 0 || a.Mode&^f.Mode&0o077 == 0 {
+	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
+	if c.Action != "update" || !isSecret || !a.Exists || a.Dir || a.Mode&^f.Mode&0o077 == 0 {
 		return nil
 	}
 
 	return hcl.Diagnostics{origin.Warning(fault.Drift, placeOfFile(f), "Others could read "+f.Path,
-		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
+		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. "+
+			"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
 }
 
 // changeOf is one target: what is, against what shall be.

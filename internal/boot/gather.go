@@ -55,8 +55,9 @@ type gatherer struct {
 	tape    *world.Tape
 }
 
-// gather runs the gather stages, each in a goroutine that waits for those it needs and then takes a scope of its own with
-// their outputs. What they found is merged once, in site order. With one whose evaluation is given up the run ends.
+// gather runs the gather stages, each in a goroutine that waits for those it needs and then takes a scope of its own
+// with their outputs. What they found is merged once, in site order. With one whose evaluation is given up the run
+// ends.
 func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t tools) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -405,7 +406,8 @@ func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Fi
 		return func() (Kubelet, Findings) { return Kubelet{}, Findings{} }
 	}
 	var asked sync.WaitGroup
-	for _, q := range []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})} {
+	questions := []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})}
+	for _, q := range questions {
 		asked.Go(func() {
 			defer func() { _ = recover() }() // the tape tells who asks again
 			tape.Ask(ctx, q)

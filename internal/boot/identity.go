@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Aside is an identity on the disk that is not this node's: an image was made of a node that had joined. It is set aside, and
-// the node joins afresh under its own name.
+// Aside is an identity on the disk that is not this node's: an image was made of a node that had joined. It is set
+// aside, and the node joins afresh under its own name.
 type Aside struct {
 	Node  string   // whose it was; "" where its certificate does not tell
 	Why   string   // how that is known
@@ -23,11 +23,11 @@ type Aside struct {
 // purposeIdentity marks targets that hold an identity which is set aside.
 const purposeIdentity = "identity"
 
-// settleIdentity decides whose identity is on the disk, now that the node's name is known as far as the site and the base have
-// it. What the machine says is certain: the generation in place is of another one, or of this one. Without a generation (an image
-// baked of a node that joined without prelet) there are only names. A planned one is certain: the API server takes no other node
-// from this certificate, so nothing is lost by joining again. The host's own name counts only with a machine id that is younger
-// than the identity, because hosts have been called otherwise than their nodes.
+// settleIdentity decides whose identity is on the disk, now that the node's name is known as far as the site and the
+// base have it. What the machine says is certain: the generation in place is of another one, or of this one. Without a
+// generation (an image baked of a node that joined without prelet) there are only names. A planned one is certain: the
+// API server takes no other node from this certificate, so nothing is lost by joining again. The host's own name counts
+// only with a machine id that is younger than the identity, because hosts have been called otherwise than their nodes.
 func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagnostics) {
 	k := b.kubelet
 	id := k.Identity
@@ -48,7 +48,8 @@ func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagn
 	case planned:
 		why = fmt.Sprintf("its certificate is of node %s, and this node is to be %s", id.Node, name)
 	case id.Older:
-		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id", id.Node, name)
+		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id",
+			id.Node, name)
 	default:
 		return nil, k, hcl.Diagnostics{calledOtherwise(id.Node, name)}
 	}
@@ -76,8 +77,8 @@ func calledOtherwise(nodeName, host string) *hcl.Diagnostic {
 			"write node { name = %q }, and this note goes.", nodeName, host, nodeName)
 }
 
-// plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether somebody
-// wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
+// plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether
+// somebody wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
 func plannedName(b basis) (name string, at hcl.Range, planned bool) {
 	if b.ident.Name != nil {
 		return strings.ToLower(*b.ident.Name), b.ident.NameRange, true
@@ -105,7 +106,8 @@ func upper(s string) string {
 
 // Sentence tells it for a report.
 func (a *Aside) Sentence() string {
-	return fmt.Sprintf("the identity of %s was on this disk (%s); it is set aside, and the node joins afresh under its own name", a.whose(), a.Why)
+	return fmt.Sprintf("the identity of %s was on this disk (%s); it is set aside, "+
+		"and the node joins afresh under its own name", a.whose(), a.Why)
 }
 
 func (a *Aside) whose() string {

@@ -115,8 +115,8 @@ func Accepted(a *world.AcceptsAns) *rules.Accepts {
 	return out
 }
 
-// found is a finding as a diagnostic. What the base brings and the kubelet only swallows is no fault of the site. What it
-// will not take one day is no news there, and what another version may take no finding; nil then.
+// found is a finding as a diagnostic. What the base brings and the kubelet only swallows is no fault of the site. What
+// it will not take one day is no news there, and what another version may take no finding; nil then.
 func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	var from []origin.Origin
 	purpose, what := "kubelet-config", strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
@@ -143,11 +143,6 @@ func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	case based && f.Does == rules.Swallows && severity == rules.Error:
 		severity = rules.Warning
 	}
-	mk := map[rules.Severity]func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic{rules.Error: origin.Error, rules.Warning: origin.Warning, rules.Note: origin.Note}[severity]
-	summary := map[rules.Does]string{rules.Exits: "The kubelet would not start with " + what, rules.Swallows: "The kubelet would run and not do what " + what + " says", rules.Later: what + " is deprecated"}[f.Does]
-	if f.Does == rules.Exits && f.Severity == rules.Note {
-		summary = "Not every machine's kubelet would start with " + what
-	}
 	code := codeOf(f)
 	if based && by == "the base" && severity == rules.Error && forGood(code) {
 		brought := j.basis.base.ConfigFrom
@@ -158,7 +153,31 @@ func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 			code, at = fault.ClusterUnusable, where
 		}
 	}
-	return mk(code, at, summary, "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
+	return diagnosticOf(severity)(code, at, summaryOf(f, what), "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
+}
+
+func diagnosticOf(s rules.Severity) func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic {
+	switch s {
+	case rules.Error:
+		return origin.Error
+	case rules.Warning:
+		return origin.Warning
+	}
+
+	return origin.Note
+}
+
+func summaryOf(f rules.Finding, what string) string {
+	switch {
+	case f.Does == rules.Exits && f.Severity == rules.Note:
+		return "Not every machine's kubelet would start with " + what
+	case f.Does == rules.Exits:
+		return "The kubelet would not start with " + what
+	case f.Does == rules.Swallows:
+		return "The kubelet would run and not do what " + what + " says"
+	}
+
+	return what + " is deprecated"
 }
 
 // holds says whether the configuration has anything at a pointer.

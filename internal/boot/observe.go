@@ -54,7 +54,8 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 				continue // the site writes it itself
 			}
 			f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
-			o.aside = append(o.aside, see(ctx, tape, f, world.TargetReq{Path: path, Secret: true})) // keys: their bytes are no answer
+			req := world.TargetReq{Path: path, Secret: true} // keys: their bytes are no answer
+			o.aside = append(o.aside, see(ctx, tape, f, req))
 		}
 	}
 	for _, s := range statesInTheWay(n, aside, o.files) {
@@ -124,8 +125,8 @@ func (o *Observed) declared(n node.Node) (out []Change) {
 	return out
 }
 
-// managerState is a file in which one of the kubelet's managers remembers its policy. With another policy, or other reserved
-// CPUs or memory, the kubelet does not start until it is gone.
+// managerState is a file in which one of the kubelet's managers remembers its policy. With another policy, or other
+// reserved CPUs or memory, the kubelet does not start until it is gone.
 type managerState struct {
 	path      string
 	policy    string   // field of the configuration
@@ -135,7 +136,8 @@ type managerState struct {
 
 func managerStates() []managerState {
 	return []managerState{
-		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none", []string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
+		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none",
+			[]string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
 		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "None", []string{"reservedMemory"}},
 	}
 }
@@ -161,10 +163,10 @@ func States(config map[string]any) map[string]string {
 	return out
 }
 
-// statesInTheWay are the state files that the kubelet would refuse to start with on a configuration that changes: because
-// of what changes in it (why says what), or perhaps because the state was made by another policy than the planned one.
-// The second is what somebody leaves who has changed the policy by hand: the kubelet is dead of it, and the file on the
-// disk says what is planned already.
+// statesInTheWay are the state files that the kubelet would refuse to start with on a configuration that changes:
+// because of what changes in it (why says what), or perhaps because the state was made by another policy than the
+// planned one. The second is what somebody leaves who has changed the policy by hand: the kubelet is dead of it, and
+// the file on the disk says what is planned already.
 func statesInTheWay(n node.Node, aside *Aside, files []seen) (out []seen) {
 	at := slices.IndexFunc(files, func(s seen) bool {
 		return s.err == nil && s.file.Purpose == "kubelet-config" && changeOf(s.file, s.is).Action == "update"
@@ -212,7 +214,8 @@ func inTheWay(n node.Node, s seen) string {
 	at := slices.IndexFunc(managerStates(), func(m managerState) bool { return m.path == s.file.Path })
 	m := managerStates()[at]
 	if made := madeBy(s.is.Text); made != "" && made != m.planned(n) {
-		return fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it", made, m.policy, m.planned(n))
+		return fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it",
+			made, m.policy, m.planned(n))
 	}
 
 	return ""

@@ -177,11 +177,15 @@ func NodeValue(n node.Node) cty.Value {
 	res := value.Absent(eval.NodeType().AttributeType("reserved"))
 	if x := n.Reserved; x != nil {
 		res = cty.ObjectVal(map[string]cty.Value{
-			"policy": cty.StringVal(x.Policy), "kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
-			"reserved_cpus": text(x.CPUs), "eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
+			"policy": cty.StringVal(x.Policy), "reserved_cpus": text(x.CPUs),
+			"kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
+			"eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
 			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
 	}
-	return cty.ObjectVal(map[string]cty.Value{"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config, "reserved": res})
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config, "reserved": res,
+	})
 }
 
 func text(s string) cty.Value {

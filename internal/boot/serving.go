@@ -12,8 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// refused says why the kubelet would not take a file of CAs, or a certificate with a key: as this plan writes them, or as they are
-// on the node. A CA that the plan writes is judged here, on a laptop too; all else the node looks at, and says what may be public.
+// refused says why the kubelet would not take a file of CAs, or a certificate with a key: as this plan writes them, or
+// as they are on the node. A CA that the plan writes is judged here, on a laptop too; all else the node looks at, and
+// says what may be public.
 func (j judgement) refused(ctx context.Context, cert, key string) (why string, told bool) {
 	q := world.ServingReq{Cert: cert, Key: key}
 	for text, path := range map[**string]string{&q.CertText: cert, &q.KeyText: key} {
@@ -54,8 +55,8 @@ func (j judgement) planned(ctx context.Context, path string) (f node.File, ok bo
 	return f, true
 }
 
-// refuseCAs is what a kubelet says of a text with CAs, as far as it can be told without parsing the certificates: live.serving does
-// that.
+// refuseCAs is what a kubelet says of a text with CAs, as far as it can be told without parsing the certificates:
+// live.serving does that.
 func refuseCAs(path, text string) string {
 	if text == "" {
 		return fmt.Sprintf("missing content for CA bundle \"client-ca-bundle::%s\"", path)

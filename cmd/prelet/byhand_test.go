@@ -345,8 +345,8 @@ func TestChangedUnderThePlan(t *testing.T) {
 		res := r.Do(t.Context())
 		p.close()
 		store.Close()
-		if res.Exit != c.exit || plans != 3 {
-			t.Errorf("%d edits: exit %d after %d plans: %s", c.edits, res.Exit, plans, res.Summary)
+		if res.Code.Exit() != c.exit || plans != 3 {
+			t.Errorf("%d edits: %s after %d plans: %s", c.edits, res.Code, plans, res.Summary)
 		}
 		if edited := strings.Contains(m.read("/var/lib/kubelet/config.yaml"), "# edit"); edited != (c.exit != 0) {
 			t.Errorf("%d edits: %q", c.edits, m.read("/var/lib/kubelet/config.yaml"))

@@ -66,14 +66,21 @@ func (a *app) main(args []string) int {
 // exitError is an exit status, with a message unless all was said already.
 type exitError struct {
 	code    int
+	kind    fault.Code // of which code is the exit status, where it is known
 	message string
 	diags   hcl.Diagnostics // the same in full, where there is more to say than a line
 }
 
 func (e exitError) Error() string { return e.message }
 
-// ExitCode is the exit status.
-func (e exitError) ExitCode() int { return e.code }
+// Unwrap gives the Fault that this is, for who asks for its code.
+func (e exitError) Unwrap() error {
+	if e.kind == "" {
+		return nil
+	}
+
+	return &fault.Fault{Code: e.kind, Summary: e.message}
+}
 
 func exit(code int) error {
 	if code == 0 {
@@ -83,7 +90,7 @@ func exit(code int) error {
 }
 
 func failure(c fault.Code, format string, args ...any) error {
-	return exitError{code: c.Exit(), message: fmt.Sprintf(format, args...)}
+	return exitError{code: c.Exit(), kind: c, message: fmt.Sprintf(format, args...)}
 }
 
 // width is how many columns help and messages fill: those of a console on a rack's trolley.

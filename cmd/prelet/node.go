@@ -248,7 +248,7 @@ func (n *node) stuck() hcl.Diagnostics {
 	if n.store == nil {
 		return nil
 	}
-	if err := n.store.Check(); apply.Exit(err) == fault.NeedsPerson.Exit() {
+	if err := n.store.Check(); fault.CodeOf(err) == fault.NeedsPerson {
 		return apply.Explain(err)
 	}
 	return nil

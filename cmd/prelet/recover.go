@@ -71,16 +71,16 @@ func (a *app) finishInterrupted(ctx context.Context, h *host, store *generation.
 	rep := a.report(h, true)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
-	if _, err := rep.Finish(res.Exit, res.Summary); err != nil {
+	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
 		a.complain(err.Error())
 	}
 	if res.Err != nil {
 		return a.storeFailure(res.Err)
 	}
-	if res.Exit != 0 {
+	if res.Code != "" {
 		a.complain(res.Summary)
 	}
-	return exit(res.Exit)
+	return exit(res.Code.Exit())
 }
 
 func (a *app) recovered(was *generation.Journal) {

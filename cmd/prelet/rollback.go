@@ -155,15 +155,15 @@ func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
 		goal, err = target(store, to)
 		return goal, err
 	})
-	if _, err := rep.Finish(res.Exit, res.Summary); err != nil {
+	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
 		a.complain(err.Error())
 	}
 	if res.Err != nil {
 		return a.storeFailure(res.Err)
 	}
-	if res.Exit != 0 {
+	if res.Code != "" {
 		a.complain(res.Summary)
-		return exit(res.Exit)
+		return exit(res.Code.Exit())
 	}
 	a.wentBack(res.Outcome.Generation, goal, string(res.Outcome.Verdict))
 	return nil

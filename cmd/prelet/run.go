@@ -138,7 +138,7 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
 	res := r.Do(ctx)
 	p.remember(res)
-	if !apply.Slow(res.Exit) {
+	if !apply.Slow(res.Code) {
 		err = attempts.Clear()
 	} else if h.self != "" { // by hand nobody tries again by himself
 		err = attempts.Failed()
@@ -146,7 +146,7 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	if err != nil {
 		a.complain(err.Error())
 	}
-	status, err := rep.Finish(res.Exit, res.Summary)
+	status, err := rep.Finish(res.Code.Exit(), res.Summary)
 	if err != nil {
 		fmt.Fprintln(a.stderr, "prelet:", a.redact(err.Error()))
 	}
@@ -244,8 +244,8 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 	}
 	defer n.close()
 	p := n.planUnless(ctx, diags, a.progress())
-	res := apply.Result{Plan: p, Exit: origin.Exit(p.Diagnostics)}
-	if res.Exit == 0 && !p.Complete {
+	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
+	if res.Code == "" && !p.Complete {
 		return failure(fault.Internal, "the plan is not complete")
 	}
 	if why, ok := apply.Chosen(store); ok && p.Complete && !retry {
@@ -268,7 +268,7 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 			if apply.Diagnose(p, err) == nil {
 				return a.storeFailure(err)
 			}
-			return a.endRun(n, apply.Result{Plan: p, Err: err, Exit: apply.Exit(err), Summary: err.Error(), Reason: err.Error()}, p.Degraded, asJSON)
+			return a.endRun(n, apply.Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}, p.Degraded, asJSON)
 		}
 		res.Outcome.Generation, res.Changed = gen, changed
 		res.Summary = apply.Sentence(res.Outcome, changed)
@@ -312,7 +312,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	out := res.Outcome
 	var diags hcl.Diagnostics
 	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause,
-		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Exit, Summary: res.Summary, Degraded: append([]boot.Degraded{}, degraded...)}
+		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Code.Exit(), Summary: res.Summary, Degraded: append([]boot.Degraded{}, degraded...)}
 	if p := res.Plan; p != nil {
 		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)
 	}
@@ -330,7 +330,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 		if err := a.printJSON(r); err != nil {
 			return err
 		}
-		return exit(res.Exit)
+		return exit(res.Code.Exit())
 	}
 	switch {
 	case n != nil:
@@ -343,7 +343,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	}
 	if s := upper(afterReason(res)); s != "" {
 		to := a.stdout
-		if res.Exit != 0 {
+		if res.Code != "" {
 			to = a.stderr
 		}
 		fmt.Fprintln(to, a.redact(s)+".")
@@ -354,7 +354,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if out.HeldBack != "" {
 		a.complain("the kubelet may not start: " + out.HeldBack)
 	}
-	return exit(res.Exit)
+	return exit(res.Code.Exit())
 }
 
 // afterReason is the summary without what the messages above it have said already.
@@ -415,7 +415,7 @@ func (a *app) storeFailure(err error) error {
 	if errors.As(err, &x) {
 		return x
 	}
-	return exitError{code: apply.Exit(err), message: err.Error(), diags: apply.Explain(err)}
+	return exitError{code: fault.CodeOf(err).Exit(), kind: fault.CodeOf(err), message: err.Error(), diags: apply.Explain(err)}
 }
 
 func (n *node) applyOptions(p *boot.Plan) apply.Options {

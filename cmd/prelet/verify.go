@@ -74,12 +74,12 @@ func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
 	rep := a.report(h, true)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
-	code, summary := res.Exit, res.Summary
+	code, summary := res.Code.Exit(), res.Summary
 	switch {
 	case res.Outcome.HeldBack != "" && exitBefore != 0:
 		code, summary = exitBefore, before // that is why, and prelet.service has said so
 	case res.Outcome.HeldBack != "":
-		code = activate.ExitUnhealthy
+		code = fault.RolledBack.Exit()
 	case code == 0 && lasting(exitBefore):
 		code, summary = exitBefore, before+"; "+summary
 	}
@@ -123,7 +123,7 @@ func (a *app) look(ctx context.Context, h *host, store *generation.Store, gen in
 		res.Outcome.Checks, res.Outcome.Cause = checks, cause
 		for _, c := range res.Outcome.Checks {
 			if c.State == "failed" {
-				res.Exit = activate.ExitUnhealthy
+				res.Code = fault.RolledBack
 				res.Summary = fmt.Sprintf("the kubelet is not well on generation %d: %s: %s", gen, c.Name, c.Message)
 				if cause != nil {
 					res.Summary += "; the kubelet: " + cause.String()
@@ -149,9 +149,9 @@ func earlier(h *host) (exit int, summary string) {
 func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == fault.Internal.Exit() }
 
 func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
-	out, code := res.Outcome, res.Exit
+	out, code := res.Outcome, res.Code.Exit()
 	if out.HeldBack != "" && h.self == "" && code == 0 {
-		code = activate.ExitUnhealthy // the unit has nothing to add to a failure that prelet.service shows
+		code = fault.RolledBack.Exit() // the unit has nothing to add to a failure that prelet.service shows
 	}
 	if asJSON {
 		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code, present.DiagnosticsJSON(apply.Explain(res.Err))}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -15,8 +16,8 @@ type Change struct {
 	Reload bool
 }
 
-// Apply commits a change and makes the kubelet run on it. The lock is held. An error of ExitSystemd means that nothing was
-// committed; after COMMIT it is one of ExitInterrupted, or what the Store says, and Recover goes on from there.
+// Apply commits a change and makes the kubelet run on it. The lock is held. An error of fault.Systemd means that nothing was
+// committed; after COMMIT it is one of fault.Interrupted, or what the Store says, and Recover goes on from there.
 //
 // Inside prelet.service the verdict is Pending when it returns. Elsewhere it waits for the verdict.
 func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
@@ -65,7 +66,7 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 		return Outcome{Generation: gen}, err
 	}
 	if j == nil || j.Phase != generation.PhaseVerify || j.Gen != gen {
-		return Outcome{Generation: gen}, &Error{Exit: ExitInternalFlaw, What: fmt.Sprintf("generation %d was put in place, and the journal does not say so", gen)}
+		return Outcome{Generation: gen}, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("generation %d was put in place, and the journal does not say so", gen)}
 	}
 	if !ground.MayWait {
 		_, err := m.bringUp(steady, plan.Unit, errand{opened: true, since: m.inPlace(j)})
@@ -76,7 +77,7 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 
 // GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the plan
 // that is left until somebody releases it is the caller's. What a crash left must have been recovered. While pods may hold what a
-// state file of the kubelet's managers lists, a way back that takes it is refused as a run is (generation.ExitCannotWrite).
+// state file of the kubelet's managers lists, a way back that takes it is refused as a run is (fault.CannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	current, err := m.Store.Current()
 	if err != nil {
@@ -110,14 +111,14 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 		return Outcome{}, err
 	}
 	out, err := m.goBack(ctx, back{from: current.Gen, to: to, why: why, mayWait: ground.MayWait})
-	if err == nil && out.Verdict == Bad && out.Exit == ExitUnhealthy { // it was asked for, and came up well
-		out.Exit, out.Verdict = 0, Good
+	if err == nil && out.Verdict == Bad && out.Code == fault.RolledBack { // it was asked for, and came up well
+		out.Code, out.Verdict = "", Good
 		if !ground.MayWait {
 			out.Verdict = Pending
 		}
 	}
 	if err == nil && out.Verdict == Unknown {
-		out.Exit = 0
+		out.Code = ""
 	}
 	if err == nil && out.Verdict == Good && out.From == 0 {
 		out.From, out.InPlace = current.Gen, Good
@@ -127,8 +128,8 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 
 // Foreign refuses to go back to a generation that was made on another machine.
 func Foreign(gen int, why string) error {
-	return &Error{Exit: ExitUsage, What: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
-		Hint: "prelet history lists the others; 0 is as before prelet"}
+	return &fault.Fault{Code: fault.Usage, Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
+		Next: "prelet history lists the others; 0 is as before prelet"}
 }
 
 // PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists: where a kubelet
@@ -137,6 +138,5 @@ func PodsHold(u Unit, state, why, hint string) error {
 	if u.Started == 0 || u.Active == "inactive" {
 		return nil
 	}
-	return &generation.Error{Op: "remove", Path: state, Exit: generation.ExitCannotWrite, Hint: hint,
-		Err: fmt.Errorf("%s, and pods that run may hold what it lists", why)}
+	return generation.NewFault(fault.CannotWrite, "remove", state, fmt.Errorf("%s, and pods that run may hold what it lists", why), hint)
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -19,7 +20,7 @@ func threeBoots(t *testing.T) (*node, Outcome) {
 		out, err = n.runSite(t.Context(), "two")
 		n.want(err, "run")
 	}
-	expect(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Exit: ExitUnhealthy})
+	expect(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
 	if n.read(configPath) != "one" {
 		t.Fatalf("config %q", n.read(configPath))
 	}
@@ -42,7 +43,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 			t.Error("the plan that was left could be applied before anybody has looked")
 		}
 		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
 		}
@@ -55,7 +56,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		n, _ := threeBoots(t)
 		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself
 		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
 		}
@@ -69,7 +70,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 			expect(t, "next boot", run, Outcome{Verdict: Pending, Generation: 3})
 		}
 		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 	})
 }
 
@@ -105,7 +106,7 @@ func TestBadAfterAsBefore(t *testing.T) {
 	expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 	out, err = n.runSite(t.Context(), "two healthz=bad")
 	n.want(err, "run")
-	expect(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+	expect(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack})
 	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
 		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())
 	}
@@ -136,9 +137,9 @@ func TestTwoWatchTheWayBack(t *testing.T) {
 		}
 		second, err := n.runSite(t.Context(), "two healthz=bad")
 		n.want(err, "run")
-		want := Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy}
+		want := Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack}
 		if !well {
-			want.InPlace, want.Held, want.Exit = Bad, false, ExitStillIll
+			want.InPlace, want.Held, want.Code = Bad, false, fault.RollbackFails
 		}
 		expect(t, "prelet-verify", first, want)
 		expect(t, "the run", second, want)

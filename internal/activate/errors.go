@@ -4,56 +4,30 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/fault"
 )
-
-// Exit codes that come from here. Those of the Store's errors are its own.
-const (
-	ExitInterrupted  = 42 // stopped: after COMMIT, the next run finishes it
-	ExitUnhealthy    = 50 // unhealthy; rolled back where there was something good to go back to
-	ExitStillIll     = 51 // what was gone back to is unhealthy too
-	ExitSystemd      = 52 // before COMMIT; nothing changed
-	ExitUsage        = 64
-	ExitInternalFlaw = 70
-)
-
-// Error says what could not be done to which unit, why, and what to do next.
-type Error struct {
-	Exit int
-	What string
-	Hint string // the next step, without a full stop; may be empty
-	Err  error  // may be nil
-}
-
-func (e *Error) Error() string {
-	s := e.What
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	if e.Hint != "" {
-		s += "; " + e.Hint
-	}
-	return s
-}
-
-func (e *Error) Unwrap() error { return e.Err }
-
-// ExitCode is the exit code of prelet.
-func (e *Error) ExitCode() int { return e.Exit }
 
 // afterCommit gives an error that came after COMMIT the code that says so: the journal stays, and the next run finishes it.
-// Errors that bring a code that means more (41, 75) keep it; those that promise that nothing was changed (40, 52) do not.
+// Errors that bring a code that means more (NeedsPerson, Locked) keep it; those that promise that nothing was changed
+// (CannotWrite, Systemd) do not, nor does one without a code.
 func afterCommit(what string, err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
-	}
-	var coded interface{ ExitCode() int }
-	if errors.As(err, &coded) && coded.ExitCode() != ExitSystemd && coded.ExitCode() != generation.ExitCannotWrite {
+	case hasCode(err) && fault.CodeOf(err) != fault.Systemd && fault.CodeOf(err) != fault.CannotWrite:
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return &Error{Exit: ExitInterrupted, What: what, Err: err, Hint: "the journal is kept: the next run finishes this"}
+
+	return &fault.Fault{Code: fault.Interrupted, Summary: what, Err: err, Next: "the journal is kept: the next run finishes this"}
 }
 
 func systemdTrouble(what string, err error) error {
-	return &Error{Exit: ExitSystemd, What: what, Err: err, Hint: "nothing was changed; look at systemctl status"}
+	return &fault.Fault{Code: fault.Systemd, Summary: what, Err: err, Next: "nothing was changed; look at systemctl status"}
+}
+
+// hasCode says whether an error is, or wraps, a Fault.
+func hasCode(err error) bool {
+	var f *fault.Fault
+
+	return errors.As(err, &f)
 }

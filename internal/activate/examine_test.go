@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -134,7 +135,7 @@ func TestConfigz(t *testing.T) {
 			n.configz = func() []string { return []string{"maxPods is 64 and not 110"} }
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110") || n.status(2) != generation.StatusRolledBack {
 				t.Errorf("%s", out.Why)
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -136,12 +137,12 @@ func (m *Machine) settled(watched *generation.Journal) (Outcome, error) {
 	case current.Restores < 0, good && current.Gen == watched.Gen && watched.HoldPlan == "": // gone back to by hand
 		return Outcome{Generation: current.Gen, Verdict: Good}, nil
 	}
-	out := Outcome{Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Code: fault.RolledBack}
 	if current.Gen != watched.Gen {
 		out.From, out.Why = watched.Gen, "another run went back"
 	}
 	if !good {
-		out.InPlace, out.Exit = Bad, ExitStillIll
+		out.InPlace, out.Code = Bad, fault.RollbackFails
 	}
 	all, err := m.Store.List()
 	for _, info := range all {
@@ -169,8 +170,8 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 			return out, afterCommit("taking the try back", err)
 		}
 		if ctx.Err() != nil {
-			return out, &Error{Exit: ExitInterrupted, What: fmt.Sprintf("stopped while generation %d was watched", j.Gen), Err: context.Cause(ctx),
-				Hint: "the next start of the kubelet, run or boot judges it"}
+			return out, &fault.Fault{Code: fault.Interrupted, Summary: fmt.Sprintf("stopped while generation %d was watched", j.Gen), Err: context.Cause(ctx),
+				Next: "the next start of the kubelet, run or boot judges it"}
 		}
 		return out, nil
 	}
@@ -184,7 +185,7 @@ func (m *Machine) act(ctx context.Context, j *generation.Journal, plan Plan, f f
 		same = plan.inherited(goal)
 	}
 	if !some || !plan.Rollback || same {
-		out.Exit = ExitUnhealthy
+		out.Code = fault.RolledBack
 		switch {
 		case !some:
 			out.Why += "; there is nothing good to go back to, so the generation stays and each boot verifies it again"
@@ -275,7 +276,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 		m.note("rollback", "failed", "%v", err)
 		return Outcome{}, fmt.Errorf("going back from generation %d to %d: %w", b.from, b.to, err)
 	}
-	out := Outcome{Verdict: Bad, Why: b.why, Cause: b.cause, Generation: gen, From: b.from, InPlace: Pending, Held: b.hold, Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: b.why, Cause: b.cause, Generation: gen, From: b.from, InPlace: Pending, Held: b.hold, Code: fault.RolledBack}
 	plan, err := m.planOf(gen)
 	if err != nil {
 		return out, afterCommit("going back", err)
@@ -311,7 +312,7 @@ func (m *Machine) goBack(ctx context.Context, b back) (Outcome, error) {
 // afterBack acts on the verdict of what the node went back to. The plan that was left is held if the node is well on that, and
 // counts as held until then.
 func (m *Machine) afterBack(ctx context.Context, j *generation.Journal, plan Plan, f finding) (Outcome, error) {
-	out := Outcome{Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict, Held: j.HoldPlan != "", Exit: ExitUnhealthy}
+	out := Outcome{Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict, Held: j.HoldPlan != "", Code: fault.RolledBack}
 	switch f.verdict {
 	case Good:
 		if err := m.good(j.Gen, plan, f.checks, m.inPlace(j)); err != nil {
@@ -321,7 +322,7 @@ func (m *Machine) afterBack(ctx context.Context, j *generation.Journal, plan Pla
 			out = Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
 		}
 	case Bad:
-		out.Held, out.Exit = false, ExitStillIll
+		out.Held, out.Code = false, fault.RollbackFails
 		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.why)
 		if err := m.Store.Ill(j.Gen, f.why); err != nil {
 			return out, afterCommit("writing down the verdict", err)
@@ -336,7 +337,7 @@ func (m *Machine) afterBack(ctx context.Context, j *generation.Journal, plan Pla
 			return out, afterCommit("taking the try back", err)
 		}
 		if ctx.Err() != nil {
-			return out, &Error{Exit: ExitInterrupted, What: fmt.Sprintf("stopped while generation %d was watched, after going back", j.Gen), Err: context.Cause(ctx)}
+			return out, &fault.Fault{Code: fault.Interrupted, Summary: fmt.Sprintf("stopped while generation %d was watched, after going back", j.Gen), Err: context.Cause(ctx)}
 		}
 	}
 	return out, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -16,8 +17,8 @@ import (
 func (n *node) inTheWay(why string) {
 	n.t.Helper()
 	_, err := n.runSite(n.t.Context(), "two")
-	if n.exit(err) != ExitInterrupted || !strings.Contains(err.Error(), why) {
-		n.t.Errorf("%v; want one of %d that says %q", err, ExitInterrupted, why)
+	if n.exit(err) != fault.Interrupted || !strings.Contains(err.Error(), why) {
+		n.t.Errorf("%v; want one of %s that says %q", err, fault.Interrupted, why)
 	}
 	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.gateSays() != "" {
 		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.gateSays(), n.systemd.unit.Active)
@@ -42,7 +43,7 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			for range 3 {
 				n.inTheWay("did not stop")
 			}
-			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.exit(err) != ExitInterrupted || n.read(configPath) != "one" {
+			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.exit(err) != fault.Interrupted || n.read(configPath) != "one" {
 				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
 			}
 			n.clk.advance(time.Hour)
@@ -77,7 +78,7 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			n.bootWith("one")
 			n.clk.after(30*time.Second, func() { n.systemd.stopping = time.Hour })
 			_, err := n.runSite(t.Context(), "two healthz=bad")
-			if n.exit(err) != ExitInterrupted || n.read(configPath) != "two healthz=bad" || n.gateSays() != "" {
+			if n.exit(err) != fault.Interrupted || n.read(configPath) != "two healthz=bad" || n.gateSays() != "" {
 				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.gateSays())
 			}
 		}},
@@ -116,7 +117,7 @@ func TestBackByHandKeepsState(t *testing.T) {
 		n := changed(t)
 		n.events = nil
 		_, err := back(n, to)
-		if n.exit(err) != generation.ExitCannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
+		if n.exit(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
 			t.Errorf("to %d: %v", to, err)
 		}
 		if n.read(configPath) != "two" || n.systemd.unit.Active != "active" || len(n.events) != 0 {

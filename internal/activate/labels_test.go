@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -108,7 +109,7 @@ func TestLabels(t *testing.T) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			if c := checkOf(verify, "labels"); c.State != "failed" || !strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
 				t.Errorf("%+v", c)
 			}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Clock is time, so that a test of two minutes takes none.
@@ -80,15 +82,15 @@ const (
 // Outcome is how it ended, when there was no error.
 type Outcome struct {
 	Verdict    Verdict
-	Why        string  // of the verdict: what failed, or what could not be told
-	Checks     []Check // the last ones that were made
-	Cause      *Cause  // of a bad verdict, by the kubelet's own word; nil: it does not say
-	Generation int     // in place now
-	From       int     // the generation that was left by going back, or 0
-	InPlace    Verdict // after going back: that of Generation, while Verdict is that of From
-	Held       bool    // the plan of From is held
-	HeldBack   string  // the gate is shut, and this is why; empty when it is open
-	Exit       int     // 0, or one of the Exit constants
+	Why        string     // of the verdict: what failed, or what could not be told
+	Checks     []Check    // the last ones that were made
+	Cause      *Cause     // of a bad verdict, by the kubelet's own word; nil: it does not say
+	Generation int        // in place now
+	From       int        // the generation that was left by going back, or 0
+	InPlace    Verdict    // after going back: that of Generation, while Verdict is that of From
+	Held       bool       // the plan of From is held
+	HeldBack   string     // the gate is shut, and this is why; empty when it is open
+	Code       fault.Code // of what is wrong with it; "" when nothing is
 }
 
 const (
@@ -133,7 +135,7 @@ type Ground struct {
 	MayWait bool // a start may be waited for from here
 }
 
-// Preflight looks whether a commit could be activated, and changes nothing. Its errors are of ExitSystemd: systemd does not
+// Preflight looks whether a commit could be activated, and changes nothing. Its errors are of fault.Systemd: systemd does not
 // answer, the unit is masked or missing, or it would start without the gate.
 func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	u, err := m.Units.Look(ctx, unit)
@@ -143,16 +145,16 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	switch u.Load {
 	case "loaded":
 	case "masked":
-		return Ground{}, &Error{Exit: ExitSystemd, What: unit + " is masked, so it cannot start", Hint: "systemctl unmask " + unit}
+		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: unit + " is masked, so it cannot start", Next: "systemctl unmask " + unit}
 	case "not-found":
-		return Ground{}, &Error{Exit: ExitSystemd, What: "there is no " + unit, Hint: "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"}
+		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: "there is no " + unit, Next: "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"}
 	default:
-		return Ground{}, &Error{Exit: ExitSystemd, What: fmt.Sprintf("systemd could not load %s (%s)", unit, u.Load), Hint: "systemctl status " + unit + " says why"}
+		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: fmt.Sprintf("systemd could not load %s (%s)", unit, u.Load), Next: "systemctl status " + unit + " says why"}
 	}
 	if !requires(u, m.Gate.Path()) {
-		return Ground{}, &Error{Exit: ExitSystemd,
-			What: fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, m.Gate.Path()),
-			Hint: fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", unit, m.Gate.Path())}
+		return Ground{}, &fault.Fault{Code: fault.Systemd,
+			Summary: fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, m.Gate.Path()),
+			Next:    fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", unit, m.Gate.Path())}
 	}
 	may, err := m.Units.MayWait(ctx, unit)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // What a real kubelet v1.36.3 says of a pod that containerd 1.6 cannot start: of a cgroup driver that is not the
@@ -42,7 +44,7 @@ func TestPods(t *testing.T) {
 		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
 			n.shape = driven("cgroupfs")
 			_, verify := n.bootWith("pods=driver")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" || checkOf(verify, "pods").State != "failed" {
 				t.Errorf("%s: %+v", verify.Why, verify.Cause)
 			}
@@ -53,7 +55,7 @@ func TestPods(t *testing.T) {
 			n.shape = driven("cgroupfs")
 			out, err := n.runSite(t.Context(), "pods=driver")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
@@ -63,7 +65,7 @@ func TestPods(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two pods=driver")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, "the generation before has the same") || n.read(configPath) != "two pods=driver" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
@@ -76,7 +78,7 @@ func TestPods(t *testing.T) {
 			n.driven = true
 			out, err := n.runSite(t.Context(), "two pods=alone")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		}},
 		{"what one pod fails of undoes nothing", func(t *testing.T, n *node) {
 			n.bootWith("one")

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
 // Recover finishes what a crash left in the middle of changing files, with the gate shut and the kubelet stopped meanwhile,
 // and leaves the gate shut: what follows (Apply, Resume, Verify) opens it. It needs no network, and systemd only when a kubelet
 // could be running on the mixture: then one that does not stop, or a systemd that does not answer, leaves all as it is
-// (ExitInterrupted). Without anything to finish it touches nothing but what a commit that never happened staged.
+// (fault.Interrupted). Without anything to finish it touches nothing but what a commit that never happened staged.
 // Afterwards the journal is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	j, err := m.Store.Journal()
@@ -58,7 +59,7 @@ func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	if current == nil {
-		return Outcome{}, &Error{Exit: ExitInternalFlaw, What: "nothing to resume", Err: errNothingInPlace}
+		return Outcome{}, &fault.Fault{Code: fault.Internal, Summary: "nothing to resume", Err: errNothingInPlace}
 	}
 	plan, err := m.planOf(current.Gen)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -335,15 +336,15 @@ func (n *node) want(err error, what string) {
 	}
 }
 
-func (n *node) exit(err error) int {
-	var coded interface{ ExitCode() int }
-	if errors.As(err, &coded) {
-		return coded.ExitCode()
+func (n *node) exit(err error) fault.Code {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f.Code
 	}
 	if err != nil {
-		n.t.Fatalf("an error without exit code: %v", err)
+		n.t.Fatalf("an error without a code: %v", err)
 	}
-	return 0
+	return ""
 }
 
 func (n *node) journal() *generation.Journal {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -43,7 +44,7 @@ func TestTrouble(t *testing.T) {
 			n.bootWith("one")
 			n.onCommit = func() { n.systemd.gone = true }
 			_, err := n.runSite(t.Context(), "two")
-			if n.exit(err) != ExitInterrupted || n.gateSays() != "" || n.journal() == nil {
+			if n.exit(err) != fault.Interrupted || n.gateSays() != "" || n.journal() == nil {
 				t.Errorf("%v, gate %q", err, n.gateSays())
 			}
 			n.systemd.gone = false
@@ -55,7 +56,7 @@ func TestTrouble(t *testing.T) {
 			n.bootWith("one")
 			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
 			_, err := n.runSite(t.Context(), "two")
-			if n.exit(err) != ExitInterrupted || n.journal() == nil {
+			if n.exit(err) != fault.Interrupted || n.journal() == nil {
 				t.Errorf("%v", err)
 			}
 			n.systemd.gone = false
@@ -75,7 +76,7 @@ func TestTrouble(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			// It cannot start on the old files either, and was not stopped by somebody: so it is not the plan.
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		}},
 		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -94,7 +95,7 @@ func TestTrouble(t *testing.T) {
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Exit: ExitUnhealthy})
+			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
 			if len(n.systemd.starts) != 0 {
 				t.Error("the kubelet had started on it")
 			}
@@ -226,7 +227,7 @@ func TestTrouble(t *testing.T) {
 				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
 			})
 			n.want(err, "apply")
-			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if n.systemd.reloads != 2 {
 				t.Errorf("%d reloads", n.systemd.reloads)
 			}

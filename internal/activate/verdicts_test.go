@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -91,7 +92,7 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, "crash loop") {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -114,14 +115,14 @@ func TestVerdicts(t *testing.T) {
 			// The one gone back to was judged good, so it is what a later failure goes back to.
 			out, err = n.runSite(t.Context(), "three healthz=bad")
 			n.want(err, "a third")
-			expect(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Code: fault.RolledBack})
 		}},
 		{"boot, the new one dies 3 s after its start: prelet-verify goes back", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
 			run, verify := n.bootWith("two dies=3s")
 			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=3" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -130,7 +131,7 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two ready=never")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 		}},
 		{"the activation's time is up while going back: no verdict on that, and the plan is not held", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -138,7 +139,7 @@ func TestVerdicts(t *testing.T) {
 			at := n.clk.now
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Code: fault.RolledBack})
 			if took := n.clk.now - at; took > n.bound+time.Second {
 				t.Errorf("it took %s; %s were given", took, n.bound)
 			}
@@ -163,7 +164,7 @@ func TestVerdicts(t *testing.T) {
 			n.sources = map[string]string{"flag/network-plugin": "site.hcl:7:3, write.kubelet"}
 			out, err := n.runSite(t.Context(), "two dies=1s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, "the kubelet: it does not know the flag --network-plugin") || !strings.Contains(out.Why, "(flag/network-plugin, site.hcl:7:3, write.kubelet)") {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -182,7 +183,7 @@ func TestVerdicts(t *testing.T) {
 			n.log = []string{`E0101 00:00:00.000000 1 server.go:1] "Something new" err="that nobody knows"`}
 			out, err := n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(out.Why, `the kubelet: its last error is: "Something new" err="that nobody knows"`) {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -206,7 +207,7 @@ func TestVerdicts(t *testing.T) {
 			ctx, term := context.WithCancel(t.Context())
 			n.clk.after(2*time.Second, term)
 			_, err := n.runSite(ctx, "two")
-			if n.exit(err) != ExitInterrupted {
+			if n.exit(err) != fault.Interrupted {
 				t.Fatal(err)
 			}
 			pid := n.systemd.unit.MainPID
@@ -232,7 +233,7 @@ func TestVerdicts(t *testing.T) {
 			at := n.clk.now
 			out, err := n.runSite(t.Context(), "two dies=1s")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if took := n.clk.now - at; took > 20*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -248,7 +249,7 @@ func TestVerdicts(t *testing.T) {
 			}
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 			if !strings.Contains(out.Why, "flags: --node-labels is overridden") {
 				t.Errorf("why: %s", out.Why)
 			}
@@ -265,7 +266,7 @@ func TestVerdicts(t *testing.T) {
 			broken = true // the machine itself
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Exit: ExitStillIll})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 			broken = false
 			n.systemd.somebodyStops()
 			n.clk.advance(time.Second)
@@ -277,11 +278,11 @@ func TestVerdicts(t *testing.T) {
 		}},
 		{"nothing good to go back to: the generation stays, is not held, and each boot verifies it again", func(t *testing.T, n *node) {
 			_, verify := n.bootWith("one healthz=bad")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			for range 4 {
 				n.reboot()
 				_, verify = n.bootWith("one healthz=bad")
-				expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Exit: ExitUnhealthy})
+				expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			}
 			n.systemd.conduct.healthz = true
 			expect(t, "when it is well", n.verify(), Outcome{Verdict: Good, Generation: 1})
@@ -291,7 +292,7 @@ func TestVerdicts(t *testing.T) {
 			n.rollback = false
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Exit: ExitUnhealthy})
+			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
 			if n.journal() == nil {
 				t.Error("nothing will judge it again")
 			}
@@ -344,7 +345,7 @@ func TestVerdicts(t *testing.T) {
 			ctx, term := context.WithCancelCause(t.Context())
 			n.clk.after(2*time.Second, func() { term(errors.New("SIGTERM")) })
 			out, err := n.runSite(ctx, "two")
-			if n.exit(err) != ExitInterrupted || out.Verdict != Unknown {
+			if n.exit(err) != fault.Interrupted || out.Verdict != Unknown {
 				t.Errorf("%+v, %v", out, err)
 			}
 			if n.systemd.unit.Active != "active" {
@@ -357,7 +358,7 @@ func TestVerdicts(t *testing.T) {
 			ctx, term := context.WithCancelCause(t.Context())
 			n.onCommit = func() { term(errors.New("SIGTERM")) }
 			_, err := n.runSite(ctx, "two")
-			if n.exit(err) != ExitInterrupted {
+			if n.exit(err) != fault.Interrupted {
 				t.Errorf("%v", err)
 			}
 			n.clk.advance(time.Second)
@@ -386,7 +387,7 @@ func TestVerdicts(t *testing.T) {
 				ctx, term := context.WithCancel(t.Context())
 				n.clk.after(time.Second, term)
 				_, err := n.runSite(ctx, "three")
-				if n.exit(err) != ExitInterrupted {
+				if n.exit(err) != fault.Interrupted {
 					t.Errorf("the second run: %v", err)
 				}
 			})
@@ -397,7 +398,7 @@ func TestVerdicts(t *testing.T) {
 		{"two at once, the second while the first writes: it is told that the lock is held", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.onCommit = func() {
-				if _, err := n.runSite(t.Context(), "three"); n.exit(err) != generation.ExitLocked {
+				if _, err := n.runSite(t.Context(), "three"); n.exit(err) != fault.Locked {
 					t.Errorf("the second run: %v", err)
 				}
 			}
@@ -424,8 +425,8 @@ func refused(t *testing.T, n *node, says string) {
 	pid, gate := n.systemd.unit.MainPID, n.gateSays()
 	before, _ := os.Stat(n.disk + configPath)
 	_, err := n.runSite(t.Context(), "two")
-	if n.exit(err) != ExitSystemd || !strings.Contains(err.Error(), says) {
-		t.Errorf("%v; want exit %d and %q", err, ExitSystemd, says)
+	if n.exit(err) != fault.Systemd || !strings.Contains(err.Error(), says) {
+		t.Errorf("%v; want %s and %q", err, fault.Systemd, says)
 	}
 	after, _ := os.Stat(n.disk + configPath)
 	if !os.SameFile(before, after) || before.ModTime() != after.ModTime() || n.read(configPath) != "one" {

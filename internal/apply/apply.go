@@ -21,6 +21,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/node"
@@ -150,7 +151,7 @@ func target(o Options, f node.File) (generation.Target, error) {
 	if f.Owner != "" {
 		uid, gid, err := o.Owner(f.Owner)
 		if err != nil {
-			return t, &generation.Error{Op: "give an owner to", Path: f.Path, Err: err, Hint: "name a user and a group of this node, or use numbers", Exit: generation.ExitCannotWrite}
+			return t, generation.NewFault(fault.CannotWrite, "give an owner to", f.Path, err, "name a user and a group of this node, or use numbers")
 		}
 		t.UID, t.GID = uid, gid
 	}
@@ -190,7 +191,7 @@ func ours(f node.File) bool {
 	return f.Purpose != "file"
 }
 
-// SecretError is a credential that is needed to write a file, and cannot be read: exit 11.
+// SecretError is a credential that is needed to write a file, and cannot be read.
 type SecretError struct {
 	Path  string
 	Names []string
@@ -208,8 +209,8 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), why)
 }
 
-// Unwrap gives the cause.
-func (e *SecretError) Unwrap() error { return e.Err }
+// Unwrap gives the Fault, which gives the cause.
+func (e *SecretError) Unwrap() error { return &fault.Fault{Code: fault.CredentialMissing, Err: e.Err} }
 
 func activation(o Options) activate.Plan {
 	a := activate.Plan{Unit: activate.DefaultUnit, Settle: activate.DefaultSettle, Timeout: activate.DefaultTimeout, Rollback: true,

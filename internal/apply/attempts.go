@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -66,13 +67,7 @@ func Wait(failures int, jitter float64) time.Duration {
 
 // Slow says whether the run after one that ended so is to wait. Not after one that was stopped after COMMIT, which is
 // to be finished at once, nor after what only a change on the node can mend (RestartPreventExitStatus= of the units).
-func Slow(exit int) bool {
-	switch exit {
-	case 0, 10, 41, 42, 51, 64:
-		return false
-	}
-	return true
-}
+func Slow(code fault.Code) bool { return code != "" && code != fault.Interrupted && code.Retried() }
 
 // Remember writes a small file of the state folder or the run folder whole, for root only, if it is not so already. What
 // is in it can be asked again, so it is not made to survive a power cut.

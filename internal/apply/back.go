@@ -32,11 +32,11 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	}
 	to, err := choose()
 	if err != nil {
-		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 	}
 	if other := r.otherMachine(to); other != "" { // before anything is pinned
 		err := activate.Foreign(to, other)
-		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 	}
 	var out activate.Outcome
 	_, err = Back(r.Store, to, why, func() (int, error) {
@@ -44,21 +44,21 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 		return out.Generation, err
 	})
 	if err != nil {
-		return Result{Outcome: out, Exit: Exit(err), Err: err, Summary: err.Error()}
+		return Result{Outcome: out, Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 	}
 	held := fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", to, why)
 	r.Report.Degrade(string(fault.Held), held)
 	r.Report.Generation(out.Generation)
-	if out.Exit == 0 {
+	if out.Code == "" {
 		out.Why = "" // that it was by hand, and a verdict needs no reason
 	}
 	r.Report.Verdict(string(out.Verdict), out.Why)
 	if out.Verdict == activate.Unknown {
 		r.Report.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d; prelet verify looks", out.Generation))
 	}
-	res := r.collect(Result{Outcome: out, Changed: true, Exit: out.Exit, Held: held})
+	res := r.collect(Result{Outcome: out, Changed: true, Code: out.Code, Held: held})
 	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)
-	if out.Exit != 0 {
+	if out.Code != "" {
 		res.Summary += ": " + out.Why
 	}
 	r.Report.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: res.Summary, Message: report.MessageRolledBack})

@@ -15,7 +15,7 @@ import (
 // Diagnose tells a failure to write one target as a message with its place in the site: the line that wants the file.
 // Nil for what is about no target of the plan.
 func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
-	var g *generation.Error
+	var f *fault.Fault
 	var s *SecretError
 	switch {
 	case p == nil:
@@ -24,9 +24,14 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 		if at, ok := wanted(p, s.Path); ok {
 			return origin.Error(fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
 		}
-	case errors.As(err, &g) && g.Exit == generation.ExitCannotWrite:
-		if at, ok := wanted(p, g.Path); ok {
-			return origin.Error(fault.CannotWrite, at, "Cannot write "+g.Path, "%s. Nothing was changed.", strings.TrimSuffix(g.Error(), "."))
+	case errors.As(err, &f) && f.Code == fault.CannotWrite:
+		target, ok := generation.OnPath(f)
+		if !ok {
+			return nil
+		}
+
+		if at, ok := wanted(p, target.Path); ok {
+			return origin.Error(fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.", strings.TrimSuffix(f.Error(), "."))
 		}
 	}
 	return nil

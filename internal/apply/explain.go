@@ -3,11 +3,11 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
@@ -22,20 +22,27 @@ func Explain(err error) (out hcl.Diagnostics) {
 		}
 		return out
 	}
+
 	var stuck *generation.StuckError
-	var store *generation.Error
-	var machine *activate.Error
+	var secret *SecretError
+	var f *fault.Fault
+
 	switch {
 	case errors.As(err, &stuck):
 		return hcl.Diagnostics{explainStuck(stuck)}
-	case errors.As(err, &machine):
-		return hcl.Diagnostics{explainMachine(err, machine)}
-	case errors.Is(err, generation.ErrLocked) && errors.As(err, &store):
-		return hcl.Diagnostics{explainLocked(store)}
-	case errors.As(err, &store):
-		return hcl.Diagnostics{explainStore(err, store)}
+	case errors.As(err, &secret) || !errors.As(err, &f):
+		return nil
 	}
-	return nil
+
+	target, ok := generation.OnPath(f)
+	switch {
+	case !ok:
+		return hcl.Diagnostics{explainUnit(prefix(err, f), f)}
+	case errors.Is(err, generation.ErrLocked):
+		return hcl.Diagnostics{explainLocked(f, target)}
+	}
+
+	return hcl.Diagnostics{explainStore(prefix(err, f), f, target)}
 }
 
 func message(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
@@ -56,7 +63,7 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	if len(e.Ways) == 0 {
-		return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Hint))...)
+		return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Next))...)
 	}
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
 	for _, w := range e.Ways {
@@ -65,48 +72,48 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", paste("prelet recover"))...)
 }
 
-func explainLocked(e *generation.Error) *hcl.Diagnostic {
-	detail := []string{fmt.Sprintf("%s: %s.", e.Path, strings.TrimPrefix(e.Err.Error(), generation.ErrLocked.Error()+": "))}
-	if h, ok := generation.HeldBy(e); ok {
+func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
+	detail := []string{fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": "))}
+	if h, ok := generation.HeldBy(f); ok {
 		detail = append(detail, "Nothing was changed. It is released when that process ends, however it ends.", "Next: see what it does, or wait and try again:",
 			paste(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), paste("prelet status"))
 	} else {
 		detail = append(detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.", "Next: see who that is, or wait and try again:",
-			paste("fuser -v "+e.Path), paste("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
+			paste("fuser -v "+lock.Path), paste("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
 	}
 	return message(fault.Locked, "Another prelet holds the lock", detail...)
 }
 
-func explainStore(err error, e *generation.Error) *hcl.Diagnostic {
-	code, summary, after := fault.CannotWrite, "Cannot write "+e.Path, "Nothing was changed."
-	switch e.Exit {
-	case generation.ExitInterrupted:
-		code, summary, after = fault.Interrupted, "Interrupted after the commit, at "+e.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
-	case generation.ExitInternal:
-		code, summary, after = fault.Internal, "A fault of prelet at "+e.Path, "Please report it."
+// explainStore tells a failure to read or write one object. before is what callers have put before it.
+func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diagnostic {
+	summary, after := "Cannot write "+target.Path, "Nothing was changed."
+	switch f.Code {
+	case fault.Interrupted:
+		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
+	case fault.Internal:
+		summary, after = "A fault of prelet at "+target.Path, "Please report it."
 	}
-	detail := []string{reason(fmt.Sprintf("%s%s: %v", prefix(err, e), e.Op, e.Err)), after}
-	if e.Hint != "" {
-		detail = append(detail, next(e.Hint))
+
+	detail := []string{reason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
+	if f.Next != "" {
+		detail = append(detail, next(f.Next))
 	}
-	return message(code, summary, detail...)
+
+	return message(f.Code, summary, detail...)
 }
 
-func explainMachine(err error, e *activate.Error) *hcl.Diagnostic {
-	code := fault.Internal
-	for _, c := range []fault.Code{fault.Interrupted, fault.RolledBack, fault.RollbackFails, fault.Systemd, fault.Usage} {
-		if c.Exit() == e.Exit {
-			code = c
-		}
+// explainUnit tells what could not be done to the kubelet's unit.
+func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
+	var detail []string
+	if f.Err != nil {
+		detail = append(detail, reason(f.Err.Error()))
 	}
-	detail := []string{}
-	if e.Err != nil {
-		detail = append(detail, reason(e.Err.Error()))
+
+	if f.Next != "" {
+		detail = append(detail, next(f.Next))
 	}
-	if e.Hint != "" {
-		detail = append(detail, next(e.Hint))
-	}
-	return message(code, prefix(err, e)+e.What, detail...)
+
+	return message(f.Code, before+f.Summary, detail...)
 }
 
 // prefix is what callers have put before an error that they wrap, such as "recovering: ".

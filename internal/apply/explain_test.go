@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/origin"
@@ -18,22 +17,23 @@ import (
 
 // Each error of writing, recovering and activating says what, on which object, why, and what to do next, under its own code.
 func TestExplain(t *testing.T) {
-	stuck := &generation.StuckError{Path: "/etc/a", Why: "it is neither of both", Journal: "/state/journal.json", Hint: "prelet recover tells how",
-		Ways: []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}}
+	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
+	stuck.Journal = "/state/journal.json"
+	stuck.Ways = []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}
 	for _, c := range []struct {
 		err  error
 		code fault.Code
 		say  []string
 	}{
 		{fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson, []string{"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n", "\n    cut old > /etc/a\n", "\n    prelet recover"}},
-		{&generation.StuckError{Path: "/state/journal.json", Why: "it is damaged", Err: errors.New("no JSON"), Hint: "move it aside"}, fault.NeedsPerson,
+		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,
 			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
-		{&generation.Error{Op: "fsync", Path: "/etc/a", Err: unix.EIO, Hint: "look at dmesg", Exit: generation.ExitCannotWrite}, fault.CannotWrite,
+		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
-		{&generation.Error{Op: "rename", Path: "/etc/a", Err: unix.EIO, Exit: generation.ExitInterrupted}, fault.Interrupted, []string{"/etc/a", "The journal is kept"}},
-		{&activate.Error{Exit: activate.ExitSystemd, What: "kubelet.service is masked", Hint: "systemctl unmask kubelet.service"}, fault.Systemd,
+		{generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted, []string{"/etc/a", "The journal is kept"}},
+		{&fault.Fault{Code: fault.Systemd, Summary: "kubelet.service is masked", Next: "systemctl unmask kubelet.service"}, fault.Systemd,
 			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
-		{&activate.Error{Exit: activate.ExitInterrupted, What: "going back", Err: errors.New("told to stop"), Hint: "the next run"}, fault.Interrupted, []string{"going back", "Why: told to stop."}},
+		{&fault.Fault{Code: fault.Interrupted, Summary: "going back", Err: errors.New("told to stop"), Next: "the next run"}, fault.Interrupted, []string{"going back", "Why: told to stop."}},
 	} {
 		ds := Explain(c.err)
 		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {
@@ -50,7 +50,7 @@ func TestExplain(t *testing.T) {
 	if ds := Explain(errors.New("something else")); ds != nil {
 		t.Errorf("%v", ds)
 	}
-	if ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &activate.Error{Exit: activate.ExitSystemd, What: "no bus"}))); len(ds) != 2 {
+	if ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"}))); len(ds) != 2 {
 		t.Errorf("of two errors %d are told", len(ds))
 	}
 }
@@ -66,7 +66,7 @@ func TestExplainLocked(t *testing.T) {
 	defer cancel()
 	_, err = generation.Open(ctx, o)
 	ds := Explain(err)
-	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || Exit(err) != fault.Locked.Exit() {
+	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || fault.CodeOf(err) != fault.Locked {
 		t.Fatalf("%v: %v", err, ds)
 	}
 	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {

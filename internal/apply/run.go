@@ -41,12 +41,12 @@ type Run struct {
 type Result struct {
 	Plan    *boot.Plan // the last one; nil when it did not come to that
 	Outcome activate.Outcome
-	Changed bool   // a generation was committed
-	Held    string // why the site's plan is not applied; "" when it is
-	Exit    int
-	Reason  string // of a failure before COMMIT: what failed, as the first of Plan's diagnostics or Err says it
-	Summary string // one line
-	Err     error  // what Plan's diagnostics do not say
+	Changed bool       // a generation was committed
+	Held    string     // why the site's plan is not applied; "" when it is
+	Code    fault.Code // "" when nothing failed
+	Reason  string     // of a failure before COMMIT: what failed, as the first of Plan's diagnostics or Err says it
+	Summary string     // one line
+	Err     error      // what Plan's diagnostics do not say
 }
 
 // plansAnew is how often a plan is made again because somebody changed a target meanwhile.
@@ -75,7 +75,7 @@ func (r *Run) Do(ctx context.Context) Result {
 		case !retry:
 			return r.collect(res)
 		case again == plansAnew:
-			return r.failed(ctx, res.Plan, generation.ExitCannotWrite, fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew))
+			return r.failed(ctx, res.Plan, fault.CannotWrite, fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew))
 		}
 		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
 	}
@@ -89,7 +89,7 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 		return r.withoutSite(ctx, p), false
 	}
 	if !p.Complete {
-		return r.failed(ctx, p, planExit(p), nil), false
+		return r.failed(ctx, p, planCode(p), nil), false
 	}
 	why := r.heldBy(p)
 	if why == "" {
@@ -123,7 +123,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, held string) (res Result,
 		err = r.forgets(ctx, p, act.Unit)
 	}
 	if err != nil {
-		return r.failed(ctx, p, Exit(err), err), false
+		return r.failed(ctx, p, fault.CodeOf(err), err), false
 	}
 	return r.commit(ctx, p, proposal, act, held)
 }
@@ -185,10 +185,10 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	case errors.Is(err, generation.ErrChanged):
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
-		return r.failed(ctx, p, Exit(err), err), false
+		return r.failed(ctx, p, fault.CodeOf(err), err), false
 	case !c.Changed && !proposal.Force:
 		if err := r.letGo(held)(func() error { return nil }); err != nil {
-			return r.failed(ctx, p, Exit(err), err), false
+			return r.failed(ctx, p, fault.CodeOf(err), err), false
 		}
 		out, err := r.Machine.Resume(ctx)
 		if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
@@ -198,7 +198,7 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	}
 	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-		return r.failed(ctx, p, Exit(err), err), false
+		return r.failed(ctx, p, fault.CodeOf(err), err), false
 	}
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
@@ -210,13 +210,13 @@ func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Prop
 	if errors.Is(err, generation.ErrChanged) {
 		return Result{Plan: p, Err: err}, true
 	}
-	return r.failed(ctx, p, Exit(err), err), false
+	return r.failed(ctx, p, fault.CodeOf(err), err), false
 }
 
 // before says whether an error of Apply means that nothing was committed.
 func before(err error) bool {
-	code := Exit(err)
-	return err != nil && (code == activate.ExitSystemd || code == generation.ExitCannotWrite || errors.Is(err, generation.ErrChanged))
+	code := fault.CodeOf(err)
+	return err != nil && (code == fault.Systemd || code == fault.CannotWrite || errors.Is(err, generation.ErrChanged))
 }
 
 func reload(entries []generation.Entry) bool {
@@ -240,7 +240,7 @@ func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
 	if cur == nil {
 		out, err := r.Machine.StandAside(ctx)
 		res := r.ended(nil, out, err, false)
-		if res.Exit == 0 {
+		if res.Code == "" {
 			res.Summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
 		}
 		return res
@@ -248,8 +248,8 @@ func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
 	r.Report.Degrade(string(fault.NoSite), fmt.Sprintf("there is no site any more; generation %d stays", cur.Gen))
 	out, err := r.Machine.Keep(ctx, "there is no site any more")
 	res := r.ended(p, out, err, false)
-	if res.Exit == 0 && out.HeldBack != "" {
-		res.Exit, res.Summary = fault.NoSite.Exit(), out.HeldBack
+	if res.Code == "" && out.HeldBack != "" {
+		res.Code, res.Summary = fault.NoSite, out.HeldBack
 	}
 	return res
 }
@@ -282,7 +282,7 @@ func (r *Run) held(ctx context.Context, p *boot.Plan, why string) Result {
 	r.Report.Degrade(string(fault.Held), why)
 	res := r.mend(ctx, p)
 	res.Held = why
-	if res.Exit == 0 {
+	if res.Code == "" {
 		res.Summary += "; the site's plan is held"
 	}
 	return res
@@ -296,13 +296,13 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
 			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "somebody changed files of the generation in place; they are put back"})
 			res, again := r.commit(ctx, p, proposal, act, "")
 			if again { // twice in a moment: the next run sees to it
-				return r.failed(ctx, p, generation.ExitCannotWrite, res.Err)
+				return r.failed(ctx, p, fault.CannotWrite, res.Err)
 			}
 			return res
 		}
 	}
 	if err != nil {
-		return r.failed(ctx, p, Exit(err), err)
+		return r.failed(ctx, p, fault.CodeOf(err), err)
 	}
 	out, err := r.Machine.Resume(ctx)
 	return r.ended(p, out, err, false)
@@ -313,7 +313,7 @@ func (r *Run) off() Result {
 	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
 	cur, err := r.Store.Current()
 	if err != nil {
-		return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 	}
 	gen := 0
 	if cur != nil {
@@ -324,7 +324,7 @@ func (r *Run) off() Result {
 	}
 	if _, open, err := r.Machine.Gate.State(); err != nil || !open {
 		if err := r.Machine.Gate.Open(gen); err != nil {
-			return Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+			return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 		}
 	}
 	r.Report.Degrade(string(fault.Held), why)
@@ -334,18 +334,18 @@ func (r *Run) off() Result {
 
 // failed is for whatever failed before COMMIT: the generation in place stays in charge if it can. err is what p's
 // diagnostics do not say.
-func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Result {
+func (r *Run) failed(ctx context.Context, p *boot.Plan, code fault.Code, err error) Result {
 	why := reasonOf(p, err)
 	steady := ctx
 	stopped := ctx.Err() != nil
 	if stopped {
-		exit, why = activate.ExitInterrupted, "stopped before anything was changed: "+context.Cause(ctx).Error()
+		code, why = fault.Interrupted, "stopped before anything was changed: "+context.Cause(ctx).Error()
 		var cancel context.CancelFunc
 		steady, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 		defer cancel()
 	}
 	out, kept := r.Machine.Keep(steady, why)
-	res := Result{Plan: p, Outcome: out, Exit: exit, Err: err, Reason: why, Summary: why}
+	res := Result{Plan: p, Outcome: out, Code: code, Err: err, Reason: why, Summary: why}
 	Tell(r.Report, out)
 	switch {
 	case kept != nil:
@@ -362,50 +362,49 @@ func (r *Run) failed(ctx context.Context, p *boot.Plan, exit int, err error) Res
 	if out.From != 0 { // nobody had judged it, and it was ill
 		res.Summary = why + "; " + Sentence(out, true)
 	}
-	r.Report.Degrade(r.code(p, exit), res.Summary)
-	if !stopped && cluster(exit) && p != nil && p.Kubelet.Joined && p.OnCluster == "last-good" && r.goodInPlace(out.Generation) {
-		res.Exit = out.Exit
+	r.Report.Degrade(string(codeToTell(p, code)), res.Summary)
+	if !stopped && ofCluster(code) && p != nil && p.Kubelet.Joined && p.OnCluster == "last-good" && r.goodInPlace(out.Generation) {
+		res.Code = out.Code
 	}
 	return res
 }
 
-// cluster says whether an exit status is about the cluster: servers are mended on their side, and a node that has
-// joined must come up meanwhile.
-func cluster(exit int) bool { return exit >= 20 && exit <= 23 }
+// codeToTell is the code that the report gives a failure: that of the plan's first error, or else the failure's own.
+func codeToTell(p *boot.Plan, code fault.Code) fault.Code {
+	if p != nil && p.Diagnostics.HasErrors() {
+		return origin.Code(p.Diagnostics)
+	}
+
+	return code
+}
+
+// ofCluster says whether a failure is about the cluster: servers are mended on their side, and a node that has joined must
+// come up meanwhile.
+func ofCluster(code fault.Code) bool {
+	switch code {
+	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
+		return true
+	}
+
+	return false
+}
 
 func (r *Run) goodInPlace(gen int) bool {
 	cur, err := r.Store.Current()
 	return err == nil && cur != nil && cur.Gen == gen && cur.Status == generation.StatusGood
 }
 
-// code is the code that the report gives a failure.
-func (r *Run) code(p *boot.Plan, exit int) string {
-	if p != nil {
-		for _, d := range p.Diagnostics {
-			if d.Severity == hcl.DiagError {
-				return string(origin.CodeOf(d))
-			}
-		}
-	}
-	for _, c := range []fault.Code{fault.CredentialMissing, fault.CannotWrite, fault.Systemd} {
-		if c.Exit() == exit {
-			return string(c)
-		}
-	}
-	return string(fault.Internal)
-}
-
 // broken is for what failed while the targets may be a mixture, or while nothing of the generations could be read: the
 // gate stays as it is, shut at boot.
 func (r *Run) broken(err error) Result {
-	res := Result{Exit: Exit(err), Err: err, Summary: err.Error()}
+	res := Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
 	_, open, gate := r.Machine.Gate.State()
 	if gate == nil && !open {
 		res.Outcome.HeldBack = err.Error()
 		res.Err = errors.Join(err, r.Machine.Gate.Shut(err.Error()))
 		r.Report.HeldBack(r.unit(), err.Error())
 	}
-	if res.Exit == generation.ExitStuck {
+	if res.Code == fault.NeedsPerson {
 		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: err.Error(), Message: report.MessageStuck})
 	}
 	return res
@@ -413,17 +412,17 @@ func (r *Run) broken(err error) Result {
 
 // ended is for what came through, after COMMIT or without one.
 func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool) Result {
-	res := Result{Plan: p, Outcome: out, Changed: changed, Exit: out.Exit, Err: err}
+	res := Result{Plan: p, Outcome: out, Changed: changed, Code: out.Code, Err: err}
 	Tell(r.Report, out)
 	switch {
 	case out.Held:
 		res.Held = out.Why
 		r.Report.Held(r.planOf(out.From), out.Why)
-	case out.Exit == activate.ExitStillIll: // an earlier process of this boot may have taken it for held
+	case out.Code == fault.RollbackFails: // an earlier process of this boot may have taken it for held
 		r.Report.Held("", "")
 	}
 	if err != nil {
-		res.Exit, res.Summary = Exit(err), err.Error()
+		res.Code, res.Summary = fault.CodeOf(err), err.Error()
 		if _, open, gate := r.Machine.Gate.State(); gate == nil && !open {
 			r.Report.HeldBack(r.unit(), err.Error())
 		}
@@ -470,8 +469,7 @@ func (r *Run) unit() string {
 // Verify judges what awaits a verdict, and tells the report.
 func (r *Run) Verify(ctx context.Context) Result {
 	out, err := r.Machine.Verify(ctx)
-	var stuck interface{ ExitCode() int }
-	if errors.As(err, &stuck) && stuck.ExitCode() == generation.ExitStuck {
+	if fault.CodeOf(err) == fault.NeedsPerson {
 		return r.broken(err)
 	}
 	return r.collect(r.ended(nil, out, err, false))

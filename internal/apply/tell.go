@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -110,12 +109,13 @@ func Notes(rep *report.Reporter) func(activate.Event) {
 	}
 }
 
-// planExit is the exit status of a plan that is not complete.
-func planExit(p *boot.Plan) int {
-	if code := origin.Exit(p.Diagnostics); code != 0 {
+// planCode is the code of a plan that is not complete: that of its first error, since later ones mostly follow from it.
+func planCode(p *boot.Plan) fault.Code {
+	if code := origin.Code(p.Diagnostics); code != "" {
 		return code
 	}
-	return fault.Internal.Exit()
+
+	return fault.Internal
 }
 
 // reasonOf is a failure in one line, for a unit's status: the first error with its place, what to do is in the messages.
@@ -139,19 +139,4 @@ func reasonOf(p *boot.Plan, err error) string {
 		}
 	}
 	return "the plan is not complete"
-}
-
-// Exit is the exit status that an error asks for.
-func Exit(err error) int {
-	var coded interface{ ExitCode() int }
-	var secret *SecretError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &secret):
-		return fault.CredentialMissing.Exit()
-	case errors.As(err, &coded):
-		return coded.ExitCode()
-	}
-	return fault.Internal.Exit()
 }

@@ -102,8 +102,12 @@ func (c Code) Retried() bool {
 	return i >= 0 && (ExitStatuses()[i].Again == Yes || ExitStatuses()[i].Again == AtBoot)
 }
 
-// Exit is the process's exit status for an error with this code.
+// Exit is the process's exit status for an error with this code: 0 for no code, which is no error.
 func (c Code) Exit() int {
+	if c == "" {
+		return 0
+	}
+
 	if n, ok := exits[c]; ok {
 		return n
 	}

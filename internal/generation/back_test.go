@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // actions of a comparison, by path.
@@ -230,7 +232,7 @@ func TestRetire(t *testing.T) {
 	s := b.open()
 	boot := with(file("/etc/kubernetes/bootstrap", "token"), func(t *Target) { t.Secret, t.Mode = true, Keep })
 	b.apply(s, plan("p1", file("/etc/kubernetes/a", "1"), boot))
-	if err := s.Retire(1, "/etc/kubernetes/unknown"); exitOf(err) != ExitInternal {
+	if err := s.Retire(1, "/etc/kubernetes/unknown"); exitOf(err) != fault.Internal {
 		t.Error(err)
 	}
 	if err := s.Retire(1, "/etc/kubernetes/bootstrap"); err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func TestFirstGeneration(t *testing.T) {
@@ -158,7 +160,7 @@ func TestUnlockRelock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	_, err := Open(ctx, b.o)
-	if !errors.Is(err, ErrLocked) || exitOf(err) != ExitLocked {
+	if !errors.Is(err, ErrLocked) || exitOf(err) != fault.Locked {
 		t.Fatalf("second Open: %v", err)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -167,7 +169,7 @@ func TestUnlockRelock(t *testing.T) {
 	if err := s.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); exitOf(err) != ExitInternal {
+	if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); exitOf(err) != fault.Internal {
 		t.Fatalf("wrote without the lock: %v", err)
 	}
 	other := b.open() // while the first one watches
@@ -239,7 +241,7 @@ func TestHoldAndPin(t *testing.T) {
 	if n, why, ok := ro.Pinned(); n != 3 || why != "by hand" || !ok {
 		t.Error(n, why, ok)
 	}
-	if err := ro.Hold("p3", "x"); exitOf(err) != ExitInternal {
+	if err := ro.Hold("p3", "x"); exitOf(err) != fault.Internal {
 		t.Error("a reader wrote:", err)
 	}
 	if err := os.WriteFile(filepath.Join(b.o.Dir, heldName), []byte("{"), 0o600); err != nil {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Comparison is what a commit of a proposal would do.
@@ -120,7 +122,7 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 		return nil
 	}
 	if o.state.Kind != Absent && t.Kind != Absent && o.state.Kind != t.Kind {
-		return &Error{Op: "compare", Path: t.Path, Err: fmt.Errorf("a %s is planned where a %s is", t.Kind, o.state.Kind), Exit: ExitCannotWrite, Hint: "move it away, or choose another path"}
+		return NewFault(fault.CannotWrite, "compare", t.Path, fmt.Errorf("a %s is planned where a %s is", t.Kind, o.state.Kind), "move it away, or choose another path")
 	}
 	if e.New, err = s.resolveNew(t, o); err != nil {
 		return err
@@ -240,7 +242,7 @@ func (c *Comparison) drop(s *Store, was Entry, gen int, retired bool) {
 }
 
 func changed(p string) error {
-	return &Error{Op: "compare", Path: p, Err: ErrChanged, Exit: ExitCannotWrite, Hint: "see who writes to it, and run again"}
+	return NewFault(fault.CannotWrite, "compare", p, ErrChanged, "see who writes to it, and run again")
 }
 
 // checkProposal refuses what cannot be meant, before anything is looked at.
@@ -249,7 +251,7 @@ func (s *Store) checkProposal(p Proposal) error {
 	files := map[string]Kind{}
 	for _, t := range p.Targets {
 		fail := func(err error) error {
-			return &Error{Op: "plan", Path: t.Path, Err: err, Exit: ExitCannotWrite, Hint: "mend the site"}
+			return NewFault(fault.CannotWrite, "plan", t.Path, err, "mend the site")
 		}
 		if err := checkPath(t.Path); err != nil {
 			return fail(err)
@@ -280,7 +282,7 @@ func (s *Store) checkProposal(p Proposal) error {
 	for p := range files {
 		for d := path.Dir(p); d != "/"; d = path.Dir(d) {
 			if k, ok := files[d]; ok && k != Dir {
-				return &Error{Op: "plan", Path: p, Err: fmt.Errorf("%s above it is not planned as a folder", d), Exit: ExitCannotWrite, Hint: "mend the site"}
+				return NewFault(fault.CannotWrite, "plan", p, fmt.Errorf("%s above it is not planned as a folder", d), "mend the site")
 			}
 		}
 	}
@@ -290,7 +292,7 @@ func (s *Store) checkProposal(p Proposal) error {
 func checkBlobs(blobs map[string][]byte) error {
 	for name, b := range blobs {
 		if !blobName.MatchString(name) || reserved(name) || len(b) > MaxContent {
-			return &Error{Op: "plan", Path: name, Err: errors.New("a generation cannot keep a blob of this name or size"), Exit: ExitInternal}
+			return NewFault(fault.Internal, "plan", name, errors.New("a generation cannot keep a blob of this name or size"), "")
 		}
 	}
 	return nil

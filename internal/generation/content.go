@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Content finds the bytes of a file of any generation by their sha256, newest generation first. The error of a content that
@@ -18,7 +20,7 @@ func (s *Store) Content(sha string) ([]byte, error) {
 			return b, nil
 		}
 	}
-	return nil, wrap(ExitCannotWrite, "find content", sha, unix.ENOENT)
+	return nil, wrap(fault.CannotWrite, "find content", sha, unix.ENOENT)
 }
 
 // contentsOf lists the contents that a generation keeps, so that it can be put in place, undone, and left for good without

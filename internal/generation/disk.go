@@ -6,6 +6,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // disk makes every change that this package makes. Each one goes by the fault hook first, so that a test can count, refuse
@@ -48,7 +50,7 @@ func (d *disk) before(op, p string) error {
 		return nil
 	}
 	if err := d.fault(op, p); err != nil {
-		return wrap(ExitCannotWrite, op, p, err)
+		return wrap(fault.CannotWrite, op, p, err)
 	}
 	return nil
 }
@@ -61,7 +63,7 @@ func (d *disk) do(op, p string, call func() error) error {
 	for {
 		err := call()
 		if !errors.Is(err, unix.EINTR) {
-			return wrap(ExitCannotWrite, op, p, err)
+			return wrap(fault.CannotWrite, op, p, err)
 		}
 	}
 }
@@ -109,7 +111,7 @@ func (d *disk) sync(f *folder) error {
 	if err := d.before(opFsync, f.path); err != nil {
 		return err
 	}
-	return wrap(ExitCannotWrite, opFsync, f.path, d.fsync(f.fd))
+	return wrap(fault.CannotWrite, opFsync, f.path, d.fsync(f.fd))
 }
 
 func (d *disk) chmodAt(in *folder, base string, mode uint32) error {
@@ -153,7 +155,7 @@ func (f *newFile) write(b []byte) error {
 			err = io.ErrShortWrite
 		}
 		if err != nil {
-			return wrap(ExitCannotWrite, opWrite, f.path, err)
+			return wrap(fault.CannotWrite, opWrite, f.path, err)
 		}
 		b = b[n:]
 	}
@@ -165,7 +167,7 @@ func (f *newFile) write(b []byte) error {
 func (f *newFile) dress(s State) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
-		return wrap(ExitCannotWrite, "stat", f.path, err)
+		return wrap(fault.CannotWrite, "stat", f.path, err)
 	}
 	if int(st.Uid) != s.UID || int(st.Gid) != s.GID {
 		if err := f.d.do(opChown, f.path, func() error { return unix.Fchown(f.fd, s.UID, s.GID) }); err != nil {
@@ -194,7 +196,7 @@ func (f *newFile) sync() error {
 	if cerr := f.close(); err == nil {
 		err = cerr
 	}
-	return wrap(ExitCannotWrite, opFsync, f.path, err)
+	return wrap(fault.CannotWrite, opFsync, f.path, err)
 }
 
 func (f *newFile) close() error {

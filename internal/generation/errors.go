@@ -2,25 +2,17 @@ package generation
 
 import (
 	"errors"
-	"fmt"
-	"strings"
+	"io/fs"
 
 	"golang.org/x/sys/unix"
-)
 
-// Exit classes of errors. They are the process exit codes that the command line promises.
-const (
-	ExitCannotWrite = 40 // nothing was changed
-	ExitStuck       = 41 // recovery needs a person
-	ExitInterrupted = 42 // stopped after COMMIT, the next run finishes it
-	ExitInternal    = 70 // called in a way that this package does not allow
-	ExitLocked      = 75 // the lock was held until the deadline
+	"github.com/prelet/prelet/internal/fault"
 )
 
 var (
 	// ErrNothing is returned by Begin when every target already is as proposed. Nothing was written.
 	ErrNothing = errors.New("every target already is as planned")
-	// ErrLocked is what an Error with ExitLocked wraps.
+	// ErrLocked is what a Fault with fault.Locked wraps.
 	ErrLocked = errors.New("another prelet holds the lock")
 	// ErrChanged says that a target is no longer what the caller planned on: observe and plan anew.
 	ErrChanged = errors.New("the target changed since it was observed")
@@ -30,41 +22,29 @@ var (
 	ErrNoGeneration = errors.New("no such generation")
 )
 
-// Error says what was tried, on which object, why it failed and what to do next. It never holds contents of files.
-type Error struct {
-	Op   string // what was tried, as in "stage" or "rename"
-	Path string // the object, as the user knows it
-	Hint string // the next step, a sentence without a full stop; may be empty
-	Err  error
-	Exit int // one of the Exit constants
+// NewFault says what was tried (op, as in "stage" or "rename") on which object (path, as the user knows it), why it failed,
+// and what to do next, a sentence without a full stop; next may be empty. It never holds contents of files. OnPath finds
+// the operation and the object again.
+func NewFault(code fault.Code, op, path string, cause error, next string) *fault.Fault {
+	return &fault.Fault{Code: code, Err: &fs.PathError{Op: op, Path: path, Err: cause}, Next: next}
 }
 
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
-	if e.Path != "" {
-		b.WriteString(" " + e.Path)
+// OnPath is the operation, the object and the reason of a Fault that NewFault made; false for another.
+func OnPath(f *fault.Fault) (*fs.PathError, bool) {
+	var p *fs.PathError
+	if f.Summary != "" || !errors.As(f.Err, &p) {
+		return nil, false
 	}
-	fmt.Fprintf(&b, ": %v", e.Err)
-	if e.Hint != "" {
-		b.WriteString("; " + e.Hint)
-	}
-	return b.String()
+
+	return p, true
 }
 
-func (e *Error) Unwrap() error { return e.Err }
-
-// ExitCode is the process exit code of this class of error.
-func (e *Error) ExitCode() int { return e.Exit }
-
-// StuckError says that recovery needs a person (exit 41): the journal cannot be read, is of a newer version, or a target is
-// neither what it was nor what it shall be. Nothing was touched.
+// StuckError is what a Fault with fault.NeedsPerson comes in: the journal cannot be read, is of a newer version, or a target
+// is neither what it was nor what it shall be. Nothing was touched.
 type StuckError struct {
-	Path    string
-	Why     string
-	Hint    string
-	Err     error  // may be nil
-	Journal string // the journal that tells of the interrupted commit; "" when that is Path, or there is none
+	*fault.Fault
+	Path    string // the object, as the user knows it
+	Journal string // of the interrupted commit; "" when that is Path, or there is none
 	Ways    []Way  // out of it, for a person to choose from
 }
 
@@ -74,21 +54,15 @@ type Way struct {
 	Command string // for a shell
 }
 
-func (e *StuckError) Error() string {
-	s := "recovery needs a person: " + e.Path + ": " + e.Why
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
-	}
-	if e.Hint != "" {
-		s += "; " + e.Hint
-	}
-	return s
+// Stuck says that recovery needs a person: at which object, why, and what to do next. cause may be nil.
+func Stuck(path, why, next string, cause error) *StuckError {
+	return &StuckError{Path: path, Fault: &fault.Fault{
+		Code: fault.NeedsPerson, Summary: "recovery needs a person: " + path, Why: why, Next: next, Err: cause,
+	}}
 }
 
-func (e *StuckError) Unwrap() error { return e.Err }
-
-// ExitCode is ExitStuck.
-func (e *StuckError) ExitCode() int { return ExitStuck }
+// Unwrap gives the Fault, which gives the cause.
+func (e *StuckError) Unwrap() error { return e.Fault }
 
 // hintFor is the next step for an errno, or "".
 func hintFor(err error) string {
@@ -123,26 +97,29 @@ func hintFor(err error) string {
 	return ""
 }
 
-// wrap gives err an operation, a path, a hint and a class, unless it has them already.
-func wrap(exit int, op, path string, err error) error {
+// wrap gives err an operation, a path, a hint and a code, unless it has them already.
+func wrap(code fault.Code, op, path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *Error
-	var s *StuckError
-	if errors.As(err, &e) || errors.As(err, &s) {
+
+	var f *fault.Fault
+	if errors.As(err, &f) {
 		return err
 	}
-	return &Error{Op: op, Path: path, Hint: hintFor(err), Err: err, Exit: exit}
+
+	return NewFault(code, op, path, err, hintFor(err))
 }
 
-// afterCommit turns the class "nothing was changed" into "the next run finishes it".
+// afterCommit turns "nothing was changed" into "the next run finishes it".
 func afterCommit(err error) error {
-	var e *Error
-	if errors.As(err, &e) && e.Exit == ExitCannotWrite {
-		c := *e
-		c.Exit = ExitInterrupted
+	var f *fault.Fault
+	if errors.As(err, &f) && f.Code == fault.CannotWrite {
+		c := *f
+		c.Code = fault.Interrupted
+
 		return &c
 	}
+
 	return err
 }

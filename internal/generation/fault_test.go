@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func TestRefusals(t *testing.T) {
@@ -51,8 +53,8 @@ func TestRefusals(t *testing.T) {
 			s := b.open()
 			before := b.look()
 			_, err := s.Begin(plan("p", file("/etc/kubernetes/ok", "fine"), c.t))
-			if exitOf(err) != ExitCannotWrite {
-				t.Fatalf("exit %d: %v", exitOf(err), err)
+			if exitOf(err) != fault.CannotWrite {
+				t.Fatalf("exit %q: %v", exitOf(err), err)
 			}
 			for _, w := range c.say {
 				if !strings.Contains(err.Error(), w) {
@@ -119,8 +121,12 @@ func TestErrnoBeforeCommit(t *testing.T) {
 				}
 				t.Fatalf("%v at %d (%s) was swallowed", errno, k, op)
 			}
-			var e *Error
-			if !errors.As(err, &e) || e.Exit != ExitCannotWrite || !errors.Is(err, errno) || e.Hint == "" || e.Path == "" {
+			var f *fault.Fault
+			if !errors.As(err, &f) {
+				t.Fatalf("%v at %d: %v", errno, k, err)
+			}
+			e, ok := OnPath(f)
+			if !ok || f.Code != fault.CannotWrite || !errors.Is(err, errno) || f.Next == "" || e.Path == "" {
 				t.Fatalf("%v at %d: %v", errno, k, err)
 			}
 			s.Close()
@@ -171,7 +177,7 @@ func TestFsyncIsNotRepeated(t *testing.T) {
 	}
 	s = b.open()
 	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"), file("/etc/kubernetes/b", "2")))
-	if !errors.Is(err, unix.EIO) || exitOf(err) != ExitCannotWrite || bad != 1 {
+	if !errors.Is(err, unix.EIO) || exitOf(err) != fault.CannotWrite || bad != 1 {
 		t.Fatal(err, bad)
 	}
 	for p, n := range seen {
@@ -202,7 +208,7 @@ func TestFileSizeLimit(t *testing.T) {
 	s := b.open()
 	before := b.look()
 	_, err := s.Begin(plan("p", file("/etc/kubernetes/a", strings.Repeat("x", 1<<17))))
-	if exitOf(err) != ExitCannotWrite || !errors.Is(err, unix.EFBIG) {
+	if exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EFBIG) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
@@ -222,7 +228,7 @@ func TestForeignEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.write("/etc/kubernetes/b", "edited", 0o644)
-	if _, err := tx.Commit(); !errors.Is(err, ErrChanged) || exitOf(err) != ExitCannotWrite {
+	if _, err := tx.Commit(); !errors.Is(err, ErrChanged) || exitOf(err) != fault.CannotWrite {
 		t.Fatal(err)
 	}
 	if b.litter() != nil || b.read("/etc/kubernetes/b") != "edited" {
@@ -237,7 +243,7 @@ func TestForeignEdits(t *testing.T) {
 	b.write("/etc/kubernetes/b", "edited again", 0o644)
 	err = tx.Publish()
 	var stuck *StuckError
-	if !errors.As(err, &stuck) || stuck.Path != "/etc/kubernetes/b" || exitOf(err) != ExitStuck {
+	if !errors.As(err, &stuck) || stuck.Path != "/etc/kubernetes/b" || exitOf(err) != fault.NeedsPerson {
 		t.Fatal(err)
 	}
 	if _, err := s.Recover(); !errors.As(err, &stuck) {
@@ -281,8 +287,8 @@ func TestDamagedJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := s.Recover()
-			if exitOf(err) != ExitStuck {
-				t.Fatalf("exit %d: %v", exitOf(err), err)
+			if exitOf(err) != fault.NeedsPerson {
+				t.Fatalf("exit %q: %v", exitOf(err), err)
 			}
 			if _, err := s.Begin(plan("p2", file("/etc/kubernetes/a", "2"))); err == nil {
 				t.Error("a commit began on a damaged journal")
@@ -373,14 +379,14 @@ func goBackOnAFullDisk(t *testing.T, where string) {
 }
 
 func TestErrorsName(t *testing.T) {
-	err := wrap(ExitCannotWrite, "rename", "/etc/a", fmt.Errorf("x: %w", unix.EROFS))
+	err := wrap(fault.CannotWrite, "rename", "/etc/a", fmt.Errorf("x: %w", unix.EROFS))
 	if got := err.Error(); !strings.Contains(got, "rename /etc/a") || !strings.Contains(got, "ReadWritePaths=") {
 		t.Error(got)
 	}
-	if again := wrap(ExitStuck, "other", "/b", err); again != err {
+	if again := wrap(fault.NeedsPerson, "other", "/b", err); again != err {
 		t.Error("wrapped twice:", again)
 	}
-	if exitOf(afterCommit(err)) != ExitInterrupted || exitOf(err) != ExitCannotWrite {
+	if exitOf(afterCommit(err)) != fault.Interrupted || exitOf(err) != fault.CannotWrite {
 		t.Error("class after commit")
 	}
 }

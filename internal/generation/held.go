@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const heldName = "held.json"
@@ -61,7 +63,7 @@ func (s *Store) Hold(planID, why string) error {
 		return err
 	}
 	if planID == "" {
-		return &Error{Op: "hold", Path: s.dir.name(heldName), Err: errors.New("a plan without identity"), Exit: ExitInternal}
+		return NewFault(fault.Internal, "hold", s.dir.name(heldName), errors.New("a plan without identity"), "")
 	}
 	h, err := s.held()
 	if err != nil {

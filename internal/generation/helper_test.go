@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // box is a root folder with a state folder in it.
@@ -201,13 +203,13 @@ func (b *box) litter() []string {
 	return out
 }
 
-// exitOf is the exit class of an error of this package, or 0.
-func exitOf(err error) int {
-	var c interface{ ExitCode() int }
-	if errors.As(err, &c) {
-		return c.ExitCode()
+// exitOf is the code of an error of this package, or "".
+func exitOf(err error) fault.Code {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f.Code
 	}
-	return 0
+	return ""
 }
 
 var errKilled = errors.New("killed")

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const (
@@ -92,7 +94,7 @@ func (s *Store) manifest(n int, want string) (*manifest, error) {
 		return nil, err
 	}
 	if want != "" && p.sha != want {
-		return nil, &StuckError{Path: s.gens.name(p.name), Why: "it is not the one that was committed", Hint: damagedHint}
+		return nil, Stuck(s.gens.name(p.name), "it is not the one that was committed", damagedHint, nil)
 	}
 	return p.m, nil
 }
@@ -247,7 +249,7 @@ func (s *Store) LastGood() (int, bool) {
 // unix.ENOENT.
 func (s *Store) Blob(gen int, name string) ([]byte, error) {
 	if !blobName.MatchString(name) {
-		return nil, &Error{Op: "read", Path: name, Err: errors.New("no generation keeps a blob of this name"), Exit: ExitInternal}
+		return nil, NewFault(fault.Internal, "read", name, errors.New("no generation keeps a blob of this name"), "")
 	}
 	p, err := s.pack(gen)
 	if err != nil {
@@ -261,7 +263,7 @@ func (s *Store) Blob(gen int, name string) ([]byte, error) {
 			return st.report(), err
 		}
 	}
-	return nil, wrap(ExitCannotWrite, "read", s.gens.name(p.name)+": "+name, unix.ENOENT)
+	return nil, wrap(fault.CannotWrite, "read", s.gens.name(p.name)+": "+name, unix.ENOENT)
 }
 
 func (s *status) report() []byte {

@@ -227,7 +227,7 @@ func readDocument[T any](dir *folder, base, hint string, parse func([]byte) (*T,
 
 func stuckDocument(p, hint string, err error) error {
 	if errors.Is(err, errNewer) {
-		return &StuckError{Path: p, Why: "this version cannot read it", Hint: "install the newer version again, or finish with it before going back", Err: err}
+		return Stuck(p, "this version cannot read it", "install the newer version again, or finish with it before going back", err)
 	}
-	return &StuckError{Path: p, Why: "it is damaged", Hint: hint, Err: err}
+	return Stuck(p, "it is damaged", hint, err)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const inNamespace = "PRELET_TEST_NAMESPACE"
@@ -57,7 +59,7 @@ func TestInNamespace(t *testing.T) {
 		t.Helper()
 		before := b.look()
 		_, err := s.Begin(p)
-		if !errors.Is(err, what) || exitOf(err) != ExitCannotWrite {
+		if !errors.Is(err, what) || exitOf(err) != fault.CannotWrite {
 			t.Errorf("want %v: %v", what, err)
 		}
 		if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {
@@ -140,7 +142,7 @@ func TestImmutable(t *testing.T) {
 	})
 	s := b.open()
 	_, err = s.Begin(plan("p", file("/etc/kubernetes/a", "b")))
-	if exitOf(err) != ExitCannotWrite || !strings.Contains(err.Error(), "chattr -i") {
+	if exitOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), "chattr -i") {
 		t.Error(err)
 	}
 }

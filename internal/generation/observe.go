@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // fingerprint identifies an inode and the age of its content. It says without reading whether a file is the one that was
@@ -37,7 +39,7 @@ type seen struct {
 // observe reads one target. A missing folder above it means absent; a link, a pipe, a device are errors.
 func (t *tree) observe(p string) (seen, error) {
 	if err := checkPath(p); err != nil {
-		return seen{}, &Error{Op: "observe", Path: p, Err: err, Exit: ExitCannotWrite, Hint: "mend the path in the site"}
+		return seen{}, NewFault(fault.CannotWrite, "observe", p, err, "mend the path in the site")
 	}
 	dir, err := t.openWith(path.Dir(p), passFolder)
 	if errors.Is(err, unix.ENOENT) {
@@ -60,12 +62,12 @@ func observeAt(dir *folder, base string) (seen, error) {
 		err = errors.New("it is a socket or a device, not a file")
 	}
 	if err != nil {
-		return seen{}, wrap(ExitCannotWrite, "observe", p, err)
+		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return seen{}, wrap(ExitCannotWrite, "observe", p, err)
+		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
 	}
 	s := seen{print: fingerprintOf(&st), links: uint64(st.Nlink)}
 	s.state = State{Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
@@ -76,14 +78,14 @@ func observeAt(dir *folder, base string) (seen, error) {
 	case unix.S_IFREG:
 		s.state.Kind = File
 	default:
-		return seen{}, &Error{Op: "observe", Path: p, Err: errors.New("it is neither a file nor a folder"), Exit: ExitCannotWrite, Hint: "remove it, or choose another path"}
+		return seen{}, NewFault(fault.CannotWrite, "observe", p, errors.New("it is neither a file nor a folder"), "remove it, or choose another path")
 	}
 	if s.content, err = readAll(fd, st.Size); err != nil {
-		return seen{}, wrap(ExitCannotWrite, "observe", p, err)
+		return seen{}, wrap(fault.CannotWrite, "observe", p, err)
 	}
 	s.state.Size, s.state.SHA256 = int64(len(s.content)), sum(s.content)
 	if s.state.Xattrs, err = listXattrs(fd); err != nil {
-		return seen{}, wrap(ExitCannotWrite, "read attributes of", p, err)
+		return seen{}, wrap(fault.CannotWrite, "read attributes of", p, err)
 	}
 	return s, nil
 }
@@ -96,7 +98,7 @@ func printAt(dir *folder, base string) (p fingerprint, ok bool, err error) {
 		return fingerprint{}, false, nil
 	}
 	if err != nil {
-		return fingerprint{}, false, wrap(ExitCannotWrite, "stat", dir.name(base), err)
+		return fingerprint{}, false, wrap(fault.CannotWrite, "stat", dir.name(base), err)
 	}
 	return fingerprintOf(&st), true, nil
 }
@@ -131,7 +133,7 @@ func readAll(fd int, size int64) ([]byte, error) {
 func readFile(dir *folder, base string) ([]byte, error) {
 	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "read", dir.name(base), err)
+		return nil, wrap(fault.CannotWrite, "read", dir.name(base), err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
@@ -142,21 +144,21 @@ func readFile(dir *folder, base string) ([]byte, error) {
 	if err == nil {
 		b, err = readAll(fd, st.Size)
 	}
-	return b, wrap(ExitCannotWrite, "read", dir.name(base), err)
+	return b, wrap(fault.CannotWrite, "read", dir.name(base), err)
 }
 
 // names lists a folder, sorted.
 func names(f *folder) ([]string, error) {
 	fd, err := unix.Openat(f.fd, ".", openFolder, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "list", f.path, err)
+		return nil, wrap(fault.CannotWrite, "list", f.path, err)
 	}
 	d := os.NewFile(uintptr(fd), f.path)
 	defer d.Close()
 
 	out, err := d.Readdirnames(-1)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "list", f.path, err)
+		return nil, wrap(fault.CannotWrite, "list", f.path, err)
 	}
 	slices.Sort(out)
 

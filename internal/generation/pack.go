@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // A generation is one file, generations/N: its manifest on the first line, and behind it the bytes of everything that it
@@ -38,7 +40,7 @@ const (
 
 // pack reads the manifest of a generation, staged or committed.
 func (s *Store) pack(n int) (*pack, error) {
-	none := &Error{Op: "open generation", Path: itoa(n), Err: ErrNoGeneration, Exit: ExitCannotWrite, Hint: "history lists those that there are"}
+	none := NewFault(fault.CannotWrite, "open generation", itoa(n), ErrNoGeneration, "history lists those that there are")
 	if err := s.openGens(); err != nil {
 		return nil, err
 	}
@@ -60,19 +62,19 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
 	fd, err := unix.Openat(s.gens.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "read", at, err)
+		return nil, wrap(fault.CannotWrite, "read", at, err)
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, wrap(ExitCannotWrite, "read", at, err)
+		return nil, wrap(fault.CannotWrite, "read", at, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, stuckDocument(at, damagedHint, errors.New("it is not a file"))
 	}
 	head, err := firstLine(fd)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "read", at, err)
+		return nil, wrap(fault.CannotWrite, "read", at, err)
 	}
 	m, err := parseManifest(head)
 	if err == nil && m.Gen != n {
@@ -140,7 +142,7 @@ func (s *Store) read(p *pack, i int) ([]byte, error) {
 	at, q := s.gens.name(p.name), p.m.Parts[i]
 	fd, err := unix.Openat(s.gens.fd, p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "read", at, err)
+		return nil, wrap(fault.CannotWrite, "read", at, err)
 	}
 	defer unix.Close(fd)
 	b := make([]byte, q.Size)
@@ -150,7 +152,7 @@ func (s *Store) read(p *pack, i int) ([]byte, error) {
 			continue
 		}
 		if err != nil {
-			return nil, wrap(ExitCannotWrite, "read", at, err)
+			return nil, wrap(fault.CannotWrite, "read", at, err)
 		}
 		if n == 0 {
 			b = b[:from] // shorter than it was: the sum tells
@@ -158,7 +160,7 @@ func (s *Store) read(p *pack, i int) ([]byte, error) {
 		from += n
 	}
 	if sum(b) != q.SHA256 {
-		return nil, &StuckError{Path: at, Why: "its bytes are no longer those that were stored", Hint: "go back to another generation, or restore the state folder from a backup"}
+		return nil, Stuck(at, "its bytes are no longer those that were stored", "go back to another generation, or restore the state folder from a backup", nil)
 	}
 	return b, nil
 }
@@ -171,7 +173,7 @@ func (s *Store) contentOf(n int, sha string) ([]byte, error) {
 	}
 	i := p.content(sha)
 	if i < 0 {
-		return nil, wrap(ExitCannotWrite, "find content in", s.gens.name(p.name), unix.ENOENT)
+		return nil, wrap(fault.CannotWrite, "find content in", s.gens.name(p.name), unix.ENOENT)
 	}
 	return s.read(p, i)
 }

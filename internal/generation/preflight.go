@@ -5,6 +5,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // room is what a commit needs on one file system.
@@ -88,7 +90,7 @@ func (p *folderPlan) target(e Entry, parents bool) error {
 		if decl != nil {
 			f.mode, f.uid, f.gid = decl.New.Mode, decl.New.UID, decl.New.GID
 		} else if !parents {
-			return wrap(ExitCannotWrite, "check", d, unix.ENOENT)
+			return wrap(fault.CannotWrite, "check", d, unix.ENOENT)
 		}
 		p.make = append(p.make, f)
 		p.done[d] = true
@@ -146,13 +148,13 @@ func (p *folderPlan) folder(d string, bytes uint64) error {
 func (p *folderPlan) need(f *folder, bytes, files uint64) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
-		return wrap(ExitCannotWrite, "stat", f.path, err)
+		return wrap(fault.CannotWrite, "stat", f.path, err)
 	}
 	r := p.rooms[uint64(st.Dev)]
 	if r == nil {
 		fd, err := unix.Openat(f.fd, ".", openFolder, 0)
 		if err != nil {
-			return wrap(ExitCannotWrite, "open", f.path, err)
+			return wrap(fault.CannotWrite, "open", f.path, err)
 		}
 		r = &room{fd: &folder{fd: fd, path: f.path}}
 		p.rooms[uint64(st.Dev)] = r
@@ -167,14 +169,14 @@ func (p *folderPlan) enough() error {
 	for _, r := range p.rooms {
 		var fs unix.Statfs_t
 		if err := unix.Fstatfs(r.fd.fd, &fs); err != nil {
-			return wrap(ExitCannotWrite, "statfs", r.fd.path, err)
+			return wrap(fault.CannotWrite, "statfs", r.fd.path, err)
 		}
 		free := fs.Bavail
 		if unix.Geteuid() == 0 {
 			free = fs.Bfree
 		}
 		if fs.Blocks > 0 && free*uint64(fs.Bsize) < r.bytes || fs.Files > 0 && fs.Ffree < r.files {
-			return wrap(ExitCannotWrite, "check space in", r.fd.path, unix.ENOSPC)
+			return wrap(fault.CannotWrite, "check space in", r.fd.path, unix.ENOSPC)
 		}
 	}
 	return nil
@@ -184,13 +186,13 @@ func (p *folderPlan) enough() error {
 func writable(f *folder) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(f.fd, &fs); err != nil {
-		return wrap(ExitCannotWrite, "statfs", f.path, err)
+		return wrap(fault.CannotWrite, "statfs", f.path, err)
 	}
 	if fs.Flags&unix.ST_RDONLY != 0 {
-		return wrap(ExitCannotWrite, "check", f.path, unix.EROFS)
+		return wrap(fault.CannotWrite, "check", f.path, unix.EROFS)
 	}
 	if err := unix.Faccessat(f.fd, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
-		return wrap(ExitCannotWrite, "check", f.path, err)
+		return wrap(fault.CannotWrite, "check", f.path, err)
 	}
 	return frozen(f, ".", f.path)
 }
@@ -201,7 +203,7 @@ func replaceable(dir *folder, base string, kind Kind) error {
 	var sx unix.Statx_t
 	err := unix.Statx(dir.fd, base, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_TYPE, &sx)
 	if err == nil && kind == File && sx.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
-		return wrap(ExitCannotWrite, "check", p, unix.EBUSY)
+		return wrap(fault.CannotWrite, "check", p, unix.EBUSY)
 	}
 	return frozen(dir, base, p)
 }
@@ -214,9 +216,9 @@ func frozen(dir *folder, base, p string) error {
 	}
 	switch {
 	case sx.Attributes&unix.STATX_ATTR_IMMUTABLE != 0:
-		return &Error{Op: "check", Path: p, Err: errors.New("it carries the immutable flag"), Exit: ExitCannotWrite, Hint: "take it off with chattr -i"}
+		return NewFault(fault.CannotWrite, "check", p, errors.New("it carries the immutable flag"), "take it off with chattr -i")
 	case sx.Attributes&unix.STATX_ATTR_APPEND != 0:
-		return &Error{Op: "check", Path: p, Err: errors.New("it carries the append-only flag"), Exit: ExitCannotWrite, Hint: "take it off with chattr -a"}
+		return NewFault(fault.CannotWrite, "check", p, errors.New("it carries the append-only flag"), "take it off with chattr -a")
 	}
 	return nil
 }
@@ -226,5 +228,5 @@ func ignoreUnknown(op, p string, err error) error {
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		return nil
 	}
-	return wrap(ExitCannotWrite, op, p, err)
+	return wrap(fault.CannotWrite, op, p, err)
 }

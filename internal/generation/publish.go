@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Publish puts every target in place, in order, makes that durable, and records PhaseVerify. The caller has made sure that
@@ -19,7 +21,7 @@ func (t *Txn) Publish() error {
 		return err
 	}
 	if t.committed == nil || t.ended {
-		return &Error{Op: "publish", Path: t.s.o.Dir, Err: errors.New("there is no commit to publish"), Exit: ExitInternal}
+		return NewFault(fault.Internal, "publish", t.s.o.Dir, errors.New("there is no commit to publish"), "")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -144,12 +146,13 @@ func (s *Store) stuckTarget(m *manifest, e Entry, err error) error {
 			return err
 		}
 	}
-	return &StuckError{
-		Path: e.Path, Err: err, Journal: s.dir.name(journalName),
-		Why:  "it is neither what it was nor what generation " + itoa(m.Gen) + " makes of it",
-		Hint: "prelet recover tells how to put back the old or the new one",
-		Ways: slices.Concat(s.putBack(m.Gen, "the new", e.Path, e.New), s.putBack(m.Gen, "the old", e.Path, e.Old)),
-	}
+
+	stuck := Stuck(e.Path, "it is neither what it was nor what generation "+itoa(m.Gen)+" makes of it",
+		"prelet recover tells how to put back the old or the new one", err)
+	stuck.Journal = s.dir.name(journalName)
+	stuck.Ways = slices.Concat(s.putBack(m.Gen, "the new", e.Path, e.New), s.putBack(m.Gen, "the old", e.Path, e.Old))
+
+	return stuck
 }
 
 // putBack tells a person how to bring a target into a state.
@@ -188,7 +191,7 @@ func (s *Store) parentAgain(m *manifest, e Entry, needed bool) (*folder, error) 
 	}
 	for _, d := range lack {
 		if !slices.Contains(m.Folders, d) {
-			return nil, wrap(ExitCannotWrite, "open", d, unix.ENOENT)
+			return nil, wrap(fault.CannotWrite, "open", d, unix.ENOENT)
 		}
 		f := newFolder{path: d, mode: 0o755, uid: Keep, gid: Keep}
 		for _, other := range m.Entries {
@@ -269,7 +272,7 @@ func holds(have, want map[string][]byte) bool {
 func (s *Store) syncFile(dir *folder, base string) error {
 	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return wrap(ExitCannotWrite, "open", dir.name(base), err)
+		return wrap(fault.CannotWrite, "open", dir.name(base), err)
 	}
 	f := &folder{fd: fd, path: dir.name(base)}
 	defer f.close()

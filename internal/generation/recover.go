@@ -63,7 +63,7 @@ func (s *Store) Recover() (*Journal, error) {
 	}
 	m, err := s.manifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
-		return nil, &StuckError{Path: s.dir.name(journalName), Why: "it speaks of generation " + itoa(j.Gen) + ", which is missing", Hint: "restore the state folder from a backup, or bring the targets in place by hand and move it aside"}
+		return nil, Stuck(s.dir.name(journalName), "it speaks of generation "+itoa(j.Gen)+", which is missing", "restore the state folder from a backup, or bring the targets in place by hand and move it aside", nil)
 	}
 	if err != nil {
 		return nil, err
@@ -84,10 +84,10 @@ func (s *Store) Recover() (*Journal, error) {
 func stuckStaging(err error) error {
 	var stuck *StuckError
 	if errors.As(err, &stuck) {
-		c := *stuck
-		c.Hint = "it was never committed: remove files named .prelet-*.tmp beside the targets, then remove it"
-		return &c
+		f := stuck.Fault
+		return Stuck(stuck.Path, f.Why, "it was never committed: remove files named .prelet-*.tmp beside the targets, then remove it", f.Err)
 	}
+
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Flags that open a folder: to work in it and fsync it, or only to look up a name in it (which asks for less permission).
@@ -26,7 +28,7 @@ func newTree(root string) (*tree, error) {
 	}
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "open", root, err)
+		return nil, wrap(fault.CannotWrite, "open", root, err)
 	}
 	return &tree{root: &folder{fd: fd, path: "/"}}, nil
 }
@@ -65,7 +67,7 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 	}
 	fd, err := unix.Openat(t.root.fd, ".", flagsAt(0), 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "open", "/", err)
+		return nil, wrap(fault.CannotWrite, "open", "/", err)
 	}
 	at := "/"
 	for i := 0; ; i++ {
@@ -76,7 +78,7 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 			}
 			if err != nil {
 				_ = unix.Close(fd) // only looked at
-				return nil, wrap(ExitCannotWrite, "look at", at, err)
+				return nil, wrap(fault.CannotWrite, "look at", at, err)
 			}
 		}
 		if i == len(names) {
@@ -87,7 +89,7 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 		if err != nil {
 			err = explainOpen(fd, names[i], err)
 			_ = unix.Close(fd) // only passed through
-			return nil, wrap(ExitCannotWrite, "open", at, err)
+			return nil, wrap(fault.CannotWrite, "open", at, err)
 		}
 		_ = unix.Close(fd) // only passed through
 		fd = next
@@ -115,7 +117,7 @@ func trusted(at string, st *unix.Stat_t, last bool) error {
 	euid, egid := uint32(unix.Geteuid()), uint32(unix.Getegid())
 	sticky := st.Mode&unix.S_ISVTX != 0 && !last
 	fail := func(why, fix string) error {
-		return &Error{Op: "check", Path: at, Exit: ExitCannotWrite, Err: errors.New(why), Hint: fix}
+		return NewFault(fault.CannotWrite, "check", at, errors.New(why), fix)
 	}
 	switch {
 	case st.Uid != 0 && st.Uid != euid:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Options say where a Store works, and give it clock and identity of the boot.
@@ -51,7 +53,7 @@ func newStore(o Options) (*Store, error) {
 	}
 	o.Dir = filepath.Clean(o.Dir)
 	if !filepath.IsAbs(o.Dir) || o.Dir == "/" {
-		return nil, &Error{Op: "open", Path: o.Dir, Err: errors.New("the state folder is not an absolute path"), Exit: ExitInternal}
+		return nil, NewFault(fault.Internal, "open", o.Dir, errors.New("the state folder is not an absolute path"), "")
 	}
 	t, err := newTree(o.Root)
 	if err != nil {
@@ -61,7 +63,7 @@ func newStore(o Options) (*Store, error) {
 }
 
 // Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with
-// ExitLocked that wraps ErrLocked. The caller calls Recover next.
+// fault.Locked that wraps ErrLocked. The caller calls Recover next.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
@@ -81,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 // overtaken at any time. A state folder that we may not read is an error, not an empty one.
 func OpenReadOnly(o Options) (*Store, error) {
 	o.Fault = func(op, p string) error {
-		return &Error{Op: op, Path: p, Err: errors.New("the store was opened to look at"), Exit: ExitInternal}
+		return NewFault(fault.Internal, op, p, errors.New("the store was opened to look at"), "")
 	}
 	s, err := newStore(o)
 	if err != nil {
@@ -102,7 +104,7 @@ func OpenReadOnly(o Options) (*Store, error) {
 func openReal(p string) (*folder, error) {
 	fd, err := unix.Open(p, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "open", p, err)
+		return nil, wrap(fault.CannotWrite, "open", p, err)
 	}
 	return &folder{fd: fd, path: p}, nil
 }
@@ -110,7 +112,7 @@ func openReal(p string) (*folder, error) {
 func openIn(in *folder, base string) (*folder, error) {
 	fd, err := unix.Openat(in.fd, base, openFolder, 0)
 	if err != nil {
-		return nil, wrap(ExitCannotWrite, "open", in.name(base), err)
+		return nil, wrap(fault.CannotWrite, "open", in.name(base), err)
 	}
 	return &folder{fd: fd, path: in.name(base)}, nil
 }
@@ -125,10 +127,10 @@ func (s *Store) openDir() (err error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(s.dir.fd, &st); err != nil {
-		return wrap(ExitCannotWrite, "stat", s.o.Dir, err)
+		return wrap(fault.CannotWrite, "stat", s.o.Dir, err)
 	}
 	if st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) {
-		return &Error{Op: "open", Path: s.o.Dir, Err: fmt.Errorf("the state folder belongs to uid %d", st.Uid), Exit: ExitCannotWrite, Hint: "chown it to root after looking at what is in it"}
+		return NewFault(fault.CannotWrite, "open", s.o.Dir, fmt.Errorf("the state folder belongs to uid %d", st.Uid), "chown it to root after looking at what is in it")
 	}
 	if st.Mode&0o077 != 0 {
 		if err := s.disk.do(opChmod, s.o.Dir, func() error { return unix.Fchmod(s.dir.fd, 0o700) }); err != nil {
@@ -149,7 +151,7 @@ func (s *Store) openLock() (int, error) {
 		})
 	}
 	if err != nil {
-		return -1, wrap(ExitCannotWrite, "open", p, err)
+		return -1, wrap(fault.CannotWrite, "open", p, err)
 	}
 	return fd, nil
 }
@@ -200,7 +202,7 @@ func (s *Store) Close() error {
 	}
 	s.gens, s.dir = nil, nil
 	s.tree.root = &folder{fd: -1, path: "/"}
-	return wrap(ExitInternal, "close", s.o.Dir, err)
+	return wrap(fault.Internal, "close", s.o.Dir, err)
 }
 
 // Unlock lets other processes write. Until Relock nothing can be written here. To be called before waiting for anything.
@@ -209,7 +211,7 @@ func (s *Store) Unlock() error {
 		return err
 	}
 	s.locked = false
-	return wrap(ExitInternal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
+	return wrap(fault.Internal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
 }
 
 // Relock takes the lock again, waiting until ctx is done. What was known before may no longer be so: the caller compares the
@@ -228,11 +230,11 @@ func (s *Store) Relock(ctx context.Context) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case !errors.Is(err, unix.EWOULDBLOCK):
-			return wrap(ExitCannotWrite, "lock", s.dir.name(lockName), err)
+			return wrap(fault.CannotWrite, "lock", s.dir.name(lockName), err)
 		}
 		select {
 		case <-ctx.Done():
-			return &Error{Op: "lock", Path: s.dir.name(lockName), Err: &lockedError{s.holder(), time.Since(began), context.Cause(ctx)}, Exit: ExitLocked, Hint: "wait until it has ended, and try again"}
+			return NewFault(fault.Locked, "lock", s.dir.name(lockName), &lockedError{s.holder(), time.Since(began), context.Cause(ctx)}, "wait until it has ended, and try again")
 		case <-time.After(wait):
 		}
 		wait = min(wait*2, 50*time.Millisecond)
@@ -244,7 +246,7 @@ func (s *Store) mayWrite(op string) error {
 	if s.locked {
 		return nil
 	}
-	return &Error{Op: op, Path: s.o.Dir, Err: errors.New("the lock is not held"), Exit: ExitInternal}
+	return NewFault(fault.Internal, op, s.o.Dir, errors.New("the lock is not held"), "")
 }
 
 func monotonic() int64 {

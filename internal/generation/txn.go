@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Txn is one commit under way: staged by Begin, then Commit and Publish, or Abort.
@@ -36,7 +38,7 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 		return nil, err
 	}
 	if j != nil && j.Phase != PhaseVerify {
-		return nil, &Error{Op: "begin", Path: s.dir.name(journalName), Err: errors.New("another commit is not finished"), Exit: ExitInterrupted, Hint: "recover first"}
+		return nil, NewFault(fault.Interrupted, "begin", s.dir.name(journalName), errors.New("another commit is not finished"), "recover first")
 	}
 	c, err := s.Compare(p)
 	if err != nil {
@@ -168,7 +170,7 @@ func (s *Store) makeFolders(make []newFolder) error {
 func (s *Store) makeFolder(dir *folder, base string, f newFolder) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(dir.fd, &st); err != nil {
-		return wrap(ExitCannotWrite, "stat", dir.path, err)
+		return wrap(fault.CannotWrite, "stat", dir.path, err)
 	}
 	if f.uid == Keep {
 		f.uid = int(st.Uid)
@@ -240,7 +242,7 @@ func (t *Txn) Entries() []Entry { return t.m.Entries }
 // Abort removes what was staged. After Commit it is an error and does nothing.
 func (t *Txn) Abort() error {
 	if t.committed != nil {
-		return &Error{Op: "abort", Path: t.s.o.Dir, Err: errors.New("the commit was recorded already"), Exit: ExitInternal}
+		return NewFault(fault.Internal, "abort", t.s.o.Dir, errors.New("the commit was recorded already"), "")
 	}
 	if t.ended {
 		return nil
@@ -253,8 +255,8 @@ func (t *Txn) Abort() error {
 }
 
 // Commit makes the decision durable: from here on there is only forward. It returns the number of the generation. Before
-// that it looks whether a target changed since Begin (ErrChanged). After an error with ExitCannotWrite nothing has changed
-// and what was staged is gone; with ExitInterrupted the journal could be seen, and Recover decides.
+// that it looks whether a target changed since Begin (ErrChanged). After an error with fault.CannotWrite nothing has changed
+// and what was staged is gone; with fault.Interrupted the journal could be seen, and Recover decides.
 func (t *Txn) Commit() (int, error) {
 	return t.m.Gen, t.commit(&Journal{Version: formatVersion, Phase: PhasePublish, Note: t.note})
 }
@@ -264,7 +266,7 @@ func (t *Txn) commit(j *Journal) error {
 		return err
 	}
 	if t.ended || t.committed != nil {
-		return &Error{Op: "commit", Path: t.s.o.Dir, Err: errors.New("this transaction has ended"), Exit: ExitInternal}
+		return NewFault(fault.Internal, "commit", t.s.o.Dir, errors.New("this transaction has ended"), "")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

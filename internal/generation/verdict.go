@@ -9,11 +9,13 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // superseded is the error of a verdict about something that is no longer so.
 func (s *Store) superseded(op string, gen int, now string) error {
-	return &Error{Op: op + " generation", Path: itoa(gen), Err: fmt.Errorf("%w: %s", ErrSuperseded, now), Exit: ExitInternal, Hint: "look at the journal again and begin with what it says"}
+	return NewFault(fault.Internal, op+" generation", itoa(gen), fmt.Errorf("%w: %s", ErrSuperseded, now), "look at the journal again and begin with what it says")
 }
 
 // judged checks that gen is what is in place, and returns its journal (nil if there is none).
@@ -49,7 +51,7 @@ func (s *Store) Good(gen int, report []byte) error {
 	if report != nil {
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, report); err != nil {
-			return &Error{Op: "judge", Path: itoa(gen), Err: fmt.Errorf("its report is no JSON: %w", err), Exit: ExitInternal}
+			return NewFault(fault.Internal, "judge", itoa(gen), fmt.Errorf("its report is no JSON: %w", err), "")
 		}
 		next.Report = compact.Bytes()
 	}
@@ -116,7 +118,7 @@ func (s *Store) Retire(gen int, paths ...string) error {
 	for _, p := range paths {
 		i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Path == p && !e.Dropped && e.New.Kind == File })
 		if i < 0 {
-			return &Error{Op: "retire", Path: p, Err: fmt.Errorf("generation %d has no such file", gen), Exit: ExitInternal}
+			return NewFault(fault.Internal, "retire", p, fmt.Errorf("generation %d has no such file", gen), "")
 		}
 		o, err := s.tree.observe(p)
 		if err != nil {
@@ -165,7 +167,7 @@ func (s *Store) AddTry(bootID string) (tries int, err error) {
 		return 0, err
 	}
 	if j == nil || j.Phase != PhaseVerify {
-		return 0, &Error{Op: "count a try", Path: s.dir.name(journalName), Err: fmt.Errorf("%w: nothing awaits a verdict", ErrSuperseded), Exit: ExitInternal}
+		return 0, NewFault(fault.Internal, "count a try", s.dir.name(journalName), fmt.Errorf("%w: nothing awaits a verdict", ErrSuperseded), "")
 	}
 	if j.BootID == bootID {
 		return j.Tries, nil
@@ -198,7 +200,7 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 		return 0, err
 	}
 	if toGen < 0 || toGen >= fromGen {
-		return 0, &Error{Op: "go back to", Path: itoa(toGen), Err: ErrNoGeneration, Exit: ExitInternal, Hint: "history lists those that there are"}
+		return 0, NewFault(fault.Internal, "go back to", itoa(toGen), ErrNoGeneration, "history lists those that there are")
 	}
 	if toGen != 0 { // one that is as before prelet keeps nothing of a plan: to go back to it is to go back to that
 		to, err := s.manifest(toGen, "")
@@ -216,8 +218,7 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 		j.HoldPlan = from.PlanID
 	}
 	t, err := s.goBack(toGen, j, without)
-	var e *Error
-	if errors.As(err, &e) && e.Exit == ExitCannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+	if fault.CodeOf(err) == fault.CannotWrite && errors.Is(err, unix.ENOSPC) && s.dropBallast() {
 		t, err = s.goBack(toGen, j, without)
 	}
 	if err != nil {

@@ -104,13 +104,16 @@ func CodeOf(d *hcl.Diagnostic) fault.Code {
 	return fault.Evaluation
 }
 
-// Exit is the exit status that a set of diagnostics asks for: that of the first error, since later ones
-// mostly follow from it. 0 without errors.
-func Exit(ds hcl.Diagnostics) int {
+// Code is that of the first error in a set of diagnostics, since later ones mostly follow from it. "" without errors.
+func Code(ds hcl.Diagnostics) fault.Code {
 	for _, d := range ds {
 		if d.Severity == hcl.DiagError {
-			return CodeOf(d).Exit()
+			return CodeOf(d)
 		}
 	}
-	return 0
+
+	return ""
 }
+
+// Exit is the exit status that a set of diagnostics asks for: 0 without errors.
+func Exit(ds hcl.Diagnostics) int { return Code(ds).Exit() }

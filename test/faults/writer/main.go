@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/test/faults/scenario"
 )
@@ -34,9 +35,9 @@ func main() {
 	}
 	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
 		fmt.Fprintln(os.Stderr, "writer:", err)
-		var coded interface{ ExitCode() int }
-		if errors.As(err, &coded) {
-			os.Exit(coded.ExitCode())
+		var f *fault.Fault
+		if errors.As(err, &f) {
+			os.Exit(f.Code.Exit())
 		}
 		os.Exit(1)
 	}

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -13,53 +12,42 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// ClusterFailure turns a failed answer of the cluster into a message with the right exit status. What is the
-// object in words: "the cluster's CA".
-func ClusterFailure(at hcl.Range, what string, ans world.Answer, err error) hcl.Diagnostics {
-	code := map[world.Failure]fault.Code{
-		world.Unreachable: fault.ClusterUnreachable, world.Untrusted: fault.ClusterUntrusted, world.Denied: fault.ClusterDenied,
-		world.Absent: fault.ClusterUnusable, world.Unusable: fault.ClusterUnusable}[ans.Fail]
-	if ans.Fail == world.Unread {
-		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
-	}
-	if ans.Fail == world.NoCredential {
-		code = fault.CredentialMissing
-	}
-	if code == "" {
-		var f *world.Failed
-		if errors.As(err, &f) {
-			ans = f.Answer
-		}
-		code = fault.ClusterUnusable
-	}
-	return hcl.Diagnostics{origin.Error(code, at, summary(ans.Fail, what), "%s", Sentence(ans.Detail, ans.Hint))}
+// Diagnose makes the message of a fault, at a place of the site.
+func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
+	return origin.Error(f.Code, at, f.Summary, "%s", Sentence(f.Why, f.Next))
 }
 
 // Unanswered is the output of a stage without the answer that it is made of: unknown, and with the question where a
 // recording was never asked it.
 func Unanswered(t cty.Type, question string, ans world.Answer) Output {
 	out := value.UnknownOutput(t)
-	if ans.Fail == world.Unread {
+	if ans.Code() == fault.Unread {
 		out = value.Because(out, []string{question})
 	}
 
 	return Output{Value: out}
 }
 
-func summary(f world.Failure, what string) string {
-	switch f {
-	case world.Unreachable:
-		return "Cannot reach the cluster for " + what
-	case world.Untrusted:
-		return "Cannot trust the cluster that answered for " + what
-	case world.Denied:
-		return "The cluster denies " + what
-	case world.NoCredential:
-		return "A credential is needed for " + what
-	case world.Absent:
-		return "The cluster does not have " + what
+// ClusterFailure is the message for a failed question to the cluster. What is the object in words: "the cluster's CA".
+func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
+	switch f.Code {
+	case fault.Unread:
+		return hcl.Diagnostics{origin.NotRead(at, what, []string{what})}
+	case fault.Absent:
+		f = f.Raise(fault.ClusterUnusable, "The cluster does not have "+what)
+	case fault.ClusterUnreachable:
+		f = f.Raise(f.Code, "Cannot reach the cluster for "+what)
+	case fault.ClusterUntrusted:
+		f = f.Raise(f.Code, "Cannot trust the cluster that answered for "+what)
+	case fault.ClusterDenied:
+		f = f.Raise(f.Code, "The cluster denies "+what)
+	case fault.CredentialMissing:
+		f = f.Raise(f.Code, "A credential is needed for "+what)
+	default:
+		f = f.Raise(fault.ClusterUnusable, "The cluster's answer for "+what+" cannot be used")
 	}
-	return "The cluster's answer for " + what + " cannot be used"
+
+	return hcl.Diagnostics{Diagnose(at, f)}
 }
 
 // StaleWarning says that the last good generation's recording answered.

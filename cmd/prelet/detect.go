@@ -16,7 +16,6 @@ import (
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
 )
 
 func (a *app) detect() *cobra.Command {
@@ -51,10 +50,10 @@ func (a *app) detect() *cobra.Command {
 			if err := stopped(ctx); err != nil {
 				return err
 			}
-			var failed *world.Failed
+			var failed *fault.Fault
 			switch {
 			case errors.As(found.Failed, &failed):
-				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Answer.Detail)
+				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
 			case found.Facts == nil:
 				a.say(s, present.Sorted(diags))
 				return exit(origin.Exit(diags))

@@ -71,7 +71,7 @@ func (a *app) detectorsList() *cobra.Command {
 				return err
 			}
 			if err != nil {
-				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Detail)
+				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
 			}
 			rows := host.Survey(declared, facts.PCI)
 			if asJSON {
@@ -137,8 +137,8 @@ func (a *app) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program,
 	grant.Execute = slices.Concat(grant.Execute, interpreters)
 	lock, trace, err := host.Describe(c.Context(), program, grant)
 	if err != nil {
-		ans := host.Failure(program, trace, err)
-		return failure(fault.DetectorFailed, "%s", stages.Sentence(ans.Detail, ans.Hint))
+		f := host.Failure(program, trace, err).Fault
+		return failure(fault.DetectorFailed, "%s", stages.Sentence(f.Why, f.Next))
 	}
 	if out != "" { // for another machine: where packages put programs
 		lock.Path = ""

@@ -62,7 +62,7 @@ func TestGatherIsParallel(t *testing.T) {
 			select {
 			case <-all:
 			case <-ctx.Done():
-				return world.Answer{Fail: world.Unreachable, Detail: "the others were not asked"}
+				return world.Failure(fault.ClusterUnreachable, "the others were not asked", "")
 			}
 		}
 		return usual(q, map[string]any{"cpu": json.RawMessage(facts)})
@@ -99,7 +99,7 @@ func TestCancelled(t *testing.T) {
 		if q.Kind == world.KindObject {
 			cancel()
 			<-ctx.Done()
-			return world.Answer{Fail: world.Unreachable, Detail: "cancelled"}
+			return world.Failure(fault.ClusterUnreachable, "cancelled", "")
 		}
 		return usual(q, nil)
 	})
@@ -162,9 +162,9 @@ func TestStoppedWhileItGathers(t *testing.T) {
 					cancel(errors.New("terminated signal received"))
 					<-ctx.Done()
 				}
-				return world.Answer{Fail: world.Unreachable, Detail: "the deadline passed"}
+				return world.Failure(fault.ClusterUnreachable, "the deadline passed", "")
 			}
-			return world.Answer{Fail: world.Absent, Detail: "none"}
+			return world.Failure(fault.Absent, "none", "")
 		})
 		p := Run(ctx, mustParse(t, fetches(2, "  on_failure = \"continue\"\n")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
 		cancel(nil)

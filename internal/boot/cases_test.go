@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -212,15 +213,16 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 				select {} // for ever, whatever ctx says
 			case "wait":
 				<-ctx.Done()
-				return world.Answer{Fail: world.Unreachable, Detail: "nobody answered"}
+				return world.Failure(fault.ClusterUnreachable, "nobody answered", "")
 			case "panic":
 				panic("a broken adapter")
 			}
-			var ans world.Answer
-			if err := json.Unmarshal([]byte(r.answer), &ans); err != nil {
+			text := fmt.Sprintf(`{"format": 1, "answers": [{"kind": %q, "args": %s, "answer": %s}]}`, q.Kind, q.Args, r.answer)
+			recording, err := world.Decode(strings.NewReader(text))
+			if err != nil {
 				panic(r.answer + ": " + err.Error())
 			}
-			return ans
+			return recording.Entries[0].Answer
 		}
 		return usual(q, facts)
 	})
@@ -236,7 +238,7 @@ func usual(q world.Question, facts map[string]any) world.Answer {
 	}
 	switch q.Kind {
 	case world.KindLock: // as in a recording that is older than locks
-		return world.Answer{Fail: world.Unread}
+		return world.Failure(fault.Unread, "", "")
 	case world.KindFacts:
 		return answer(facts)
 	case world.KindKubelet:
@@ -253,7 +255,7 @@ func usual(q world.Question, facts map[string]any) world.Answer {
 	case world.KindManaged:
 		return answer(world.ManagedAns{})
 	case world.KindDetector:
-		return world.Answer{Fail: world.Absent, Detail: "not installed"}
+		return world.Failure(fault.Absent, "not installed", "")
 	}
-	return world.Answer{Fail: world.Absent, Detail: "it is not there"}
+	return world.Failure(fault.Absent, "it is not there", "")
 }

@@ -229,11 +229,11 @@ func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Fact
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)
 			if err != nil {
-				return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+				return world.Failure(fault.FileUnusable, err.Error(), "")
 			}
 			return world.Answer{Value: b}
 		}
-		return world.Answer{Fail: world.Absent}
+		return world.Failure(fault.Absent, "", "")
 	})
 	env.Detectors = slices.Clone(env.Detectors)
 	for n := range env.Detectors {

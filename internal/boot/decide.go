@@ -334,7 +334,7 @@ func (in decision) readBase(i *site.Instance, b stages.Baser, broken bool) (base
 // original answers what a target held before prelet.
 func (in decision) original(path string) (world.TargetAns, error) {
 	if in.tape == nil {
-		return world.TargetAns{}, &world.Failed{Answer: world.Answer{Fail: world.Unread, Detail: "no machine is at hand"}}
+		return world.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "no machine is at hand"}
 	}
 	a, _, err := world.Original.Ask(in.eval.AskContext(), in.tape, world.OriginalReq{Path: path})
 

@@ -43,8 +43,8 @@ func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]
 			if err == nil {
 				l.describe = &d
 			} else {
-				l.answer = world.Answer{Fail: world.Unusable,
-					Detail: fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err)}
+				l.answer = world.Failure(fault.DetectorFailed,
+					fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err), "")
 			}
 		}
 		locks[n] = l
@@ -103,16 +103,16 @@ func unchecked(d stages.Detector) hcl.Diagnostics {
 	switch {
 	case d.Describe != nil:
 		return consent(d)
-	case d.Lock.Fail == world.Unusable:
+	case d.Lock.Code() == fault.DetectorFailed:
 		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary,
-			"%s", stages.Sentence(d.Lock.Detail, d.Lock.Hint))}
-	case d.Lock.Fail == "" || len(d.Config) == 0:
+			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next))}
+	case d.Lock.Fault == nil || len(d.Config) == 0:
 		return nil
 	}
 
 	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary,
 		"%s Nor is what the site reads of its facts. A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.",
-		stages.Sentence(d.Lock.Detail, ""))}
+		stages.Sentence(d.Lock.Fault.Why))}
 }
 
 func consent(d stages.Detector) hcl.Diagnostics {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -54,14 +55,14 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 					return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: d.Name, SHA256: strings.Repeat("0", 64), Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"})
 				}
 			}
-			return world.Answer{Fail: world.Absent, Detail: "There is no program, and no lock"}
+			return world.Failure(fault.Absent, "There is no program, and no lock", "")
 		case world.KindDetector:
 			r, err := world.DetectorOf.Request(q)
 			if a, ok := answers[r.Name]; ok && err == nil {
 				return a
 			}
 			t.Errorf("nobody should ask: %s", q)
-			return world.Answer{Fail: world.Unusable, Detail: "nobody should ask"}
+			return world.Failure(fault.FileUnusable, "nobody should ask", "")
 		}
 		return usual(q, all)
 	})
@@ -144,18 +145,18 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 	for _, tt := range []struct {
 		body string
-		fail world.Failure
+		fail fault.Code
 		want string // severity; "": nothing is said
 	}{
-		{"config { cards = \"none\" }", world.Unusable, "warning"},
-		{"", world.Unusable, "warning"},
-		{"config { cards = \"none\" }", world.Absent, "note"},
-		{"config { cards = \"none\" }", world.Denied, "note"},
-		{"config {}", world.Absent, ""},
-		{"", world.Absent, ""},
+		{"config { cards = \"none\" }", fault.DetectorFailed, "warning"},
+		{"", fault.DetectorFailed, "warning"},
+		{"config { cards = \"none\" }", fault.Absent, "note"},
+		{"config { cards = \"none\" }", fault.Denied, "note"},
+		{"config {}", fault.Absent, ""},
+		{"", fault.Absent, ""},
 	} {
 		locks := world.SourceFunc(func(context.Context, world.Question) world.Answer {
-			return world.Answer{Fail: tt.fail, Detail: "There is no lock of it that can be used"}
+			return world.Failure(tt.fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
 		for _, d := range CheckWith(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), Witnesses(), "", locks) {

@@ -49,8 +49,7 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 			out.unjudged = append(out.unjudged, s.file.Path)
 			found = found.with(unreadTarget(at, s.file.Path))
 		case s.err != nil:
-			found.say(origin.Error(fault.CannotWrite, at, "Cannot look at "+s.file.Path,
-				"%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+			found.say(stages.Diagnose(at, s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)))
 		default:
 			found.say(loose(changeOf(s.file, s.is))...)
 		}
@@ -60,8 +59,8 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 		case s.unread():
 			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
 		case s.err != nil: // left alone, it would make two machines of one identity
-			found.say(origin.Error(fault.CannotWrite, hcl.Range{}, "Cannot set "+s.file.Path+" aside",
-				"%s", stages.Sentence(s.answer.Detail, s.answer.Hint)))
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot set "+s.file.Path+" aside")
+			found.say(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}
 	for i, c := range out.changes {

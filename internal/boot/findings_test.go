@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -29,7 +30,7 @@ func TestFindingsInSiteOrder(t *testing.T) {
 				<-answered[order[at-1]]
 			}
 			defer close(answered[mine])
-			return world.Answer{Fail: world.Unreachable, Detail: r.Name + " does not answer"}
+			return world.Failure(fault.ClusterUnreachable, r.Name+" does not answer", "")
 		})
 		p := Run(t.Context(), mustParse(t, fetches(3, optional)), Options{Source: src})
 

@@ -424,14 +424,14 @@ func kubeletOf(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	var found Findings
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
 	switch question := []string{"kubelet"}; {
-	case ans.Fail == world.Unread:
+	case ans.Code() == fault.Unread:
 		found.Unknown = because(question, partKubelet)
 		found.say(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
-	case ans.Fail == world.Denied:
+	case ans.Code() == fault.Denied:
 		found.Unknown = because(question, partKubelet)
-		found.say(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Detail))
+		found.say(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
-		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Detail, "."))
+		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
 	}
 	out := Kubelet{KubeletAns: k}
 	// Without an answer the tables tell what the version takes.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -37,7 +38,7 @@ type unanswered struct {
 	answer world.Answer
 }
 
-func (u unanswered) unread() bool { return u.answer.Fail == world.Unread }
+func (u unanswered) unread() bool { return u.answer.Code() == fault.Unread }
 
 // observe asks for every target. Unknown is what of the plan could not be told.
 func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, unknown unknowns) (o Observed) {

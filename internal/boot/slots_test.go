@@ -109,7 +109,7 @@ func TestEverySlot(t *testing.T) {
 		case q.Kind == world.KindVariable:
 			return world.Variable.Answer(world.VariableAns{Text: "x", Source: "flag"})
 		case q.Kind == world.KindCredential && strings.Contains(q.Args, "absent"):
-			return world.Answer{Fail: world.Absent, Detail: "not there"}
+			return world.Failure(fault.Absent, "not there", "")
 		case q.Kind == world.KindFacts:
 			return world.FactsOf.Answer(*nullFacts())
 		}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // What to do next, for failures that have one cause wherever they happen.
@@ -35,10 +37,10 @@ func classifyError(err error, now time.Time, secret string) *failure {
 		err = request.Err // without the method and the URL, which the caller reports
 	}
 	f := classifyCause(err, now, withhold(err.Error(), secret))
-	if withhold(f.detail, secret) == f.detail && withhold(err.Error(), secret) == err.Error() {
-		f.err = err
+	if withhold(f.Why, secret) == f.Why && withhold(err.Error(), secret) == err.Error() {
+		f.Err = err
 	}
-	f.detail = withhold(f.detail, secret)
+	f.Why = withhold(f.Why, secret)
 	return f
 }
 
@@ -46,7 +48,8 @@ func classifyCause(err error, now time.Time, text string) *failure {
 	var proxy proxyError
 	var dial *net.OpError
 	if errors.As(err, &proxy) || errors.As(err, &dial) && dial.Op == "proxyconnect" {
-		return fail(Unreachable, again, "Check `proxy_url` in the cluster block", "the proxy: %s", quote(text))
+		return fail(fault.ClusterUnreachable, again, "Check `proxy_url` in the cluster block",
+			"the proxy: %s", quote(text))
 	}
 	var verification *tls.CertificateVerificationError
 	if errors.As(err, &verification) {
@@ -56,19 +59,20 @@ func classifyCause(err error, now time.Time, text string) *failure {
 	var large *http.MaxBytesError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fail(Unreachable, again, "Run again", "the run was interrupted")
+		return fail(fault.ClusterUnreachable, again, "Run again", "the run was interrupted")
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return fail(Unreachable, again, hintReach, "no answer before the deadline")
+		return fail(fault.ClusterUnreachable, again, hintReach, "no answer before the deadline")
 	case errors.As(err, &large):
-		return fail(Unusable, final, hintPortal, "the answer is larger than 1 MiB")
+		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is larger than 1 MiB")
 	case strings.Contains(text, "response headers exceeded"):
-		return fail(Unusable, final, hintPortal, "the head of the answer is larger than %d KiB", maxHead>>10)
+		return fail(fault.ClusterUnusable, final, hintPortal,
+			"the head of the answer is larger than %d KiB", maxHead>>10)
 	case errors.Is(err, errCompressed):
-		return fail(Unusable, final, hintPortal, "%v", err)
+		return fail(fault.ClusterUnusable, final, hintPortal, "%v", err)
 	case errors.Is(err, errCredential):
-		return fail(Untrusted, final, hintCA, "%v", err)
+		return fail(fault.ClusterUntrusted, final, hintCA, "%v", err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return fail(Unreachable, again, hintReach, "the connection ended before a whole answer")
+		return fail(fault.ClusterUnreachable, again, hintReach, "the connection ended before a whole answer")
 	}
 	if f := classifyTLS(err); f != nil {
 		return f
@@ -77,33 +81,34 @@ func classifyCause(err error, now time.Time, text string) *failure {
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &dns):
-		return fail(Unreachable, again, hintReach+" and its name resolves",
+		return fail(fault.ClusterUnreachable, again, hintReach+" and its name resolves",
 			"the name %q cannot be resolved: %s", quote(dns.Name), quote(dns.Err))
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fail(Unreachable, again, hintReach, "connection refused")
+		return fail(fault.ClusterUnreachable, again, hintReach, "connection refused")
 	case strings.Contains(text, "malformed MIME"):
-		return fail(Unreachable, again, hintReach, "the head of the answer ended in the middle, or is malformed")
+		return fail(fault.ClusterUnreachable, again, hintReach,
+			"the head of the answer ended in the middle, or is malformed")
 	case strings.Contains(text, "malformed HTTP"):
-		return fail(Unusable, final, hintPortal, "the answer is not HTTP: %s", quote(text))
+		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is not HTTP: %s", quote(text))
 	}
-	return fail(Unreachable, again, hintReach, "%s", quote(text))
+	return fail(fault.ClusterUnreachable, again, hintReach, "%s", quote(text))
 }
 
 // classifyTLS knows the failures of a handshake that are not about a chain.
 func classifyTLS(err error) *failure {
 	var record tls.RecordHeaderError
 	if errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) {
-		return fail(Unusable, final, hintPortal, "the server does not speak TLS")
+		return fail(fault.ClusterUnusable, final, hintPortal, "the server does not speak TLS")
 	}
 	const newer = "Let the server, or what stands before it, speak TLS 1.2 or newer"
 	switch alert := remoteAlert(err); {
 	case alert == 70, strings.Contains(err.Error(), "tls: server selected unsupported protocol version"):
-		return fail(Untrusted, final, newer, "the server offers no TLS version from 1.2 on")
+		return fail(fault.ClusterUntrusted, final, newer, "the server offers no TLS version from 1.2 on")
 	case alert == 40, alert == 47, alert == 71: // handshake_failure, illegal_parameter, insufficient_security
-		return fail(Untrusted, final, newer+" with a common cipher suite",
+		return fail(fault.ClusterUntrusted, final, newer+" with a common cipher suite",
 			"no common TLS parameters: %s", quote(err.Error()))
 	case alert >= 42 && alert <= 46, alert == 48, alert == 116: // bad, unsupported, revoked, …; unknown_ca; required
-		return fail(Denied, final, "Renew the node's client certificate, or let the node join again",
+		return fail(fault.ClusterDenied, final, "Renew the node's client certificate, or let the node join again",
 			"the server refuses the client certificate: %s", quote(err.Error()))
 	}
 	return nil
@@ -131,18 +136,21 @@ func classifyChain(err error, now time.Time) *failure {
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		f := fail(Untrusted, dates, hintClock, "the certificate %q is valid from %s to %s, and the clock here says %s",
+		f := fail(fault.ClusterUntrusted, dates, hintClock,
+			"the certificate %q is valid from %s to %s, and the clock here says %s",
 			quote(invalid.Cert.Subject.String()), stamp(invalid.Cert.NotBefore), stamp(invalid.Cert.NotAfter), stamp(now))
 		f.future = now.Before(invalid.Cert.NotBefore)
 		return f.because(err)
 	case errors.As(err, &host):
-		return fail(Untrusted, final,
+		return fail(fault.ClusterUntrusted, final,
 			"Write one of those names in `servers`, or add this one to the API server's certificate (kubeadm: certSANs)",
 			"the certificate is not for %q but for %s", host.Host, quote(names(host.Certificate))).because(err)
 	case errors.As(err, &unknown):
-		return fail(Untrusted, final, hintCA, "the server's certificate is not signed by the cluster's CA").because(err)
+		return fail(fault.ClusterUntrusted, final, hintCA,
+			"the server's certificate is not signed by the cluster's CA").because(err)
 	}
-	return fail(Untrusted, final, hintCA, "the server's certificate is refused: %s", quote(err.Error())).because(err)
+	return fail(fault.ClusterUntrusted, final, hintCA,
+		"the server's certificate is refused: %s", quote(err.Error())).because(err)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -167,28 +175,29 @@ func classifyStatus(r *reply) *failure {
 	case s == http.StatusOK:
 		return nil
 	case r.notReady >= http.StatusInternalServerError, r.notReady == http.StatusTooManyRequests:
-		f = fail(Unreachable, again, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log",
+		f = fail(fault.ClusterUnreachable, again, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log",
 			"%s; and the API server is not ready yet (/readyz)", says)
 		f.starting = true
 	case r.notReady != 0:
-		f = fail(Denied, again, "", "%s", says)
+		f = fail(fault.ClusterDenied, again, "", "%s", says)
 		f.starting = true
 	case s >= 300 && s < 400:
 		location := withhold(r.header.Get("Location"), r.secret)
-		return fail(Unusable, final, hintPortal,
+		return fail(fault.ClusterUnusable, final, hintPortal,
 			"HTTP %d: a redirect, to %q, which is not followed", s, quote(location))
 	case s == http.StatusUnauthorized:
-		f = fail(Denied, again, "", "%s", says) // a token may come late
+		f = fail(fault.ClusterDenied, again, "", "%s", says) // a token may come late
 	case s == http.StatusForbidden:
-		f = fail(Denied, final, "", "%s", says)
+		f = fail(fault.ClusterDenied, final, "", "%s", says)
 	case s == http.StatusNotFound:
-		f = fail(Absent, again, "", "%s", says)
+		f = fail(fault.Absent, again, "", "%s", says)
 	case s == http.StatusTooManyRequests:
-		f = fail(Unreachable, again, "The API server is overloaded; look at its priority and fairness", "%s", says)
+		f = fail(fault.ClusterUnreachable, again, "The API server is overloaded; look at its priority and fairness",
+			"%s", says)
 	case s >= 500 || s == http.StatusRequestTimeout:
-		f = fail(Unreachable, again, "Look at the API server's own log", "%s", says)
+		f = fail(fault.ClusterUnreachable, again, "Look at the API server's own log", "%s", says)
 	default:
-		return fail(Unusable, final, hintPortal, "%s", says)
+		return fail(fault.ClusterUnusable, final, hintPortal, "%s", says)
 	}
 	f.after = retryAfter(r.header)
 	return f

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Dates: 1970 waits for the clock, whoever tells that it is set; a clock that is right waits for nothing.
@@ -73,7 +75,7 @@ func TestClock(t *testing.T) {
 					}
 					return
 				}
-				want{kind: Untrusted, retry: c.retry, text: c.text}.check(t, err)
+				want{code: fault.ClusterUntrusted, retry: c.retry, text: c.text}.check(t, err)
 				if n := h.authorized.Load(); n != 0 {
 					t.Errorf("%d requests carried Authorization", n)
 				}
@@ -85,6 +87,6 @@ func TestClock(t *testing.T) {
 		opts.Now = func() time.Time { return early }
 		opts.WaitClock = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		err := ways["pins"](within(t, 100*time.Millisecond), opts)
-		want{kind: Untrusted, text: append(both, "waiting for the clock")}.check(t, err)
+		want{code: fault.ClusterUntrusted, text: append(both, "waiting for the clock")}.check(t, err)
 	})
 }

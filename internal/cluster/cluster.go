@@ -13,7 +13,8 @@
 //   - Only the site's proxy is used, never one of the environment.
 //   - Each server of a list is judged for itself, see search.try.
 //
-// Errors are *Error.
+// Errors are *fault.Fault: Summary is what was read, At the server that failed, where it is one. That an object is not
+// there has the code fault.Absent.
 package cluster
 
 import (

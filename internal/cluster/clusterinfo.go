@@ -3,6 +3,8 @@ package cluster
 import (
 	"crypto/x509"
 	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // infoDoc is cluster-info, decoded and not yet verified.
@@ -21,7 +23,7 @@ func parseClusterInfo(r *reply) (infoDoc, *failure) {
 	}
 	var err error
 	if info.certs, _, err = parseDiscovery(info.kubeconfig); err != nil {
-		return infoDoc{}, fail(Unusable, final, hintClusterInfo, "%v", err).because(err)
+		return infoDoc{}, fail(fault.ClusterUnusable, final, hintClusterInfo, "%v", err).because(err)
 	}
 	return info, nil
 }
@@ -31,12 +33,12 @@ const hintClusterInfo = "Look at `kubectl -n kube-public get configmap cluster-i
 // readClusterInfo is parseClusterInfo but for the certificates, which stand in the text.
 func readClusterInfo(r *reply) (infoDoc, *failure) {
 	if f := classifyStatus(r); f != nil {
-		switch f.kind {
-		case Denied:
-			f.hint = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
+		switch f.Code {
+		case fault.ClusterDenied:
+			f.Next = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
 				"kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
-		case Absent:
-			f.hint = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
+		case fault.Absent:
+			f.Next = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
 		}
 		return infoDoc{}, f
 	}
@@ -46,7 +48,7 @@ func readClusterInfo(r *reply) (infoDoc, *failure) {
 	}
 	info := infoDoc{kubeconfig: object.Data["kubeconfig"], signatures: map[string]string{}}
 	if info.kubeconfig == "" {
-		return infoDoc{}, fail(Unusable, final, hintClusterInfo, "it has no key kubeconfig")
+		return infoDoc{}, fail(fault.ClusterUnusable, final, hintClusterInfo, "it has no key kubeconfig")
 	}
 	for k, v := range object.Data {
 		if id, ok := strings.CutPrefix(k, signaturePrefix); ok && v != "" {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Object is what a ConfigMap holds.
@@ -26,17 +28,19 @@ func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
 	}
 	d := json.NewDecoder(bytes.NewReader(r.body))
 	if err := d.Decode(&cm); err != nil {
-		return Object{}, fail(Unusable, final, hintPortal, "HTTP 200 with %s", looksLike(r)).because(err)
+		return Object{}, fail(fault.ClusterUnusable, final, hintPortal, "HTTP 200 with %s", looksLike(r)).because(err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Object{}, fail(Unusable, final, hintPortal, "the answer goes on after the object")
+		return Object{}, fail(fault.ClusterUnusable, final, hintPortal, "the answer goes on after the object")
 	}
 	if cm.Kind != "ConfigMap" || cm.APIVersion != "v1" {
-		return Object{}, fail(Unusable, final, hintPortal, "the answer is a %q of version %q, not a ConfigMap of v1",
+		return Object{}, fail(fault.ClusterUnusable, final, hintPortal,
+			"the answer is a %q of version %q, not a ConfigMap of v1",
 			quote(withhold(cm.Kind, r.secret)), quote(withhold(cm.APIVersion, r.secret)))
 	}
 	if cm.Metadata.Name != name || cm.Metadata.Namespace != namespace {
-		return Object{}, fail(Unusable, final, hintPortal, "the answer is ConfigMap %q, another one than asked for",
+		return Object{}, fail(fault.ClusterUnusable, final, hintPortal,
+			"the answer is ConfigMap %q, another one than asked for",
 			quote(withhold(cm.Metadata.Namespace+"/"+cm.Metadata.Name, r.secret)))
 	}
 	if cm.Data == nil {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Rows 1 to 3, by a dialler that fails as a network does, for ever and for a while.
@@ -70,7 +72,7 @@ func TestDialling(t *testing.T) {
 					}
 					return
 				}
-				want{kind: Unreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
+				want{code: fault.ClusterUnreachable, retry: true, text: []string{c.text, "servers"}}.check(t, err)
 			})
 		}
 	}
@@ -95,7 +97,7 @@ func TestClosedInHandshake(t *testing.T) {
 	}()
 	req := TrustRequest{Endpoint: Endpoint{Servers: []string{l.Addr().String()}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
 	_, err = FetchTrust(within(t, 30*time.Second), req, givingUp(fast(), 3))
-	want{kind: Unreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
+	want{code: fault.ClusterUnreachable, retry: true, text: []string{l.Addr().String()}}.check(t, err)
 }
 
 // A port that does not speak TLS is no API server.
@@ -104,5 +106,5 @@ func TestNoTLS(t *testing.T) {
 	defer s.Close()
 	req := TrustRequest{Endpoint: Endpoint{Servers: []string{strings.TrimPrefix(s.URL, "http://")}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}
 	_, err := FetchTrust(within(t, 30*time.Second), req, fast())
-	want{kind: Unusable, text: []string{"does not speak TLS"}}.check(t, err)
+	want{code: fault.ClusterUnusable, text: []string{"does not speak TLS"}}.check(t, err)
 }

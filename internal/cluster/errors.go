@@ -1,57 +1,15 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/fault"
 )
-
-// Kind is the sort of a failure. The words are those of a recording's answers.
-type Kind string
-
-// The five ways in which a read fails.
-const (
-	Unreachable Kind = "unreachable" // no whole answer before the deadline
-	Untrusted   Kind = "untrusted"   // not provably the cluster: TLS, pin, signature, dates
-	Denied      Kind = "denied"      // the cluster does not accept our credential, or has none of our token
-	Absent      Kind = "absent"      // the object is not there
-	Unusable    Kind = "unusable"    // an answer, or a request, that makes no sense
-)
-
-// Error is every failure of this package. No part of it ever holds a credential.
-type Error struct {
-	Kind    Kind
-	Server  string // URL of the server that failed; empty when none was asked, or several, which Detail lists
-	Object  string // what was read, such as "configmap kube-system/kubelet-config"
-	Detail  string // what happened
-	Hint    string // what to do next
-	Err     error  // the cause, where there is one
-	Retries int    // attempts that were made before the last one
-}
-
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Object)
-	if e.Server != "" {
-		b.WriteString(" at " + e.Server)
-	}
-	fmt.Fprintf(&b, ": %s: %s", e.Kind, e.Detail)
-	switch {
-	case e.Retries == 1:
-		b.WriteString(" (after 1 retry)")
-	case e.Retries > 1:
-		fmt.Fprintf(&b, " (after %d retries)", e.Retries)
-	}
-	if e.Hint != "" {
-		b.WriteString(". " + e.Hint)
-	}
-	return b.String()
-}
-
-// Unwrap gives the cause.
-func (e *Error) Unwrap() error { return e.Err }
 
 // class is what search.try does about a failure.
 type class int
@@ -63,13 +21,11 @@ const (
 	local              // no server can help: the cause is on this node
 )
 
-// failure is an Error on its way to search.try, which fills in the server and the object.
+// failure is a Fault on its way to search.try, which adds the server and the object, and what try does about it. No
+// part of a fault ever holds a credential.
 type failure struct {
-	kind   Kind
+	fault.Fault
 	class  class
-	detail string
-	hint   string
-	err    error
 	after  time.Duration // the server asks us to wait, and perhaps others do not
 	future bool          // with class dates: not yet valid, rather than expired
 
@@ -77,13 +33,28 @@ type failure struct {
 	starting bool // a refusal of a server that may have just started
 }
 
-func fail(kind Kind, cl class, hint, format string, args ...any) *failure {
-	return &failure{kind: kind, class: cl, hint: hint, detail: fmt.Sprintf(format, args...)}
+// fail makes a failure. Next is the next step, the rest the reason.
+func fail(code fault.Code, cl class, next, format string, args ...any) *failure {
+	return &failure{Fault: fault.Fault{Code: code, Why: fmt.Sprintf(format, args...), Next: next}, class: cl}
 }
 
 func (f *failure) because(err error) *failure {
-	f.err = err
+	f.Err = err
 	return f
+}
+
+// about is the fault for a caller: object is what was read, such as "configmap kube-system/kubelet-config". A fault of
+// whoever was to give the token passes as it is.
+func (f *failure) about(object string) *fault.Fault {
+	var missing *fault.Fault
+	if f.noToken && errors.As(f.Err, &missing) {
+		return missing
+	}
+
+	out := f.Fault
+	out.Summary = object
+
+	return &out
 }
 
 const maxQuote = 200 // runes of a stranger's text in a message

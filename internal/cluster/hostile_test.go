@@ -25,6 +25,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const (
@@ -244,27 +246,27 @@ func (h *hostile) object() ObjectRequest {
 
 // want is what an error must be like.
 type want struct {
-	kind  Kind
+	code  fault.Code
 	retry bool // it was tried more than once
 	text  []string
 }
 
 // check also looks for the token, in the message and in every error behind it.
-func (w want) check(t *testing.T, err error) *Error {
+func (w want) check(t *testing.T, err error) *fault.Fault {
 	t.Helper()
-	var e *Error
+	var e *fault.Fault
 	if !errors.As(err, &e) {
-		t.Fatalf("got %v, want an *Error of kind %s", err, w.kind)
+		t.Fatalf("got %v, want a fault with code %s", err, w.code)
 	}
 	noCanary(t, err)
-	if e.Kind != w.kind {
-		t.Errorf("kind %s, want %s: %v", e.Kind, w.kind, err)
+	if e.Code != w.code {
+		t.Errorf("code %s, want %s: %v", e.Code, w.code, err)
 	}
-	if (e.Retries > 0) != w.retry {
-		t.Errorf("%d retries, want some: %v: %v", e.Retries, w.retry, err)
+	if retried := strings.HasSuffix(e.Why, " times)"); retried != w.retry {
+		t.Errorf("tried more than once: %t, want %t: %v", retried, w.retry, err)
 	}
-	if e.Object == "" || e.Detail == "" || e.Hint == "" {
-		t.Errorf("object %q, detail %q or hint %q is empty", e.Object, e.Detail, e.Hint)
+	if e.Summary == "" || e.Why == "" || e.Next == "" {
+		t.Errorf("summary %q, reason %q or next step %q is empty", e.Summary, e.Why, e.Next)
 	}
 	for _, part := range w.text {
 		if !strings.Contains(err.Error(), part) {

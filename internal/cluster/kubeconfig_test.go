@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // witness is a server that asks for a certificate, and remembers what it was shown. It accepts nothing.
@@ -193,7 +195,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := readWith(kubeconfig(w, c.cluster, c.user), d.dir)
-			want{kind: Denied, text: []string{"HTTP 403"}}.check(t, err)
+			want{code: fault.ClusterDenied, text: []string{"HTTP 403"}}.check(t, err)
 
 			wantShown := [2]string{c.token, c.cert}
 			if got := w.take(); got != wantShown {
@@ -270,7 +272,7 @@ func TestKubeconfigRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := readWith(c.text, d.dir)
-			want{kind: Denied, text: []string{c.want}}.check(t, err)
+			want{code: fault.ClusterDenied, text: []string{c.want}}.check(t, err)
 			for _, secret := range []string{"plugin-token", "file-token", strings.Split(string(d.key), "\n")[1], hex.EncodeToString(d.key)} {
 				if strings.Contains(err.Error(), secret) {
 					t.Errorf("a secret is in the message: %v", err)
@@ -456,7 +458,7 @@ func TestPluginMisbehaves(t *testing.T) {
 		}
 		_, err := fetchConfigMap(ctx, req, Options{BackoffMin: 400 * time.Millisecond})
 		cancel()
-		e := want{kind: Denied, retry: script != "sleep 30", text: []string{
+		e := want{code: fault.ClusterDenied, retry: script != "sleep 30", text: []string{
 			"the bootstrap kubeconfig gives no credential: its plugin sh " + says}}.check(t, err)
 		if strings.Contains(e.Error(), "secret-of-the-plugin") {
 			t.Errorf("the output of the plugin is in the message: %v", e)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 type handler = func(h *hostile, w http.ResponseWriter, r *http.Request, n int) bool
@@ -93,43 +95,43 @@ func TestAnswers(t *testing.T) {
 	cases := []struct {
 		name   string
 		handle handler
-		kind   Kind
+		code   fault.Code
 		retry  bool
 		text   string
 	}{
-		{"4 slow-loris", trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"), Unreachable, true, "no whole answer within 500ms"},
-		{"4 slow head", trickle("HTTP/1.1 200 OK\r\nX-A:"), Unreachable, true, "no whole answer within 500ms"},
-		{"9 401", answerWith(401), Denied, true, "HTTP 401: as the test wishes"},
-		{"10 403", answerWith(403), Denied, false, "HTTP 403: as the test wishes"},
-		{"11 404", answerWith(404), Absent, true, "HTTP 404: as the test wishes"},
-		{"11 404 of something else", func(_ *hostile, w http.ResponseWriter, r *http.Request, _ int) bool { http.NotFound(w, r); return true }, Absent, true, `HTTP 404 with a text that begins "404 page not found"`},
-		{"13 503", answerWith(503), Unreachable, true, "HTTP 503: as the test wishes"},
+		{"4 slow-loris", trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"), fault.ClusterUnreachable, true, "no whole answer within 500ms"},
+		{"4 slow head", trickle("HTTP/1.1 200 OK\r\nX-A:"), fault.ClusterUnreachable, true, "no whole answer within 500ms"},
+		{"9 401", answerWith(401), fault.ClusterDenied, true, "HTTP 401: as the test wishes"},
+		{"10 403", answerWith(403), fault.ClusterDenied, false, "HTTP 403: as the test wishes"},
+		{"11 404", answerWith(404), fault.Absent, true, "HTTP 404: as the test wishes"},
+		{"11 404 of something else", func(_ *hostile, w http.ResponseWriter, r *http.Request, _ int) bool { http.NotFound(w, r); return true }, fault.Absent, true, `HTTP 404 with a text that begins "404 page not found"`},
+		{"13 503", answerWith(503), fault.ClusterUnreachable, true, "HTTP 503: as the test wishes"},
 		{"13 502 with a page", func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
 			w.WriteHeader(502)
 			_, _ = io.WriteString(w, "<html><body>bad gateway")
 			return true
-		}, Unreachable, true, "HTTP 502 with an HTML page"},
-		{"13 400", answerWith(400), Unusable, false, "HTTP 400"},
-		{"14 body > 1 MiB", bigBody(false), Unusable, false, "larger than 1 MiB"},
-		{"14 body > 1 MiB, chunked", bigBody(true), Unusable, false, "larger than 1 MiB"},
-		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), Unusable, false, "the head of the answer is larger than 64 KiB"},
-		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), Unreachable, true, "ended before a whole answer"},
-		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), Unreachable, true, "ended before a whole answer"},
-		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), Unreachable, true, "ended in the middle"},
-		{"15 no answer", raw(""), Unreachable, true, "ended before a whole answer"},
-		{"16 gzip", gzipped(strings.Repeat("\x00", 100<<10)), Unusable, false, "compressed"},
-		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), Unusable, false, `a redirect, to "https://elsewhere.example/"`},
-		{"18 HTML of a portal", body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"), Unusable, false, "an HTML page, as a captive portal sends"},
-		{"18 an empty body", body("application/json", ""), Unusable, false, "an empty body"},
-		{"18 a text", body("text/plain", "It works!\x1b[31m"), Unusable, false, `a text that begins "It works! [31m"`},
-		{"18 no HTTP at all", raw("SSH-2.0-OpenSSH_9.2\r\n"), Unusable, false, "not HTTP"},
-		{"19 malformed JSON", body("application/json", `{"kind": "ConfigMap", "data":`), Unusable, false, "JSON that breaks off or is malformed"},
-		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), Unusable, false, "JSON that is not a Kubernetes object"},
-		{"19 another kind", body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`), Unusable, false, `"Secret"`},
-		{"19 another object", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`), Unusable, false, "y/x"},
-		{"19 another name", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "kube-public"}}`), Unusable, false, "kube-public/x"},
-		{"19 two objects", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1"} {}`), Unusable, false, "goes on"},
-		{"switching protocols", raw("HTTP/1.1 101 Switching Protocols\r\n\r\n"), Unusable, false, "HTTP 101"},
+		}, fault.ClusterUnreachable, true, "HTTP 502 with an HTML page"},
+		{"13 400", answerWith(400), fault.ClusterUnusable, false, "HTTP 400"},
+		{"14 body > 1 MiB", bigBody(false), fault.ClusterUnusable, false, "larger than 1 MiB"},
+		{"14 body > 1 MiB, chunked", bigBody(true), fault.ClusterUnusable, false, "larger than 1 MiB"},
+		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), fault.ClusterUnusable, false, "the head of the answer is larger than 64 KiB"},
+		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), fault.ClusterUnreachable, true, "ended before a whole answer"},
+		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), fault.ClusterUnreachable, true, "ended before a whole answer"},
+		{"15 truncated head", raw("HTTP/1.1 200 OK\r\nContent-"), fault.ClusterUnreachable, true, "ended in the middle"},
+		{"15 no answer", raw(""), fault.ClusterUnreachable, true, "ended before a whole answer"},
+		{"16 gzip", gzipped(strings.Repeat("\x00", 100<<10)), fault.ClusterUnusable, false, "compressed"},
+		{"17 redirect", answerWith(302, "Location", "https://elsewhere.example/"), fault.ClusterUnusable, false, `a redirect, to "https://elsewhere.example/"`},
+		{"18 HTML of a portal", body("text/html", "<!DOCTYPE html>\n<html><title>Welcome</title>"), fault.ClusterUnusable, false, "an HTML page, as a captive portal sends"},
+		{"18 an empty body", body("application/json", ""), fault.ClusterUnusable, false, "an empty body"},
+		{"18 a text", body("text/plain", "It works!\x1b[31m"), fault.ClusterUnusable, false, `a text that begins "It works! [31m"`},
+		{"18 no HTTP at all", raw("SSH-2.0-OpenSSH_9.2\r\n"), fault.ClusterUnusable, false, "not HTTP"},
+		{"19 malformed JSON", body("application/json", `{"kind": "ConfigMap", "data":`), fault.ClusterUnusable, false, "JSON that breaks off or is malformed"},
+		{"19 JSON of another type", body("application/json", `{"kind": "ConfigMap", "data": []}`), fault.ClusterUnusable, false, "JSON that is not a Kubernetes object"},
+		{"19 another kind", body("application/json", `{"kind": "Secret", "apiVersion": "v1"}`), fault.ClusterUnusable, false, `"Secret"`},
+		{"19 another object", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "y"}}`), fault.ClusterUnusable, false, "y/x"},
+		{"19 another name", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x", "namespace": "kube-public"}}`), fault.ClusterUnusable, false, "kube-public/x"},
+		{"19 two objects", body("application/json", `{"kind": "ConfigMap", "apiVersion": "v1"} {}`), fault.ClusterUnusable, false, "goes on"},
+		{"switching protocols", raw("HTTP/1.1 101 Switching Protocols\r\n\r\n"), fault.ClusterUnusable, false, "HTTP 101"},
 	}
 	ca := newTestCA(t, "cluster")
 	for _, c := range cases {
@@ -167,7 +169,7 @@ func TestAnswers(t *testing.T) {
 						}
 						return
 					}
-					want{kind: c.kind, retry: c.retry, text: []string{c.text}}.check(t, err)
+					want{code: c.code, retry: c.retry, text: []string{c.text}}.check(t, err)
 					if way == "trust" && h.authorized.Load() != 0 {
 						t.Error("an anonymous request carried Authorization")
 					}
@@ -292,7 +294,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 		began := time.Now()
 		_, err := fetchConfigMap(within(t, 20*time.Second), h.object(), fast())
-		want{kind: Unreachable, text: []string{"HTTP 429"}}.check(t, err)
+		want{code: fault.ClusterUnreachable, text: []string{"HTTP 429"}}.check(t, err)
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("waited %v for what could not come in time", d)
 		}
@@ -360,7 +362,7 @@ func TestRedirectKeepsToken(t *testing.T) {
 		return true
 	}
 	_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
-	want{kind: Unusable, text: []string{other.URL}}.check(t, err)
+	want{code: fault.ClusterUnusable, text: []string{other.URL}}.check(t, err)
 	if n := other.conns.Load(); n != 0 {
 		t.Errorf("%d connections to where the redirect pointed", n)
 	}
@@ -380,7 +382,7 @@ func TestCancel(t *testing.T) {
 	}
 	began := time.Now()
 	_, err := FetchTrust(ctx, TrustRequest{Endpoint: Endpoint{Servers: []string{"192.0.2.1:6443"}}, CACertHashes: []string{newTestCA(t, "ca").pin()}}, opts)
-	want{kind: Unreachable, text: []string{"interrupted"}}.check(t, err)
+	want{code: fault.ClusterUnreachable, text: []string{"interrupted"}}.check(t, err)
 	if !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}

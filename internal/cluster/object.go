@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // ObjectRequest names a ConfigMap and the credentials to read it with.
@@ -50,10 +52,9 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	}
 	creds, servers, proxied, err := c.credentials(req)
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
-			e.Object = object
-			return Object{}, e
+		var f *failure
+		if errors.As(err, &f) {
+			return Object{}, f.about(object)
 		}
 		return Object{}, invalid(object, "Correct the cluster block of the site", "%v", err)
 	}
@@ -65,10 +66,10 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 			var f *failure
 			out, f = c.readConfigMap(ctx, t, cred, req)
 			if f != nil && f.noToken && refused != nil { // why the token was needed says more than that there is none
-				refused.detail += "; and " + f.detail
+				refused.Why += "; and " + f.Why
 				return refused
 			}
-			if f == nil || f.kind != Denied || f.starting {
+			if f == nil || f.Code != fault.ClusterDenied || f.starting {
 				return f
 			}
 			refused = f
@@ -113,8 +114,9 @@ func (c *Client) credentials(req ObjectRequest) (creds []credential, servers []*
 				list = []string{config.Host}
 			}
 		case req.Token == nil:
-			return nil, nil, false, &Error{Kind: Denied, Detail: req.who() + " " + err.Error(), Err: err,
-				Hint: "Repair " + req.who() + ", or remove it and let the node join with a bootstrap token"}
+			return nil, nil, false, fail(fault.ClusterDenied, final,
+				"Repair "+req.who()+", or remove it and let the node join with a bootstrap token",
+				"%s %v", req.who(), err).because(err)
 		}
 	}
 	if servers, err = parseServers(list); err != nil {
@@ -153,7 +155,7 @@ func (cred credential) identified(ctx context.Context) (*rest.Config, *failure) 
 // noCredential is a plugin or a file that gives no credential. It may yet, unless there is no such program.
 func noCredential(who string, err error) *failure {
 	const hint = "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names"
-	f := fail(Denied, again, hint, "%s gives no credential: %s", who, quote(err.Error())).because(err)
+	f := fail(fault.ClusterDenied, again, hint, "%s gives no credential: %s", who, quote(err.Error())).because(err)
 	if errors.Is(err, errNoPlugin) {
 		f.class = local
 	}
@@ -183,20 +185,20 @@ func (c *Client) readConfigMap(ctx context.Context, t target, cred credential, r
 func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
 	switch r.status {
 	case http.StatusUnauthorized:
-		f.hint = "What " + cred.who + " gives is expired or of another cluster; let the node join again"
+		f.Next = "What " + cred.who + " gives is expired or of another cluster; let the node join again"
 		if cred.who == "bootstrap token" {
-			f.hint = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into the " +
+			f.Next = "The bootstrap token is wrong or expired; make one with `kubeadm token create` and put it into the " +
 				"credential that `token` names"
 		}
 	case http.StatusForbidden:
-		f.hint = fmt.Sprintf("Allow it to those who join (system:bootstrappers) and those who have joined (system:nodes), "+
+		f.Next = fmt.Sprintf("Allow it to those who join (system:bootstrappers) and those who have joined (system:nodes), "+
 			"by a Role and a RoleBinding in namespace %[1]s:\n"+
 			"    kubectl -n %[1]s create role prelet:%[2]s --verb=get --resource=configmaps --resource-name=%[2]s\n"+
 			"    kubectl -n %[1]s create rolebinding prelet:%[2]s --role=prelet:%[2]s "+
 			"--group=system:bootstrappers --group=system:nodes",
 			req.Namespace, req.Name)
 	case http.StatusNotFound:
-		f.hint = fmt.Sprintf("Make it, or correct config_map; `kubectl -n %s get configmaps` lists what is there",
+		f.Next = fmt.Sprintf("Make it, or correct config_map; `kubectl -n %s get configmaps` lists what is there",
 			req.Namespace)
 		if s, ok := statusOf(r); ok && s.Reason == "NotFound" && req.Optional {
 			f.class = final

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Who may read, as a kubeadm cluster answers it, and what the message tells to do.
@@ -43,10 +45,10 @@ func TestObject(t *testing.T) {
 		req  ObjectRequest
 		want want
 	}{
-		{"403", req("kube-system", "closed", token), want{kind: Denied, text: []string{
-			"configmap kube-system/closed at " + s.URL(), `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
-		{"401", req("kube-system", "kubelet-config", wrong), want{kind: Denied, retry: true, text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
-		{"404", req("kube-system", "nothing", token), want{kind: Absent, retry: true, text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
+		{"403", req("kube-system", "closed", token), want{code: fault.ClusterDenied, text: []string{
+			s.URL() + ": configmap kube-system/closed", `configmaps "closed" is forbidden: User "system:bootstrap:`, "a RoleBinding in namespace kube-system", "--resource-name=closed", "system:bootstrappers"}}},
+		{"401", req("kube-system", "kubelet-config", wrong), want{code: fault.ClusterDenied, retry: true, text: []string{"HTTP 401: Unauthorized", "wrong or expired", "kubeadm token create"}}},
+		{"404", req("kube-system", "nothing", token), want{code: fault.Absent, retry: true, text: []string{`configmaps "nothing" not found`, "kubectl -n kube-system get configmaps"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := fetchConfigMap(ctx, c.req, givingUp(fast(), 3))
@@ -73,12 +75,12 @@ func TestLate(t *testing.T) {
 	req = h.object()
 	req.Name, req.Optional = "nothing", true
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
-	want{kind: Absent}.check(t, err)
+	want{code: fault.Absent}.check(t, err)
 
 	// What a load balancer says without a Kubernetes Status is no answer about the object.
 	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { http.NotFound(w, r); return true }
 	_, err = fetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 3))
-	want{kind: Absent, retry: true}.check(t, err)
+	want{code: fault.Absent, retry: true}.check(t, err)
 }
 
 // The token is sent to nobody before the server is known.
@@ -88,10 +90,10 @@ func TestTokenLast(t *testing.T) {
 	req := h.object()
 	req.CAPEM = good.pem()
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
-	want{kind: Untrusted, text: []string{h.URL}}.check(t, err)
+	want{code: fault.ClusterUntrusted, text: []string{h.URL}}.check(t, err)
 	req.CAPEM = nil
 	_, err = fetchConfigMap(within(t, 30*time.Second), req, fast())
-	want{kind: Unusable, text: []string{"no verified CA"}}.check(t, err)
+	want{code: fault.ClusterUnusable, text: []string{"no verified CA"}}.check(t, err)
 	if h.requests.Load() != 0 {
 		t.Error("a request arrived")
 	}
@@ -199,18 +201,18 @@ func TestKubeconfig(t *testing.T) {
 		{"a token file", ObjectRequest{Endpoint: at, Kubeconfig: with("    tokenFile: token\n"), KubeconfigDir: dir}, "system:bootstrap:", want{}},
 		{"a plugin", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + plugin + "\n")}, "system:bootstrap:", want{}},
 		{"its name for its server is not for ours", ObjectRequest{Endpoint: at, Kubeconfig: named}, "system:node:worker-1", want{}},
-		{"its name for its server", ObjectRequest{Kubeconfig: named}, "", want{kind: Untrusted, text: []string{"elsewhere.example"}}},
+		{"its name for its server", ObjectRequest{Kubeconfig: named}, "", want{code: fault.ClusterUntrusted, text: []string{"elsewhere.example"}}},
 		{"malformed, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: []byte("{"), Token: token}, "system:bootstrap:", want{}},
 		{"not accepted, with a token", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Kubeconfig: with("    token: abcdef.0123456789abcdef\n"), Token: token}, "system:bootstrap:", want{}},
-		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{kind: Denied, retry: true, text: []string{"the node's kubeconfig gives is expired"}}},
-		{"malformed", ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)}, "", want{kind: Denied, text: []string{"cannot be parsed"}}},
-		{"no certificate where it says", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: gone.pem\n    client-key: gone.pem\n"), KubeconfigDir: dir}, "", want{kind: Denied, text: []string{"gone.pem"}}},
-		{"a plugin that fails", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")}, "", want{kind: Denied, retry: true, text: []string{"plugin"}}},
-		{"of another cluster", ObjectRequest{Endpoint: at, Kubeconfig: foreign}, "", want{kind: Untrusted, text: []string{"not signed by"}}},
-		{"insecure", ObjectRequest{Endpoint: at, Kubeconfig: []byte(strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1))}, "", want{kind: Denied, text: []string{"insecure-skip-tls-verify"}}},
-		{"http", ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))}, "", want{kind: Denied, text: []string{"http is refused"}}},
-		{"nothing at all", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()}, "", want{kind: Unusable, text: []string{"neither a kubeconfig nor a token"}}},
-		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{kind: Unusable, text: []string{"invalid object name"}}},
+		{"not accepted", ObjectRequest{Endpoint: at, Kubeconfig: with("    token: " + testToken + "\n")}, "", want{code: fault.ClusterDenied, retry: true, text: []string{"the node's kubeconfig gives is expired"}}},
+		{"malformed", ObjectRequest{Endpoint: at, Kubeconfig: []byte("users: " + testToken)}, "", want{code: fault.ClusterDenied, text: []string{"cannot be parsed"}}},
+		{"no certificate where it says", ObjectRequest{Endpoint: at, Kubeconfig: with("    client-certificate: gone.pem\n    client-key: gone.pem\n"), KubeconfigDir: dir}, "", want{code: fault.ClusterDenied, text: []string{"gone.pem"}}},
+		{"a plugin that fails", ObjectRequest{Endpoint: at, Kubeconfig: with(execUser + "/bin/false\n")}, "", want{code: fault.ClusterDenied, retry: true, text: []string{"plugin"}}},
+		{"of another cluster", ObjectRequest{Endpoint: at, Kubeconfig: foreign}, "", want{code: fault.ClusterUntrusted, text: []string{"not signed by"}}},
+		{"insecure", ObjectRequest{Endpoint: at, Kubeconfig: []byte(strings.Replace(string(mine), "server:", "insecure-skip-tls-verify: true\n    server:", 1))}, "", want{code: fault.ClusterDenied, text: []string{"insecure-skip-tls-verify"}}},
+		{"http", ObjectRequest{Kubeconfig: []byte(strings.Replace(string(mine), "https:", "http:", 1))}, "", want{code: fault.ClusterDenied, text: []string{"http is refused"}}},
+		{"nothing at all", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM()}, "", want{code: fault.ClusterUnusable, text: []string{"neither a kubeconfig nor a token"}}},
+		{"no such name", ObjectRequest{Endpoint: at, CAPEM: s.CAPEM(), Token: noToken, Namespace: "../../secrets"}, "", want{code: fault.ClusterUnusable, text: []string{"invalid object name"}}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -241,17 +243,17 @@ func TestTokenNotForFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for code, kind := range map[int]Kind{503: Unreachable, 404: Absent, 302: Unusable} {
+	for status, code := range map[int]fault.Code{503: fault.ClusterUnreachable, 404: fault.Absent, 302: fault.ClusterUnusable} {
 		h := newHostile(t, newTestCA(t, "cluster"))
-		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(code)(h, w, r, n) }
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(status)(h, w, r, n) }
 		req := h.object()
 		req.Kubeconfig = mine
 		req.Token = func(context.Context) (string, error) {
-			t.Errorf("the token was looked at after %d", code)
+			t.Errorf("the token was looked at after %d", status)
 			return testToken, nil
 		}
 		_, err := fetchConfigMap(within(t, 30*time.Second), req, givingUp(fast(), 2))
-		want{kind: kind, retry: kind != Unusable}.check(t, err)
+		want{code: code, retry: code != fault.ClusterUnusable}.check(t, err)
 	}
 }
 

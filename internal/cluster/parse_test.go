@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func TestParseServer(t *testing.T) {
@@ -235,12 +237,12 @@ func TestDiscoveryRefused(t *testing.T) {
 		h := newHostile(t, ca)
 		h.info = func(int) map[string]string { return signedInfo(c.text) }
 		_, err = FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
-		want{kind: Unusable, text: []string{"cluster-info"}}.check(t, err)
+		want{code: fault.ClusterUnusable, text: []string{"cluster-info"}}.check(t, err)
 	}
 	h := newHostile(t, ca)
 	h.info = func(int) map[string]string { return map[string]string{"x": "y"} }
 	_, err := FetchTrust(within(t, 10*time.Second), h.pinned(), fast())
-	want{kind: Unusable, text: []string{"no key kubeconfig"}}.check(t, err)
+	want{code: fault.ClusterUnusable, text: []string{"no key kubeconfig"}}.check(t, err)
 }
 
 // Whatever client-go writes into a cluster, strict reading must know: kubeadm writes cluster-info with it.
@@ -263,11 +265,8 @@ func TestDiscoveryAsClientGoWritesIt(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	e := &Error{Kind: Denied, Server: "https://k8s:6443", Object: "configmap a/b", Detail: "HTTP 401", Hint: "Do that", Retries: 2}
-	if got, expect := e.Error(), "configmap a/b at https://k8s:6443: denied: HTTP 401 (after 2 retries). Do that"; got != expect {
-		t.Errorf("%q, want %q", got, expect)
-	}
-	if got, expect := (&Error{Kind: Absent, Object: "o", Detail: "d", Retries: 1}).Error(), "o: absent: d (after 1 retry)"; got != expect {
+	f := fail(fault.ClusterDenied, final, "Do that", "HTTP %d", 401).about("configmap a/b")
+	if got, expect := f.Error(), "configmap a/b: HTTP 401; Do that"; got != expect {
 		t.Errorf("%q, want %q", got, expect)
 	}
 	if got, expect := quote("a\x1b[2J\nb\xff"+strings.Repeat("x", 300)), "a [2J b "+strings.Repeat("x", 192)+"…"; got != expect {
@@ -350,8 +349,8 @@ func FuzzClusterInfo(f *testing.F) {
 		}
 		info, fail := parseClusterInfo(&reply{status: status, header: map[string][]string{}, body: body})
 		if fail != nil {
-			if fail.detail == "" || fail.hint == "" || strings.ContainsAny(fail.detail, "\n\x1b") {
-				t.Fatalf("detail %q, hint %q", fail.detail, fail.hint)
+			if fail.Why == "" || fail.Next == "" || strings.ContainsAny(fail.Why, "\n\x1b") {
+				t.Fatalf("detail %q, hint %q", fail.Why, fail.Next)
 			}
 			return
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // judgement is what one server is known to be, at one of its addresses.
@@ -43,8 +45,8 @@ func (s *search) due(j *judgement) bool { return !j.out && !j.notBefore.After(s.
 
 // try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for
 // itself: one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The
-// others are asked again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The error
-// lists each server with its reason, and has the kind of the worst.
+// others are asked again, with a jittered backoff and not before their Retry-After, until ctx's deadline. The fault
+// lists each server with its reason, and has the code of the worst.
 func (s *search) try(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -74,7 +76,7 @@ func (s *search) try(ctx context.Context) error {
 			return s.failed()
 		}
 
-		s.client.notify(Retry{Server: next.url(), Why: next.failure.detail, Wait: pause, Until: deadline})
+		s.client.notify(Retry{Server: next.url(), Why: next.failure.Why, Wait: pause, Until: deadline})
 		if opts.Sleep(ctx, pause) != nil {
 			return s.failed()
 		}
@@ -107,7 +109,7 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 				s.client.setWorked(t)
 				return true, nil
 			case f.class == local:
-				return true, &Error{Kind: f.kind, Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err}
+				return true, f.about(s.object)
 			case ctx.Err() != nil:
 				return true, s.failed()
 			}
@@ -132,7 +134,7 @@ func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *
 			return nil
 		}
 		j.tries++
-		f.detail = bounded(f.detail)
+		f.Why = bounded(f.Why)
 		if j.failure == nil || ctx.Err() == nil { // an interruption says less than what came before
 			j.failure = f
 		}
@@ -151,9 +153,9 @@ func (s *search) ask(ctx context.Context, j *judgement, share time.Duration, f *
 		}
 		s.clockAsked = true
 		deadline, _ := ctx.Deadline()
-		s.client.notify(Retry{Server: j.url(), Why: f.detail, Until: deadline})
+		s.client.notify(Retry{Server: j.url(), Why: f.Why, Until: deadline})
 		if err := clock(ctx); err != nil {
-			f.detail += "; waiting for the clock to be set: " + quote(err.Error())
+			f.Why += "; waiting for the clock to be set: " + quote(err.Error())
 			return f
 		}
 		f = nil
@@ -226,26 +228,30 @@ func (s *search) failed() error {
 	tries := 0
 	var reasons []string
 	for _, j := range s.judged {
-		if severity(j.failure.kind) > severity(worst.failure.kind) {
+		if severity(j.failure.Code) > severity(worst.failure.Code) {
 			worst = j
 		}
 		tries = max(tries, j.tries)
-		reasons = append(reasons, j.String()+": "+j.failure.detail)
+		reasons = append(reasons, j.String()+": "+j.failure.Why)
 	}
 
-	f := worst.failure
-	e := &Error{
-		Kind: f.kind, Server: worst.url(), Object: s.object, Detail: f.detail, Hint: f.hint, Err: f.err, Retries: tries - 1,
-	}
+	f := worst.failure.about(s.object)
+	f.At.File = worst.url()
 	if len(reasons) > 1 {
-		e.Server, e.Detail = "", strings.Join(reasons, "; ")
+		f.At.File, f.Why = "", strings.Join(reasons, "; ")
 	}
-	return e
+	if tries > 1 {
+		f.Why += fmt.Sprintf(" (tried %d times)", tries)
+	}
+
+	return f
 }
 
-// severity orders kinds: what may be an attack first, what may be a cable last.
-func severity(k Kind) int {
-	return slices.Index([]Kind{Unreachable, Absent, Unusable, Denied, Untrusted}, k)
+// severity orders codes: what may be an attack is the highest, what may be a cable the lowest.
+func severity(c fault.Code) int {
+	return slices.Index([]fault.Code{
+		fault.ClusterUnreachable, fault.Absent, fault.ClusterUnusable, fault.ClusterDenied, fault.ClusterUntrusted,
+	}, c)
 }
 
 func (s *search) judgementOf(t target) *judgement {
@@ -297,5 +303,5 @@ func (c *Client) setWorked(t target) {
 
 // invalid is the error of a request that cannot be sent.
 func invalid(object, hint, format string, args ...any) error {
-	return &Error{Kind: Unusable, Object: object, Detail: fmt.Sprintf(format, args...), Hint: hint}
+	return fail(fault.ClusterUnusable, final, hint, format, args...).about(object)
 }

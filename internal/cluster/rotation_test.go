@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // TestRotationForgetsNothing asks a name whose address changes with each lookup: what was untrusted stays so.
@@ -39,9 +41,9 @@ func TestRotationForgetsNothing(t *testing.T) {
 
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, opts)
 
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != Untrusted {
-		t.Errorf("got %v, want an error of kind %v", err, Untrusted)
+	var e *fault.Fault
+	if !errors.As(err, &e) || e.Code != fault.ClusterUntrusted {
+		t.Errorf("got %v, want an error of kind %v", err, fault.ClusterUntrusted)
 	}
 }
 

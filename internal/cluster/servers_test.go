@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Row 27, and what a list of servers means beside it.
@@ -51,7 +53,7 @@ func TestSeveralServers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		servers []string
-		kind    Kind
+		code    fault.Code
 		text    []string
 		waits   int
 	}{
@@ -63,11 +65,11 @@ func TestSeveralServers(t *testing.T) {
 		{"the first denies", []string{denies.URL, good.URL}, "", nil, 0},
 		{"the first forbids", []string{forbids.URL, good.URL}, "", nil, 0},
 		{"the first is not Kubernetes", []string{portal.URL, good.URL}, "", nil, 0},
-		{"no server is left", []string{forbids.URL, evil.URL, portal.URL}, Untrusted, []string{
+		{"no server is left", []string{forbids.URL, evil.URL, portal.URL}, fault.ClusterUntrusted, []string{
 			forbids.URL + ": HTTP 403", evil.URL + ": the server's certificate is not signed", portal.URL + ": HTTP 200 with an HTML page"}, 0},
-		{"those that are left out are not asked again", []string{dead, evil.URL}, Untrusted, []string{
+		{"those that are left out are not asked again", []string{dead, evil.URL}, fault.ClusterUntrusted, []string{
 			"https://" + dead + ": connection refused", evil.URL + ": the server's"}, 4},
-		{"a refusal is worse than silence", []string{denies.URL, dead}, Denied, []string{
+		{"a refusal is worse than silence", []string{denies.URL, dead}, fault.ClusterDenied, []string{
 			denies.URL + ": HTTP 401", "https://" + dead + ": connection refused"}, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,13 +87,13 @@ func TestSeveralServers(t *testing.T) {
 			if n := evil.conns.Load() - conns; n > 1 {
 				t.Errorf("got %d connections to a server that is not trusted, want 1", n)
 			}
-			if c.kind == "" {
+			if c.code == "" {
 				if err != nil {
 					t.Error(err)
 				}
 				return
 			}
-			want{kind: c.kind, retry: c.waits > 0, text: c.text}.check(t, err)
+			want{code: c.code, retry: c.waits > 0, text: c.text}.check(t, err)
 		})
 	}
 	if n := evil.authorized.Load(); n != 0 {
@@ -179,7 +181,7 @@ func TestAddresses(t *testing.T) {
 		})
 	}
 	t.Run("none is left", func(t *testing.T) {
-		want{kind: Untrusted, text: []string{
+		want{code: fault.ClusterUntrusted, text: []string{
 			"https://localhost:6443 (192.0.2.1:6443): the server's certificate is not signed",
 			"https://localhost:6443 (192.0.2.2:6443): the server's certificate is not signed",
 		}}.check(t, read(t, 30*time.Second, evil.URL, evil.URL))
@@ -360,7 +362,7 @@ func TestProxy(t *testing.T) {
 
 	refuse.Store(true)
 	_, err := fetchConfigMap(within(t, 30*time.Second), object, givingUp(opts, 2))
-	want{kind: Unreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
+	want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy", "407", "proxy_url"}}.check(t, err)
 }
 
 // An https proxy is verified by the system's CAs, also where the server behind it is not verified yet: its password goes to
@@ -374,7 +376,7 @@ func TestProxyIsVerified(t *testing.T) {
 	_, errTrust := FetchTrust(within(t, 30*time.Second), trust, givingUp(fast(), 2))
 	_, errObject := fetchConfigMap(within(t, 30*time.Second), object, givingUp(fast(), 2))
 	for _, err := range []error{errTrust, errObject} {
-		want{kind: Unreachable, retry: true, text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
+		want{code: fault.ClusterUnreachable, retry: true, text: []string{"the proxy: ", "certificate signed by unknown authority", "proxy_url"}}.check(t, err)
 	}
 	if n := proxy.requests.Load(); n != 0 {
 		t.Errorf("got %d requests, want none", n)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // starting is an API server that has just been started: it refuses the first n requests with status, and says that it is not ready.
@@ -45,7 +47,7 @@ func TestStartingServer(t *testing.T) {
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
 		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
-		want{kind: Unreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+		want{code: fault.ClusterUnreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
 	})
 	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
 		h := newHostile(t, newTestCA(t, "cluster"))
@@ -55,7 +57,7 @@ func TestStartingServer(t *testing.T) {
 		}
 		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(403)(h, w, r, n) }
 		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 5))
-		want{kind: Denied, retry: true, text: []string{"HTTP 403"}}.check(t, err)
+		want{code: fault.ClusterDenied, retry: true, text: []string{"HTTP 403"}}.check(t, err)
 	})
 	t.Run("ready in between", func(t *testing.T) {
 		h := newHostile(t, newTestCA(t, "cluster"))
@@ -72,7 +74,7 @@ func TestStartingServer(t *testing.T) {
 			return r.URL.Path != "/readyz" && answerWith(403)(h, w, r, n)
 		}
 		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), fast())
-		want{kind: Denied, text: []string{"HTTP 403"}}.check(t, err)
+		want{code: fault.ClusterDenied, text: []string{"HTTP 403"}}.check(t, err)
 		if n := h.requests.Load(); n != 3 {
 			t.Errorf("%d requests, want the request, /readyz and the request once more", n)
 		}
@@ -90,7 +92,7 @@ func TestRefusedWithoutToken(t *testing.T) {
 	gone := errors.New("credential \"bootstrap-token\": file does not exist")
 	req.Token = func(context.Context) (string, error) { return "", gone }
 	_, err := fetchConfigMap(within(t, 30*time.Second), req, fast())
-	want{kind: Denied, text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
+	want{code: fault.ClusterDenied, text: []string{"HTTP 403", "kubectl -n kube-system create role", "the bootstrap token cannot be read"}}.check(t, err)
 	if errors.Is(err, gone) {
 		t.Error("the refusal is lost")
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Token reads a bootstrap token, "id.secret". It is called late and only if needed.
@@ -35,20 +37,28 @@ func CheckToken(ctx context.Context, read Token) error {
 	if f == nil || f.noToken {
 		return nil
 	}
-	return &Error{Kind: f.kind, Object: clusterInfo, Detail: f.detail, Hint: f.hint, Err: f.err}
+
+	return f.about(clusterInfo)
 }
 
 func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
 	const hint = "Put a valid bootstrap token into the credential that `token` names; `kubeadm token create` makes one"
 	s, err := read(ctx)
 	if err != nil {
-		f := fail(Denied, local, hint, "the bootstrap token cannot be read: %v", err).because(err)
+		why := err.Error()
+		var missing *fault.Fault
+		if errors.As(err, &missing) {
+			why = missing.Why
+		}
+
+		f := fail(fault.ClusterDenied, local, hint, "the bootstrap token cannot be read: %s", why).because(err)
 		f.noToken = true
 		return bootstrapToken{}, f
 	}
 	id, secret, err := ParseToken(s)
 	if err != nil {
-		return bootstrapToken{}, fail(Denied, local, hint, "the bootstrap token is malformed: %v", err).because(err)
+		return bootstrapToken{}, fail(fault.ClusterDenied, local, hint,
+			"the bootstrap token is malformed: %v", err).because(err)
 	}
 	return bootstrapToken{id, secret}, nil
 }

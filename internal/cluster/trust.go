@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"net"
 	"net/url"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // What a Trust was verified by.
@@ -132,7 +134,7 @@ func (c *Client) trustGiven(ctx context.Context, req TrustRequest, pins pinSet) 
 	}
 	if len(pins) > 0 {
 		if err := pins.covers(certs); err != nil {
-			return Trust{}, &Error{Kind: Untrusted, Object: object, Detail: err.Error(), Hint: hintCA, Err: err}
+			return Trust{}, fail(fault.ClusterUntrusted, final, hintCA, "%v", err).because(err).about(object)
 		}
 	}
 	servers, err := parseServers(list)
@@ -188,7 +190,7 @@ func (d *discovery) fetch(ctx context.Context, t target) ([]*x509.Certificate, *
 		return nil, f
 	}
 	if first.kubeconfig != second.kubeconfig {
-		return nil, fail(Untrusted, final,
+		return nil, fail(fault.ClusterUntrusted, final,
 			"If the cluster's CA is being changed right now, run again; else somebody stands between",
 			"the second fetch, over verified TLS, differs from the first")
 	}
@@ -203,7 +205,7 @@ func (d *discovery) verify(ctx context.Context, t target, r *reply) (infoDoc, *f
 	}
 	if len(d.pins) > 0 {
 		if err := d.pins.covers(info.certs); err != nil {
-			return infoDoc{}, fail(Untrusted, final,
+			return infoDoc{}, fail(fault.ClusterUntrusted, final,
 				"Compare with the hash that `kubeadm token create --print-join-command` prints on a control-plane node; "+
 					"after a change of the CA, add its pin to ca_cert_hashes", "%v", err).because(err)
 		}
@@ -250,12 +252,12 @@ func (d *discovery) checkSignature(ctx context.Context, info infoDoc) *failure {
 	}
 	signature, ok := info.signatures[t.id]
 	if !ok {
-		return fail(Denied, again, "The token is unknown there, expired, or not for signing; make one with "+
+		return fail(fault.ClusterDenied, again, "The token is unknown there, expired, or not for signing; make one with "+
 			"`kubeadm token create` and put it into the credential that `token` names",
 			"cluster-info has no signature for the token %q", t.id)
 	}
 	if err := verifyJWS(signature, info.kubeconfig, t.id, t.secret); err != nil {
-		return fail(Untrusted, final, "Either the secret half of the token is wrong, or somebody stands between",
+		return fail(fault.ClusterUntrusted, final, "Either the secret half of the token is wrong, or somebody stands between",
 			"cluster-info: %v", err).because(err)
 	}
 	return nil

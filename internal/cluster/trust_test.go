@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func startDemo(t testing.TB) *demo.Server {
@@ -216,7 +217,7 @@ func TestUntrusted(t *testing.T) {
 					}
 					_, err = FetchTrust(ctx, req, fast())
 				}
-				want{kind: Untrusted, text: []string{c.text}}.check(t, err)
+				want{code: fault.ClusterUntrusted, text: []string{c.text}}.check(t, err)
 				if n := h.authorized.Load(); n != 0 {
 					t.Errorf("%d requests carried Authorization", n)
 				}
@@ -236,13 +237,13 @@ func TestChains(t *testing.T) {
 		cert tls.Certificate
 		ca   []byte
 		pins []string
-		kind Kind
+		code fault.Code
 	}{
 		"intermediate":              {full, root.pem(), []string{root.pin()}, ""},
-		"intermediate not sent":     {leaf, root.pem(), []string{root.pin()}, Untrusted},
+		"intermediate not sent":     {leaf, root.pem(), []string{root.pin()}, fault.ClusterUntrusted},
 		"the new of two":            {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin(), root.pin()}, ""},
 		"the old of two":            {full, bundle, []string{next.pin(), root.pin()}, ""},
-		"the new, of which one pin": {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, Untrusted},
+		"the new, of which one pin": {next.leaf(t, time.Time{}, time.Time{}), bundle, []string{next.pin()}, fault.ClusterUntrusted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHostile(t, root, func(h *hostile, cfg *tls.Config) {
@@ -253,9 +254,9 @@ func TestChains(t *testing.T) {
 			ctx := within(t, 30*time.Second)
 			pinned, err := FetchTrust(ctx, TrustRequest{Endpoint: at, CACertHashes: c.pins, Token: readTestToken}, fast())
 			given, err2 := FetchTrust(ctx, TrustRequest{Endpoint: at, CAPEM: c.ca, CACertHashes: c.pins}, fast())
-			if c.kind != "" {
-				want{kind: c.kind}.check(t, err)
-				want{kind: c.kind}.check(t, err2)
+			if c.code != "" {
+				want{code: c.code}.check(t, err)
+				want{code: c.code}.check(t, err2)
 				return
 			}
 			if err != nil || err2 != nil {
@@ -305,7 +306,7 @@ func TestSignatureComesLate(t *testing.T) {
 			}
 			continue
 		}
-		want{kind: Denied, retry: true, text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
+		want{code: fault.ClusterDenied, retry: true, text: []string{`no signature for the token "canary"`, "kubeadm token create"}}.check(t, err)
 	}
 }
 
@@ -336,7 +337,7 @@ func TestTrustRequestRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := FetchTrust(within(t, time.Second), c.req, opts)
-			want{kind: Unusable, text: []string{c.text}}.check(t, err)
+			want{code: fault.ClusterUnusable, text: []string{c.text}}.check(t, err)
 		})
 	}
 }
@@ -358,7 +359,7 @@ func TestTokenUnreadable(t *testing.T) {
 		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
 		_, errObject := fetchConfigMap(within(t, time.Second), object, fast())
 		for _, err := range []error{errTrust, errObject} {
-			want{kind: Denied, text: []string{"bootstrap token"}}.check(t, err)
+			want{code: fault.ClusterDenied, text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {
 				t.Errorf("%s: the cause is lost: %v", c.name, err)
 			}
@@ -379,7 +380,7 @@ func TestGuard(t *testing.T) {
 
 	config := newConfig(nil, "")
 	config.BearerToken = testToken
-	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.err, errCredential) || f.kind != Untrusted {
+	if _, f := c.get(ctx, target{host, host}, config, configPath); f == nil || !errors.Is(f.Err, errCredential) || f.Code != fault.ClusterUntrusted {
 		t.Errorf("without verification: got %+v, want %v", f, errCredential)
 	}
 

@@ -52,6 +52,8 @@ func TestRulesBite(t *testing.T) {
 		{"an evaluator dials", toy("~internal/site/eval: net"), "internal/site/eval must not reach net"},
 		{"live reaches net, which is what it is for", toy("~internal/live: net os/exec"), ""},
 		{"a recording's format by a library", toy("~internal/world: github.com/x/y"), "internal/world must not reach !std"},
+		{"a recording's failures are codes", toy("~internal/world: ~internal/fault", "~internal/fault: embed"), ""},
+		{"a recording's format by fault's library", toy("~internal/fault: github.com/x/y"), "internal/fault must not reach !std"},
 		{"a recording's format by a room of its own", toy("~internal/world: ~internal/world/wire encoding/json", "~internal/world/wire: io"), ""},
 		{"explain asks the node", toy("~internal/explain: ~internal/live", "~internal/live:"), "internal/explain must not reach"},
 		{"generation learns of kubelets", toy("~internal/generation: ~internal/kubelet", "~internal/kubelet:"), "internal/generation must not reach"},

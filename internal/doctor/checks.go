@@ -172,7 +172,7 @@ func (e *examination) cluster() {
 	}
 	if p.Tape != nil {
 		for _, entry := range p.Tape.Entries() {
-			if entry.Kind != world.KindTrust || entry.Answer.Fail != "" {
+			if entry.Kind != world.KindTrust || entry.Answer.Fault != nil {
 				continue
 			}
 			t, err := trusted(entry.Answer)

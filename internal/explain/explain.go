@@ -66,7 +66,7 @@ type Answer struct {
 	Kind    world.Kind      `json:"kind"`
 	Args    json.RawMessage `json:"args"`
 	Pointer string          `json:"pointer,omitempty"` // a JSON pointer into the answer's value
-	Fail    world.Failure   `json:"fail,omitempty"`    // the answer is a failure
+	Fail    string          `json:"fail,omitempty"`    // why there is no value, as recordings call it
 	Stale   int             `json:"stale,omitempty"`   // the generation whose recording answered
 }
 

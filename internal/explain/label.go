@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -116,7 +117,7 @@ func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
 	}
 	w.say(depth, Step{Text: "from_detectors = " + w.text(a.Expr), Note: "takes it", Range: a.Expr.Range(), Ref: "stage." + i.Addr()})
 	for _, e := range w.entries {
-		if e.Kind == world.KindLock && e.Answer.Fail != "" && e.Answer.Fail != world.Unread { // then it was not asked
+		if e.Kind == world.KindLock && e.Answer.Fault != nil && e.Answer.Code() != fault.Unread { // then it was not asked
 			r, _ := world.LockOf.Request(e.Question)
 			w.say(depth+1, Step{Kind: origin.Detector, Text: "detector " + r.Name, Note: told(e.Answer), Ref: "detector." + r.Name, Answer: answerTo(e.Question, e.Answer, "")})
 		}
@@ -128,7 +129,7 @@ func (w *walker) recommended(i *site.Instance, key string, depth int) bool {
 		_ = json.Unmarshal(e.Answer.Value, &d)
 		s := Step{Kind: origin.Detector, Text: "detector " + r.Name, Ref: "detector." + r.Name, Answer: answerTo(e.Question, e.Answer, "/labels/"+world.EscapePointer(key))}
 		switch v, ok := d.Labels[key]; {
-		case e.Answer.Fail != "":
+		case e.Answer.Fault != nil:
 			s.Note, s.Answer.Pointer = told(e.Answer), ""
 		case !ok:
 			s.Note, s.Answer.Pointer = "does not recommend it", "/labels"

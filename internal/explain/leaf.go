@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -27,7 +28,7 @@ func (w *walker) answered(q world.Question) (world.Answer, bool) {
 }
 
 func answerTo(q world.Question, a world.Answer, pointer string) *Answer {
-	return &Answer{Kind: q.Kind, Args: json.RawMessage(q.Args), Pointer: pointer, Fail: a.Fail, Stale: a.Stale}
+	return &Answer{Kind: q.Kind, Args: json.RawMessage(q.Args), Pointer: pointer, Fail: a.Name(), Stale: a.Stale}
 }
 
 // variable tells where a variable has its value from.
@@ -43,14 +44,14 @@ func (w *walker) variable(name string, p path, shown string, at hcl.Range, depth
 		s.Answer = answerTo(q, a, "")
 	}
 	switch {
-	case asked && a.Fail == "":
+	case asked && a.Fault == nil:
 		var ans world.VariableAns
 		_ = json.Unmarshal(a.Value, &ans) // evaluation has decoded it
 		s.Note = sourceOf(name, ans.Source)
 		if !v.Sensitive {
 			s.Answer.Pointer = "/text"
 		}
-	case a.Fail == world.Unread:
+	case a.Code() == fault.Unread:
 		s.Note = "this recording was never asked for it"
 	case w.plan.Site.Values[name].Expr != nil:
 		r := w.plan.Site.Values[name].Expr.Range()
@@ -148,10 +149,10 @@ func told(a world.Answer) string {
 	switch {
 	case a.Stale != 0:
 		return fmt.Sprintf("stale: from generation %d, because %s", a.Stale, strings.TrimSuffix(a.Because, "."))
-	case a.Fail == world.Unread:
+	case a.Code() == fault.Unread:
 		return "this recording was never asked"
-	case a.Fail != "":
-		return string(a.Fail) + ": " + a.Detail
+	case a.Fault != nil:
+		return a.Name() + ": " + a.Why()
 	}
 	return ""
 }
@@ -297,7 +298,7 @@ func (w *walker) detector(s *Step, name string, p path) {
 				s.Note = join(s.Note, "detector "+name, told(e.Answer), evidenceOf(e.Answer, p))
 			}
 		case world.KindLock:
-			if r, err := world.LockOf.Request(e.Question); err == nil && r.Name == name && e.Answer.Fail != "" && e.Answer.Fail != world.Unread {
+			if r, err := world.LockOf.Request(e.Question); err == nil && r.Name == name && e.Answer.Fault != nil && e.Answer.Code() != fault.Unread {
 				s.Answer = answerTo(e.Question, e.Answer, "")
 				s.Note = join(s.Note, "detector "+name, told(e.Answer))
 			}
@@ -410,7 +411,7 @@ func (w *walker) question(x *hclsyntax.FunctionCallExpr, f *frame, p path, depth
 		s.Value = sensitive
 	}
 	if a, ok := w.answered(q); ok {
-		if x.Name == "fileexists" || a.Fail != "" {
+		if x.Name == "fileexists" || a.Fault != nil {
 			pointer = ""
 		}
 		s.Answer = answerTo(q, a, pointer)

@@ -60,6 +60,14 @@ func (f *Fault) Error() string {
 // Unwrap gives the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
+// Raise is the same failure with the code and the summary of whoever asked, who knows what it means to them.
+func (f *Fault) Raise(code Code, summary string) *Fault {
+	raised := *f
+	raised.Code, raised.Summary = code, summary
+
+	return &raised
+}
+
 // CodeOf is the code of an error: that of the outermost Fault in it, or else Internal. It is "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {

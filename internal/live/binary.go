@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -56,7 +57,7 @@ func (l *Live) version(ctx context.Context) string {
 func (l *Live) accepts(ctx context.Context) world.Answer {
 	a, err := l.listed(ctx)
 	if err != nil {
-		return world.Answer{Fail: world.Absent, Detail: err.Error(), Hint: "prelet's own tables tell what its version takes"}
+		return world.Failure(fault.Absent, err.Error(), "prelet's own tables tell what its version takes")
 	}
 	return world.Accepts.Answer(*a)
 }
@@ -227,12 +228,12 @@ func sysctls(dir string) map[string]int64 {
 // when it boots.
 func (l *Live) exists(p string) world.Answer {
 	if l.o.Root != "" || l.o.Hardware != "" {
-		return world.Answer{Fail: world.Absent, Detail: "what will be at " + p + " is not known below another root"}
+		return world.Failure(fault.Absent, "what will be at "+p+" is not known below another root", "")
 	}
 	_, err := os.Stat(p)
 	if err != nil {
-		if f := fileFailure(p, err); f.Fail != world.Absent {
-			return f
+		if f := fileFailure(p, err); f.Code != fault.Absent {
+			return world.Answer{Fault: f}
 		}
 	}
 	return world.Exists.Answer(world.ExistsAns{Exists: err == nil})

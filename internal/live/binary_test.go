@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // What a program prints is bounded, and one that hangs is given up.
@@ -81,11 +81,11 @@ func TestExists(t *testing.T) {
 	dir := t.TempDir()
 	here := &Live{}
 	for p, want := range map[string]string{dir: `{"exists":true}`, filepath.Join(dir, "none"): `{"exists":false}`} {
-		if a := here.exists(p); a.Fail != "" || string(a.Value) != want {
+		if a := here.exists(p); a.Fault != nil || string(a.Value) != want {
 			t.Errorf("%s: %+v", p, a)
 		}
 	}
-	if a := (&Live{o: Options{Root: dir}}).exists("/etc"); a.Fail != world.Absent {
+	if a := (&Live{o: Options{Root: dir}}).exists("/etc"); a.Code() != fault.Absent {
 		t.Errorf("below another root: %+v", a)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -37,7 +38,7 @@ func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
 	if !ok {
 		func() {
 			defer close(c.done)
-			c.answer = world.Answer{Fail: world.Unusable, Detail: "the exchange was given up"}
+			c.answer = world.Failure(fault.ClusterUnusable, "the exchange was given up", "")
 			c.answer = l.exchange(ctx, a)
 		}()
 	}
@@ -45,14 +46,14 @@ func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
 	case <-c.done:
 		return c.answer
 	case <-ctx.Done():
-		return world.Answer{Fail: world.Unreachable, Detail: "the deadline passed while the cluster's CA was awaited"}
+		return world.Failure(fault.ClusterUnreachable, "the deadline passed while the cluster's CA was awaited", "")
 	}
 }
 
 func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 	if l.o.Objects != "" {
-		if a := l.offlineToken(ctx, a); a.Fail != "" {
-			return a
+		if f := l.offlineToken(ctx, a); f != nil {
+			return world.Answer{Fault: f}
 		}
 		return l.offlineTrust(a)
 	}
@@ -61,17 +62,16 @@ func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 	}
 	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
 	if a.CAFile != "" {
-		text, fail := l.readFile(a.CAFile)
-		if fail.Fail != "" {
-			fail.Fail, fail.Hint = world.Untrusted, "ca_file of the cluster block names it; put the cluster's CA there"
-			return fail
+		text, f := l.readFile(a.CAFile)
+		if f != nil {
+			return world.Failure(fault.ClusterUntrusted, f.Why, "ca_file of the cluster block names it; put the cluster's CA there")
 		}
 		req.CAPEM = []byte(text)
 	}
 	if a.DiscoveryFile != "" {
-		text, fail := l.discovery(ctx, a.DiscoveryFile)
-		if fail.Fail != "" {
-			return fail
+		text, f := l.discovery(ctx, a.DiscoveryFile)
+		if f != nil {
+			return world.Answer{Fault: f}
 		}
 		req.DiscoveryFile = text
 	}
@@ -95,7 +95,7 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	}
 
 	for _, e := range l.verified() {
-		if e.Kind != world.KindTrust || e.Answer.Fail != "" {
+		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
 			continue
 		}
 		var t world.TrustAns
@@ -134,18 +134,14 @@ func endpoint(a world.Access) cluster.Endpoint {
 	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
 }
 
-// missingToken is a token's credential that is not there: it has an exit status of its own.
-type missingToken struct{ answer world.Answer }
-
-func (m *missingToken) Error() string { return m.answer.Detail }
-
+// token reads a token's credential. That it is not there has an exit status of its own.
 func (l *Live) token(name string) cluster.Token {
 	return func(context.Context) (string, error) {
 		b, err := l.Secret(name)
 		if err != nil {
-			a := credentialFailure(name, err)
-			a.Fail = world.NoCredential
-			return "", &missingToken{a}
+			f := credentialFailure(name, err)
+			f.Code = fault.CredentialMissing
+			return "", f
 		}
 		return string(b), nil
 	}
@@ -153,18 +149,18 @@ func (l *Live) token(name string) cluster.Token {
 
 func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if l.o.Objects != "" {
-		if a := l.offlineToken(ctx, r.Access); a.Fail != "" {
-			return a
+		if f := l.offlineToken(ctx, r.Access); f != nil {
+			return world.Answer{Fault: f}
 		}
 		return l.offlineObject(r)
 	}
 	t := l.trust(ctx, r.Access)
-	if t.Fail != "" {
+	if t.Fault != nil {
 		return t
 	}
 	var ca world.TrustAns
 	if err := json.Unmarshal(t.Value, &ca); err != nil {
-		return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
 	req := cluster.ObjectRequest{Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name, Optional: r.Optional}
 	if len(req.Servers) == 0 {
@@ -178,10 +174,10 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 		}
 	}
 	if conf != "" {
-		text, fail := l.readFile(conf)
-		if fail.Fail != "" && conf == bootstrapConf {
-			return world.Answer{Fail: world.NoCredential, Detail: "the cluster block names no token, and " + fail.Detail,
-				Hint: "Write token = credential(\"bootstrap-token\") there, or let the image bring " + bootstrapConf}
+		text, f := l.readFile(conf)
+		if f != nil && conf == bootstrapConf {
+			return world.Failure(fault.CredentialMissing, "the cluster block names no token, and "+f.Why,
+				"Write token = credential(\"bootstrap-token\") there, or let the image bring "+bootstrapConf)
 		}
 		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.path(conf))
 	}
@@ -197,34 +193,30 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
 }
 
+// clusterFailure is a fault of internal/cluster as an answer, which names the server in its reason.
 func clusterFailure(err error) world.Answer {
-	var m *missingToken
-	if errors.As(err, &m) {
-		return m.answer
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
-	var e *cluster.Error
-	if !errors.As(err, &e) {
-		return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+
+	why := f.Why
+	if server := f.At.File; !strings.Contains(why, strings.TrimPrefix(server, "https://")) {
+		why = server + ": " + why
 	}
-	detail := e.Detail
-	if e.Server != "" && !strings.Contains(detail, strings.TrimPrefix(e.Server, "https://")) {
-		detail = e.Server + ": " + detail
-	}
-	if e.Retries > 0 {
-		detail += fmt.Sprintf(" (tried %d times)", e.Retries+1)
-	}
-	return world.Answer{Fail: world.Failure(e.Kind), Detail: detail, Hint: e.Hint}
+
+	return world.Failure(f.Code, why, f.Next)
 }
 
 // offlineToken refuses a token that the cluster would not be asked with either. Whether there is one does not matter: a laptop has none.
-func (l *Live) offlineToken(ctx context.Context, a world.Access) world.Answer {
+func (l *Live) offlineToken(ctx context.Context, a world.Access) *fault.Fault {
 	if a.Token == "" || l.node().Joined {
-		return world.Answer{}
+		return nil
 	}
 	if err := cluster.CheckToken(ctx, l.token(a.Token)); err != nil {
-		return clusterFailure(err)
+		return clusterFailure(err).Fault
 	}
-	return world.Answer{}
+	return nil
 }
 
 // offlineTrust takes the CA from ca.crt in the folder of objects. Pins of the site must cover it.
@@ -232,17 +224,18 @@ func (l *Live) offlineTrust(a world.Access) world.Answer {
 	path := filepath.Join(l.o.Objects, "ca.crt")
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return world.Answer{Fail: world.Absent, Detail: path + ": " + reason(err), Hint: "With --objects, the cluster's CA is ca.crt in that folder"}
+		return world.Failure(fault.Absent, path+": "+reason(err), "With --objects, the cluster's CA is ca.crt in that folder")
 	}
 	hashes, err := cluster.CAHashes(b)
 	if err != nil || len(hashes) == 0 {
-		return world.Answer{Fail: world.Unusable, Detail: path + " holds no certificate"}
+		return world.Failure(fault.ClusterUnusable, path+" holds no certificate", "")
 	}
 	by := "ca_file"
 	if len(a.CACertHashes) > 0 {
 		by = "ca_cert_hashes"
 		if err := cluster.Covers(b, a.CACertHashes); err != nil {
-			return world.Answer{Fail: world.Untrusted, Detail: path + ": " + err.Error(), Hint: "With --objects, ca.crt in that folder is the CA: put the one there that the site pins, or its pin into ca_cert_hashes"}
+			return world.Failure(fault.ClusterUntrusted, path+": "+err.Error(),
+				"With --objects, ca.crt in that folder is the CA: put the one there that the site pins, or its pin into ca_cert_hashes")
 		}
 	}
 	return world.Trust.Answer(world.TrustAns{PEM: string(b), Hash: hashes[0], Servers: a.Servers, VerifiedBy: by})
@@ -267,24 +260,27 @@ func (l *Live) offlineObject(r world.ObjectReq) world.Answer {
 			Data map[string]string `json:"data"`
 		}
 		if err := yaml.Unmarshal(b, &cm); err != nil || cm.Kind != "ConfigMap" {
-			return world.Answer{Fail: world.Unusable, Detail: path + " is no ConfigMap", Hint: "Write it as `kubectl get configmap -o yaml` prints it"}
+			return world.Failure(fault.ClusterUnusable, path+" is no ConfigMap",
+				"Write it as `kubectl get configmap -o yaml` prints it")
 		}
 		if found, want := cmp.Or(cm.Metadata.Namespace, r.Namespace)+"/"+cmp.Or(cm.Metadata.Name, r.Name), r.Namespace+"/"+r.Name; found != want {
-			return world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("%s holds the ConfigMap %s, and %s is wanted", path, found, want), Hint: "With --objects, a ConfigMap lies in NAMESPACE/NAME.yaml, by its metadata: move it, or put the one there that the site asks for"}
+			return world.Failure(fault.ClusterUnusable, fmt.Sprintf("%s holds the ConfigMap %s, and %s is wanted", path, found, want),
+				"With --objects, a ConfigMap lies in NAMESPACE/NAME.yaml, by its metadata: move it, or put the one there that the site asks for")
 		}
 		return world.Object.Answer(world.ObjectAns{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data})
 	}
-	return world.Answer{Fail: world.Absent, Detail: "there is no " + strings.Join(tried, " or "), Hint: "With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder"}
+	return world.Failure(fault.Absent, "there is no "+strings.Join(tried, " or "),
+		"With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder")
 }
 
 // discovery reads a discovery file, local or over https.
-func (l *Live) discovery(ctx context.Context, where string) (string, world.Answer) {
+func (l *Live) discovery(ctx context.Context, where string) (string, *fault.Fault) {
 	if strings.HasPrefix(where, "https://") {
 		return l.fetchDiscovery(ctx, where)
 	}
-	text, a := l.readFile(where)
-	if a.Fail != "" {
-		a.Fail, a.Hint = world.Untrusted, "discovery_file of the cluster block names it"
+	text, f := l.readFile(where)
+	if f != nil {
+		f.Code, f.Next = fault.ClusterUntrusted, "discovery_file of the cluster block names it"
 	}
-	return text, a
+	return text, f
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -13,19 +14,21 @@ import (
 func (l *Live) detector(ctx context.Context, name string, q world.Question) world.Answer {
 	hint := "See that the site does without them: try(…, null) or a test of the state where they are used"
 	if st, err := os.Stat(l.o.Hardware); l.o.Hardware != "" && (err != nil || !st.IsDir()) {
-		return world.Answer{Fail: world.Absent, Hint: hint,
-			Detail: fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, so %q gives no facts and has state = \"absent\"", name)}
+		return world.Failure(fault.Absent, fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, "+
+			"so %q gives no facts and has state = \"absent\"", name), hint)
 	}
 	if l.o.Detectors == nil {
-		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name), Hint: hint}
+		return world.Failure(fault.Absent, fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name), hint)
 	}
 	a := l.o.Detectors.Ask(ctx, q)
 	if q.Kind == world.KindDetector && l.o.Redactor != nil {
 		l.learnSecrets()
-		a.Detail, a.Hint = l.o.Redactor.String(a.Detail), l.o.Redactor.String(a.Hint)
+		if f := a.Fault; f != nil {
+			a = world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
+		}
 		if text := l.o.Redactor.String(string(a.Value)); a.Value != nil && text != string(a.Value) {
-			a = world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name),
-				Hint: "See what the site grants it, and who else may read that credential"}
+			a = world.Failure(fault.DetectorFailed, fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name),
+				"See what the site grants it, and who else may read that credential")
 		}
 	}
 	return a

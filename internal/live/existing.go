@@ -16,17 +16,17 @@ type Existing struct {
 func ExistingCluster(root string) (Existing, error) {
 	l := New(Options{Root: root})
 	defer l.Close()
-	text, a := l.readFile(kubeletConf)
-	if a.Fail != "" {
-		return Existing{}, fmt.Errorf("%s", a.Detail)
+	text, f := l.readFile(kubeletConf)
+	if f != nil {
+		return Existing{}, fmt.Errorf("%s", f.Why)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
 		return Existing{}, fmt.Errorf("%s %w", kubeletConf, err)
 	}
-	ca, a := l.material(k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority)
-	if a.Fail != "" {
-		return Existing{}, fmt.Errorf("%s", a.Detail)
+	ca, f := l.material(k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority)
+	if f != nil {
+		return Existing{}, fmt.Errorf("%s", f.Why)
 	}
 	h, err := CAHashes(ca)
 	if err != nil {

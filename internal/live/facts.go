@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/hardware"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -15,13 +16,13 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	if len(r.WaitLinks)+len(r.WaitDrivers) > 0 {
 		var err error
 		if missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, time.Duration(r.WaitMillis)*time.Millisecond); err != nil {
-			return world.Answer{Fail: world.Unusable, Detail: err.Error()}
+			return world.Failure(fault.HardwareFailed, err.Error(), "")
 		}
 	}
 
 	f, err := hardware.Detect(ctx, o)
 	if err != nil {
-		return world.Answer{Fail: world.Unusable, Detail: err.Error(), Hint: "`prelet detect` shows what can be read"}
+		return world.Failure(fault.HardwareFailed, err.Error(), "`prelet detect` shows what can be read")
 	}
 	for _, n := range missing.Links {
 		f.Unknown = append(f.Unknown, l.notThere("link "+n, "it did not come up", "it is down", missing.Waited))

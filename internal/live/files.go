@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
@@ -21,16 +22,21 @@ import (
 const maxFile = 1 << 20
 
 // readFile reads a regular file of the node that is a text.
-func (l *Live) readFile(path string) (string, world.Answer) {
-	b, a := l.readBytes(path)
-	if a.Fail == "" && !utf8.Valid(b) {
-		return "", world.Answer{Fail: world.Unusable, Detail: path + " is no UTF-8 text"}
+func (l *Live) readFile(path string) (string, *fault.Fault) {
+	b, f := l.readBytes(path)
+	if f == nil && !utf8.Valid(b) {
+		return "", unusable("%s is no UTF-8 text", path)
 	}
-	return string(b), a
+	return string(b), f
+}
+
+// unusable is a file that cannot be used, and why.
+func unusable(format string, args ...any) *fault.Fault {
+	return &fault.Fault{Code: fault.FileUnusable, Why: fmt.Sprintf(format, args...)}
 }
 
 // readBytes reads a regular file of the node. It opens without waiting, so that a FIFO cannot hold a boot.
-func (l *Live) readBytes(path string) ([]byte, world.Answer) {
+func (l *Live) readBytes(path string) ([]byte, *fault.Fault) {
 	f, err := os.OpenFile(l.path(path), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fileFailure(path, err)
@@ -41,16 +47,16 @@ func (l *Live) readBytes(path string) ([]byte, world.Answer) {
 	case err != nil:
 		return nil, fileFailure(path, err)
 	case !st.Mode().IsRegular():
-		return nil, world.Answer{Fail: world.Unusable, Detail: fmt.Sprintf("%s is a %s, not a file", path, kindOf(st.Mode()))}
+		return nil, unusable("%s is a %s, not a file", path, kindOf(st.Mode()))
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
 		return nil, fileFailure(path, err)
 	case len(b) > maxFile:
-		return nil, world.Answer{Fail: world.Unusable, Detail: path + " is larger than 1 MiB"}
+		return nil, unusable("%s is larger than 1 MiB", path)
 	}
-	return b, world.Answer{}
+	return b, nil
 }
 
 func kindOf(m fs.FileMode) string {
@@ -67,15 +73,15 @@ func kindOf(m fs.FileMode) string {
 	return "device"
 }
 
-func fileFailure(path string, err error) world.Answer {
-	a := world.Answer{Fail: world.Unusable, Detail: path + ": " + reason(err)}
+func fileFailure(path string, err error) *fault.Fault {
+	f := unusable("%s: %s", path, reason(err))
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		a.Fail = world.Absent
+		f.Code = fault.Absent
 	case errors.Is(err, fs.ErrPermission):
-		a.Fail, a.Hint = world.Denied, "Run as root, or give the file a mode that this user may read"
+		f.Code, f.Next = fault.Denied, "Run as root, or give the file a mode that this user may read"
 	}
-	return a
+	return f
 }
 
 // reason is an error without the path in it, which would be the path below --root.
@@ -88,25 +94,25 @@ func reason(err error) string {
 }
 
 func (l *Live) file(r world.FileReq) world.Answer {
-	text, a := l.readFile(r.Path)
-	if a.Fail != "" {
-		return a
+	text, f := l.readFile(r.Path)
+	if f != nil {
+		return world.Answer{Fault: f}
 	}
 	if strings.Contains(text, "PRIVATE KEY-----") { // PEM's armour, whatever kind of key
-		return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
-			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path)}
+		return world.Failure(fault.Denied, fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
+			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path), "")
 	}
 	return world.File.Answer(world.FileAns{Text: text})
 }
 
 func (l *Live) credential(r world.CredentialReq) world.Answer {
 	if _, err := l.Secret(r.Name); err != nil {
-		return credentialFailure(r.Name, err)
+		return world.Answer{Fault: credentialFailure(r.Name, err)}
 	}
 	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
 }
 
-func credentialFailure(name string, err error) world.Answer {
+func credentialFailure(name string, err error) *fault.Fault {
 	prefix := fmt.Sprintf("credential %q: ", name)
 	why := reason(err)
 	for strings.HasPrefix(why, prefix) {
@@ -119,19 +125,20 @@ func credentialFailure(name string, err error) world.Answer {
 	case !strings.HasPrefix(why, fmt.Sprintf("credential %q ", name)):
 		why = prefix + why
 	}
-	a := world.Answer{Fail: world.Denied, Detail: why, Hint: fmt.Sprintf("Give it as systemd does, with mode 0400: LoadCredential=%s:/PATH in a drop-in of prelet.service", name)}
+	f := &fault.Fault{Code: fault.Denied, Why: why,
+		Next: fmt.Sprintf("Give it as systemd does, with mode 0400: LoadCredential=%s:/PATH in a drop-in of prelet.service", name)}
 	switch {
 	case errors.Is(err, systemd.ErrNoCredentials):
-		a.Fail, a.Hint = world.Absent, "" // it says what to do
+		f.Code, f.Next = fault.Absent, "" // it says what to do
 	case errors.Is(err, systemd.ErrUnusable):
-		a.Fail = world.Unusable
+		f.Code = fault.FileUnusable
 	case errors.Is(err, fs.ErrPermission):
-		a.Hint = "Run as root, or let the unit do it: systemctl start prelet-apply"
+		f.Next = "Run as root, or let the unit do it: systemctl start prelet-apply"
 	case errors.Is(err, fs.ErrNotExist):
-		a.Fail = world.Absent
-		a.Hint = fmt.Sprintf("Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in", name, name)
+		f.Code = fault.Absent
+		f.Next = fmt.Sprintf("Give it to prelet.service: LoadCredential=%s:/PATH or ImportCredential=%s in a drop-in", name, name)
 	}
-	return a
+	return f
 }
 
 // variable looks where later sources win: --var, the kernel command line, credentials. Default and vars files
@@ -145,11 +152,11 @@ func (l *Live) variable(r world.VariableReq) world.Answer {
 			return world.Variable.Answer(world.VariableAns{Text: v, Source: "the kernel command line"})
 		}
 	} else if _, ok := l.o.Variables[r.Name]; ok {
-		return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("variable %q is sensitive and was given with --var, where everybody reads it", r.Name),
-			Hint: "Take the value as leaked, change it, and pass it as credential prelet.var." + r.Name}
+		return world.Failure(fault.Denied, fmt.Sprintf("variable %q is sensitive and was given with --var, where everybody reads it", r.Name),
+			"Take the value as leaked, change it, and pass it as credential prelet.var."+r.Name)
 	} else if _, ok := l.cmdline()["prelet.var."+r.Name]; ok {
-		return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("variable %q is sensitive and stands on the kernel command line, where everybody reads it", r.Name),
-			Hint: "Take the value as leaked, change it, and pass it as credential prelet.var." + r.Name}
+		return world.Failure(fault.Denied, fmt.Sprintf("variable %q is sensitive and stands on the kernel command line, where everybody reads it", r.Name),
+			"Take the value as leaked, change it, and pass it as credential prelet.var."+r.Name)
 	}
 	b, err := l.secretOf(r)
 	switch {
@@ -157,15 +164,15 @@ func (l *Live) variable(r world.VariableReq) world.Answer {
 		a := world.VariableAns{Source: "credential prelet.var." + r.Name}
 		if !r.Sensitive {
 			if !utf8.Valid(b) {
-				return world.Answer{Fail: world.Unusable, Detail: "credential prelet.var." + r.Name + " is no UTF-8 text"}
+				return world.Answer{Fault: unusable("credential prelet.var.%s is no UTF-8 text", r.Name)}
 			}
 			a.Text = string(b)
 		}
 		return world.Variable.Answer(a)
 	case errors.Is(err, fs.ErrNotExist):
-		return world.Answer{Fail: world.Absent, Detail: "no source has it"}
+		return world.Failure(fault.Absent, "no source has it", "")
 	}
-	return credentialFailure("prelet.var."+r.Name, err)
+	return world.Answer{Fault: credentialFailure("prelet.var."+r.Name, err)}
 }
 
 // secretOf reads the credential of a variable. One that is not sensitive is no secret: the redactor must not learn
@@ -230,7 +237,7 @@ func ParseCmdline(s string) map[string]string {
 func (l *Live) validation(ctx context.Context, r world.ValidationReq) world.Answer {
 	b, err := l.Secret("prelet.var." + r.Variable)
 	if err != nil {
-		return credentialFailure("prelet.var."+r.Variable, err)
+		return world.Answer{Fault: credentialFailure("prelet.var."+r.Variable, err)}
 	}
 	return world.Validation.Answer(world.ValidationAns{OK: eval.Judge(ctx, l.o.Site, r.Variable, r.Rule, string(b))})
 }

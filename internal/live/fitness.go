@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -155,8 +156,8 @@ func readable(path string) error {
 
 // NodeText is a file of the node below a root; "" for one that is not there or that this user may not read.
 func NodeText(root, path string) string {
-	text, a := (&Live{o: Options{Root: root}}).readFile(path)
-	if a.Fail != "" {
+	text, f := (&Live{o: Options{Root: root}}).readFile(path)
+	if f != nil {
 		return ""
 	}
 	return text
@@ -170,7 +171,7 @@ func AtRest(s world.Source, joined bool, given func(name string) error) world.So
 		switch q.Kind {
 		case world.KindObject:
 			if !joined {
-				return world.Answer{Fail: world.Unread, Detail: "the token is not sent for this"}
+				return world.Failure(fault.Unread, "the token is not sent for this", "")
 			}
 		case world.KindCredential:
 			if r, err := world.Credential.Request(q); err == nil && given(r.Name) == nil {

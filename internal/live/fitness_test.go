@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -83,7 +84,7 @@ func TestAtRest(t *testing.T) {
 	var asked []world.Kind
 	s := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		asked = append(asked, q.Kind)
-		return world.Answer{Fail: world.Absent}
+		return world.Failure(fault.Absent, "", "")
 	})
 	lies := func(name string) error {
 		if name == "there" {
@@ -93,11 +94,11 @@ func TestAtRest(t *testing.T) {
 	}
 	object, trust := world.Object.Question(world.ObjectReq{Name: "x"}), world.Trust.Question(world.TrustReq{})
 	rest := AtRest(s, false, lies)
-	if a := rest.Ask(t.Context(), object); a.Fail != world.Unread || len(asked) > 0 {
+	if a := rest.Ask(t.Context(), object); a.Code() != fault.Unread || len(asked) > 0 {
 		t.Errorf("%+v, asked %v", a, asked)
 	}
 	rest.Ask(t.Context(), trust)
-	if a := rest.Ask(t.Context(), world.Credential.Question(world.CredentialReq{Name: "there"})); a.Fail != "" {
+	if a := rest.Ask(t.Context(), world.Credential.Question(world.CredentialReq{Name: "there"})); a.Fault != nil {
 		t.Errorf("%+v", a)
 	}
 	rest.Ask(t.Context(), world.Credential.Question(world.CredentialReq{Name: "other"}))

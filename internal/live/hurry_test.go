@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -19,7 +20,7 @@ func TestHurry(t *testing.T) {
 	defer cancel()
 	started := time.Now()
 	_, ans, err := world.Trust.Ask(ctx, l, world.TrustReq{Access: a})
-	if err == nil || ans.Fail != world.Unreachable {
+	if err == nil || ans.Code() != fault.ClusterUnreachable {
 		t.Fatalf("%v %v", ans, err)
 	}
 	if took := time.Since(started); took > 10*time.Second {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/world"
@@ -65,7 +66,7 @@ func (l *Live) hasJoined() (bool, string) {
 type identity struct {
 	there  bool         // the file is
 	flaw   string       // why nobody can join with it; "" for none
-	denied world.Answer // this user may not read all of it
+	denied *fault.Fault // this user may not read all of it
 	node   string       // system:node:NAME
 	dir    string       // of the certificate, where that is a file
 	since  time.Time    // when it was written
@@ -79,12 +80,12 @@ func (h identity) before(t time.Time) bool {
 // held reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does not
 // (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
 func (l *Live) held() identity {
-	text, a := l.readFile(kubeletConf)
+	text, f := l.readFile(kubeletConf)
 	switch {
-	case a.Fail == world.Absent:
+	case f != nil && f.Code == fault.Absent:
 		return identity{flaw: "there is no " + kubeletConf}
-	case a.Fail != "":
-		return identity{there: true, flaw: a.Detail, denied: deniedOnly(a)}
+	case f != nil:
+		return identity{there: true, flaw: f.Why, denied: deniedOnly(f)}
 	}
 	h := identity{there: true, since: l.modified(kubeletConf)}
 	c, err := cluster.ParseKubeconfig([]byte(text))
@@ -92,9 +93,9 @@ func (l *Live) held() identity {
 		h.flaw = kubeletConf + " " + err.Error()
 		return h
 	}
-	certPEM, a := l.material(c.User.ClientCertificateData, c.User.ClientCertificate)
-	if a.Fail != "" {
-		h.flaw, h.denied = kubeletConf+" names a certificate that cannot be read: "+a.Detail, deniedOnly(a)
+	certPEM, f := l.material(c.User.ClientCertificateData, c.User.ClientCertificate)
+	if f != nil {
+		h.flaw, h.denied = kubeletConf+" names a certificate that cannot be read: "+f.Why, deniedOnly(f)
 		return h
 	}
 	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
@@ -109,10 +110,10 @@ func (l *Live) held() identity {
 	if h.node, h.flaw = l.certificate(certPEM); h.flaw != "" {
 		return h
 	}
-	keyPEM, a := l.material(c.User.ClientKeyData, c.User.ClientKey)
+	keyPEM, f := l.material(c.User.ClientKeyData, c.User.ClientKey)
 	switch {
-	case a.Fail != "":
-		h.flaw, h.denied = kubeletConf+" names a key that cannot be read: "+a.Detail, deniedOnly(a)
+	case f != nil:
+		h.flaw, h.denied = kubeletConf+" names a key that cannot be read: "+f.Why, deniedOnly(f)
 	case len(keyPEM) == 0:
 		h.flaw = kubeletConf + " has a certificate and no key"
 	default:
@@ -123,18 +124,18 @@ func (l *Live) held() identity {
 	return h
 }
 
-func deniedOnly(a world.Answer) world.Answer {
-	if a.Fail != world.Denied {
-		return world.Answer{}
+func deniedOnly(f *fault.Fault) *fault.Fault {
+	if f.Code != fault.Denied {
+		return nil
 	}
-	return a
+	return f
 }
 
 // material is what kubelet.conf holds, or names a file for, beside itself unless the path is absolute. What it holds
 // wins, as in client-go's clientcmd.
-func (l *Live) material(data []byte, file string) ([]byte, world.Answer) {
+func (l *Live) material(data []byte, file string) ([]byte, *fault.Fault) {
 	if len(data) > 0 || file == "" {
-		return data, world.Answer{}
+		return data, nil
 	}
 	text, fail := l.readFile(l.inRoot(absolute(file)))
 	return []byte(text), fail
@@ -284,7 +285,7 @@ func turn(hex string) string {
 // hostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's name
 // (k8s.io/component-helpers/node/util, GetHostname). "" where neither is known, or where the name is that of no machine.
 func (l *Live) hostName() string {
-	if text, a := l.readFile(kubeadmEnv); a.Fail == "" {
+	if text, f := l.readFile(kubeadmEnv); f == nil {
 		if env, err := kubelet.ParseEnvFile(text); err == nil {
 			for _, name := range env.Names() {
 				if f, ok := env.Get(name); ok {
@@ -298,7 +299,7 @@ func (l *Live) hostName() string {
 	name := ""
 	if l.o.Root == "" && l.o.Hardware == "" {
 		name, _ = os.Hostname()
-	} else if text, a := l.readFile("/etc/hostname"); a.Fail == "" {
+	} else if text, f := l.readFile("/etc/hostname"); f == nil {
 		name = text
 	}
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -317,8 +318,8 @@ func (l *Live) machineSince() time.Time {
 }
 
 func (l *Live) machineID() string {
-	text, a := l.readFile("/etc/machine-id")
-	if a.Fail != "" {
+	text, f := l.readFile("/etc/machine-id")
+	if f != nil {
 		return ""
 	}
 	return strings.TrimSpace(text)

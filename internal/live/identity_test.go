@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/demo"
-	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // What a product uuid is compared by: byte order is the firmware's whim, and some boards have none.
@@ -118,7 +118,7 @@ func TestJoinedDenied(t *testing.T) {
 	}
 	l := New(Options{Root: root})
 	defer l.Close()
-	if a := l.kubelet(t.Context()); a.Fail != world.Denied {
+	if a := l.kubelet(t.Context()); a.Code() != fault.Denied {
 		t.Errorf("%+v", a)
 	}
 }

@@ -72,7 +72,7 @@ func FallBack(past func() *Past, maxAge time.Duration, now time.Time) func(world
 			return failed, false
 		}
 		old, ok := p.Recording.Find(q)
-		if !ok || old.Fail != "" {
+		if !ok || old.Fault != nil {
 			return failed, false
 		}
 		at, err := time.Parse(time.RFC3339, p.Recording.Header.Time)
@@ -80,7 +80,7 @@ func FallBack(past func() *Past, maxAge time.Duration, now time.Time) func(world
 			return failed, false
 		}
 		old.Stale = p.Generation
-		old.Because = fmt.Sprintf("%s: %s", failed.Fail, strings.TrimSuffix(failed.Detail, "."))
+		old.Because = fmt.Sprintf("%s: %s", failed.Name(), strings.TrimSuffix(failed.Why(), "."))
 		return old, true
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -16,7 +17,7 @@ func TestFallBack(t *testing.T) {
 		{Question: trust, Answer: world.Answer{Value: json.RawMessage(`{"ca":"x"}`)}},
 		{Question: file, Answer: world.Answer{Value: json.RawMessage(`{}`)}},
 	}}}
-	failed := world.Answer{Fail: world.Unreachable, Detail: "connection refused."}
+	failed := world.Failure(fault.ClusterUnreachable, "connection refused.", "")
 	for name, c := range map[string]struct {
 		past *Past
 		q    world.Question
@@ -28,7 +29,7 @@ func TestFallBack(t *testing.T) {
 		"not the cluster's": {past, file, time.Hour, false}, "nothing good": {nil, trust, time.Hour, false},
 	} {
 		a, ok := FallBack(func() *Past { return c.past }, 2*time.Hour, then.Add(c.age))(c.q, failed)
-		if ok != c.want || ok && (a.Stale != 7 || a.Because != "unreachable: connection refused" || a.Fail != "") || !ok && a.Fail != failed.Fail {
+		if ok != c.want || ok && (a.Stale != 7 || a.Because != "unreachable: connection refused" || a.Fault != nil) || !ok && a.Code() != failed.Code() {
 			t.Errorf("%s: %v %+v", name, ok, a)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -59,7 +60,7 @@ type Live struct {
 	mu     sync.Mutex
 	trusts map[string]*trustCall
 	joined *world.KubeletAns
-	denied world.Answer // what this user may not read of kubelet.conf; known with joined
+	denied *fault.Fault // what this user may not read of kubelet.conf; known with joined
 }
 
 // New makes the adapters; nothing is read yet.
@@ -118,13 +119,13 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindManaged:
 		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.managed() })
 	}
-	return world.Answer{Fail: world.Unusable, Detail: "nobody answers questions of kind " + string(q.Kind)}
+	return world.NoAdapter(q.Kind)
 }
 
 func answer[Req, Ans any](q world.Question, t world.Topic[Req, Ans], f func(Req) world.Answer) world.Answer {
 	r, err := t.Request(q)
 	if err != nil {
-		return world.Answer{Fail: world.Unusable, Detail: "the question cannot be read: " + err.Error()}
+		return world.Unreadable(q.Kind, err)
 	}
 	return f(r)
 }

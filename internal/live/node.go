@@ -8,8 +8,8 @@ import (
 
 func (l *Live) kubelet(ctx context.Context) world.Answer {
 	k := l.node()
-	if l.denied.Fail != "" { // "not joined" would plan a bootstrap that nobody needs
-		return l.denied
+	if l.denied != nil { // "not joined" would plan a bootstrap that nobody needs
+		return world.Answer{Fault: l.denied}
 	}
 	if v := l.version(ctx); v != "" {
 		k.Version = &v

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -23,18 +24,18 @@ func TestOffline(t *testing.T) {
 	place(t, dir, "/kube-system/secret.yaml", "kind: Secret\nmetadata: {name: secret}\n")
 	for _, c := range []struct {
 		token, name string
-		fail        world.Failure
+		fail        fault.Code
 		says        string
 	}{
 		{"", "right", "", ""},
 		{"abcdef.0123456789abcdef", "right", "", ""},
 		{"abcdef.0123456789abcdef\n", "bare", "", ""},
-		{"", "other", world.Unusable, "other.yaml holds the ConfigMap kube-system/kubelet-config, and kube-system/other is wanted"},
-		{"", "moved", world.Unusable, "moved.json holds the ConfigMap default/moved, and kube-system/moved is wanted"},
-		{"", "secret", world.Unusable, "is no ConfigMap"},
-		{"", "none", world.Absent, "there is no"},
-		{"abcdef0123456789abcdef", "right", world.Denied, "the bootstrap token is malformed"},
-		{"ABCDEF.0123456789abcdef", "right", world.Denied, "the bootstrap token is malformed"},
+		{"", "other", fault.ClusterUnusable, "other.yaml holds the ConfigMap kube-system/kubelet-config, and kube-system/other is wanted"},
+		{"", "moved", fault.ClusterUnusable, "moved.json holds the ConfigMap default/moved, and kube-system/moved is wanted"},
+		{"", "secret", fault.ClusterUnusable, "is no ConfigMap"},
+		{"", "none", fault.Absent, "there is no"},
+		{"abcdef0123456789abcdef", "right", fault.ClusterDenied, "the bootstrap token is malformed"},
+		{"ABCDEF.0123456789abcdef", "right", fault.ClusterDenied, "the bootstrap token is malformed"},
 	} {
 		secrets := creds{}
 		if c.token != "" {
@@ -43,10 +44,10 @@ func TestOffline(t *testing.T) {
 		l := New(Options{Root: t.TempDir(), Objects: dir, Credentials: secrets})
 		access := world.Access{Servers: []string{"192.0.2.1:6443"}, Token: "t"}
 		_, a, _ := world.Object.Ask(t.Context(), l, world.ObjectReq{Access: access, Namespace: "kube-system", Name: c.name})
-		if a.Fail != c.fail || !strings.Contains(a.Detail, c.says) || c.token != "" && strings.Contains(a.Detail, "0123456789") {
+		if a.Code() != c.fail || !strings.Contains(a.Why(), c.says) || c.token != "" && strings.Contains(a.Why(), "0123456789") {
 			t.Errorf("%q, %s: %+v", c.token, c.name, a)
 		}
-		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); (a.Fail == world.Denied) != (c.fail == world.Denied) {
+		if _, a, _ := world.Trust.Ask(t.Context(), l, world.TrustReq{Access: access}); (a.Code() == fault.ClusterDenied) != (c.fail == fault.ClusterDenied) {
 			t.Errorf("%q: %+v", c.token, a)
 		}
 		l.Close()

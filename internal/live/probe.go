@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/systemd"
 )
@@ -85,7 +86,7 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 		return nil
 	}
 	text, fail := l.readFile(bootstrapConf)
-	if fail.Fail != "" {
+	if fail != nil {
 		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, bootstrapConf)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
@@ -100,12 +101,12 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	_, err = cluster.FetchTrust(ctx, cluster.TrustRequest{
 		Endpoint: cluster.Endpoint{Servers: []string{k.Cluster.Server}}, CAPEM: k.Cluster.CertificateAuthorityData,
 	}, cluster.Options{Now: p.Now})
-	var e *cluster.Error
-	if errors.As(err, &e) && e.Kind == cluster.Unreachable {
-		return unclear("the node has not joined (%s), and the cluster does not answer: %w", why, err)
-	}
 	if err != nil {
-		return fmt.Errorf("the node has not joined (%s): %w", why, err)
+		f := clusterFailure(err).Fault
+		if f.Code == fault.ClusterUnreachable {
+			return unclear("the node has not joined (%s), and the cluster does not answer: %s. %s", why, f.Why, f.Next)
+		}
+		return fmt.Errorf("the node has not joined (%s): %s. %s", why, f.Why, f.Next)
 	}
 	return fmt.Errorf("the node has not joined, though the cluster answers: %s (journalctl -u kubelet says why; often the token has expired)", why)
 }

@@ -26,8 +26,8 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 	}
 	pair, err := p.Credentials.Read(c.Credential)
 	if err != nil {
-		a := credentialFailure(c.Credential, err)
-		return nil, unclear("/configz cannot be asked: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s", a.Detail, c.Credential)
+		f := credentialFailure(c.Credential, err)
+		return nil, unclear("/configz cannot be asked: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s", f.Why, c.Credential)
 	}
 	client, err := tls.X509KeyPair(pair, pair)
 	if err != nil { // not told: it may quote the key

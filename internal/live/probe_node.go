@@ -81,8 +81,8 @@ type nodeClient struct {
 func (p Probe) asNode() (*nodeClient, error) {
 	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
 	text, fail := l.readFile(kubeletConf)
-	if fail.Fail != "" {
-		return nil, unclear("the node object cannot be asked for: %s", fail.Detail)
+	if fail != nil {
+		return nil, unclear("the node object cannot be asked for: %s", fail.Why)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
@@ -110,8 +110,8 @@ func (l *Live) nodeClient(k cluster.Kubeconfig) (*nodeClient, error) {
 		{"key", &k.User.ClientKeyData, k.User.ClientKey},
 	} {
 		b, fail := l.material(*m.data, m.file)
-		if fail.Fail != "" {
-			return nil, fmt.Errorf("its %s: %s", m.what, fail.Detail)
+		if fail != nil {
+			return nil, fmt.Errorf("its %s: %s", m.what, fail.Why)
 		}
 		*m.data = b
 	}

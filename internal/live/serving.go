@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -15,18 +16,18 @@ import (
 // that of the certificate.
 func (l *Live) serving(r world.ServingReq) world.Answer {
 	if l.elsewhere() && (r.CertText == nil || r.Key != "" && r.KeyText == nil) {
-		return world.Answer{Fail: world.Absent, Detail: "what will be there is not known below another root"}
+		return world.Failure(fault.Absent, "what will be there is not known below another root", "")
 	}
-	cert, a := l.content(r.Cert, r.CertText)
-	if a.Fail != "" {
-		return a
+	cert, f := l.content(r.Cert, r.CertText)
+	if f != nil {
+		return world.Answer{Fault: f}
 	}
 	if r.Key == "" {
 		return refusal(refuseCAs(r.Cert, cert))
 	}
-	key, a := l.content(r.Key, r.KeyText)
-	if a.Fail != "" {
-		return a
+	key, f := l.content(r.Key, r.KeyText)
+	if f != nil {
+		return world.Answer{Fault: f}
 	}
 	if len(cert) == 0 || len(key) == 0 {
 		return refusal(fmt.Errorf("missing content for serving cert \"kubelet-server-cert-files::%s::%s\"", r.Cert, r.Key))
@@ -48,15 +49,15 @@ func refusal(err error) world.Answer {
 }
 
 // content is what a file will hold: what the plan writes, or what is there.
-func (l *Live) content(path string, planned *string) ([]byte, world.Answer) {
+func (l *Live) content(path string, planned *string) ([]byte, *fault.Fault) {
 	if planned == nil {
 		return l.readBytes(path)
 	}
 	text, err := value.ResolvePlaceholders(*planned, l.Secret)
 	if err != nil {
-		return nil, world.Answer{Fail: world.NoCredential, Detail: "what the plan writes to " + path + " needs a credential that is not here"}
+		return nil, &fault.Fault{Code: fault.CredentialMissing, Why: "what the plan writes to " + path + " needs a credential that is not here"}
 	}
-	return []byte(text), world.Answer{}
+	return []byte(text), nil
 }
 
 // refuseCAs is loadCABundle of k8s.io/apiserver/pkg/server/dynamiccertificates, with ParseCertsPEM of k8s.io/client-go/util/cert.

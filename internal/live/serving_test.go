@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -71,7 +72,7 @@ func TestServing(t *testing.T) {
 		cert, key         string
 		certText, keyText *string
 		refused           string
-		fail              world.Failure
+		fail              fault.Code
 	}{
 		{cert: "ca"},
 		{cert: "chain"}, // other blocks are passed over
@@ -81,7 +82,7 @@ func TestServing(t *testing.T) {
 		{cert: "der", refused: "data does not contain any valid"},
 		{cert: "empty", refused: "missing content for CA bundle"},
 		{cert: "damaged", refused: "x509: malformed certificate"},
-		{cert: "gone", fail: world.Absent},
+		{cert: "gone", fail: fault.Absent},
 		{cert: "cert", key: "key"},
 		{cert: "chain", key: "chain"},
 		{cert: "cert", key: "other", refused: "tls: private key does not match public key"},
@@ -89,22 +90,22 @@ func TestServing(t *testing.T) {
 		{cert: "none", key: "key", refused: "find any PEM data in certificate input"},
 		{cert: "key", key: "cert", refused: "PEM inputs may have been switched"},
 		{cert: "cert", key: "empty", refused: "missing content for serving cert"},
-		{cert: "cert", key: "gone", fail: world.Absent},
+		{cert: "cert", key: "gone", fail: fault.Absent},
 		{cert: "gone", certText: &cert, key: "gone", keyText: secret("key")},
 		{cert: "none", certText: &cert, key: "key", keyText: secret("other"), refused: "does not match"},
-		{cert: "cert", key: "key", keyText: secret("gone"), fail: world.NoCredential},
-		{cert: ".", fail: world.Unusable},
+		{cert: "cert", key: "key", keyText: secret("gone"), fail: fault.CredentialMissing},
+		{cert: ".", fail: fault.FileUnusable},
 	} {
 		r := world.ServingReq{Cert: filepath.Join(dir, c.cert), CertText: c.certText, KeyText: c.keyText}
 		if c.key != "" {
 			r.Key = filepath.Join(dir, c.key)
 		}
 		got, a, err := world.Serving.Ask(t.Context(), l, r)
-		if a.Fail != c.fail || (err == nil) != (c.fail == "") || !strings.Contains(got.Refused, c.refused) || (got.Refused == "") != (c.refused == "") {
+		if a.Code() != c.fail || (err == nil) != (c.fail == "") || !strings.Contains(got.Refused, c.refused) || (got.Refused == "") != (c.refused == "") {
 			t.Errorf("%s, %s: %+v, want %q, %q", c.cert, c.key, a, c.refused, c.fail)
 		}
 		for line := range strings.Lines(key + other) {
-			if line = strings.TrimSpace(line); !strings.Contains(line, "-----") && strings.Contains(string(a.Value)+a.Detail, line) {
+			if line = strings.TrimSpace(line); !strings.Contains(line, "-----") && strings.Contains(string(a.Value)+a.Why(), line) {
 				t.Errorf("%s, %s: a private key is in the answer", c.cert, c.key)
 			}
 		}
@@ -112,7 +113,7 @@ func TestServing(t *testing.T) {
 	// Below another root nobody knows what will be there, but for what the plan writes.
 	elsewhere := New(Options{Root: dir, Credentials: creds{"key": key}})
 	defer elsewhere.Close()
-	if _, a, _ := world.Serving.Ask(t.Context(), elsewhere, world.ServingReq{Cert: "/none"}); a.Fail != world.Absent {
+	if _, a, _ := world.Serving.Ask(t.Context(), elsewhere, world.ServingReq{Cert: "/none"}); a.Code() != fault.Absent {
 		t.Errorf("%+v", a)
 	}
 	if got, a, err := world.Serving.Ask(t.Context(), elsewhere, world.ServingReq{Cert: "/x", CertText: &ca, Key: "/y", KeyText: secret("key")}); err != nil || !strings.Contains(got.Refused, "does not match") {

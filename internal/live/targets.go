@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -64,11 +65,11 @@ func modeBits(m fs.FileMode) uint32 {
 }
 
 func targetFailure(path string, err error) world.Answer {
-	a := fileFailure(path, err)
-	if a.Fail == world.Denied {
-		a.Hint = "Run as root to compare it"
+	f := fileFailure(path, err)
+	if f.Code == fault.Denied {
+		f.Next = "Run as root to compare it"
 	}
-	return a
+	return world.Answer{Fault: f}
 }
 
 // target says what a target holds now. Of a file with a secret only whether it is as planned leaves this place.
@@ -95,7 +96,7 @@ func (l *Live) target(r world.TargetReq) world.Answer {
 			if n := value.PlaceholderNames(r.Want); len(n) > 0 {
 				name = n[0]
 			}
-			out.Uncompared = credentialFailure(name, err).Detail
+			out.Uncompared = credentialFailure(name, err).Why
 			return world.Target.Answer(out)
 		}
 		out.Same = want == string(b)
@@ -153,7 +154,7 @@ func (l *Live) original(r world.OriginalReq) world.Answer {
 	if l.o.Store != nil {
 		st, b, ok, err := l.o.Store.Original(r.Path)
 		if err != nil {
-			return world.Answer{Fail: world.Unusable, Detail: "what " + r.Path + " held before prelet: " + err.Error()}
+			return world.Answer{Fault: unusable("what %s held before prelet: %s", r.Path, err)}
 		}
 		if ok {
 			out := world.TargetAns{Exists: st.Kind != generation.Absent, Dir: st.Kind == generation.Dir, Mode: st.Mode, UID: st.UID, GID: st.GID, SHA256: st.SHA256}
@@ -168,7 +169,7 @@ func (l *Live) original(r world.OriginalReq) world.Answer {
 		return targetFailure(r.Path, err)
 	}
 	if !utf8.Valid(b) {
-		return world.Answer{Fail: world.Unusable, Detail: r.Path + " is no UTF-8 text"}
+		return world.Answer{Fault: unusable("%s is no UTF-8 text", r.Path)}
 	}
 	out.Text = string(b)
 	return world.Original.Answer(out)
@@ -183,7 +184,7 @@ func (l *Live) managed() world.Answer {
 	}
 	cur, err := l.o.Store.Current()
 	if err != nil {
-		return world.Answer{Fail: world.Unusable, Detail: "the generation in place: " + err.Error()}
+		return world.Answer{Fault: unusable("the generation in place: %s", err)}
 	}
 	if cur == nil {
 		return world.Managed.Answer(out)
@@ -192,7 +193,7 @@ func (l *Live) managed() world.Answer {
 	purposes := l.purposes(cur.Gen)
 	c, err := l.o.Store.Compare(generation.Proposal{})
 	if err != nil {
-		return world.Answer{Fail: world.Unusable, Detail: "the generation in place: " + err.Error()}
+		return world.Answer{Fault: unusable("the generation in place: %s", err)}
 	}
 	for _, e := range c.Entries {
 		out.Targets = append(out.Targets, world.ManagedTarget{Path: e.Path, Purpose: purposes[e.Path], Action: string(e.Action), Why: e.Why})

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost/hostile"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -179,7 +180,7 @@ func TestGood(t *testing.T) {
 	b := newBench(t)
 	b.install("good")
 	said, ans, took := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
-	if ans.Fail != "" {
+	if ans.Fault != nil {
 		t.Fatalf("%+v", ans)
 	}
 	t.Logf("%s, %s", took, ans.Value)
@@ -262,16 +263,16 @@ func TestHostile(t *testing.T) {
 				r.Memory = 1 << 30 // else it ends of that
 			}
 			_, ans, took := b.ask(r, deadline)
-			text := ans.Detail + " " + ans.Hint
-			t.Logf("%s %s %.300s", took.Round(time.Millisecond), ans.Fail, text)
+			text := ans.Why() + " " + next(ans)
+			t.Logf("%s %s %.300s", took.Round(time.Millisecond), ans.Name(), text)
 			// Where prelet-detect had no time to tell, prelet does: after the same deadline, and with less to say.
 			killed := test.late && strings.Contains(text, "it did not end in its time, and was killed")
 			switch {
-			case test.want == "" && ans.Fail != "":
+			case test.want == "" && ans.Fault != nil:
 				t.Errorf("it failed: %s", text)
 			case killed:
-			case test.want != "" && (ans.Fail != world.Unusable || !strings.Contains(text, test.want)):
-				t.Errorf("want %q, got %s: %s", test.want, ans.Fail, text)
+			case test.want != "" && (ans.Code() != fault.DetectorFailed || !strings.Contains(text, test.want)):
+				t.Errorf("want %q, got %s: %s", test.want, ans.Name(), text)
 			}
 			if strings.Contains(text, hostile.Secret) || len(text) > 3000 || strings.Contains(text, "\n") {
 				t.Errorf("what is told is not fit to be shown: %q", text)
@@ -298,7 +299,7 @@ func TestWrongChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
-	if !strings.Contains(ans.Detail, "is not the program that was locked, and was not executed") {
+	if !strings.Contains(ans.Why(), "is not the program that was locked, and was not executed") {
 		t.Errorf("%+v", ans)
 	}
 	if _, err := os.Stat(mark); err == nil {
@@ -371,11 +372,11 @@ func TestSwappedMeanwhile(t *testing.T) {
 	for end := time.Now().Add(30 * time.Second); (ran < 5 || refused < 5) && time.Now().Before(end); {
 		said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
 		switch {
-		case ans.Fail == "" && said.Version == "1.0.0":
+		case ans.Fault == nil && said.Version == "1.0.0":
 			ran++
-		case strings.Contains(ans.Detail, "was not executed"):
+		case strings.Contains(ans.Why(), "was not executed"):
 			refused++
-		case ans.Fail == world.Absent: // before the first link
+		case ans.Code() == fault.Absent: // before the first link
 		default:
 			t.Fatalf("neither the locked program nor a refusal: %+v", ans)
 		}
@@ -393,17 +394,17 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for name, want := range map[string]string{"gone": "There is no program", "../x": "no name of a detector"} {
-		if _, ans, _ := b.ask(world.DetectorReq{Name: name}, time.Second); !strings.Contains(ans.Detail, want) {
+		if _, ans, _ := b.ask(world.DetectorReq{Name: name}, time.Second); !strings.Contains(ans.Why(), want) {
 			t.Errorf("%s: %+v", name, ans)
 		}
 	}
 	b.link(Programs + "/unlocked")
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "unlocked"}, time.Second); ans.Fail != world.Denied || !strings.Contains(ans.Hint, "\n    prelet detectors lock "+b.dir+Programs+"/unlocked") {
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "unlocked"}, time.Second); ans.Code() != fault.Denied || !strings.Contains(next(ans), "\n    prelet detectors lock "+b.dir+Programs+"/unlocked") {
 		t.Errorf("%+v", ans)
 	}
 	b.install("vanished")
 	_ = os.Remove(b.dir + Programs + "/vanished")
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "vanished"}, time.Second); ans.Fail != world.Absent {
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "vanished"}, time.Second); ans.Code() != fault.Absent {
 		t.Errorf("%+v", ans)
 	}
 }
@@ -475,8 +476,8 @@ func TestOthersMayWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second)
-		if !strings.Contains(ans.Detail, "was not executed: others than root may write it") {
-			t.Errorf("mode %o: %q", mode, ans.Detail)
+		if !strings.Contains(ans.Why(), "was not executed: others than root may write it") {
+			t.Errorf("mode %o: %q", mode, ans.Why())
 		}
 	}
 }
@@ -490,4 +491,13 @@ func TestSurveyOfABadLock(t *testing.T) {
 	if len(rows) != 1 || !strings.Contains(rows[0].Why, "others than root may write it") || rows[0].Locked {
 		t.Errorf("%+v", rows)
 	}
+}
+
+// next is the next step of an answer without a value; "" with one.
+func next(a world.Answer) string {
+	if a.Fault == nil {
+		return ""
+	}
+
+	return a.Fault.Next
 }

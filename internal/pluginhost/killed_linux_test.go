@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -35,8 +36,8 @@ func TestPreletIsKilled(t *testing.T) {
 	b.install("hang-child")
 	b.install("good")
 	if os.Geteuid() != 0 {
-		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Fail == world.Denied {
-			t.Skip(ans.Detail)
+		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Code() == fault.Denied {
+			t.Skip(ans.Why())
 		}
 	}
 	prelet := exec.Command("/proc/self/exe")
@@ -76,8 +77,8 @@ func TestPreletIsKilled(t *testing.T) {
 	if !runs("sleeper") {
 		t.Fatal("the child is gone too: this shows nothing of the slot")
 	}
-	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fail != "" {
-		t.Errorf("the next one: %s: %s", ans.Fail, ans.Detail)
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+		t.Errorf("the next one: %s: %s", ans.Name(), ans.Why())
 	}
 	b.nothingLeft(t)
 }

@@ -47,8 +47,8 @@ func TestLandlockVersions(t *testing.T) {
 			b.host = New(o)
 			config["signal_neighbour"] = strconv.Itoa(b.neighbour()) // the last one was ended: without seccomp all that its user runs is
 			said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: world.Grants{Read: []string{"/open"}}}, 20*time.Second)
-			if ans.Fail != "" {
-				t.Fatalf("%s: %s", ans.Fail, ans.Detail)
+			if ans.Fault != nil {
+				t.Fatalf("%s: %s", ans.Name(), ans.Why())
 			}
 			got := said.Attributes
 			for key, from := range map[string]int{"read_passwd": 1, "make_folder": 1, "run_program": 1, "device_zero": 1, "fifo": 1, "truncate_file": 3, "tcp_listener": 4,

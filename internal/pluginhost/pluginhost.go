@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
@@ -76,21 +77,17 @@ func (h *Host) Ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindLock:
 		r, err := world.LockOf.Request(q)
 		if err != nil {
-			return unreadable(err)
+			return world.Unreadable(q.Kind, err)
 		}
 		return h.lockAnswer(r.Name)
 	case world.KindDetector:
 		r, err := world.DetectorOf.Request(q)
 		if err != nil {
-			return unreadable(err)
+			return world.Unreadable(q.Kind, err)
 		}
 		return h.detectAnswer(ctx, r)
 	}
-	return world.Answer{Fail: world.Unusable, Detail: "nobody answers questions of kind " + string(q.Kind)}
-}
-
-func unreadable(err error) world.Answer {
-	return world.Answer{Fail: world.Unusable, Detail: "the question cannot be read: " + err.Error()}
+	return world.NoAdapter(q.Kind)
 }
 
 func (h *Host) lockAnswer(name string) world.Answer {
@@ -100,13 +97,14 @@ func (h *Host) lockAnswer(name string) world.Answer {
 		program := h.path(filepath.Join(Programs, name))
 		if f, err := openTrusted(program); err == nil {
 			_ = f.Close()
-			return world.Answer{Fail: world.Denied, Detail: fmt.Sprintf("%s is there, and no lock says that it may run", program),
-				Hint: "If you trust this program as it is, lock it:\n    prelet detectors lock " + program}
+			return world.Failure(fault.Denied, program+" is there, and no lock says that it may run",
+				"If you trust this program as it is, lock it:\n    prelet detectors lock "+program)
 		}
-		return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("There is no program %s, and no lock names another", program),
-			Hint: "Install the package of the detector, which brings both"}
+		return world.Failure(fault.Absent, "There is no program "+program+", and no lock names another",
+			"Install the package of the detector, which brings both")
 	case err != nil:
-		return world.Answer{Fail: world.Unusable, Detail: "Its lock cannot be used: " + err.Error(), Hint: "Install the package of the detector again, or lock the program anew:\n    prelet detectors lock " + h.path(filepath.Join(Programs, name))}
+		return world.Failure(fault.DetectorFailed, "Its lock cannot be used: "+err.Error(),
+			"Install the package of the detector again, or lock the program anew:\n    prelet detectors lock "+h.path(filepath.Join(Programs, name)))
 	}
 	return world.LockOf.Answer(l)
 }
@@ -123,7 +121,7 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	}
 	if !stages.Ungranted(d.Needs, r.Allow).Empty() {
 		detail, hint := stages.NotGranted(d, r.Allow)
-		return world.Answer{Fail: world.Denied, Detail: detail, Hint: hint}
+		return world.Failure(fault.Denied, detail, hint)
 	}
 	if why := h.nothingToDo(d.Match, r.Devices); why != "" {
 		return world.DetectorOf.Answer(world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
@@ -135,7 +133,7 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	grants := r.Allow
 	if h.o.Tree != "" {
 		if grants, err = h.onTree(h.Program(l.Lock), grants); err != nil {
-			return world.Answer{Fail: world.Absent, Detail: fmt.Sprintf("Detector %q: %s", r.Name, err)}
+			return world.Failure(fault.Absent, fmt.Sprintf("Detector %q: %s", r.Name, err), "")
 		}
 	}
 	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: grants, memory: max(r.Memory, MinMemory),
@@ -185,14 +183,14 @@ func (h *Host) failed(name string, t Trace, err error) world.Answer {
 	if t.Left {
 		text += ". Something of it is left that cannot be ended: a driver may hang"
 	}
-	fail := world.Unusable
+	code := fault.DetectorFailed
 	switch {
 	case errors.Is(err, errDenied):
-		fail = world.Denied
+		code = fault.Denied
 	case errors.Is(err, errGone):
-		fail = world.Absent
+		code = fault.Absent
 	}
-	return world.Answer{Fail: fail, Detail: h.o.Redact(text), Hint: h.o.Redact(t.hint())}
+	return world.Failure(code, h.o.Redact(text), h.o.Redact(t.hint()))
 }
 
 // lastWords are the last lines of what a detector printed: a library's complaints come before the reason. Of a Go program that

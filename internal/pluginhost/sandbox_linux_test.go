@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -73,8 +74,8 @@ func (b *bench) tries(config map[string]any, allow world.Grants) map[string]stri
 	b.t.Helper()
 	_ = os.Remove(filepath.Join(b.dir, "open/made"))
 	said, ans, _ := b.ask(world.DetectorReq{Name: "tries", Config: config, Allow: allow}, 10*time.Second)
-	if ans.Fail != "" {
-		b.t.Fatalf("%s: %s", ans.Fail, ans.Detail)
+	if ans.Fault != nil {
+		b.t.Fatalf("%s: %s", ans.Name(), ans.Why())
 	}
 	return said.Attributes
 }
@@ -86,7 +87,7 @@ func TestSandbox(t *testing.T) {
 	if os.Geteuid() != 0 && (err != nil || abi < confine.ABIScopes) {
 		b := newBench(t)
 		b.install("good")
-		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Fail != world.Denied || !strings.Contains(ans.Detail, unsandboxed) {
+		if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 5*time.Second); ans.Code() != fault.Denied || !strings.Contains(ans.Why(), unsandboxed) {
 			t.Errorf("nothing keeps it from this user's programs, and it is asked: %+v", ans)
 		}
 		return
@@ -225,16 +226,16 @@ func TestLimits(t *testing.T) {
 	said, ans, _ := b.ask(world.DetectorReq{Name: "fork-bomb"}, 10*time.Second)
 	// It is stopped at some number, or its host ended because it could start no thread any more.
 	n, _ := strconv.Atoi(said.Attributes["children"])
-	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Detail); os.Geteuid() == 0 && ans.Fail == "" && (n < 1 || n > 64 || said.Attributes["last"] == "ok") {
+	if t.Logf("%d children: %s %s", n, said.Attributes["last"], ans.Why()); os.Geteuid() == 0 && ans.Fault == nil && (n < 1 || n > 64 || said.Attributes["last"] == "ok") {
 		t.Errorf("it has %d children: %s", n, said.Attributes["last"])
 	}
 	said, ans, _ = b.ask(world.DetectorReq{Name: "shared-hog"}, 10*time.Second)
 	if said.Attributes["mebibytes"] != "0" {
-		t.Errorf("it took shared memory: %s %s", said.Attributes, ans.Detail)
+		t.Errorf("it took shared memory: %s %s", said.Attributes, ans.Why())
 	}
 	said, ans, _ = b.ask(world.DetectorReq{Name: "setsid"}, 10*time.Second)
 	if v := said.Attributes["start"]; v == "ok" || v == "" {
-		t.Errorf("its child left the process group: %q %s", v, ans.Detail)
+		t.Errorf("its child left the process group: %q %s", v, ans.Why())
 	}
 	b.nothingLeft(t)
 }
@@ -304,7 +305,7 @@ func TestSandboxIsTold(t *testing.T) {
 		o.Helper = b.link(fmt.Sprintf("%s-without-%s", helperName, line))
 		b.host = New(o)
 		if said, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); !slices.Contains(said.Findings, want) {
-			t.Errorf("%s: %q %s", line, said.Findings, ans.Detail)
+			t.Errorf("%s: %q %s", line, said.Findings, ans.Why())
 		}
 	}
 }

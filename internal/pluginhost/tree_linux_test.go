@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -76,7 +77,7 @@ func TestTreeScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.install("good")
-	if _, ans, _ := b.askOf(h, "good"); ans.Fail != world.Absent || !strings.Contains(ans.Detail, "chmod o+rx "+o.Tree) {
+	if _, ans, _ := b.askOf(h, "good"); ans.Code() != fault.Absent || !strings.Contains(ans.Why(), "chmod o+rx "+o.Tree) {
 		t.Errorf("%+v", ans)
 	}
 }

@@ -51,7 +51,7 @@ func newAnonymous(r *Recording) (*anonymous, error) {
 
 // tells says whether an entry is what the machine, or a detector on it, tells of its hardware.
 func (e Entry) tells() bool {
-	return (e.Kind == KindFacts || e.Kind == KindDetector) && e.Answer.Fail == ""
+	return (e.Kind == KindFacts || e.Kind == KindDetector) && e.Answer.Fault == nil
 }
 
 // says looks for a name where nothing is withheld.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Format is the number of the recording's format. Older formats stay readable.
@@ -52,7 +54,44 @@ type document struct {
 type documentEntry struct {
 	Kind   Kind            `json:"kind"`
 	Args   json.RawMessage `json:"args"`
-	Answer Answer          `json:"answer"`
+	Answer documentAnswer  `json:"answer"`
+}
+
+// documentAnswer is an answer as it is written: a value, or the name of why there is none.
+type documentAnswer struct {
+	Value    json.RawMessage `json:"value,omitempty"`
+	Fail     string          `json:"fail,omitempty"`
+	Detail   string          `json:"detail,omitempty"` // why it failed, in words
+	Hint     string          `json:"hint,omitempty"`   // what to do next
+	Stale    int             `json:"stale,omitempty"`
+	Because  string          `json:"because,omitempty"`
+	Withheld []string        `json:"withheld,omitempty"`
+}
+
+func encodeAnswer(a Answer) documentAnswer {
+	d := documentAnswer{Value: a.Value, Fail: a.Name(), Stale: a.Stale, Because: a.Because, Withheld: a.Withheld}
+	if a.Fault != nil {
+		d.Detail, d.Hint = a.Fault.Why, a.Fault.Next
+	}
+
+	return d
+}
+
+// decode gives an answer to a question of a kind. An unknown name is an error.
+func (d documentAnswer) decode(kind Kind) (Answer, error) {
+	a := Answer{Value: d.Value, Stale: d.Stale, Because: d.Because, Withheld: d.Withheld}
+	if d.Fail == "" {
+		return a, nil
+	}
+
+	code, ok := codeOf(d.Fail, kind)
+	if !ok {
+		return a, fmt.Errorf("the failure %q is not known", d.Fail)
+	}
+
+	a.Fault = &fault.Fault{Code: code, Why: d.Detail, Next: d.Hint}
+
+	return a, nil
 }
 
 // Encode writes one JSON document, its answers sorted as Entries are.
@@ -60,7 +99,7 @@ func (r *Recording) Encode(w io.Writer) error {
 	d := document{Header: r.Header, Answers: []documentEntry{}}
 	d.Format = Format
 	for _, e := range r.Entries {
-		d.Answers = append(d.Answers, documentEntry{e.Kind, json.RawMessage(e.Args), e.Answer})
+		d.Answers = append(d.Answers, documentEntry{e.Kind, json.RawMessage(e.Args), encodeAnswer(e.Answer)})
 	}
 
 	enc := json.NewEncoder(w)
@@ -112,7 +151,8 @@ func Decode(r io.Reader) (*Recording, error) {
 	out := &Recording{Header: d.Header}
 	seen := map[Question]bool{}
 	for _, e := range d.Answers {
-		if err := e.check(); err != nil {
+		answer, err := e.check()
+		if err != nil {
 			return nil, fmt.Errorf("recording: question of kind %q: %w", e.Kind, err)
 		}
 		var args bytes.Buffer
@@ -129,9 +169,9 @@ func Decode(r io.Reader) (*Recording, error) {
 			if err := json.Compact(&v, e.Answer.Value); err != nil {
 				return nil, fmt.Errorf("recording: answer to %s: %w", q, err)
 			}
-			e.Answer.Value = v.Bytes()
+			answer.Value = v.Bytes()
 		}
-		out.Entries = append(out.Entries, Entry{q, e.Answer})
+		out.Entries = append(out.Entries, Entry{q, answer})
 	}
 	return out, nil
 }
@@ -202,25 +242,24 @@ func checkKeysUnique(dec *json.Decoder) error {
 	return err
 }
 
-// check refuses an entry that means nothing, or two things.
-func (e documentEntry) check() error {
-	hasValue := len(e.Answer.Value) > 0
-	switch e.Answer.Fail {
-	case "", Absent, Denied, Unreachable, Untrusted, Unusable, Unread, NoCredential:
-	default:
-		return fmt.Errorf("the failure %q is not known", e.Answer.Fail)
-	}
+// check gives the answer of an entry, and refuses one that means nothing, or two things.
+func (e documentEntry) check() (Answer, error) {
+	a, err := e.Answer.decode(e.Kind)
+	hasValue := len(a.Value) > 0
 	switch {
+	case err != nil:
+		return a, err
 	case e.Kind == "":
-		return errors.New("it has no kind")
+		return a, errors.New("it has no kind")
 	case len(e.Args) == 0:
-		return errors.New("it has no arguments")
-	case !hasValue && e.Answer.Fail == "":
-		return errors.New("its answer has neither a value nor a failure")
-	case hasValue && e.Answer.Fail != "":
-		return errors.New("its answer has both a value and a failure")
+		return a, errors.New("it has no arguments")
+	case !hasValue && a.Fault == nil:
+		return a, errors.New("its answer has neither a value nor a failure")
+	case hasValue && a.Fault != nil:
+		return a, errors.New("its answer has both a value and a failure")
 	}
-	return nil
+
+	return a, nil
 }
 
 // Source answers from the recording. What it was never asked is Unread.
@@ -233,7 +272,7 @@ func (r *Recording) Source() Source {
 		if a, ok := m[q]; ok {
 			return a
 		}
-		return Answer{Fail: Unread, Detail: "this recording was never asked " + q.String()}
+		return Failure(fault.Unread, "this recording was never asked "+q.String(), "")
 	})
 }
 

@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Tape asks its source once for each question, and remembers: the same question has the same answer for the
@@ -44,22 +46,22 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	fallback := t.fallback
 	t.mu.Unlock()
 	if !ok {
-		e.answer, e.broke = Answer{Fail: Unusable, Detail: "who asked it broke"}, true
+		e.answer, e.broke = unusable(q.Kind, "who asked it broke"), true
 		defer close(e.done)
 		a := t.next.Ask(ctx, q)
-		if a.Fail != "" && fallback != nil {
+		if a.Fault != nil && fallback != nil {
 			if f, ok := fallback(q, a); ok {
 				a = f
 			}
 		}
-		e.answer, e.broke = a, false
-		return a
+		e.answer, e.broke = asRecorded(q.Kind, a), false
+		return e.answer
 	}
 	select {
 	case <-e.done:
 		return e.answer
 	case <-ctx.Done():
-		return Answer{Fail: Unreachable, Detail: "the deadline passed while another part of the run waited for the same answer"}
+		return Failure(fault.ClusterUnreachable, "the deadline passed while another part of the run waited for the same answer", "")
 	}
 }
 

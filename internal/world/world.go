@@ -1,12 +1,13 @@
 // Package world is the one door to what is outside: questions, answers, the tape that keeps both, and the
-// recording that a tape becomes. It knows no adapter and imports the standard library only.
+// recording that a tape becomes. It knows no adapter, and imports the standard library and fault only.
 package world
 
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Kind is what a question is about. Questions are of the domain, not of a protocol: "trust" is a whole verified
@@ -41,30 +42,50 @@ type Question struct {
 
 func (q Question) String() string { return string(q.Kind) + " " + q.Args }
 
-// Failure is why there is no value. A failure is an answer too, or a replay would differ from the run.
-type Failure string
-
-// The failures.
-const (
-	Absent      Failure = "absent"
-	Denied      Failure = "denied"
-	Unreachable Failure = "unreachable"
-	Untrusted   Failure = "untrusted"
-	Unusable    Failure = "unusable"
-	Unread      Failure = "unread" // replay only: this recording was never asked
-	// NoCredential is a question that needed a credential which is not there or cannot be read.
-	NoCredential Failure = "credential"
-)
-
-// Answer is what came back.
+// Answer is what came back: a value, or why there is none. A failure is an answer too, or a replay would differ from the
+// run.
 type Answer struct {
-	Value    json.RawMessage `json:"value,omitempty"`
-	Fail     Failure         `json:"fail,omitempty"`
-	Detail   string          `json:"detail,omitempty"`   // why it failed, in words
-	Hint     string          `json:"hint,omitempty"`     // what to do next
-	Stale    int             `json:"stale,omitempty"`    // the generation whose recording answered instead of the world
-	Because  string          `json:"because,omitempty"`  // with Stale: why the world did not answer
-	Withheld []string        `json:"withheld,omitempty"` // JSON pointers that were left out of this recording
+	Value json.RawMessage
+	// Fault is why there is no value; nil with one. It has what a recording has of it: a code, a reason and a next step.
+	// That something is not there (fault.Absent), may not be looked at (fault.Denied) or was never asked (fault.Unread)
+	// is no failure yet: whoever asked decides.
+	Fault *fault.Fault
+
+	Stale    int      // the generation whose recording answered instead of the world
+	Because  string   // with Stale: why the world did not answer
+	Withheld []string // JSON pointers that were left out of this recording
+}
+
+// Failure is an answer without a value: its code, why, and what to do next.
+func Failure(code fault.Code, why, next string) Answer {
+	return Answer{Fault: &fault.Fault{Code: code, Why: why, Next: next}}
+}
+
+// Code is why there is no value; "" with one.
+func (a Answer) Code() fault.Code {
+	if a.Fault == nil {
+		return ""
+	}
+
+	return a.Fault.Code
+}
+
+// Name is why there is no value, as recordings call it; "" with one.
+func (a Answer) Name() string {
+	if a.Fault == nil {
+		return ""
+	}
+
+	return nameOf(a.Fault.Code)
+}
+
+// Why is the reason why there is no value; "" with one.
+func (a Answer) Why() string {
+	if a.Fault == nil {
+		return ""
+	}
+
+	return a.Fault.Why
 }
 
 // Source answers questions: live adapters, a recording, a fake in a test.
@@ -111,18 +132,18 @@ func (t Topic[Req, Ans]) Question(r Req) Question {
 	return Question{t.Kind, string(b)}
 }
 
-// Ask asks s and decodes the answer. The error is a *Failed.
+// Ask asks s and decodes the answer. The error is the answer's Fault.
 func (t Topic[Req, Ans]) Ask(ctx context.Context, s Source, r Req) (out Ans, a Answer, err error) {
 	q := t.Question(r)
 
 	a = s.Ask(ctx, q)
-	if a.Fail != "" {
-		return out, a, &Failed{q, a}
+	if a.Fault != nil {
+		return out, a, a.Fault
 	}
 
 	if err := json.Unmarshal(a.Value, &out); err != nil {
-		a.Fail, a.Detail = Unusable, "the answer cannot be decoded: "+err.Error()
-		return out, a, &Failed{q, a}
+		a.Fault = unusable(q.Kind, "the answer cannot be decoded: "+err.Error()).Fault
+		return out, a, a.Fault
 	}
 
 	return out, a, nil
@@ -141,18 +162,8 @@ func (t Topic[Req, Ans]) Request(q Question) (r Req, err error) {
 func (t Topic[Req, Ans]) Answer(v Ans) Answer {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return Answer{Fail: Unusable, Detail: err.Error()}
+		return unusable(t.Kind, err.Error())
 	}
 
 	return Answer{Value: b}
-}
-
-// Failed is a failure as an error.
-type Failed struct {
-	Question Question
-	Answer   Answer
-}
-
-func (f *Failed) Error() string {
-	return fmt.Sprintf("%s: %s: %s", f.Question, f.Answer.Fail, f.Answer.Detail)
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 func recorded(args ...string) string {
@@ -87,7 +89,7 @@ func (spaces) Read(p []byte) (int, error) {
 func TestRoundTrip(t *testing.T) {
 	tape := NewTape(SourceFunc(func(_ context.Context, q Question) Answer {
 		if q.Kind == KindObject {
-			return Answer{Fail: Denied, Detail: "<403> & more", Hint: "h"}
+			return Failure(fault.ClusterDenied, "<403> & more", "h")
 		}
 		return File.Answer(FileAns{Text: "<x>\u2028\n"})
 	}))
@@ -97,7 +99,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, ans, err := Object.Ask(ctx, tape, ObjectReq{Namespace: "n"}); err == nil || ans.Fail != Denied {
+	if _, ans, err := Object.Ask(ctx, tape, ObjectReq{Namespace: "n"}); err == nil || ans.Code() != fault.ClusterDenied {
 		t.Fatalf("got %v, %v", ans, err)
 	}
 	r := &Recording{Header: Header{Prelet: "p", Site: []SiteFile{{"a.hcl", "x"}}}, Entries: tape.Entries()}
@@ -140,7 +142,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil || a.Text != "<x>\u2028\n" {
 			t.Errorf("the replay says %q, %v", a.Text, err)
 		}
-		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{"/c"}); ans.Fail != Unread || !strings.Contains(ans.Detail, "/c") {
+		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{"/c"}); ans.Code() != fault.Unread || !strings.Contains(ans.Why(), "/c") {
 			t.Errorf("a question that was never asked gives %v", ans)
 		}
 	}
@@ -183,7 +185,7 @@ func TestTapeWaits(t *testing.T) {
 		}
 		close(begun)
 		<-end
-		return Answer{Fail: Absent}
+		return Failure(fault.Absent, "", "")
 	}))
 	defer close(end)
 	q := File.Question(FileReq{"/a"})
@@ -191,7 +193,7 @@ func TestTapeWaits(t *testing.T) {
 	<-begun
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if a := tape.Ask(ctx, q); a.Fail != Unreachable {
+	if a := tape.Ask(ctx, q); a.Code() != fault.ClusterUnreachable {
 		t.Errorf("a wait beyond the deadline gives %v", a)
 	}
 	if len(tape.Entries()) != 0 {
@@ -202,7 +204,7 @@ func TestTapeWaits(t *testing.T) {
 		defer func() { _ = recover() }()
 		tape.Ask(context.Background(), trust)
 	}()
-	if a := tape.Ask(context.Background(), trust); a.Fail != Unusable {
+	if a := tape.Ask(context.Background(), trust); a.Code() != fault.ClusterUnusable {
 		t.Errorf("after a panic: %v", a)
 	}
 	for _, e := range tape.Entries() {
@@ -216,20 +218,20 @@ func TestFallBack(t *testing.T) {
 		if q.Kind == KindFile {
 			return File.Answer(FileAns{Text: "good"})
 		}
-		return Answer{Fail: Unreachable, Detail: "down"}
+		return Failure(fault.ClusterUnreachable, "down", "")
 	}))
 	tape.FallBack(func(q Question, a Answer) (Answer, bool) {
-		if a.Fail == "" {
+		if a.Fault == nil {
 			t.Errorf("asked for %s, which did not fail", q)
 		}
-		return Answer{Value: json.RawMessage(`{}`), Stale: 3, Because: a.Detail}, q.Kind == KindTrust
+		return Answer{Value: json.RawMessage(`{}`), Stale: 3, Because: a.Why()}, q.Kind == KindTrust
 	})
 	ctx := context.Background()
 	tape.Ask(ctx, File.Question(FileReq{"/a"}))
 	if a := tape.Ask(ctx, Trust.Question(TrustReq{})); a.Stale != 3 || a.Because != "down" {
 		t.Errorf("got %v", a)
 	}
-	if a := tape.Ask(ctx, Object.Question(ObjectReq{})); a.Fail != Unreachable {
+	if a := tape.Ask(ctx, Object.Question(ObjectReq{})); a.Code() != fault.ClusterUnreachable {
 		t.Errorf("got %v", a)
 	}
 	for _, e := range tape.Entries() {
@@ -243,7 +245,7 @@ func TestFallBack(t *testing.T) {
 func TestWithhold(t *testing.T) {
 	id, mac := "canary-id", "canary-mac"
 	f := Facts{MachineID: &id, Product: Product{Serial: &id, UUID: &id}, Interfaces: map[string]Interface{"a/b~": {MAC: &mac}, "lo": {}}}
-	r := &Recording{Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}, {FactsOf.Question(FactsReq{WaitMillis: 1}), Answer{Fail: Unusable}}}}
+	r := &Recording{Entries: []Entry{{FactsOf.Question(FactsReq{}), FactsOf.Answer(f)}, {FactsOf.Question(FactsReq{WaitMillis: 1}), Failure(fault.HardwareFailed, "", "")}}}
 	for range 2 {
 		if err := r.Withhold(); err != nil {
 			t.Fatal(err)
@@ -289,7 +291,7 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%s\n%s", &a, &b)
 		}
 		for _, e := range r.Entries {
-			if got := r.Source().Ask(context.Background(), e.Question); got.Fail != e.Answer.Fail {
+			if got := r.Source().Ask(context.Background(), e.Question); got.Code() != e.Answer.Code() {
 				t.Errorf("%s: %v, want %v", e.Question, got, e.Answer)
 			}
 		}

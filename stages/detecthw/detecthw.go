@@ -3,7 +3,6 @@ package detecthw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,14 +72,13 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		declared.Detectors[d.Name] = d.Describe
 		names = append(names, d.Name)
 	}
-	var failed *world.Failed
-	if errors.As(err, &failed) {
-		if failed.Answer.Fail == world.Unread {
-			why := []string{"facts"}
-			return stages.Output{Value: value.Because(value.UnknownOutput(s.Outputs(declared)), why), Unread: why},
-				hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", why)}
-		}
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.HardwareFailed, cfg.Range, "The hardware cannot be read", "%s", stages.Sentence(failed.Answer.Detail, failed.Answer.Hint))}
+	switch {
+	case ans.Code() == fault.Unread:
+		why := []string{"facts"}
+		return stages.Output{Value: value.Because(value.UnknownOutput(s.Outputs(declared)), why), Unread: why},
+			hcl.Diagnostics{origin.NotRead(cfg.Range, "the hardware", why)}
+	case err != nil:
+		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(cfg.Range, ans.Fault.Raise(fault.HardwareFailed, "The hardware cannot be read"))}
 	}
 	for _, u := range facts.Unknown {
 		if !u.Degraded {

@@ -67,15 +67,15 @@ func askAll(ctx context.Context, all []stages.Detector, chosen func(name string)
 func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
 	req := world.DetectorReq{Name: f.Name, Config: f.Config, Allow: f.Allow, Memory: f.Memory}
 	switch {
-	case f.Lock.Fail == world.Unread: // a recording from before there were locks
+	case f.Lock.Code() == fault.Unread: // a recording from before there were locks
 		req = world.DetectorReq{Name: f.Name, Config: f.Config, Millis: f.Timeout.Milliseconds()}
-	case f.Lock.Fail != "":
-		f.failed(f.Lock)
+	case f.Lock.Fault != nil:
+		f.failed(f.Lock.Fault)
 		return
 	case f.Describe != nil:
 		if !stages.Ungranted(f.Describe.Needs, f.Allow).Empty() {
 			detail, hint := stages.NotGranted(*f.Describe, f.Allow)
-			f.failed(world.Answer{Fail: world.Denied, Detail: detail, Hint: hint})
+			f.failed(&fault.Fault{Code: fault.Denied, Why: detail, Next: hint})
 			return
 		}
 		m := f.Describe.Match
@@ -92,10 +92,10 @@ func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
 	}
 	said, ans, err := world.DetectorOf.Ask(ctx, r, req)
 	switch {
-	case ans.Fail == world.Unread:
+	case ans.Code() == fault.Unread:
 		f.diags = hcl.Diagnostics{origin.NotRead(f.Range, "detector "+f.Name, f.unread())}
 	case err != nil:
-		f.failed(ans)
+		f.failed(ans.Fault)
 	case len(said.Problems) > 0:
 		f.state = stateFailed
 		for _, p := range said.Problems {
@@ -117,17 +117,17 @@ func (f *found) at(path string) hcl.Range {
 }
 
 // failed takes a failure for what the site says of it: an error if the detector is required.
-func (f *found) failed(ans world.Answer) {
+func (f *found) failed(why *fault.Fault) {
 	f.state = stateFailed
-	if ans.Fail == world.Absent {
+	if why.Code == fault.Absent {
 		f.state = stateAbsent
 	}
 	if f.Required {
 		without := fmt.Sprintf("A site that does without it says detector %q { required = false }", f.Name) // before the hint, which may end in a command
-		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(ans.Detail, without, ans.Hint))
+		f.complain(f.Range, fmt.Sprintf("Detector %q is required", f.Name), "%s", stages.Sentence(why.Why, without, why.Next))
 		return
 	}
-	f.complain(f.Range, fmt.Sprintf("Detector %q is %s", f.Name, f.state), "%s", stages.Sentence(ans.Detail, ans.Hint))
+	f.complain(f.Range, fmt.Sprintf("Detector %q is %s", f.Name, f.state), "%s", stages.Sentence(why.Why, why.Next))
 }
 
 func (f *found) complain(at hcl.Range, summary, detail string, args ...any) {

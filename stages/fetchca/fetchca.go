@@ -38,7 +38,7 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 	a, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {
 		const what = "the cluster's CA"
-		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(env.Cluster, what, ans, err)
+		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(env.Cluster, what, ans.Fault)
 	}
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {

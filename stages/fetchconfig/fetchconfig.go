@@ -78,13 +78,13 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	ns, name, _ := strings.Cut(cm.V, "/")
 	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
 	switch {
-	case ans.Fail == world.Unread:
+	case ans.Code() == fault.Unread:
 		what := "ConfigMap " + cm.V
-		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(cm.Range, what, ans, err)
-	case ans.Fail == world.Absent && optional.Of(cfg).V:
+		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), stages.ClusterFailure(cm.Range, what, ans.Fault)
+	case ans.Code() == fault.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: value.Absent(s.Outputs(stages.Declared{}))}, nil
 	case err != nil:
-		return stages.Output{}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans, err)
+		return stages.Output{}, stages.ClusterFailure(cm.Range, "ConfigMap "+cm.V, ans.Fault)
 	}
 	var diags hcl.Diagnostics
 	if ans.Stale != 0 {
@@ -102,15 +102,15 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 	a, ans, err := world.File.Ask(ctx, r, world.FileReq{Path: f.V})
 	out := value.Absent(s.Outputs(stages.Declared{})).AsValueMap()
 	switch {
-	case ans.Fail == world.Unread:
+	case ans.Code() == fault.Unread:
 		what := "file " + f.V
 		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), hcl.Diagnostics{origin.NotRead(f.Range, what, []string{what})}
-	case ans.Fail == world.Absent && optional.Of(cfg).V:
+	case ans.Code() == fault.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: cty.ObjectVal(out)}, nil
-	case ans.Fail == world.Absent:
+	case ans.Code() == fault.Absent:
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, or write optional = true if nodes without it are right.")}
 	case err != nil:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, "Cannot read "+f.V, "%s", stages.Sentence(ans.Detail, ans.Hint))}
+		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(f.Range, ans.Fault.Raise(fault.FileUnusable, "Cannot read "+f.V))}
 	case value.HasPlaceholder(a.Text):
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
 	}

@@ -101,33 +101,32 @@ func configuration(b schema.Body, in stages.Inputs, original func(string) (world
 // unread is what becomes of a base that cannot be read. Code is for one that is no file: a target that prelet could not
 // replace either is a fault of this disk, not of the site.
 func unread(code fault.Code, at hcl.Range, p string, err error, in stages.Inputs) hcl.Diagnostics {
-	var f *world.Failed
-	if errors.As(err, &f) && f.Answer.Fail == world.Unread {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", err)}
+	}
+	switch f.Code {
+	case fault.Unread:
 		if in.Check {
 			return nil
 		}
 		return hcl.Diagnostics{origin.NotRead(at, p, []string{"original " + p})}
+	case fault.Denied:
+		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Why)}
 	}
-	if f != nil && f.Answer.Fail == world.Denied {
-		return hcl.Diagnostics{origin.MayNotRead(at, p, f.Answer.Detail)}
-	}
-	detail := err.Error()
-	if f != nil {
-		detail = stages.Sentence(f.Answer.Detail, f.Answer.Hint)
-	}
-	return hcl.Diagnostics{origin.Error(code, at, "Cannot read "+p, "%s", detail)}
+	return hcl.Diagnostics{stages.Diagnose(at, f.Raise(code, "Cannot read "+p))}
 }
 
 // originalUnread are the questions that a target's first text is unknown for.
 func originalUnread(p string, err error, in stages.Inputs) []string {
-	var f *world.Failed
+	var f *fault.Fault
 	if in.Check || !errors.As(err, &f) {
 		return nil
 	}
-	switch f.Answer.Fail {
-	case world.Unread:
+	switch f.Code {
+	case fault.Unread:
 		return []string{"original " + p}
-	case world.Denied:
+	case fault.Denied:
 		return []string{p}
 	}
 

@@ -246,9 +246,9 @@ func (e *Eval) functions() map[string]function.Function {
 	e.funcs["file"] = e.reader(cty.String, func(path string) (cty.Value, error) {
 		a, ans, err := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
 		switch {
-		case ans.Fail == world.Unread:
+		case ans.Code() == fault.Unread:
 			return value.UnreadVal(cty.String, "file "+path), nil
-		case ans.Fail == world.Absent:
+		case ans.Code() == fault.Absent:
 			return cty.NilVal, fmt.Errorf("there is no %s on this machine; put it into the image, or ask first: fileexists(%q)", path, path)
 		case err != nil:
 			return cty.NilVal, unread(path, ans)
@@ -259,11 +259,11 @@ func (e *Eval) functions() map[string]function.Function {
 	})
 	e.funcs["fileexists"] = e.reader(cty.Bool, func(path string) (cty.Value, error) {
 		_, ans, _ := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
-		switch ans.Fail {
-		case world.Unread:
+		switch ans.Code() {
+		case fault.Unread:
 			return value.UnreadVal(cty.Bool, "file "+path), nil
-		case "", world.Absent:
-			return cty.BoolVal(ans.Fail == ""), nil
+		case "", fault.Absent:
+			return cty.BoolVal(ans.Fault == nil), nil
 		}
 		return cty.NilVal, unread(path, ans)
 	})
@@ -276,10 +276,10 @@ func (e *Eval) functions() map[string]function.Function {
 			}
 			_, ans, err := world.Credential.Ask(e.ctx, e.ask, world.CredentialReq{Name: name})
 			switch {
-			case ans.Fail == world.Unread:
+			case ans.Code() == fault.Unread:
 				return value.UnreadVal(cty.String, "credential "+name), nil
 			case err != nil:
-				return cty.NilVal, &MissingCredential{name, ans.Detail}
+				return cty.NilVal, &MissingCredential{name, ans.Fault.Why}
 			}
 			return value.Credential(name), nil
 		}})
@@ -288,7 +288,7 @@ func (e *Eval) functions() map[string]function.Function {
 
 // unread is why a file cannot be read, with its name once.
 func unread(path string, a world.Answer) error {
-	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Detail, path+": "))
+	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
 }
 
 // MissingCredential is the error of credential() for one that is not there.

@@ -46,16 +46,15 @@ func (e *Eval) Variables() hcl.Diagnostics {
 func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 	if !e.Checking() {
 		a, ans, err := world.Variable.Ask(e.ctx, e.ask, world.VariableReq{Name: v.Name, Sensitive: v.Sensitive})
-		var failed *world.Failed
 		switch {
 		case err == nil && v.Sensitive:
 			return value.Credential("prelet.var." + v.Name), nil
 		case err == nil:
 			return e.given(v, a)
-		case ans.Fail == world.Unread:
+		case ans.Code() == fault.Unread:
 			return value.UnreadVal(v.Type, "variable "+v.Name), nil
-		case errors.As(err, &failed) && ans.Fail != world.Absent:
-			return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Detail, "."), strings.TrimSuffix(ans.Hint, "."))}
+		case ans.Code() != fault.Absent:
+			return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Fault.Why, "."), strings.TrimSuffix(ans.Fault.Next, "."))}
 		}
 	}
 	if f, ok := e.site.Values[v.Name]; ok {
@@ -133,7 +132,7 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 				continue
 			}
 			a, ans, err := world.Validation.Ask(e.ctx, e.ask, world.ValidationReq{Variable: v.Name, Rule: n})
-			if ans.Fail == world.Unread {
+			if ans.Code() == fault.Unread {
 				continue
 			}
 			if err != nil || !a.OK {

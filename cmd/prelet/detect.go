@@ -56,7 +56,7 @@ func (a *app) detect() *cobra.Command {
 				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
 			case found.Facts == nil:
 				a.say(s, present.Sorted(diags))
-				return exit(origin.Exit(diags))
+				return quit(origin.Code(diags))
 			}
 			if asJSON {
 				err = a.print(func(o io.Writer) error {
@@ -81,7 +81,7 @@ func (a *app) detect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return exit(origin.Exit(diags))
+			return quit(origin.Code(diags))
 		}}
 	c.Flags().StringArrayVar(&w.config, "config", nil, "site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
 	c.Flags().StringVar(&w.root, "root", "", "look for the site, its detectors and their locks below `DIR`")
@@ -102,7 +102,7 @@ func (a *app) detectorSite(w *where) (*site.Site, error) {
 		return s, nil
 	case len(w.config) > 0:
 		a.say(s, present.Sorted(diags))
-		return nil, exit(origin.Exit(diags))
+		return nil, quit(origin.Code(diags))
 	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
 		a.complain("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
 	}

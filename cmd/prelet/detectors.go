@@ -62,7 +62,7 @@ func (a *app) detectorsList() *cobra.Command {
 				all, diags := boot.Detectors(ctx, s, l)
 				if diags.HasErrors() {
 					a.say(s, present.Sorted(diags))
-					return exit(origin.Exit(diags))
+					return quit(origin.Code(diags))
 				}
 				declared = all
 			}
@@ -210,7 +210,7 @@ func (a *app) detectorsCheck() *cobra.Command {
 			}
 			a.printed = true
 			if code == 1 {
-				return exit(fault.DetectorFailed.Exit())
+				return quit(fault.DetectorFailed)
 			}
 			return exit(code)
 		}}

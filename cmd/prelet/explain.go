@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -60,16 +59,15 @@ func (a *app) explain() *cobra.Command {
 				if err := stopped(ctx); err != nil {
 					return err
 				}
-				var x exitError
-				switch err := a.explainOne(ctx, one, f, args[0], asJSON); {
-				case errors.As(err, &x):
-					codes = append(codes, x.code)
-					if err := a.failedOne(f, x, asJSON); err != nil {
-						return err
-					}
-				case err != nil:
+				err := a.explainOne(ctx, one, f, args[0], asJSON)
+				x, known := ending(err)
+				if !known {
 					return err
 				}
+				if err := a.failedOne(f, x, asJSON); err != nil {
+					return err
+				}
+				codes = append(codes, x.status)
 			}
 			return exit(lowest(codes))
 		}}
@@ -92,7 +90,7 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 	if p.Eval == nil {
 		if !asJSON {
 			a.say(p.Site, present.Sorted(p.Diagnostics))
-			return exit(origin.Exit(p.Diagnostics))
+			return quit(origin.Code(p.Diagnostics))
 		}
 		item, ok := explain.Parse(word)
 		if !ok {
@@ -155,16 +153,16 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, as
 			}
 			return a.printExplanation(p, x, source, asJSON)
 		}
-		failed := origin.Exit(p.Diagnostics)
+		failed := origin.Code(p.Diagnostics)
 		message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
-		if failed != 0 {
+		if failed != "" {
 			message = fmt.Sprintf("the run failed, so nothing is known of %s.", item)
 		}
 		if near := explain.Near(p, item); len(near) > 0 {
 			message += " There is:\n" + listed(near)
 		}
-		if failed != 0 {
-			return exitError{code: failed, message: message}
+		if failed != "" {
+			return failure(failed, "%s", message)
 		}
 		return failure(fault.Usage, "%s", message)
 	}
@@ -181,7 +179,7 @@ func (a *app) printExplanation(p *boot.Plan, x explain.Explanation, source strin
 	if err != nil {
 		return err
 	}
-	return exit(origin.Exit(p.Diagnostics))
+	return quit(origin.Code(p.Diagnostics))
 }
 
 func (a *app) explainCode(name string, asJSON bool) error {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/present"
 )
 
@@ -28,8 +27,8 @@ func wantsJSON(args []string) bool {
 func failureJSON(w io.Writer, source string, x exitError) error {
 	diags := present.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
-		summary, detail, _ := strings.Cut(x.message, "\n")
-		diags = append(diags, present.Diagnostic{Severity: "error", Code: string(codeOf(x.code)), Summary: summary, Detail: detail})
+		summary, detail, _ := strings.Cut(x.Error(), "\n")
+		diags = append(diags, present.Diagnostic{Severity: "error", Code: string(x.code), Summary: summary, Detail: detail})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -40,16 +39,5 @@ func failureJSON(w io.Writer, source string, x exitError) error {
 		Complete      bool                 `json:"complete"`
 		Exit          int                  `json:"exit"`
 		Diagnostics   []present.Diagnostic `json:"diagnostics"`
-	}{1, source, version, false, x.code, diags})
-}
-
-// codeOf is the code of a failure that is told in one line: those of a site and of a cluster have their own by then.
-func codeOf(exit int) fault.Code {
-	for _, c := range []fault.Code{fault.CredentialMissing, fault.HardwareFailed, fault.CannotWrite, fault.NeedsPerson, fault.Interrupted,
-		fault.RolledBack, fault.RollbackFails, fault.Systemd, fault.Usage, fault.Locked} {
-		if c.Exit() == exit {
-			return c
-		}
-	}
-	return fault.Internal
+	}{1, source, version, false, x.status, diags})
 }

@@ -77,10 +77,10 @@ func (t *tally) add(name string, v present.View, code int) {
 
 // failedOne tells what one recording of a folder failed of; for programs there is one document for each of them.
 func (a *app) failedOne(source string, x exitError, asJSON bool) error {
-	if x.message == "" { // told with its plan
+	if x.err == nil { // told with its plan
 		return nil
 	}
-	said := x.message
+	said := x.err.Error()
 	if !strings.Contains(said, source) {
 		said = source + ": " + said
 	}

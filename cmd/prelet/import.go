@@ -42,8 +42,8 @@ func (a *app) importSite() *cobra.Command {
 			}
 			r := importer.Import(args[0], src, o)
 			a.say(&site.Site{Sources: map[string][]byte{args[0]: src}}, present.Sorted(r.Diagnostics))
-			if code := origin.Exit(r.Diagnostics); code != 0 {
-				return exit(code)
+			if code := origin.Code(r.Diagnostics); code != "" {
+				return quit(code)
 			}
 			path, err := writeSite(dir, r.Text)
 			if err != nil {

@@ -72,7 +72,7 @@ func (a *app) init() *cobra.Command {
 			}
 			if diags.HasErrors() {
 				a.say(&site.Site{Sources: map[string][]byte{filepath.Join(dir, "site.hcl"): []byte(text)}}, diags)
-				return exit(fault.Usage.Exit())
+				return quit(fault.Usage)
 			}
 			if err := newFile(filepath.Join(dir, "site.hcl"), text); err != nil {
 				return failure(fault.CannotWrite, "%s", err)

@@ -42,55 +42,81 @@ func (a *app) main(args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	whichOf(root)
-	err := root.Execute()
-	var x exitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &x):
-	default:
-		x = exitError{code: fault.Usage.Exit(), message: err.Error() + "\nprelet: `prelet help` lists the commands"}
+	x, known := ending(root.Execute())
+	if !known { // cobra's
+		x = endedBy(&fault.Fault{Code: fault.Usage, Summary: x.err.Error() + "\nprelet: `prelet help` lists the commands"})
 	}
 	switch {
 	case len(x.diags) > 0:
 		a.say(nil, x.diags)
-	case x.message != "":
-		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.message))
+	case x.err != nil:
+		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.err.Error()))
 	}
-	if !a.printed && wantsJSON(args) {
+	if x.status != 0 && !a.printed && wantsJSON(args) {
 		_ = a.print(func(o io.Writer) error { return failureJSON(o, "", x) })
 	}
-	return x.code
+	return x.status
 }
 
-// exitError is an exit status, with a message unless all was said already.
+// exitError is how a command ends: its exit status, and what is still to be said.
 type exitError struct {
-	code    int
-	kind    fault.Code // of which code is the exit status, where it is known
-	message string
-	diags   hcl.Diagnostics // the same in full, where there is more to say than a line
+	status int
+	code   fault.Code      // of which status is the number; "" for a status that no code has
+	err    error           // what main prints; nil where all was said already
+	diags  hcl.Diagnostics // the same in full, where there is more to say than a line
 }
 
-func (e exitError) Error() string { return e.message }
-
-// Unwrap gives the Fault that this is, for who asks for its code.
-func (e exitError) Unwrap() error {
-	if e.kind == "" {
-		return nil
+func (e exitError) Error() string {
+	if e.err == nil {
+		return ""
 	}
 
-	return &fault.Fault{Code: e.kind, Summary: e.message}
+	return e.err.Error()
 }
 
-func exit(code int) error {
-	if code == 0 {
+// Unwrap gives the error that main prints.
+func (e exitError) Unwrap() error { return e.err }
+
+// ending is how a command ends that returned err. known is false for an error without a code.
+func ending(err error) (x exitError, known bool) {
+	var f *fault.Fault
+	switch {
+	case err == nil:
+		return x, true
+	case errors.As(err, &x):
+		return x, true
+	case errors.As(err, &f):
+		return endedBy(err), true
+	}
+
+	return exitError{err: err}, false
+}
+
+// endedBy is how a command ends that failed with a fault.
+func endedBy(err error) exitError {
+	code := fault.CodeOf(err)
+
+	return exitError{status: code.Exit(), code: code, err: err}
+}
+
+// exit ends a command that has said all, with a status that no code has.
+func exit(status int) error {
+	if status == 0 {
 		return nil
 	}
-	return exitError{code: code}
+	return exitError{status: status, code: fault.Internal}
+}
+
+// quit ends a command that has said all. "" is no failure.
+func quit(code fault.Code) error {
+	if code == "" {
+		return nil
+	}
+	return exitError{status: code.Exit(), code: code}
 }
 
 func failure(c fault.Code, format string, args ...any) error {
-	return exitError{code: c.Exit(), kind: c, message: fmt.Sprintf(format, args...)}
+	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }
 
 // width is how many columns help and messages fill: those of a console on a rack's trolley.

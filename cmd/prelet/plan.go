@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
@@ -51,16 +50,14 @@ func (a *app) plan() *cobra.Command {
 					return err
 				}
 				v, err := a.planOne(ctx, one, f, asJSON, false)
-				var x exitError
-				switch {
-				case errors.As(err, &x):
-					if err := a.failedOne(f, x, asJSON); err != nil {
-						return err
-					}
-				case err != nil:
+				x, known := ending(err)
+				if !known {
 					return err
 				}
-				sum.add(f, v, x.code)
+				if err := a.failedOne(f, x, asJSON); err != nil {
+					return err
+				}
+				sum.add(f, v, x.status)
 				if !asJSON {
 					fmt.Fprintln(a.stdout)
 				}
@@ -112,8 +109,8 @@ func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
 			}
 		}
 	}
-	if code := origin.Exit(p.Diagnostics); code != 0 {
-		return exit(code)
+	if code := origin.Code(p.Diagnostics); code != "" {
+		return quit(code)
 	}
 	if detailed && (v.Changes() || !p.Complete) {
 		return exit(2)

@@ -31,7 +31,7 @@ func (a *app) record() *cobra.Command {
 			defer n.close()
 			if diags.HasErrors() {
 				a.say(n.site, present.Sorted(diags))
-				return exit(origin.Exit(diags))
+				return quit(origin.Code(diags))
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
@@ -51,7 +51,7 @@ func (a *app) record() *cobra.Command {
 			}
 			a.say(n.site, present.Sorted(p.Diagnostics))
 			_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
-			return exit(origin.Exit(p.Diagnostics))
+			return quit(origin.Code(p.Diagnostics))
 		}}
 	w.nodeFlags(c)
 	_ = c.Flags().MarkHidden("output")

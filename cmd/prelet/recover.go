@@ -80,7 +80,7 @@ func (a *app) finishInterrupted(ctx context.Context, h *host, store *generation.
 	if res.Code != "" {
 		a.complain(res.Summary)
 	}
-	return exit(res.Code.Exit())
+	return quit(res.Code)
 }
 
 func (a *app) recovered(was *generation.Journal) {

@@ -163,7 +163,7 @@ func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
 	}
 	if res.Code != "" {
 		a.complain(res.Summary)
-		return exit(res.Code.Exit())
+		return quit(res.Code)
 	}
 	a.wentBack(res.Outcome.Generation, goal, string(res.Outcome.Verdict))
 	return nil

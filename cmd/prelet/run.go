@@ -330,7 +330,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 		if err := a.printJSON(r); err != nil {
 			return err
 		}
-		return exit(res.Code.Exit())
+		return quit(res.Code)
 	}
 	switch {
 	case n != nil:
@@ -354,7 +354,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	if out.HeldBack != "" {
 		a.complain("the kubelet may not start: " + out.HeldBack)
 	}
-	return exit(res.Code.Exit())
+	return quit(res.Code)
 }
 
 // afterReason is the summary without what the messages above it have said already.
@@ -409,13 +409,16 @@ func (a *app) lock(ctx context.Context, w where) (*generation.Store, error) {
 	return s, nil
 }
 
-// storeFailure is an error of apply with its exit status.
+// storeFailure is an error of apply, told in full.
 func (a *app) storeFailure(err error) error {
 	var x exitError
 	if errors.As(err, &x) {
 		return x
 	}
-	return exitError{code: fault.CodeOf(err).Exit(), kind: fault.CodeOf(err), message: err.Error(), diags: apply.Explain(err)}
+	x = endedBy(err)
+	x.diags = apply.Explain(err)
+
+	return x
 }
 
 func (n *node) applyOptions(p *boot.Plan) apply.Options {

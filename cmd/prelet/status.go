@@ -99,7 +99,7 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 		case err != nil:
 			return out, failure(fault.Internal, "%s", err)
 		default:
-			out.Status, out.Code = s, s.ExitCode(h.bootID)
+			out.Status, out.Code = s, statusExit(s.InBoot(h.bootID))
 		}
 		gen, open, err := h.gate().State()
 		if err != nil {
@@ -239,4 +239,17 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 	}
 	_, err := io.WriteString(o, b.String())
 	return err
+}
+
+// statusExit is the exit status of `prelet status`, which has statuses of its own.
+func statusExit(state string) int {
+	switch state {
+	case report.OK:
+		return 0
+	case report.Degraded:
+		return 2
+	case report.Running:
+		return 3
+	}
+	return 1
 }

@@ -71,8 +71,8 @@ func (a *app) validate() *cobra.Command {
 			} else {
 				a.say(s, present.Sorted(diags))
 			}
-			if code := origin.Exit(diags); code != 0 {
-				return exit(code)
+			if code := origin.Code(diags); code != "" {
+				return quit(code)
 			}
 			if bad {
 				return failure(fault.Evaluation, "the site has warnings, and --strict makes them errors")

@@ -149,19 +149,19 @@ func earlier(h *host) (exit int, summary string) {
 func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == fault.Internal.Exit() }
 
 func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
-	out, code := res.Outcome, res.Code.Exit()
-	if out.HeldBack != "" && h.self == "" && code == 0 {
-		code = fault.RolledBack.Exit() // the unit has nothing to add to a failure that prelet.service shows
+	out, code := res.Outcome, res.Code
+	if out.HeldBack != "" && h.self == "" && code == "" {
+		code = fault.RolledBack // the unit has nothing to add to a failure that prelet.service shows
 	}
 	if asJSON {
-		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code, present.DiagnosticsJSON(apply.Explain(res.Err))}
+		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code.Exit(), present.DiagnosticsJSON(apply.Explain(res.Err))}
 		if res.Err != nil && v.Why == "" {
 			v.Why = res.Err.Error()
 		}
 		if err := a.printJSON(v); err != nil {
 			return err
 		}
-		return exit(code)
+		return quit(code)
 	}
 	for _, c := range out.Checks {
 		fmt.Fprintf(a.stdout, "  %-10s %-7s %s\n", c.Name, c.State, a.redact(c.Message))
@@ -175,7 +175,7 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 		}
 	case out.HeldBack != "":
 		a.complain("the kubelet may not start: " + out.HeldBack)
-	case code != 0:
+	case code != "":
 		a.complain(res.Summary)
 	case out.Generation == 0:
 		fmt.Fprintln(a.stdout, "There is no generation to judge: prelet has written none on this node.")
@@ -184,5 +184,5 @@ func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
 	default:
 		fmt.Fprintln(a.stdout, a.redact(upper(res.Summary))+".")
 	}
-	return exit(code)
+	return quit(code)
 }

@@ -91,6 +91,13 @@ func TestHouse(t *testing.T) {
 		}
 		report(t, broken)
 	})
+	t.Run("exits", func(t *testing.T) {
+		broken, err := CheckExits(g.Own())
+		if err != nil {
+			t.Fatal(err)
+		}
+		report(t, broken)
+	})
 }
 
 func TestPlugins(t *testing.T) {

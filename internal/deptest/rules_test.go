@@ -141,6 +141,31 @@ func TestSourceBites(t *testing.T) {
 	}
 }
 
+func TestExitsBite(t *testing.T) {
+	tests := []struct{ name, pkg, source, want string }{
+		{"no exit", "internal/a", "const ExitName = \"x\"\n\nvar other = 42\n", ""},
+		{"a constant", "internal/a", "const ExitStuck = 41\n", "a.go:3:7: exit status ExitStuck"},
+		{"a variable", "internal/a", "var exitUsage = 64\n", "exit status exitUsage"},
+		{"a method", "internal/a", "type e struct{}\n\nfunc (e) ExitCode() int { return 1 }\n", "method ExitCode"},
+		{"a call", "stages/a", "import \"os\"\n\nfunc f() { os.Exit(1) }\n", "os.Exit"},
+		{"a program", "cmd/a", "import \"os\"\n\nfunc main() { os.Exit(1) }\n", ""},
+		{"where codes have their statuses", "internal/fault", "const exitUsage = 64\n", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte("package a\n\n"+test.source), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := CheckExits([]*Package{{ImportPath: module + test.pkg, Name: "a", Dir: dir, GoFiles: []string{"a.go"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one(t, got, test.want)
+		})
+	}
+}
+
 // one fails unless got is a single message that contains want, or nothing where want is empty.
 func one(t *testing.T, got []string, want string) {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -36,6 +37,61 @@ func CheckSource(packages []*Package) ([]string, error) {
 		}
 	}
 	return broken, nil
+}
+
+// mayExit are the packages that end a process or know exit statuses: the programs, and where codes have their statuses.
+func mayExit() []string {
+	return append([]string{
+		"cmd/...", "internal/fault", "internal/pluginhost/hostile/...", "plugins/...",
+	}, apart()...)
+}
+
+// CheckExits returns one message for each call of os.Exit and each constant of an exit status outside of mayExit. Tests
+// and their programs may end as they like.
+func CheckExits(packages []*Package) ([]string, error) {
+	var broken []string
+	for _, p := range packages {
+		if slices.ContainsFunc(mayExit(), func(a string) bool { return Matches(module+a, p.ImportPath) }) {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			tree, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return nil, err
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				if what := exits(n); what != "" {
+					broken = append(broken, fmt.Sprintf("%s: %s: an error has a code (internal/fault), which main turns into a status",
+						fset.Position(n.Pos()), what))
+				}
+				return true
+			})
+		}
+	}
+	return broken, nil
+}
+
+// exits says how a piece of source has to do with exit statuses, or nothing.
+func exits(n ast.Node) string {
+	switch n := n.(type) {
+	case *ast.SelectorExpr:
+		if pkg, ok := n.X.(*ast.Ident); ok && pkg.Name == "os" && n.Sel.Name == "Exit" {
+			return "os.Exit"
+		}
+	case *ast.FuncDecl:
+		if n.Name.Name == "ExitCode" {
+			return "method ExitCode"
+		}
+	case *ast.ValueSpec:
+		for i, value := range n.Values {
+			number, ok := value.(*ast.BasicLit)
+			if ok && number.Kind == token.INT && strings.HasPrefix(strings.ToLower(n.Names[i].Name), "exit") {
+				return "exit status " + n.Names[i].Name
+			}
+		}
+	}
+	return ""
 }
 
 // checkFile returns what is wrong in one file of a package.

@@ -184,11 +184,8 @@ func (h *Host) failed(name string, t Trace, err error) world.Answer {
 		text += ". Something of it is left that cannot be ended: a driver may hang"
 	}
 	code := fault.DetectorFailed
-	switch {
-	case errors.Is(err, errDenied):
-		code = fault.Denied
-	case errors.Is(err, errGone):
-		code = fault.Absent
+	if c := fault.CodeOf(err); c == fault.Denied || c == fault.Absent {
+		code = c
 	}
 	return world.Failure(code, h.o.Redact(text), h.o.Redact(t.hint()))
 }

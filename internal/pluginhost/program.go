@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // maxProgram is more than any detector has.
@@ -17,7 +19,7 @@ const maxProgram = 512 << 20
 func openProgram(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s, which its lock names", errGone, path)
+		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path + ", which its lock names"}
 	}
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	if os.Geteuid() != 0 {
 		if abi, err := confine.LandlockABI(); err != nil || abi < confine.ABIScopes {
-			return reply, t, fmt.Errorf("%w: %s", errDenied, unsandboxed)
+			return reply, t, denied("%s", unsandboxed)
 		}
 	}
 	if err := h.subreaper(); err != nil {

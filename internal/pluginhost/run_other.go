@@ -12,7 +12,7 @@ import (
 func becomeSubreaper() error { return nil }
 
 func (h *Host) run(context.Context, job) (wire.Reply, Trace, error) {
-	return wire.Reply{}, Trace{}, fmt.Errorf("%w: detectors run on Linux only", errDenied)
+	return wire.Reply{}, Trace{}, denied("detectors run on Linux only")
 }
 
 // Pool is how many detectors can run at once with a user of their own.

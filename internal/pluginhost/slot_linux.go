@@ -36,7 +36,7 @@ type slot struct {
 func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 	if os.Geteuid() != 0 {
 		if len(groups) > 0 {
-			return nil, fmt.Errorf("%w: only root can give a detector the groups %s", errDenied, strings.Join(groups, ", "))
+			return nil, denied("only root can give a detector the groups %s", strings.Join(groups, ", "))
 		}
 		dir, err := os.MkdirTemp("", "prelet-")
 		return &slot{uid: os.Geteuid(), gid: os.Getegid(), dir: dir}, err
@@ -150,7 +150,7 @@ func (h *Host) pool() ([]user, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%w: there is no user %s1 to run it as; `systemd-sysusers` makes those of the package", errDenied, UserPrefix)
+		return nil, denied("there is no user %s1 to run it as; `systemd-sysusers` makes those of the package", UserPrefix)
 	}
 	return out, nil
 }
@@ -166,7 +166,7 @@ func (h *Host) groupIDs(names []string) (ids []uint32, err error) {
 			return nil, err
 		}
 		if id <= 0 { // root's group owns what no detector may have
-			return nil, fmt.Errorf("%w: the site grants group %q, which this machine does not have", errDenied, n)
+			return nil, denied("the site grants group %q, which this machine does not have", n)
 		}
 		ids = append(ids, uint32(id))
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 	"github.com/prelet/prelet/stages"
@@ -83,7 +84,7 @@ func (h *Host) installed(r *Row, l world.LockAns, lockErr error) {
 	}
 	f, err := openProgram(r.Program)
 	switch {
-	case errors.Is(err, errGone), errors.Is(err, fs.ErrNotExist):
+	case fault.CodeOf(err) == fault.Absent, errors.Is(err, fs.ErrNotExist):
 		r.Why = "not installed"
 		return
 	case err != nil:

@@ -1,18 +1,18 @@
 package pluginhost
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// The kinds of failures that are not the detector's.
-var (
-	errDenied = errors.New("not allowed")
-	errGone   = errors.New("not there")
-)
+// denied is what this node or this user does not allow: no failure of the detector's.
+func denied(format string, args ...any) error {
+	return &fault.Fault{Code: fault.Denied, Summary: "not allowed", Why: fmt.Sprintf(format, args...)}
+}
 
 // job is one program to be run.
 type job struct {

@@ -55,7 +55,7 @@ func (b *bench) load(t *testing.T) *Status {
 func TestRun(t *testing.T) {
 	b := newBench(t)
 	r := b.reporter(t, nil)
-	if s := b.load(t); s.State != Running || s.Finished != nil || s.ExitCode(s.BootID) != 3 {
+	if s := b.load(t); s.State != Running || s.Finished != nil || s.InBoot(s.BootID) != Running {
 		t.Errorf("while it runs: %+v", s)
 	}
 	r.Event(Event{Stage: "fetch-ca.cluster", State: Started})
@@ -71,7 +71,7 @@ func TestRun(t *testing.T) {
 	}
 	judged := s
 	judged.Verdict = "good"
-	if s.State != OK || s.ExitCode(s.BootID) != 3 || judged.ExitCode(s.BootID) != 0 || s.ExitCode("another boot") != 3 {
+	if s.State != OK || s.InBoot(s.BootID) != Running || judged.InBoot(s.BootID) != OK || s.InBoot("another boot") != Running {
 		t.Errorf("%+v", s)
 	}
 	text, _ := os.ReadFile(filepath.Join(b.dir, StatusFile))
@@ -112,24 +112,23 @@ func TestRun(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	for name, tc := range map[string]struct {
-		do          func(*Reporter)
-		exit        int
-		state       string
-		statusExits int
+		do    func(*Reporter)
+		exit  int
+		state string
 	}{
-		"ok":                    {func(*Reporter) {}, 0, OK, 0},
-		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, 0, Degraded, 2},
-		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, 0, Degraded, 2},
-		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, 0, OK, 0},
-		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, 0, OK, 0},
-		"failed":                {func(*Reporter) {}, 20, Failed, 1},
-		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, 50, Failed, 1},
+		"ok":                    {func(*Reporter) {}, 0, OK},
+		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, 0, Degraded},
+		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, 0, Degraded},
+		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, 0, OK},
+		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, 0, OK},
+		"failed":                {func(*Reporter) {}, 20, Failed},
+		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, 50, Failed},
 	} {
 		b := newBench(t)
 		r := b.reporter(t, nil)
 		tc.do(r)
 		s, err := r.Finish(tc.exit, "")
-		if err != nil || s.State != tc.state || s.Exit != tc.exit || s.ExitCode(s.BootID) != tc.statusExits {
+		if err != nil || s.State != tc.state || s.Exit != tc.exit || s.InBoot(s.BootID) != tc.state {
 			t.Errorf("%s: %+v, %v", name, s, err)
 		}
 	}

@@ -60,20 +60,18 @@ type Stage struct {
 	Millis  int64  `json:"ms"`
 }
 
-// ExitCode is the exit code of `prelet status`: 0 ok, 1 failed, 2 degraded, 3 not run in this boot or still running, which a
-// generation is that awaits its verdict.
-func (s Status) ExitCode(bootID string) int {
+// InBoot is how the run of a boot ended: OK, Degraded or Failed. Running is one that has not ended, or that this boot has
+// not had, or whose generation awaits its verdict.
+func (s Status) InBoot(bootID string) string {
 	switch {
 	case s.BootID != bootID || s.State == Running:
-		return 3
+		return Running
 	case s.State == OK && s.Verdict == "pending":
-		return 3
-	case s.State == OK:
-		return 0
-	case s.State == Degraded:
-		return 2
+		return Running
+	case s.State == OK || s.State == Degraded:
+		return s.State
 	}
-	return 1
+	return Failed
 }
 
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist when there is none: prelet has not run.

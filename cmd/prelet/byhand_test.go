@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -258,7 +258,7 @@ func (m *machine) answered(version string) (kept string) {
 	if err := os.Chmod(filepath.Join(m.root, "/usr/bin/kubelet"), 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	c, ok := live.FindKubelet(m.root, "").Keep(version, nil)
+	c, ok := program.Find(m.root, "").Keep(version, nil)
 	b, err := c.Marshal()
 	if err != nil || !ok {
 		m.t.Fatal("what the kubelet says is not kept: ", err)

@@ -18,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -112,9 +113,9 @@ func (a *app) examine(ctx context.Context, w where) ([]doctor.Finding, error) {
 }
 
 // askKubelet asks the kubelet's binary, and keeps what it said where that is this user's to keep.
-func (a *app) askKubelet(ctx context.Context, h *host) live.Examined {
+func (a *app) askKubelet(ctx context.Context, h *host) program.Examined {
 	cache := filepath.Join(h.stateDir(), "kubelet.json")
-	e := live.ExamineKubelet(ctx, h.root, cache)
+	e := program.Examine(ctx, h.root, cache)
 	if st, err := os.Stat(h.stateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && e.Keep != nil {
 		_ = apply.Remember(cache, e.Keep) // else the next boot asks again
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -112,7 +113,7 @@ func (h *host) machine(store *generation.Store, rep *report.Reporter) *activate.
 		notes = apply.Notes(rep)
 	}
 	return &activate.Machine{Units: h.units, Store: store, Probe: h.probe, Clock: h.clock, Gate: h.gate(), BootID: h.bootID, StateDir: h.stateDir(),
-		Foreign: func(gen int) string { return live.ForeignGeneration(store, gen, h.root) },
+		Foreign: func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.root)) },
 		Note:    notes, Extend: func(d time.Duration) { _ = h.notify.Extend(d) }}
 }
 

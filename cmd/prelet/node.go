@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/site"
@@ -312,7 +313,7 @@ func header(w where) world.Header {
 	h := world.Header{Format: world.Format, Prelet: version, Time: time.Now().UTC().Format(time.RFC3339)}
 	h.Boot = live.BootID(os.Getenv)
 	if w.hardware == "" {
-		h.Machine = live.MachineOf(w.root)
+		h.Machine = machineid.Of(w.root).ID
 	}
 	return h
 }

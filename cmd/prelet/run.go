@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
@@ -424,7 +425,7 @@ func (a *app) storeFailure(err error) error {
 func (n *node) applyOptions(p *boot.Plan) apply.Options {
 	o := apply.Options{Store: n.store, Plan: p, Recording: recording(p, header(n.where)), Secret: n.live.Secret, Owner: apply.Owners(n.root)}
 	if n.hardware == "" {
-		o.Machine = live.ThisMachine(n.root)
+		o.Machine = machineid.Of(n.root)
 	}
 	return o
 }

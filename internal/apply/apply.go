@@ -24,6 +24,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -37,7 +38,7 @@ type Options struct {
 	Owner     func(owner string) (uid, gid int, err error)
 	Flags     []string // of the kubelet's command line, as planned; nil: not judged
 	NodeName  string   // of the Node object; "" is not judged
-	Machine   live.Machine
+	Machine   machineid.Machine
 	Healthz   string // URL; "" is not asked
 }
 
@@ -80,7 +81,7 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 		nodeObject(o, &act)
 	}
 	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as was looked at for the plan
-	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && live.ForeignOf(o.Store, cur.Gen, o.Machine) != "" {
+	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
 	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
@@ -227,17 +228,17 @@ func activation(o Options) activate.Plan {
 }
 
 // planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
-func planBlob(p *boot.Plan, on live.Machine) ([]byte, error) {
+func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	type file struct {
 		Path    string `json:"path"`
 		Purpose string `json:"purpose"`
 	}
 	doc := struct {
-		FormatVersion int             `json:"format_version"`
-		Hash          string          `json:"plan_hash"`
-		Node          json.RawMessage `json:"node"`
-		Files         []file          `json:"files"` // read back by purposes, here and in live
-		live.Machine                  // on which it was made; read back by live
+		FormatVersion     int             `json:"format_version"`
+		Hash              string          `json:"plan_hash"`
+		Node              json.RawMessage `json:"node"`
+		Files             []file          `json:"files"` // read back by purposes, here and in live
+		machineid.Machine                 // on which it was made; read back by machineid
 	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}, Machine: on}
 	for _, f := range targets(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})

@@ -6,14 +6,14 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/node"
 )
 
 // What a generation keeps of its plan is read back by name, by this program and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := &boot.Plan{Hash: "sha256:x", Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}}}
-	b, err := planBlob(p, live.Machine{ID: "sha256:x"})
+	b, err := planBlob(p, machineid.Machine{ID: "sha256:x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,10 +41,10 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 	if err := txn.Publish(); err != nil {
 		t.Fatal(err)
 	}
-	if why := live.ForeignOf(s, gen, live.Machine{ID: "sha256:x"}); why != "" {
+	if why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:x"}); why != "" {
 		t.Errorf("of this machine: %s", why)
 	}
-	if why := live.ForeignOf(s, gen, live.Machine{ID: "sha256:y", Product: "sha256:z"}); why != "the machine id is not the one of generation 1" {
+	if why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}); why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}
 	if got := purposes(s, gen); len(got) != 1 || got["/etc/a"] != "ca" {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/node"
 )
 
@@ -56,7 +56,7 @@ func sinceGood(o Options) (out []canonical) {
 	if !ok {
 		from = cur.Gen
 	}
-	for gen := cur.Gen; gen >= from && gen > 0 && live.ForeignOf(o.Store, gen, o.Machine) == ""; gen-- {
+	for gen := cur.Gen; gen >= from && gen > 0 && machineid.Foreign(o.Store, gen, o.Machine) == ""; gen-- {
 		if was, ok := nodeOf(o.Store, gen); ok {
 			out = append(out, was)
 		}

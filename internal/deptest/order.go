@@ -16,11 +16,11 @@ func order() [][]string {
 		{"internal/boot/..."},
 		{"stages/builtin/..."},
 		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},
-		{"internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/..."},
+		{"internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...", "internal/kubelet/program/..."},
 		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/value/...", "internal/origin/...", "internal/replace/..."},
+		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/..."},
 		{"internal/server/...", "internal/fault/..."},
 	}
 }

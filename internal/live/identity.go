@@ -2,11 +2,9 @@ package live
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +13,8 @@ import (
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -200,86 +198,8 @@ func (l *Live) foreign() (why string, ours bool) {
 	if err != nil || cur == nil {
 		return "", false
 	}
-	why = ForeignGeneration(l.o.Store, cur.Gen, l.o.Root)
+	why = machineid.Foreign(l.o.Store, cur.Gen, machineid.Of(l.o.Root))
 	return why, why == ""
-}
-
-// Machine says on which machine something was made: hashes, because recordings and generations are read by others. "" is
-// unknown.
-type Machine struct {
-	ID      string `json:"machine,omitempty"` // of /etc/machine-id
-	Product string `json:"product,omitempty"` // of the DMI product uuid
-}
-
-// ThisMachine is the one below a root; "" is the one that runs us.
-func ThisMachine(root string) Machine {
-	m := Machine{ID: MachineOf(root)}
-	b, err := os.ReadFile(filepath.Join("/", root, "sys/class/dmi/id/product_uuid"))
-	if err == nil {
-		m.Product = productHash(string(b))
-	}
-	return m
-}
-
-// ForeignGeneration says in which way a generation was made on another machine than the one below a root; "" where nothing says
-// so.
-func ForeignGeneration(s *generation.Store, gen int, root string) string {
-	return ForeignOf(s, gen, ThisMachine(root))
-}
-
-// ForeignOf is ForeignGeneration for a machine that is known.
-func ForeignOf(s *generation.Store, gen int, now Machine) string {
-	was, gen := madeOn(s, gen)
-	differs := func(a, b string) bool { return a != "" && b != "" && a != b }
-	switch {
-	case differs(was.ID, now.ID):
-		return fmt.Sprintf("the machine id is not the one of generation %d", gen)
-	case differs(was.Product, now.Product):
-		return fmt.Sprintf("the product uuid is not the one of generation %d", gen)
-	}
-	return ""
-}
-
-// madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it tells.
-func madeOn(s *generation.Store, gen int) (Machine, int) {
-	const back = 100
-	for n := gen; n > 0 && n > gen-back; n-- {
-		var was Machine
-		if b, err := s.Blob(n, "plan.json"); err == nil && json.Unmarshal(b, &was) == nil {
-			return was, n
-		}
-	}
-	return Machine{}, gen
-}
-
-// productHash is a product uuid as generations carry it, "" for one that many machines have. Firmware and kernels disagree on
-// the byte order of its first three groups: the smaller of the two spellings counts (SMBIOS 2.6, 7.2.1).
-func productHash(uuid string) string {
-	u := strings.ToLower(strings.TrimSpace(uuid))
-	g := strings.Split(u, "-")
-	if len(u) != 36 || len(g) != 5 || strings.Trim(u, "0123456789abcdef-") != "" {
-		return ""
-	}
-	digits := strings.Join(g, "")
-	if strings.Trim(digits, digits[:1]) == "" || slices.Contains(placeholderUUIDs(), u) {
-		return ""
-	}
-	turned := strings.Join([]string{turn(g[0]), turn(g[1]), turn(g[2]), g[3], g[4]}, "-")
-	return hashOf("prelet product uuid\n" + min(u, turned))
-}
-
-// placeholderUUIDs are what boards say whose vendor never set one.
-func placeholderUUIDs() []string {
-	return []string{"03000200-0400-0500-0006-000700080009", "00020003-0004-0005-0006-000700080009", "12345678-1234-5678-90ab-cddeefaabbcc", "00112233-4455-6677-8899-aabbccddeeff"}
-}
-
-// turn writes hexadecimal bytes in the other order.
-func turn(hex string) string {
-	out := ""
-	for i := len(hex); i >= 2; i -= 2 {
-		out += hex[i-2 : i]
-	}
-	return out
 }
 
 // hostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's name

@@ -2,8 +2,6 @@ package live
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -83,17 +81,4 @@ func FallBack(past func() *Past, maxAge time.Duration, now time.Time) func(world
 		old.Because = fmt.Sprintf("%s: %s", failed.Name(), strings.TrimSuffix(failed.Why(), "."))
 		return old, true
 	}
-}
-
-// MachineHash is a machine id as recordings carry it.
-func MachineHash(id string) string {
-	if id == "" || id == "uninitialized" { // the latter in an image that was never booted
-		return ""
-	}
-	return hashOf("prelet machine id\n" + id)
-}
-
-func hashOf(text string) string {
-	h := sha256.Sum256([]byte(text))
-	return "sha256:" + hex.EncodeToString(h[:])
 }

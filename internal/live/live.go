@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -50,7 +51,7 @@ type Live struct {
 	o      Options
 	client *cluster.Client
 	past   func() *Past // memoised
-	found  func() *Binary
+	found  func() *program.Binary
 
 	patience time.Duration // 0: the site's retry
 
@@ -75,7 +76,7 @@ func New(o Options) *Live {
 		}
 		return LastGood(o.Store)
 	})
-	l.found = sync.OnceValue(func() *Binary { return FindKubelet(o.Root, l.cacheFile()) })
+	l.found = sync.OnceValue(func() *program.Binary { return program.Find(o.Root, l.cacheFile()) })
 	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: o.OnRetry})
 	return l
 }

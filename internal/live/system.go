@@ -2,8 +2,6 @@ package live
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/prelet/prelet/internal/systemd"
 )
@@ -18,13 +16,4 @@ func BootID(getenv func(string) string) string {
 		return ""
 	}
 	return id
-}
-
-// MachineOf is the hashed machine id below a root.
-func MachineOf(root string) string {
-	b, err := os.ReadFile(filepath.Join("/", root, "etc/machine-id"))
-	if err != nil {
-		return ""
-	}
-	return MachineHash(strings.TrimSpace(string(b)))
 }

@@ -1,44 +1,12 @@
 package live
 
 import (
-	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 )
-
-// What a program prints is bounded, and one that hangs is given up.
-func TestRunBinary(t *testing.T) {
-	p := filepath.Join(t.TempDir(), "kubelet")
-	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
-	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := runBinary(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
-		t.Errorf("%q, %v", out, err)
-	}
-	if _, err := runBinary(t.Context(), p, "--fail"); err == nil {
-		t.Error("a program that fails")
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := runBinary(ctx, p, "--flood"); err == nil {
-		t.Error("a program that does not end")
-	}
-	l := limited{most: 5}
-	for range 3 {
-		if n, err := l.Write([]byte("abc")); n != 3 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
-	if l.b.String() != "abcab" {
-		t.Errorf("%q", l.b.String())
-	}
-}
 
 func TestSurroundings(t *testing.T) {
 	root := t.TempDir()

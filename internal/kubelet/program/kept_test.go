@@ -1,6 +1,7 @@
-package live
+package program
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func (b *binaries) must(errs ...error) {
 
 // text is a kubelet of a version. All of them have one length.
 func (b *binaries) text(version string) []byte {
-	help, err := os.ReadFile("../kubelet/testdata/help/v1.36.3.txt")
+	help, err := os.ReadFile("../testdata/help/v1.36.3.txt")
 	b.must(err)
 	text := "#!/bin/sh\n" + fmt.Sprintf("echo >>%s\n[ $1 = --help ] || exec echo Kubernetes %8s\ncat <<'END'\n%s\nEND\n", b.started, version, help)
 	return []byte(text)
@@ -44,10 +45,10 @@ func (b *binaries) text(version string) []byte {
 // later waits until the file system's clock, which has ticks of some milliseconds, is past the last change of the binary.
 func (b *binaries) later() {
 	b.t.Helper()
-	last, _ := describeProgram(b.file)
+	last, _ := describe(b.file)
 	for now := last; now.Changed <= last.Changed; {
 		b.must(os.WriteFile(b.cache+".now", []byte("x"), 0o755))
-		now, _ = describeProgram(b.cache + ".now")
+		now, _ = describe(b.cache + ".now")
 	}
 }
 
@@ -63,13 +64,9 @@ func (b *binaries) run() (version string, starts int) {
 	b.t.Helper()
 	_ = os.Remove(b.started)
 
-	l := New(Options{})
-	defer l.Close()
-	binary := FindKubelet(b.root, b.cache)
-	l.found = func() *Binary { return binary }
-
-	version = l.version(b.t.Context())
-	accepts, err := l.listed(b.t.Context())
+	binary := Find(b.root, b.cache)
+	version = binary.Version(b.t.Context(), true)
+	accepts, err := binary.Accepts(b.t.Context(), true)
 	if err == nil && len(accepts.Deprecated) < 100 {
 		b.t.Errorf("got %d deprecated flags, want at least 100", len(accepts.Deprecated))
 	}
@@ -147,7 +144,7 @@ func TestExamine(t *testing.T) {
 	b.must(err, os.WriteFile(b.cache, text, 0o600))
 	b.want("a wrong answer that was kept", "v1.0.0", 0)
 
-	e := FindKubelet(b.root, b.cache).examine(t.Context())
+	e := Find(b.root, b.cache).examine(t.Context())
 	if e.Version != "v1.36.3" || e.Keep == nil {
 		t.Errorf("examine: got version %q, keep %q; want v1.36.3 and answers to keep", e.Version, e.Keep)
 	}
@@ -160,7 +157,7 @@ func TestExamine(t *testing.T) {
 func TestReplacedWhileAsked(t *testing.T) {
 	b := newBinaries(t)
 	b.put("v1.36.3")
-	found := FindKubelet(b.root, b.cache)
+	found := Find(b.root, b.cache)
 	b.put("v1.36.3")
 
 	if c, ok := found.Keep("v1.36.3", nil); ok {
@@ -197,35 +194,58 @@ func TestKubeletOfAnotherRoot(t *testing.T) {
 	b.put("v1.36.3")
 	b.run()
 	_ = os.Remove(b.started)
-	elsewhere := func(o Options) (string, error) {
-		l := New(o)
-		defer l.Close()
-		l.found = func() *Binary { return FindKubelet(b.root, b.cache) }
-		_, err := l.listed(t.Context())
-		return l.version(t.Context()), err
+	elsewhere := func() (string, error) {
+		binary := Find(b.root, b.cache)
+		_, err := binary.Accepts(t.Context(), false)
+		return binary.Version(t.Context(), false), err
 	}
-	for _, o := range []Options{{Root: b.root}, {Hardware: "x"}} {
-		if v, err := elsewhere(o); v != "v1.36.3" || err != nil {
-			t.Errorf("%+v: %q, %v", o, v, err)
-		}
+	if v, err := elsewhere(); v != "v1.36.3" || err != nil {
+		t.Errorf("got %q, %v; want the version that is kept", v, err)
 	}
-	if e := ExamineKubelet(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" || e.Keep != nil {
+	if e := Examine(t.Context(), b.root, b.cache); e.Version != "v1.36.3" || e.Path != "/usr/bin/kubelet" || e.Keep != nil {
 		t.Errorf("%+v", e)
 	}
 	b.put("v1.36.4")
-	for _, o := range []Options{{Root: b.root}, {Hardware: "x"}} {
-		if v, err := elsewhere(o); v != "" || err == nil || !strings.Contains(err.Error(), "not started here") {
-			t.Errorf("%+v: %q, %v", o, v, err)
-		}
+	if v, err := elsewhere(); v != "" || err == nil || !strings.Contains(err.Error(), "not started here") {
+		t.Errorf("got %q, %v; want no version and an error", v, err)
 	}
-	if e := ExamineKubelet(t.Context(), b.root, b.cache); e.Version != "" || e.Path == "" {
+	if e := Examine(t.Context(), b.root, b.cache); e.Version != "" || e.Path == "" {
 		t.Errorf("%+v", e)
 	}
 	if _, err := os.Stat(b.started); err == nil {
 		t.Error("it was started")
 	}
 	b.must(os.Remove(b.file))
-	if v, err := elsewhere(Options{Root: b.root}); v != "" || err == nil || !strings.Contains(err.Error(), "no kubelet") {
+	if v, err := elsewhere(); v != "" || err == nil || !strings.Contains(err.Error(), "no kubelet") {
 		t.Errorf("without one: %q, %v", v, err)
+	}
+}
+
+// What a program prints is bounded, and one that hangs is given up.
+func TestRun(t *testing.T) {
+	p := filepath.Join(t.TempDir(), "kubelet")
+	script := "#!/bin/sh\ncase $1 in\n--version) echo Kubernetes v1.2.3;;\n--flood) while echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; do :; done;;\n*) exit 3;;\nesac\n"
+	if err := os.WriteFile(p, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t.Context(), p, "--version"); err != nil || out != "Kubernetes v1.2.3\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	if _, err := run(t.Context(), p, "--fail"); err == nil {
+		t.Error("a program that fails")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := run(ctx, p, "--flood"); err == nil {
+		t.Error("a program that does not end")
+	}
+	l := limited{most: 5}
+	for range 3 {
+		if n, err := l.Write([]byte("abc")); n != 3 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if l.b.String() != "abcab" {
+		t.Errorf("%q", l.b.String())
 	}
 }

@@ -1,4 +1,4 @@
-package live
+package program
 
 import (
 	"encoding/json"
@@ -37,16 +37,16 @@ type Binary struct {
 	kept *VersionCache // nil: no answers of this file are kept
 }
 
-// kubeletDirs are where a kubelet is looked for, in this order.
-func kubeletDirs() []string { return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"} }
+// dirs are where a kubelet is looked for, in this order.
+func dirs() []string { return []string{"/usr/bin", "/usr/local/bin", "/opt/bin"} }
 
-// FindKubelet returns the binary below a root, with what the file cache keeps of it; nil if there is none.
-func FindKubelet(root, cache string) *Binary {
-	for _, dir := range kubeletDirs() {
+// Find returns the binary below a root, with what the file cache keeps of it; nil if there is none.
+func Find(root, cache string) *Binary {
+	for _, dir := range dirs() {
 		p := filepath.Join(dir, "kubelet")
 		file := filepath.Join("/", root, p)
 
-		now, ok := describeProgram(file)
+		now, ok := describe(file)
 		if !ok {
 			continue
 		}
@@ -65,8 +65,8 @@ func FindKubelet(root, cache string) *Binary {
 	return nil
 }
 
-// describeProgram describes an executable file, links followed.
-func describeProgram(file string) (VersionCache, bool) {
+// describe describes an executable file, links followed.
+func describe(file string) (VersionCache, bool) {
 	st, err := os.Stat(file)
 	if err != nil || !st.Mode().IsRegular() || st.Mode()&0o111 == 0 {
 		return VersionCache{}, false
@@ -88,7 +88,7 @@ func (b *Binary) Path() string { return b.now.Path }
 // Keep returns what is to be kept of what the binary said. It returns false if the file was replaced since it was found:
 // nobody knows which of the two answered.
 func (b *Binary) Keep(version string, accepts *world.AcceptsAns) (VersionCache, bool) {
-	now, ok := describeProgram(b.file)
+	now, ok := describe(b.file)
 	now.Path = b.now.Path
 	ok = ok && b.now.isFile(now)
 

@@ -92,7 +92,7 @@ func run(ctx context.Context, s *site.Site, o Options, dog watchdog) *Plan {
 	if m.check(locks, t); m.stopped() {
 		return m.plan()
 	}
-	if m.settle(t); m.stopped() {
+	if m.readSettings(t); m.stopped() {
 		return m.plan()
 	}
 	if m.tape != nil && o.FallBack != nil && m.settings.onCluster == "last-good" {
@@ -186,7 +186,7 @@ func (m *made) check(locks map[string]lock, t tools) {
 	m.add(found)
 }
 
-func (m *made) settle(t tools) {
+func (m *made) readSettings(t tools) {
 	s, e := m.site, m.eval.Fork()
 	settings, found := step(t.dog, func() (Settings, Findings) { return settingsOf(s, e) })
 	m.settings = settings
@@ -261,6 +261,9 @@ func (m *made) observe(ctx context.Context) {
 
 // plan is what the steps made, and whether it is whole.
 func (m *made) plan() *Plan {
+	if m.tape != nil {
+		m.tape.Seal()
+	}
 	p := &Plan{
 		Site: m.site, Node: m.rendered.node, Diagnostics: m.Diags, Degraded: m.Degraded, Unread: placesUnread(m.Diags),
 		Changes: m.changed.changes, Unjudged: m.changed.unjudged, Restart: m.changed.restart,

@@ -122,7 +122,7 @@ func tryOn(s *site.Site, w Witness, kubelet string, o Options) *made {
 	t := toolsOf(o, patience())
 	m.check(locks, t)
 	m.Diags = nil // CheckWith has said them
-	if m.settle(t); !m.stopped() {
+	if m.readSettings(t); !m.stopped() {
 		m.prepare(locks, t)
 	}
 	if m.stopped() {

@@ -99,7 +99,7 @@ func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.D
 func prepareFor(ctx context.Context, s *site.Site, from world.Source) (*made, tools) {
 	t := toolsOf(Options{}, patience())
 	m, locks := begin(ctx, s, Options{Source: from})
-	if m.settle(t); !m.stopped() {
+	if m.readSettings(t); !m.stopped() {
 		m.prepare(locks, t)
 	}
 

@@ -17,12 +17,14 @@ type Tape struct {
 
 	mu      sync.Mutex
 	entries map[Question]*entry
+	sealed  bool
 }
 
 type entry struct {
 	done   chan struct{}
 	answer Answer
 	broke  bool // its source panicked: whoever waited is told, and the recording does not have it
+	late   bool // it came after the tape was sealed: the recording does not have it
 }
 
 // NewTape starts an empty tape before a source.
@@ -54,8 +56,12 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 				a = f
 			}
 		}
-		e.answer, e.broke = asRecorded(q.Kind, a), false
-		return e.answer
+		a = asRecorded(q.Kind, a)
+		t.mu.Lock()
+		e.answer, e.broke, e.late = a, false, t.sealed
+		t.mu.Unlock()
+
+		return a
 	}
 	select {
 	case <-e.done:
@@ -63,6 +69,13 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	case <-ctx.Done():
 		return Failure(fault.ClusterUnreachable, "the deadline passed while another part of the run waited for the same answer", "")
 	}
+}
+
+// Seal ends the recording: an answer that comes later, to who was left behind, is not in it.
+func (t *Tape) Seal() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sealed = true
 }
 
 // Entries are the finished questions and answers, sorted by kind and arguments.
@@ -73,7 +86,7 @@ func (t *Tape) Entries() []Entry {
 	for q, e := range t.entries {
 		select {
 		case <-e.done:
-			if !e.broke {
+			if !e.broke && !e.late {
 				out = append(out, Entry{q, e.answer})
 			}
 		default: // abandoned at its deadline: never answered

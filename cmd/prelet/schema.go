@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/schema"
@@ -53,6 +54,7 @@ func pages(l schema.Document) map[string]string {
 		out["reference/"+p.Name] = p.Text
 	}
 	out["reference/exit-codes.md"] = schema.Generated + fault.ExitStatusPage()
+	out["reference/activation.md"] = schema.Generated + activate.Page()
 	out["reference/kubelet-rules.md"] = schema.Generated + rules.Page()
 	for name, text := range fault.CodePages() {
 		out["codes/"+name] = schema.Generated + text

@@ -143,11 +143,12 @@ func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 	if may, err := m.Units.MayWait(ctx, p.Unit); err != nil || !may {
 		return nil, nil // systemd is not what this is about
 	}
-	if err := m.Store.Unlock(); err != nil {
-		return nil, err
-	}
-	checks := m.reconcile(ctx, p, nil)
-	return checks, m.relock(ctx)
+
+	var checks []Check
+
+	err := m.unlocked(ctx, func() { checks = m.reconcile(ctx, p, nil) })
+
+	return checks, err
 }
 
 // reconcile patches the node's labels, where the site wants that, as far as the cluster lets a node. The lock is free. It changes

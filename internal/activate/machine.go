@@ -2,7 +2,6 @@ package activate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -37,25 +36,9 @@ type Machine struct {
 	Note   func(Event)
 	Extend func(time.Duration)
 
-	until time.Duration // when the activation that is going on shall have ended; 0: nobody said
-}
-
-// bounded begins an activation, unless one is going on: from now on no wait lasts longer than the plan's bound. The caller ends
-// it by what is returned.
-func (m *Machine) bounded(p Plan) (end func()) {
-	if m.until != 0 || p.Bound <= 0 {
-		return func() {}
-	}
-	m.until = m.Clock.Monotonic() + p.Bound
-	return func() { m.until = 0 }
-}
-
-// within cuts a wait to what is left of the activation's bound, but not below least.
-func (m *Machine) within(d, least time.Duration) time.Duration {
-	if m.until == 0 {
-		return d
-	}
-	return min(d, max(least, m.until-m.Clock.Monotonic()))
+	rows []row            // nil: the table
+	seen func(row)        // each row that is done; nil but in tests
+	hook func(step, bool) // before and, with true, after each step; nil but in tests
 }
 
 // Event is one step of the machine.
@@ -91,30 +74,6 @@ type Outcome struct {
 	Held       bool       // the plan of From is held
 	HeldBack   string     // the gate is shut, and this is why; empty when it is open
 	Code       fault.Code // of what is wrong with it; "" when nothing is
-}
-
-const (
-	stopWait   = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
-	leastStop  = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
-	lockWait   = 30 * time.Second
-	waitMargin = 30 * time.Second
-)
-
-func (m *Machine) foreign(gen int) string {
-	if m.Foreign == nil {
-		return ""
-	}
-	return m.Foreign(gen)
-}
-
-// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was made of says
-// nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none of ours.
-func (m *Machine) lastGood() (gen int, ok bool) {
-	gen, ok = m.Store.LastGood()
-	if ok && m.foreign(gen) != "" {
-		return 0, false
-	}
-	return gen, ok
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {
@@ -161,118 +120,4 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 		return Ground{}, systemdTrouble("looking at the order of "+unit, err)
 	}
 	return Ground{Unit: u, MayWait: may}, nil
-}
-
-// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate has kept.
-func (m *Machine) saw(u Unit) error {
-	if !alive(u) {
-		return nil
-	}
-	if err := m.Gate.Saw(); err != nil {
-		return systemdTrouble("noting that "+u.Name+" runs", err)
-	}
-	return nil
-}
-
-// errUnseen is wrapped where nobody could say whether the unit runs.
-var errUnseen = errors.New("so it may be running")
-
-// keepOut shuts the gate and stops the unit, so that no process reads the files that are about to change. What ran, or was
-// about to, is owed a start. After an error no file may change; what is about that is for Recover.
-func (m *Machine) keepOut(ctx context.Context, unit, why string) error {
-	if err := m.Gate.Shut(why); err != nil {
-		return err
-	}
-	m.note("gate", "ok", "shut: %s", why)
-	u, err := m.Units.Look(ctx, unit)
-	if err != nil {
-		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errUnseen)
-	}
-	if !alive(u) {
-		return nil
-	}
-	if wanted(u) { // one that somebody is stopping is not started by us
-		if err := m.Gate.Owe(unit); err != nil {
-			return err
-		}
-	}
-	m.note("stop", "started", "%s", unit)
-	wait := m.within(stopWait, leastStop)
-	m.extend(wait)
-	result, err := m.Units.Stop(ctx, unit, wait)
-	if err != nil {
-		return fmt.Errorf("stopping %s: %w", unit, err)
-	}
-	if u, err = m.Units.Look(ctx, unit); err != nil {
-		return fmt.Errorf("looking at %s: %w", unit, err)
-	}
-	if alive(u) {
-		return fmt.Errorf("%s did not stop (job: %s; it is %s/%s)", unit, result, u.Active, u.Sub)
-	}
-	m.note("stop", "ok", "%s", unit)
-	return nil
-}
-
-// open lets the kubelet start on a generation that is in place whole.
-func (m *Machine) open(gen int) error {
-	if err := m.Gate.Open(gen); err != nil {
-		return err
-	}
-	if m.Note != nil {
-		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
-	}
-	return nil
-}
-
-// errand says what bringUp may do.
-type errand struct {
-	mayWait bool          // a start may be waited for; the lock must be free then
-	wait    time.Duration // how long
-	opened  bool          // we opened the gate just now: one that failed at it, or waits to try again, is to try now
-	since   time.Duration // a process that started before this has not read the files
-}
-
-// bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files. It says
-// how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to run.
-func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result string, err error) {
-	steady := context.WithoutCancel(ctx)
-	u, err := m.Units.Look(steady, unit)
-	if err != nil {
-		return "", fmt.Errorf("looking at %s: %w", unit, err)
-	}
-	old := u.Started < e.since
-	waits := waitsToRestart(u) || givenUp(u)
-	if !m.Gate.Owed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
-		return "", nil
-	}
-	m.note("restart", "started", "%s", unit)
-	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited for.
-	if e.mayWait && ctx.Err() == nil {
-		m.extend(e.wait)
-		result, err = m.Units.Restart(ctx, unit, e.wait)
-	}
-	if !e.mayWait || ctx.Err() != nil {
-		result, err = m.Units.Restart(steady, unit, 0)
-	}
-	if err != nil {
-		return result, fmt.Errorf("restarting %s: %w", unit, err)
-	}
-	if result != jobDependency { // that start never happened: it is still owed
-		if err := m.Gate.Paid(); err != nil {
-			return result, err
-		}
-	}
-	state := "ok"
-	if result != jobDone && result != jobQueued {
-		state = "notice"
-	}
-	m.note("restart", state, "%s: %s", unit, result)
-	return result, nil
-}
-
-// relock takes the lock again, also when ctx has ended: a verdict has to be written, and others hold it for a moment only.
-func (m *Machine) relock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
-	defer cancel()
-	return m.Store.Relock(ctx)
 }

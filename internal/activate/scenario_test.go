@@ -22,7 +22,7 @@ import (
 // node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that lives as the text of its
 // configuration says, and prelet's units in the order in which systemd runs them.
 type node struct {
-	t       *testing.T
+	t       testing.TB
 	clk     *sim
 	systemd *fakeSystemd
 	disk    string // root of targets and state
@@ -33,8 +33,12 @@ type node struct {
 	store     *generation.Store // of the process that runs now
 	locked    bool
 	events    []string
-	killAt    int  // dies at this many events from now
-	apiserver bool // answers
+	killAt    int              // dies at this many events from now
+	rows      []row            // nil: the table
+	seen      func(row)        // each row that is done
+	unitFiles bool             // a unit file is among what changes
+	step      func(step, bool) // at each step, before and after
+	apiserver bool             // answers
 	foreign   func(pid uint32) error
 	sources   map[string]string
 	labels    map[string]string // of the Node object
@@ -60,8 +64,8 @@ const (
 	flagsPath  = "/etc/default/kubelet"
 )
 
-func newNode(t *testing.T) *node {
-	n := &node{t: t, disk: t.TempDir(), apiserver: true, timeout: 2 * time.Minute, rollback: true}
+func newNode(t testing.TB) *node {
+	n := &node{t: t, disk: inMemory(t), apiserver: true, timeout: 2 * time.Minute, rollback: true}
 	for _, dir := range []string{"/etc/kubernetes/kubelet.conf.d", "/etc/default"} {
 		if err := os.MkdirAll(n.disk+dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -71,11 +75,21 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
+// inMemory is a folder on a tmpfs, where there is one: an fsync takes no time there.
+func inMemory(t testing.TB) string {
+	dir, err := os.MkdirTemp("/dev/shm", "activate")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // reboot is a power cycle: the run folder is empty, no process is left, the kubelet's start waits for prelet.service.
 func (n *node) reboot() {
 	n.boots++
 	n.boot = fmt.Sprintf("%032x", n.boots)
-	n.run = n.t.TempDir()
+	n.run = inMemory(n.t)
 	n.clk = &sim{now: 5 * time.Second}
 	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restarts: 10 * time.Second, startLimit: 90 * time.Second}
 	n.systemd.unit = kubeletUnit(n.run)
@@ -221,7 +235,7 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	m := &Machine{
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
-		Note: n.note,
+		Note: n.note, rows: n.rows, hook: n.step, seen: n.seen,
 	}
 	return do(m)
 }
@@ -258,7 +272,7 @@ func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
 	p := Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
 		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
-		Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
+		UnitFiles: n.unitFiles, Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
 	if n.shape != nil {
 		n.shape(&p)
 	}
@@ -288,7 +302,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		if err != nil {
 			return Outcome{}, err
 		}
-		return m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config)})
+		return m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
 	})
 }
 

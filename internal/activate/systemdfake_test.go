@@ -77,7 +77,7 @@ type job struct {
 // that it is ordered after, the gate is looked at when the process is about to start, a process that dies is started again
 // after RestartSec=, and NRestarts, MainPID and Result move as they do there.
 type fakeSystemd struct {
-	t    *testing.T
+	t    testing.TB
 	clk  *sim
 	unit Unit
 	gate string

@@ -1,0 +1,349 @@
+package activate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// here is where a node is: its phase, and what the rows for one trigger ask. What they do not ask is not read.
+type here struct {
+	phase   phase
+	journal *generation.Journal // nil: nothing is in flight
+	current *generation.Info    // the generation in place; nil: there never was one
+	plan    Plan                // of the generation in place, or of the one that is being put there
+	since   time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+
+	open      bool   // the gate
+	kept      bool   // and if it is not: nothing of this boot has opened it, or was about to
+	whyNot    string // a kubelet must not start on what is in place; "" when it may
+	newBoot   bool
+	exhausted bool
+	mayWait   bool
+	unseen    bool   // no kubelet can have started in this boot
+	way       *way   // back; nil: there is none
+	stay      string // why there is none
+	rounds    int    // others took over so often while we watched
+}
+
+// way is a way back from what is in place.
+type way struct {
+	from, to int // generations; 0 is as before prelet
+	why      string
+	cause    *Cause   // of why, by the kubelet's word
+	hold     bool     // the plan that is left, if it was at fault
+	without  []string // files that the goal cannot live with
+}
+
+// is says whether a fact holds. It is pure.
+func (h here) is(f fact) bool {
+	switch f {
+	case isOpen:
+		return h.open
+	case isKept:
+		return h.kept
+	case isWhole:
+		return h.whyNot == ""
+	case isExhausted:
+		return h.exhausted
+	case isNewBoot:
+		return h.newBoot
+	case mayWait:
+		return h.mayWait
+	case canGoBack:
+		return h.way != nil
+	case tooOften:
+		return h.rounds >= maxRounds
+	}
+
+	return true // always
+}
+
+// locate reads where the node is, for a trigger. It changes nothing. t is what this process knows of its own doing.
+func (m *Machine) locate(ctx context.Context, t *trip, on trigger) (here, error) {
+	h := here{rounds: t.rounds}
+
+	var err error
+	if h.journal, err = m.Store.Journal(); err != nil {
+		return h, err
+	}
+
+	if h.current, err = m.Store.Current(); err != nil {
+		return h, err
+	}
+
+	h.phase = phaseOf(h.journal, h.current)
+	h.since = t.sinceOf(m, h.journal)
+	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
+
+	if _, h.open, err = m.Gate.State(); err != nil {
+		return h, err
+	}
+
+	h.unseen = !h.open && m.Gate.NeverPassed()
+	published := h.journal != nil && !h.newBoot // by one that was killed before it opened the gate
+	h.kept = !h.open && !t.finished && !published && !m.Gate.OpenedInThisBoot()
+
+	return h, m.look(ctx, t, on, &h)
+}
+
+// phaseOf is the phase that a journal and the generation in place say. Either may be nil.
+func phaseOf(j *generation.Journal, current *generation.Info) phase {
+	switch {
+	case j != nil && j.Phase != generation.PhaseVerify:
+		return mixed
+	case j != nil && j.From != 0:
+		return returning
+	case j != nil:
+		return pending
+	case current != nil:
+		return settled
+	}
+
+	return none
+}
+
+// look reads what only some triggers ask.
+func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err error) {
+	steady := context.WithoutCancel(ctx)
+
+	switch {
+	case on == onCommitted:
+		h.plan = t.change.Plan
+	case h.phase == mixed:
+		h.plan = m.planOrDefault(h.journal.Gen)
+	case h.current == nil:
+		h.plan = Plan{}.withDefaults()
+		h.whyNot = t.failure + "; no generation was ever in place"
+	case on == onFailed || on == onNoSite:
+		h.whyNot = m.whyNotGoOn(ctx, t.failure, h.current)
+	case on == onCheck:
+		if h.open && h.phase == settled || h.kept {
+			return nil
+		}
+
+		if !h.open {
+			h.whyNot = m.mixture(ctx, h.current.Gen)
+		}
+
+		if h.whyNot == "" {
+			h.plan, err = m.planOf(h.current.Gen)
+		}
+	case on == onSame:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
+			err = m.lookExhausted(steady, h)
+		}
+	case on == onBack:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			err = m.lookBack(h, way{to: t.to, why: t.why})
+		}
+	case on == onJudge:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
+			err = afterCommit(inPlace(h), err)
+		}
+	case on == onBad && h.phase == pending:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil {
+			err = m.lookBad(steady, t.found, h)
+		}
+	case on == onGood:
+		h.plan, err = m.planOf(h.current.Gen)
+	}
+
+	return err
+}
+
+// inPlace is what an error after a commit begins with.
+func inPlace(h *here) string { return fmt.Sprintf("generation %d is in place", h.current.Gen) }
+
+// planOrDefault is the plan of a generation that may not be readable: then the kubelet's usual unit.
+func (m *Machine) planOrDefault(gen int) Plan {
+	plan, err := m.planOf(gen)
+	if err != nil {
+		return Plan{}.withDefaults()
+	}
+
+	return plan
+}
+
+// whyNotGoOn says why a run that failed must not let a kubelet start on what is in place, or nothing. What nobody has judged
+// yet is good enough on a node that has joined with it.
+func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
+	if current.Status == generation.StatusDamaged {
+		return fmt.Sprintf("%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why)
+	}
+
+	why := m.mixture(ctx, current.Gen)
+	if why == "" && current.Status == generation.StatusPending && !m.joined(ctx, current.Gen) {
+		why = fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
+	}
+
+	if why == "" {
+		return ""
+	}
+
+	return failure + "; and " + why
+}
+
+// lookExhausted finds the way back from a generation that more than maxTries boots began to verify, this one included.
+func (m *Machine) lookExhausted(ctx context.Context, h *here) error {
+	to, some := m.lastGood()
+	tries := h.journal.Tries + 1 - m.untried(h.journal).Boots
+	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries {
+		return nil
+	}
+
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // before anything is shut: systemd has to answer
+		return afterCommit("going back", err)
+	}
+
+	h.exhausted = true
+	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
+
+	return m.lookBack(h, way{to: to, why: why, hold: true})
+}
+
+// lookBad finds the way back from a generation that is bad, or why there is none.
+func (m *Machine) lookBad(ctx context.Context, f finding, h *here) error {
+	to, some := m.lastGood()
+	switch {
+	case !some:
+		h.stay = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
+		return nil
+	case f.pods:
+		goal, err := m.goal(h.plan, to)
+		if err != nil {
+			return afterCommit("going back", err)
+		}
+
+		if h.plan.inherited(goal) {
+			h.stay = "the generation before has the same, so this one is not at fault: it stays, and is verified again"
+			return nil
+		}
+	}
+
+	if !h.plan.Rollback {
+		h.stay = "the site says rollback = false, so the generation stays"
+		return nil
+	}
+
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
+		return afterCommit("going back", err)
+	}
+
+	return m.lookBack(h, way{to: to, why: f.why, cause: f.cause, hold: true})
+}
+
+// lookBack completes a way back from what is in place.
+func (m *Machine) lookBack(h *here, w way) error {
+	goal, err := m.goal(h.plan, w.to)
+	if err != nil {
+		return err
+	}
+
+	w.from, w.without = h.current.Gen, h.plan.outlived(goal)
+	h.way = &w
+
+	return nil
+}
+
+// goal is the plan of what is gone back to from another.
+func (m *Machine) goal(left Plan, to int) (Plan, error) {
+	if to == 0 {
+		return left.before(), nil
+	}
+
+	return m.planOf(to)
+}
+
+// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was made of
+// says nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none of ours.
+func (m *Machine) lastGood() (gen int, ok bool) {
+	gen, ok = m.Store.LastGood()
+	if ok && m.foreign(gen) != "" {
+		return 0, false
+	}
+
+	return gen, ok
+}
+
+func (m *Machine) foreign(gen int) string {
+	if m.Foreign == nil {
+		return ""
+	}
+
+	return m.Foreign(gen)
+}
+
+// mixture says why the files on disk are not those of the generation, or nothing. Those of another machine are none of ours,
+// however whole: with them the kubelet would be that node.
+func (m *Machine) mixture(ctx context.Context, gen int) string {
+	if why := m.foreign(gen); why != "" {
+		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
+	}
+
+	plan, err := m.planOf(gen)
+	if err == nil && len(plan.Files) > 0 {
+		err = m.Probe.Files(ctx, plan.Files)
+	}
+
+	if err != nil {
+		return fmt.Sprintf("generation %d is not in place whole: %v", gen, err)
+	}
+
+	return ""
+}
+
+func (m *Machine) joined(ctx context.Context, gen int) bool {
+	plan, err := m.planOf(gen)
+
+	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
+}
+
+// planOf is the plan of a generation. One that was made by going back has the plan of the one whose contents it has.
+func (m *Machine) planOf(gen int) (Plan, error) {
+	all, err := m.Store.List()
+	if err != nil {
+		return Plan{}, err
+	}
+
+	for _, info := range all {
+		if info.Gen == gen && info.Restores == 0 { // as before prelet: nothing was planned, so only that it runs can be asked
+			plan, err := m.planBefore(all)
+			return plan.before(), err
+		}
+	}
+
+	return m.readPlan(gen)
+}
+
+func (m *Machine) readPlan(gen int) (Plan, error) {
+	text, err := m.Store.Blob(gen, PlanBlob)
+	if err != nil {
+		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	plan, err := DecodePlan(text)
+	if err != nil {
+		return Plan{}, fmt.Errorf("the plan of generation %d: %w", gen, err)
+	}
+
+	return plan, nil
+}
+
+// planBefore is the newest plan that there is: of what was before prelet, only that can tell the unit and its health address.
+func (m *Machine) planBefore(all []generation.Info) (Plan, error) {
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
+			return m.readPlan(all[i].Gen)
+		}
+	}
+
+	return Plan{}.withDefaults(), nil
+}
+
+// errUnseen is wrapped where nobody could say whether the unit runs.
+var errUnseen = errors.New("so it may be running")

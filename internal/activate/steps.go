@@ -1,0 +1,595 @@
+package activate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// maxTries is the number of boots that may begin to verify a generation and not come to an end. The next one goes back.
+const maxTries = 3
+
+// maxRounds bounds how often a verdict may be superseded before we leave the last word to whoever supersedes us.
+const maxRounds = 5
+
+const (
+	stopWait   = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
+	leastStop  = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
+	lockWait   = 30 * time.Second
+	waitMargin = 30 * time.Second
+)
+
+// step does one step. Only ready, readyBack and watch end with ctx: what was begun after the commit is not interrupted.
+// Only watch finds something.
+func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip) (trigger, error) {
+	steady := context.WithoutCancel(ctx)
+
+	switch s {
+	case sweep:
+		_, err := m.Store.Recover()
+		return done, err
+	case ready:
+		return done, m.ready(ctx, t)
+	case readyBack:
+		return done, m.readyBack(ctx, h, t)
+	case commit:
+		return done, m.commit(t)
+	case shut:
+		return done, m.shut(on, h, t)
+	case stop:
+		return done, m.stop(steady, on, h, t)
+	case publish:
+		return done, m.publish(h, t)
+	case complete:
+		return done, m.complete(t)
+	case comeBack:
+		return done, m.comeBack(h, t)
+	case reload:
+		return done, m.reload(steady, h, t)
+	case count:
+		_, err := m.beginTry(h.journal)
+		return done, afterCommit("counting the try", err)
+	case openGate:
+		return done, m.openGate(h, t)
+	case ask:
+		return done, m.ask(steady, h, t)
+	case watch:
+		return m.watchUnlocked(ctx, h, t)
+	case uncount:
+		return done, m.uncount(ctx, h)
+	case retire:
+		return done, afterCommit("writing down the verdict", m.retire(h))
+	case closeGood:
+		return done, afterCommit("writing down the verdict", m.closeGood(h, t))
+	case closeIll:
+		return done, afterCommit("writing down the verdict", m.Store.Ill(h.journal.Gen, t.found.why))
+	case withhold:
+		t.out.HeldBack = h.whyNot
+		return done, m.Gate.Shut(h.whyNot)
+	case tell:
+		t.out.HeldBack = m.reason(h)
+		return done, nil
+	case take:
+		return done, m.take(h, t)
+	case leave:
+		t.out = Outcome{Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges"}
+		return done, nil
+	}
+
+	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
+}
+
+// ready looks whether a commit could be activated, for the last time before it.
+func (m *Machine) ready(ctx context.Context, t *trip) error {
+	ground, err := m.Preflight(ctx, t.change.Plan.Unit)
+	if err != nil {
+		return err
+	}
+
+	if ctx.Err() != nil {
+		return systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
+	}
+
+	return m.saw(ground.Unit)
+}
+
+// readyBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a way back
+// that takes it is refused as a run is.
+func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
+	if why := m.foreign(t.to); t.to != 0 && why != "" {
+		return Foreign(t.to, why)
+	}
+
+	ground, err := m.Preflight(ctx, h.plan.Unit)
+	if err != nil {
+		return err
+	}
+
+	for _, state := range h.way.without {
+		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
+		next := fmt.Sprintf("drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to)
+
+		if err := PodsHold(ground.Unit, state, why, next); err != nil {
+			return err
+		}
+	}
+
+	return m.saw(ground.Unit)
+}
+
+// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate has kept.
+func (m *Machine) saw(u Unit) error {
+	if !alive(u) {
+		return nil
+	}
+
+	if err := m.Gate.Saw(); err != nil {
+		return systemdTrouble("noting that "+u.Name+" runs", err)
+	}
+
+	return nil
+}
+
+func (m *Machine) commit(t *trip) error {
+	t.handed = true
+	m.bound(t, t.change.Plan)
+	m.note("commit", "started", "%s", t.change.Plan.Unit)
+
+	gen, err := t.change.Txn.Commit()
+	if err != nil {
+		m.note("commit", "failed", "%v", err)
+		return err
+	}
+
+	t.out.Generation = gen
+	m.note("commit", "ok", "generation %d", gen)
+
+	return nil
+}
+
+// shut shuts the gate, so that no kubelet starts while files change.
+func (m *Machine) shut(on trigger, h here, t *trip) error {
+	var why string
+
+	switch {
+	case on == onCommitted:
+		why = fmt.Sprintf("generation %d is being put in place", h.journal.Gen)
+	case h.phase == mixed:
+		m.note("recover", "started", "generation %d: the journal says %s", h.journal.Gen, h.journal.Phase)
+		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
+	default:
+		m.bound(t, h.plan)
+		m.note("rollback", "started", "from generation %d to the contents of %d: %s", h.way.from, h.way.to, h.way.why)
+		why = fmt.Sprintf("going back from generation %d: %s", h.way.from, h.way.why)
+	}
+
+	if err := m.Gate.Shut(why); err != nil {
+		return afterCommit(whileStopped(on, h), err)
+	}
+
+	m.note("gate", "ok", "shut: %s", why)
+
+	return nil
+}
+
+// whileStopped is what an error begins with that came while the kubelet was being kept away from the files.
+func whileStopped(on trigger, h here) string {
+	switch {
+	case on == onCommitted:
+		return fmt.Sprintf("generation %d is committed and not in place yet", h.journal.Gen)
+	case h.phase == mixed:
+		return "recovering"
+	}
+
+	return "going back"
+}
+
+// stop stops the unit, so that no process reads the files that are about to change.
+func (m *Machine) stop(ctx context.Context, on trigger, h here, t *trip) error {
+	err := m.stopUnit(ctx, h.plan.Unit, t)
+
+	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right what a
+	// crash left. Behind one that was open before, and where one ran before there was a gate, the one that was about to be
+	// stopped may still run.
+	if h.phase == mixed && on != onCommitted && h.unseen && errors.Is(err, errUnseen) {
+		return nil
+	}
+
+	return afterCommit(whileStopped(on, h), err)
+}
+
+// stopUnit stops a unit if it is alive. What ran, or was about to, is owed a start. After an error no file may change.
+func (m *Machine) stopUnit(ctx context.Context, unit string, t *trip) error {
+	u, err := m.Units.Look(ctx, unit)
+	if err != nil {
+		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errUnseen)
+	}
+
+	if !alive(u) {
+		return nil
+	}
+
+	if wanted(u) { // one that somebody is stopping is not started by us
+		if err := m.Gate.Owe(unit); err != nil {
+			return err
+		}
+	}
+
+	m.note("stop", "started", "%s", unit)
+	wait := m.within(t, stopWait, leastStop)
+	m.extend(wait)
+
+	result, err := m.Units.Stop(ctx, unit, wait)
+	if err != nil {
+		return fmt.Errorf("stopping %s: %w", unit, err)
+	}
+
+	if u, err = m.Units.Look(ctx, unit); err != nil {
+		return fmt.Errorf("looking at %s: %w", unit, err)
+	}
+
+	if alive(u) {
+		return fmt.Errorf("%s did not stop (job: %s; it is %s/%s)", unit, result, u.Active, u.Sub)
+	}
+
+	m.note("stop", "ok", "%s", unit)
+
+	return nil
+}
+
+// publish puts every file of our own commit in place.
+func (m *Machine) publish(h here, t *trip) error {
+	gen := h.journal.Gen
+	m.note("publish", "started", "generation %d", gen)
+
+	if err := t.change.Txn.Publish(); err != nil {
+		m.note("publish", "failed", "%v", err)
+		return afterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
+	}
+
+	t.reload = t.change.Reload
+	m.note("publish", "ok", "generation %d is in place", gen)
+
+	return nil
+}
+
+// complete puts every file in place of what somebody was interrupted at.
+func (m *Machine) complete(t *trip) error {
+	if _, err := m.Store.Recover(); err != nil {
+		m.note("recover", "failed", "%v", err)
+		return err
+	}
+
+	t.finished = true
+	m.note("recover", "ok", "every file is in place")
+
+	return nil
+}
+
+// comeBack puts the contents of an earlier generation in place, as a new one that awaits a verdict.
+func (m *Machine) comeBack(h here, t *trip) error {
+	w := h.way
+
+	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.why, w.hold, w.without...)
+	if err != nil {
+		m.note("rollback", "failed", "%v", err)
+		return fmt.Errorf("going back from generation %d to %d: %w", w.from, w.to, err)
+	}
+
+	t.left = w
+	t.out = Outcome{
+		Verdict: Bad, Why: w.why, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold, Code: fault.RolledBack,
+	}
+
+	plan, err := m.planOf(gen)
+	if err != nil {
+		return afterCommit("going back", err)
+	}
+
+	t.reload = h.plan.UnitFiles || plan.UnitFiles
+	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
+
+	return nil
+}
+
+// reload makes systemd read its unit files, if one of them changed.
+func (m *Machine) reload(ctx context.Context, h here, t *trip) error {
+	if !t.reload {
+		return nil
+	}
+
+	m.note("reload", "started", "a unit file changed")
+
+	if err := m.Units.Reload(ctx); err != nil {
+		if h.way != nil {
+			return afterCommit("going back", err)
+		}
+
+		return afterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err)
+	}
+
+	t.reload = false
+	m.note("reload", "ok", "systemd read its unit files again")
+
+	return nil
+}
+
+// openGate lets the kubelet start on what is in place whole.
+func (m *Machine) openGate(h here, t *trip) error {
+	if h.open {
+		return nil
+	}
+
+	gen := 0
+	if h.current != nil {
+		gen = h.current.Gen
+	}
+
+	if err := m.Gate.Open(gen); err != nil {
+		if h.journal != nil {
+			return afterCommit(inPlace(&h), err)
+		}
+
+		return err
+	}
+
+	t.opened = true
+	if m.Note != nil {
+		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
+	}
+
+	return nil
+}
+
+// ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the next run.
+func (m *Machine) ask(ctx context.Context, h here, t *trip) error {
+	if h.journal == nil {
+		if !t.opened && !m.Gate.Owed(h.plan.Unit) {
+			return nil
+		}
+
+		if _, err := m.bringUp(ctx, h.plan.Unit, errand{opened: t.opened}); err != nil {
+			return systemdTrouble("the gate is open; bringing the kubelet up", err)
+		}
+
+		return nil
+	}
+
+	if t.left == nil {
+		t.out.Verdict = Pending
+	}
+
+	_, err := m.bringUp(ctx, h.plan.Unit, errand{opened: t.opened, since: h.since})
+
+	return afterCommit(inPlace(&h), err)
+}
+
+// errand says what bringUp may do.
+type errand struct {
+	mayWait bool          // a start may be waited for; the lock must be free then
+	wait    time.Duration // how long
+	opened  bool          // we opened the gate just now: one that failed at it, or waits to try again, is to try now
+	since   time.Duration // a process that started before this has not read the files
+}
+
+// bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files. It says
+// how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to run.
+func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result string, err error) {
+	steady := context.WithoutCancel(ctx)
+
+	u, err := m.Units.Look(steady, unit)
+	if err != nil {
+		return "", fmt.Errorf("looking at %s: %w", unit, err)
+	}
+
+	old := u.Started < e.since
+	waits := waitsToRestart(u) || givenUp(u)
+
+	if !m.Gate.Owed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
+		return "", nil
+	}
+
+	m.note("restart", "started", "%s", unit)
+
+	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited for.
+	if e.mayWait && ctx.Err() == nil {
+		m.extend(e.wait)
+		result, err = m.Units.Restart(ctx, unit, e.wait)
+	}
+
+	if !e.mayWait || ctx.Err() != nil {
+		result, err = m.Units.Restart(steady, unit, 0)
+	}
+
+	if err != nil {
+		return result, fmt.Errorf("restarting %s: %w", unit, err)
+	}
+
+	if result != jobDependency { // that start never happened: it is still owed
+		if err := m.Gate.Paid(); err != nil {
+			return result, err
+		}
+	}
+
+	state := "ok"
+	if result != jobDone && result != jobQueued {
+		state = "notice"
+	}
+
+	m.note("restart", state, "%s: %s", unit, result)
+
+	return result, nil
+}
+
+// watchUnlocked brings the unit up on what is in place and watches it, with the lock free, and says what came of it: a verdict,
+// or that another prelet took over.
+func (m *Machine) watchUnlocked(ctx context.Context, h here, t *trip) (trigger, error) {
+	m.bound(t, h.plan)
+	t.watched = h.journal
+
+	var watched error
+
+	err := m.unlocked(ctx, func() { t.found, watched = m.start(ctx, h, t) })
+	if err != nil {
+		return done, err
+	}
+
+	now, err := m.Store.Journal()
+	switch {
+	case err != nil:
+		return done, err
+	case !h.journal.Same(now):
+		t.rounds++
+		m.note("verify", "notice", "another run took over while generation %d was watched", h.journal.Gen)
+
+		return onSuperseded, nil
+	case watched != nil:
+		return done, afterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
+	case t.found.verdict == Good:
+		return onGood, nil
+	case t.found.verdict == Bad:
+		return onBad, nil
+	}
+
+	return onUnknown, nil
+}
+
+// unlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for the lock.
+// The lock is taken again also when ctx has ended: a verdict has to be written, and others hold it for a moment only.
+func (m *Machine) unlocked(ctx context.Context, do func()) error {
+	if err := m.Store.Unlock(); err != nil {
+		return err
+	}
+
+	do()
+
+	return m.relock(ctx)
+}
+
+func (m *Machine) relock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockWait)
+	defer cancel()
+
+	return m.Store.Relock(ctx)
+}
+
+// start brings the unit up and watches it, both within the plan's timeout. The lock is free.
+func (m *Machine) start(ctx context.Context, h here, t *trip) (finding, error) {
+	wait := m.within(t, h.plan.Timeout, 0)
+	deadline := m.Clock.Monotonic() + wait
+
+	result, err := m.bringUp(ctx, h.plan.Unit, errand{mayWait: true, wait: wait, opened: t.opened, since: h.since})
+	if err != nil {
+		return finding{}, err
+	}
+
+	f, err := m.watch(ctx, h.plan, h.since, deadline, result, wait >= h.plan.Timeout-leastStop)
+	if err == nil && f.verdict == Good {
+		f.checks = m.reconcile(ctx, h.plan, f.checks)
+	}
+
+	return f, err
+}
+
+// uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did we.
+func (m *Machine) uncount(ctx context.Context, h here) error {
+	if err := m.dropTry(h.journal); err != nil {
+		return afterCommit("taking the try back", err)
+	}
+
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case h.phase == returning:
+		return &fault.Fault{
+			Code: fault.Interrupted, Err: context.Cause(ctx),
+			Summary: fmt.Sprintf("stopped while generation %d was watched, after going back", h.journal.Gen),
+		}
+	}
+
+	return &fault.Fault{
+		Code: fault.Interrupted, Err: context.Cause(ctx), Next: "the next start of the kubelet, run or boot judges it",
+		Summary: fmt.Sprintf("stopped while generation %d was watched", h.journal.Gen),
+	}
+}
+
+// retire removes those files of the plan that the generation has: one that went back to an older one has not what retired there.
+// It comes before the journal is closed, for after that nobody looks again.
+func (m *Machine) retire(h here) error {
+	var paths []string
+
+	for _, entry := range h.current.Entries {
+		if slices.Contains(h.plan.Retire, entry.Path) && entry.New.Kind == generation.File && !entry.Dropped {
+			paths = append(paths, entry.Path)
+		}
+	}
+
+	if len(paths) == 0 {
+		return nil
+	}
+
+	return m.Store.Retire(h.current.Gen, paths...)
+}
+
+func (m *Machine) closeGood(h here, t *trip) error {
+	report, err := json.Marshal(verdictReport{Good, t.found.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()})
+	if err != nil {
+		return err
+	}
+
+	return m.Store.Good(h.journal.Gen, report)
+}
+
+// reason is what the gate's closer said, or else what there is to say.
+func (m *Machine) reason(h here) string {
+	if why := m.Gate.Why(); why != "" {
+		return why
+	}
+
+	if h.current == nil {
+		return "prelet has not finished a run"
+	}
+
+	return "prelet has not finished a run in this boot"
+}
+
+// take reports somebody else's verdict, where that was about what we watched, or about what they went back to from it.
+func (m *Machine) take(h here, t *trip) error {
+	current, watched := h.current, t.watched
+	isGood := current.Status == generation.StatusGood
+
+	switch {
+	case current.Restores < 0 && !isGood:
+		t.out = Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}
+		return nil
+	case current.Restores < 0, isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // gone back to by hand
+		t.out = Outcome{Generation: current.Gen, Verdict: Good}
+		return nil
+	}
+
+	out := Outcome{Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Code: fault.RolledBack}
+	if current.Gen != watched.Gen {
+		out.From, out.Why = watched.Gen, "another run went back"
+	}
+
+	if !isGood {
+		out.InPlace, out.Code = Bad, fault.RollbackFails
+	}
+
+	all, err := m.Store.List()
+	for _, info := range all {
+		if info.Gen == out.From {
+			_, out.Held = m.Store.Held(info.PlanID)
+		}
+	}
+
+	t.out = out
+
+	return err
+}

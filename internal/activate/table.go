@@ -1,0 +1,169 @@
+package activate
+
+import "slices"
+
+// phase is where a node is, by what lies on its disk. locate reads it before each row.
+type phase int
+
+// The phases.
+const (
+	none      phase = iota // there never was a generation
+	settled                // a generation is in place, and nobody awaits a verdict on it
+	mixed                  // a commit or a way back was interrupted: files of two generations
+	pending                // a generation is in place whole, and awaits its verdict
+	returning              // the same, and it came by going back
+)
+
+// trigger is what happens in a phase: somebody enters, or the row before came to something.
+type trigger int
+
+// The triggers. Those up to onCheck are how prelet enters; the others come out of rows.
+const (
+	onFinish     trigger = iota // what a crash left is to be finished, and nothing more
+	onChange                    // a run has staged a commit
+	onSame                      // go on with what is in place: nothing is to change, or may be
+	onFailed                    // a run failed before its commit
+	onNoSite                    // there is no site
+	onBack                      // somebody goes back by hand
+	onCheck                     // prelet-verify: the kubelet starts, or has crashed
+	onCommitted                 // this process has just written the journal
+	onJudge                     // what is in place may start, and is to be judged
+	onGood                      // the verdict
+	onBad                       //
+	onUnknown                   // none could be reached
+	onSuperseded                // another prelet took over while the lock was free
+
+	done // nothing follows
+	again
+	verdict // what the last step found: onGood, onBad, onUnknown or onSuperseded
+)
+
+// fact is what a row asks of here beside its phase.
+type fact int
+
+// The facts.
+const (
+	always      fact = iota
+	isOpen           // the gate is open
+	isKept           // the gate was not open in this boot, and nothing was put in place in it: it is not lost, but kept shut
+	isWhole          // a kubelet may start on what is in place; here.WhyNot says why not
+	isExhausted      // too many boots began to judge it and came to no end, and there is a good one to go back to
+	isNewBoot        // no process of this boot has counted itself as a try
+	mayWait          // this process may wait for a start of the unit
+	canGoBack        // there is a good one to go back to, and it may help; here.Stay says why not
+	tooOften         // others took over maxRounds times
+)
+
+// step is one thing that a row does. Each may be done again after it was done, or half done.
+type step int
+
+// The steps.
+const (
+	sweep     step = iota // remove what a commit that never happened staged
+	ready                 // look whether a commit could be activated; note that the unit runs
+	readyBack             // the same for going back by hand
+	commit                // write the journal: from here on only forward
+	shut                  // the gate, with a reason
+	stop                  // the unit, if it is alive; what ran is owed a start
+	publish               // put every file in place
+	complete              // the same, for whoever was interrupted
+	comeBack              // put the contents of an earlier generation in place
+	reload                // make systemd read its unit files, if one changed
+	count                 // count this boot as a try
+	openGate              // the gate, on what is in place, if it is shut
+	ask                   // ask for a start if one is due, and do not wait for it
+	watch                 // without the lock: start the unit if that is due, wait, and look until there is a verdict
+	uncount               // this boot was no try
+	retire                // remove files that are not needed once the generation is good
+	closeGood             // the journal: the generation is good; the plan that was left is held
+	closeIll              // the journal: what was gone back to is ill as well; the plan is not held
+	withhold              // shut the gate and keep why, for whoever asks
+	tell                  // say why the gate is shut
+	take                  // report the verdict of whoever took over
+	leave                 // leave the verdict to whoever takes over
+)
+
+// row says what is done when something happens in a phase.
+type row struct {
+	In   []phase
+	On   []trigger
+	When fact // the first row whose fact holds is the one
+	Do   []step
+	Then trigger // what follows, in the phase that is then located; again is the same trigger
+	// Never says why this cannot happen. Then the row does nothing, and to come here is an error.
+	Never string
+}
+
+var (
+	awaiting = []phase{pending, returning} // whole, and awaiting a verdict
+	wayBack  = []step{shut, stop, comeBack, reload}
+)
+
+// table is all that activation does. For each phase and trigger the rows are asked in this order; the last has no condition.
+var table = []row{
+	// What a crash left comes first, whoever enters.
+	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shut, stop, complete}, Then: done},
+	{In: []phase{mixed}, On: []trigger{onSame, onFailed, onNoSite, onBack, onCheck, onSuperseded}, Do: []step{shut, stop, complete}, Then: again},
+	{In: []phase{none, settled, pending, returning}, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
+
+	// A change.
+	{In: []phase{none, settled, pending, returning}, On: []trigger{onChange}, Do: []step{ready, commit}, Then: onCommitted},
+	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shut, stop, publish, reload}, Then: onSame},
+
+	// Prelet was never used.
+	{In: []phase{none}, On: []trigger{onFailed, onNoSite, onCheck}, When: isOpen, Then: done},
+	{In: []phase{none}, On: []trigger{onFailed}, Do: []step{withhold}, Then: done},
+	{In: []phase{none}, On: []trigger{onNoSite}, Do: []step{openGate, ask}, Then: done},
+	{In: []phase{none}, On: []trigger{onCheck}, Do: []step{tell}, Then: done},
+
+	// The generation in place goes on, if a kubelet may start on it.
+	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onSame},
+	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
+	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, Do: []step{withhold}, Then: done},
+	{In: []phase{settled}, On: []trigger{onSame}, Do: []step{openGate, ask}, Then: done},
+	{In: []phase{pending}, On: []trigger{onSame}, When: isExhausted, Do: wayBack, Then: onSame},
+	{In: awaiting, On: []trigger{onSame}, When: isNewBoot, Do: []step{count, openGate}, Then: onJudge},
+	{In: awaiting, On: []trigger{onSame}, Do: []step{openGate}, Then: onJudge},
+
+	// A kubelet starts or has crashed.
+	{In: []phase{settled}, On: []trigger{onCheck}, When: isOpen, Then: done},
+	{In: awaiting, On: []trigger{onCheck}, When: isOpen, Then: onJudge},
+	{In: []phase{settled, pending, returning}, On: []trigger{onCheck}, When: isKept, Do: []step{tell}, Then: done},
+	{In: []phase{settled}, On: []trigger{onCheck}, When: isWhole, Do: []step{openGate, ask}, Then: done},
+	{In: awaiting, On: []trigger{onCheck}, When: isWhole, Do: []step{openGate}, Then: onJudge},
+	{In: []phase{settled, pending, returning}, On: []trigger{onCheck}, Do: []step{withhold}, Then: done},
+
+	// By hand.
+	{In: []phase{settled, pending, returning}, On: []trigger{onBack}, Do: append([]step{readyBack}, wayBack...), Then: onSame},
+
+	// The verdict.
+	{In: awaiting, On: []trigger{onJudge}, When: mayWait, Do: []step{count, watch}, Then: verdict},
+	{In: awaiting, On: []trigger{onJudge}, Do: []step{ask}, Then: done},
+	{In: awaiting, On: []trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
+	{In: awaiting, On: []trigger{onUnknown}, Do: []step{uncount}, Then: done},
+	{In: []phase{pending}, On: []trigger{onBad}, When: canGoBack, Do: wayBack, Then: onSame},
+	{In: []phase{pending}, On: []trigger{onBad}, Then: done},
+	{In: []phase{returning}, On: []trigger{onBad}, Do: []step{closeIll}, Then: done},
+	{In: awaiting, On: []trigger{onSuperseded}, When: tooOften, Do: []step{leave}, Then: done},
+	{In: awaiting, On: []trigger{onSuperseded}, Do: []step{sweep}, Then: onSame},
+	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{take}, Then: done},
+
+	// What cannot happen.
+	{In: []phase{none}, On: []trigger{onSame}, Never: "nothing to resume: no generation is in place"},
+	{In: []phase{none}, On: []trigger{onBack}, Never: "nothing to go back from: no generation is in place"},
+	{In: []phase{none}, On: []trigger{onSuperseded}, Never: "what was watched is gone: generations are only removed while one is in place"},
+	{In: []phase{mixed}, On: []trigger{onChange}, Never: "nothing can be staged before an interrupted commit is finished"},
+	{In: []phase{none, settled, pending, returning}, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
+	{In: []phase{none, settled, mixed}, On: []trigger{onJudge, onGood, onBad, onUnknown}, Never: "nothing awaits a verdict: the journal was read under this lock"},
+}
+
+// next is the row for what happens here. It is pure.
+func next(rows []row, h here, on trigger) row {
+	for _, row := range rows {
+		if slices.Contains(row.In, h.phase) && slices.Contains(row.On, on) && h.is(row.When) {
+			return row
+		}
+	}
+
+	return row{Never: "the table has no row for it"}
+}

@@ -1,0 +1,145 @@
+package activate
+
+import (
+	"slices"
+	"testing"
+)
+
+func everyPair(do func(phase, trigger)) {
+	for p := none; p <= returning; p++ {
+		for on := onFinish; on < done; on++ {
+			do(p, on)
+		}
+	}
+}
+
+// rowsOf are the rows of a pair, in the order in which they are asked.
+func rowsOf(p phase, on trigger) (out []row) {
+	for _, r := range table {
+		if slices.Contains(r.In, p) && slices.Contains(r.On, on) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// TestEveryPairHasOneRow: whatever happens in a phase, one row is the one. The last of a pair has no condition, and only it;
+// what cannot happen has no other row, and a reason.
+func TestEveryPairHasOneRow(t *testing.T) {
+	everyPair(func(p phase, on trigger) {
+		name := phaseNames[p].name + ", " + triggerNames[on].name
+		rows := rowsOf(p, on)
+		if len(rows) == 0 {
+			t.Errorf("%s: no row", name)
+			return
+		}
+		var asked []fact
+		for i, r := range rows {
+			if (r.When == always) != (i == len(rows)-1) {
+				t.Errorf("%s: row %d of %d has the condition %q; want one in each row but the last", name, i+1, len(rows), factNames[r.When].name)
+			}
+			if slices.Contains(asked, r.When) {
+				t.Errorf("%s: %q is asked twice", name, factNames[r.When].name)
+			}
+			asked = append(asked, r.When)
+			if r.Never != "" && (len(rows) != 1 || len(r.Do) != 0) {
+				t.Errorf("%s: cannot happen (%s), and has %d rows and the steps %v", name, r.Never, len(rows), r.Do)
+			}
+		}
+	})
+}
+
+// TestRowsLeadSomewhere: what follows a row has rows of its own that can happen, in the phases that the row can lead to.
+func TestRowsLeadSomewhere(t *testing.T) {
+	for i, r := range table {
+		if r.Never != "" {
+			continue
+		}
+		for _, p := range r.In {
+			for _, after := range phasesAfter(r, p) {
+				for _, on := range follows(r) {
+					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
+						t.Errorf("row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name, phaseNames[after].name, triggerNames[on].name, rows[0].Never)
+					}
+				}
+			}
+		}
+	}
+}
+
+// phasesAfter are the phases that a row can lead to.
+func phasesAfter(r row, from phase) []phase {
+	switch {
+	case slices.Contains(r.Do, commit):
+		return []phase{mixed}
+	case slices.Contains(r.Do, publish):
+		return []phase{pending}
+	case slices.Contains(r.Do, comeBack):
+		return []phase{returning}
+	case slices.Contains(r.Do, complete): // a journal without a verdict ends with that
+		return []phase{settled, pending, returning}
+	}
+	return []phase{from}
+}
+
+func follows(r row) []trigger {
+	switch r.Then {
+	case done, verdict: // what watch says is compared with the journal under the lock
+		return nil
+	case again:
+		return r.On
+	}
+	return []trigger{r.Then}
+}
+
+// TestNextIsTotal walks every pair with every combination of facts.
+func TestNextIsTotal(t *testing.T) {
+	everyPair(func(p phase, on trigger) {
+		for bits := range 1 << 8 {
+			is := func(i int) bool { return bits&(1<<i) != 0 }
+			h := here{phase: p, open: is(0), kept: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
+			if is(5) {
+				h.whyNot = "x"
+			}
+			if is(6) {
+				h.way = &way{}
+			}
+			if is(7) {
+				h.rounds = maxRounds
+			}
+			r := next(table, h, on)
+			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.is(r.When) {
+				t.Errorf("%s, %s with %08b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
+			}
+		}
+	})
+}
+
+// TestPageHasEveryWord: each phase, trigger, fact and step is named on the page, and used in the table.
+func TestPageHasEveryWord(t *testing.T) {
+	used := map[string]bool{}
+	for _, r := range table {
+		used["if "+factNames[r.When].name] = true
+		for _, s := range r.Do {
+			if stepNames[s].name == "" {
+				t.Errorf("step %d has no name", s)
+			}
+			used["do "+stepNames[s].name] = true
+		}
+	}
+	for _, e := range factNames[1:] {
+		if !used["if "+e.name] {
+			t.Errorf("no row asks whether %q", e.name)
+		}
+	}
+	for _, e := range stepNames {
+		if !used["do "+e.name] {
+			t.Errorf("no row does %q", e.name)
+		}
+	}
+	for on := onFinish; on < done; on++ {
+		if triggerNames[on].means == "" {
+			t.Errorf("trigger %d has no words", on)
+		}
+	}
+}

@@ -145,7 +145,7 @@ var table = []row{
 	{In: []phase{pending}, On: []trigger{onBad}, Then: done},
 	{In: []phase{returning}, On: []trigger{onBad}, Do: []step{closeIll}, Then: done},
 	{In: awaiting, On: []trigger{onSuperseded}, When: tooOften, Do: []step{leave}, Then: done},
-	{In: awaiting, On: []trigger{onSuperseded}, Do: []step{sweep}, Then: onSame},
+	{In: awaiting, On: []trigger{onSuperseded}, Then: onSame},
 	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{take}, Then: done},
 
 	// What cannot happen.

@@ -5,8 +5,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // story is what happens to a node, and what must have come of it. It may be killed at any step of its act: then what systemd
@@ -14,12 +17,14 @@ import (
 type story struct {
 	name    string
 	prepare func(n *node)
-	act     func(n *node) // may be done again
+	act     func(n *node)
+	again   func(n *node) // what comes after a kill; nil: act again
 	after   func(n *node) // nil: prelet-verify looks
 	config  string        // what is in both files in the end
 	open    string        // what the gate says in the end: whether it is open, unless "shut"
 	idle    bool          // the kubelet does not run in the end
 	awaits  bool          // a verdict is awaited in the end
+	late    bool          // the kubelet runs only with what comes after
 }
 
 const isShut = "shut"
@@ -42,7 +47,7 @@ func (n *node) keeps() Outcome {
 	return n.enters("keep", func(m *Machine) (Outcome, error) { return m.Keep(n.t.Context(), "the site is invalid") })
 }
 
-func (n *node) stands() Outcome {
+func (n *node) aside() Outcome {
 	return n.enters("stand aside", func(m *Machine) (Outcome, error) { return m.StandAside(n.t.Context()) })
 }
 
@@ -59,30 +64,41 @@ func (n *node) backTo(gen int) {
 	})
 }
 
-// writes is a commit whose process ends before the files are in place.
-func (n *node) writes(config string) {
+// dies is a run, or prelet-verify for no config, whose process ends before or after a step, if it comes there.
+func (n *node) dies(config string, at step, late bool) {
+	before := n.step
 	n.step = func(s step, after bool) {
-		if s == commit && after {
-			panic(killed{Event{Step: "commit"}})
+		if s == at && after == late {
+			panic(killed{Event{Step: stepNames[s].name}})
 		}
 	}
-	if n.maybeKilled(func() { n.runs(config) }) == "" {
-		n.t.Fatalf("%s was not killed at its commit", config)
-	}
-	n.step = nil
+	n.maybeKilled(func() {
+		if config == "" {
+			n.verify()
+		} else {
+			n.runs(config)
+		}
+	})
+	n.step = before
 }
 
-// publishes is a commit whose process ends when the files are in place and the gate is shut.
-func (n *node) publishes(config string) {
-	n.step = func(s step, after bool) {
-		if s == openGate && !after {
-			panic(killed{Event{Step: "gate"}})
-		}
+// stages is a run whose process ends before its commit, writes one that ends before the files are in place, and publishes one that
+// ends when they are, and the gate is shut.
+func (n *node) stages(config string)    { n.dies(config, commit, false) }
+func (n *node) writes(config string)    { n.dies(config, commit, true) }
+func (n *node) publishes(config string) { n.dies(config, openGate, false) }
+
+// waitsAtTheGate is a boot whose prelet.service has failed once, and is started again.
+func (n *node) waitsAtTheGate() {
+	n.systemd.preletEnds()
+	n.clk.advance(time.Second)
+	n.systemd.ordered = true
+}
+
+func (n *node) mustBeOpen() {
+	if n.gateSays() == "" {
+		n.t.Error("the run has left the gate shut")
 	}
-	if n.maybeKilled(func() { n.runs(config) }) == "" {
-		n.t.Fatalf("%s was not killed at the gate", config)
-	}
-	n.step = nil
 }
 
 func boots(n *node) { n.reboot() }
@@ -132,8 +148,8 @@ func stories() []story {
 				n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
 			}
 		}, open: isShut, idle: true},
-		{name: "a boot without a site", act: func(n *node) { n.stands(); n.started() }, open: "PRELET_GENERATION=0"},
-		{name: "a boot whose site is gone", prepare: both(one, boots), act: func(n *node) { n.stands(); n.started() }, config: "one"},
+		{name: "a boot without a site", act: func(n *node) { n.aside(); n.started() }, open: "PRELET_GENERATION=0"},
+		{name: "a boot whose site is gone", prepare: both(one, boots), act: func(n *node) { n.aside(); n.started() }, config: "one"},
 		{name: "prelet-verify before a run", prepare: both(one, boots), act: func(n *node) {
 			n.started()
 			if out := n.verify(); out.HeldBack == "" {
@@ -155,10 +171,11 @@ func stories() []story {
 					n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
 				}
 			}, config: "one by hand", open: isShut, idle: true},
-		{name: "back by hand", prepare: func(n *node) { one(n); n.runs("two") }, act: func(n *node) { n.backTo(1) }, config: "one"},
+		{name: "back by hand", prepare: func(n *node) { n.unitFiles = true; one(n); n.runs("two") }, act: func(n *node) { n.backTo(1) }, config: "one"},
 		{name: "back by hand, at boot", prepare: func(n *node) { one(n); n.runs("two"); n.reboot() }, act: func(n *node) { n.backTo(1); n.started(); n.verify() }, config: "one"},
 		{name: "three boots that come to no end", prepare: func(n *node) {
 			one(n)
+			n.unitFiles = true
 			for range maxTries {
 				n.reboot()
 				n.runs("two")
@@ -166,7 +183,8 @@ func stories() []story {
 			n.reboot()
 		}, act: func(n *node) {
 			n.runs("two")
-			if len(n.systemd.starts) > 0 {
+			n.mustBeOpen()
+			if slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == variable+"2" }) {
 				n.t.Error("the kubelet started a fourth time on what nobody could judge")
 			}
 			n.started()
@@ -180,12 +198,80 @@ func stories() []story {
 			for range maxTries + 1 {
 				n.reboot()
 				n.runs("two")
+				n.mustBeOpen()
 				n.started()
 				n.verify()
 			}
 			n.apiserver = true
 			n.verify()
 		}, config: "two"},
+		{name: "three boots, and one with prelet=off", prepare: func(n *node) {
+			one(n)
+			for range maxTries {
+				n.reboot()
+				n.runs("two")
+			}
+			n.reboot()
+			n.want(Gate{Dir: n.run, BootID: n.boot}.Open(2), "prelet=off")
+			n.started()
+		}, act: func(n *node) { n.runs("two") }, config: "one"},
+		{name: "three boots without a verdict, in which the power fails later", prepare: func(n *node) {
+			one(n)
+			n.apiserver = false
+			n.runs("two")
+			for range maxTries + 1 {
+				n.reboot()
+				n.runs("two")
+				n.started()
+				n.verify()
+				n.dies("", watch, false)
+			}
+			n.reboot()
+			n.apiserver = true
+		}, act: func(n *node) {
+			n.runs("two")
+			if n.read(configPath) != "one" {
+				n.t.Error("the fifth boot did not go back")
+			}
+			n.started()
+			n.verify()
+		}, config: "one"},
+		{name: "the kubelet has failed at the gate", prepare: func(n *node) { one(n); n.reboot(); n.waitsAtTheGate() },
+			act: func(n *node) { n.runs("one"); n.started() }, config: "one"},
+		{name: "the kubelet has failed at the gate, on what nobody has judged", prepare: func(n *node) {
+			one(n)
+			n.apiserver = false
+			n.runs("two")
+			n.reboot()
+			n.waitsAtTheGate()
+			n.apiserver = true
+		}, act: func(n *node) { n.runs("two"); n.started() }, config: "two"},
+		{name: "the kubelet has failed at the gate, and there is no site", prepare: func(n *node) { n.waitsAtTheGate() },
+			act: func(n *node) { n.aside(); n.started() }, open: "PRELET_GENERATION=0"},
+		{name: "prelet.service is started again at run time", prepare: func(n *node) { one(n); n.systemd.ordered, n.systemd.inside = true, true },
+			act: func(n *node) { n.runs("two"); n.started() }, config: "two"},
+		{name: "the first site is broken, on a node that runs", prepare: func(n *node) { n.aside(); n.started() },
+			act: func(n *node) { n.keeps() }, open: "PRELET_GENERATION=0"},
+		{name: "a change while the unit is masked", prepare: func(n *node) { one(n); n.systemd.unit.Load = "masked" },
+			act: func(n *node) {
+				if _, err := n.runSite(n.t.Context(), "two"); n.exit(err) != fault.Systemd {
+					n.t.Errorf("a change while the unit is masked: %v", err)
+				}
+			}, after: func(n *node) { n.systemd.unit.Load = "loaded" }, config: "one"},
+		{name: "back by hand while the unit is masked", prepare: func(n *node) { one(n); n.runs("two"); n.systemd.unit.Load = "masked" },
+			act: func(n *node) {
+				_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 1, "by hand") })
+				if n.exit(err) != fault.Systemd {
+					n.t.Errorf("back while the unit is masked: %v", err)
+				}
+			}, after: func(n *node) { n.systemd.unit.Load = "loaded" }, config: "two"},
+		{name: "prelet recover leaves the gate to what follows", prepare: func(n *node) { one(n); n.writes("two") }, act: func(n *node) {
+			n.enters("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+			if n.gateSays() != "" || n.read(configPath) != "two" {
+				n.t.Errorf("the gate says %q, the file is %q", n.gateSays(), n.read(configPath))
+			}
+			n.verify()
+		}, again: func(n *node) { n.verify() }, config: "two"},
 		{name: "the way back is ill as well", prepare: func(n *node) {
 			one(n)
 			n.systemd.behave = func() conduct { return conduct{dies: time.Second} }
@@ -195,7 +281,7 @@ func stories() []story {
 			}
 			n.systemd.behave = n.behave
 			n.runs("two")
-		}, config: "two"},
+		}, config: "two", late: true},
 		{name: "ill, with nothing to go back to", prepare: func(n *node) {}, act: func(n *node) {
 			n.runs("one healthz=bad")
 			n.started()
@@ -218,11 +304,13 @@ func stories() []story {
 			if out := n.runs("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
 				n.t.Errorf("the first run: %+v; want the other's verdict", out)
 			}
-		}, after: runs("three"), config: "three"},
+		}, again: runs("three"), after: runs("three"), config: "three"},
 		{name: "another run takes over and is killed", prepare: one, act: func(n *node) {
 			n.clk.after(5*time.Second, func() { n.writes("three") })
-			n.runs("two healthz=bad")
-		}, after: runs("three"), config: "three"},
+			if out := n.runs("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
+				n.t.Errorf("the first run: %+v; want it to judge the other's", out)
+			}
+		}, again: runs("three"), after: runs("three"), config: "three"},
 		{name: "others keep taking over", prepare: one, act: func(n *node) {
 			for i := range maxRounds + 1 {
 				n.clk.after(time.Duration(i+1)*3*time.Second, func() { n.publishes(fmt.Sprintf("other-%d", i)) })
@@ -231,7 +319,7 @@ func stories() []story {
 			if out.Verdict != Pending || !strings.Contains(out.Why, "keep taking over") {
 				n.t.Errorf("the run: %+v", out)
 			}
-		}, after: runs("three"), config: "three"},
+		}, again: runs("three"), after: runs("three"), config: "three", late: true},
 		{name: "files that go when it is good", prepare: func(n *node) {
 			n.shape = func(p *Plan) { delete(p.Files, flagsPath); p.Retire = []string{flagsPath} }
 		}, act: func(n *node) { n.runs("one"); n.started(); n.verify() }, config: "one ", after: func(n *node) {}},
@@ -242,7 +330,7 @@ func stories() []story {
 			if n.systemd.reloads != reloads+2 {
 				n.t.Errorf("%d reloads; want one for the change and one for the way back", n.systemd.reloads-reloads)
 			}
-		}, after: runs("two healthz=bad"), config: "one"},
+		}, again: runs("two healthz=bad"), after: runs("two healthz=bad"), config: "one"},
 	}
 }
 
@@ -258,26 +346,29 @@ func (n *node) newest() (gen int) {
 	return gen
 }
 
-// stages is a process that ends before its commit.
-func (n *node) stages(config string) {
-	n.step = func(s step, after bool) {
-		if s == commit && !after {
-			panic(killed{Event{Step: "commit"}})
-		}
-	}
-	n.maybeKilled(func() { n.runs(config) })
-	n.step = nil
-}
-
 // guarded is a hook that looks, at each step, that no kubelet can read files of two generations.
 func (n *node) guarded(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
 		if !after && slices.Contains([]step{publish, complete, comeBack}, s) && (n.gateSays() != "" || alive(n.systemd.unit)) {
 			n.t.Errorf("%s: files change while the gate says %q and the kubelet is %s", stepNames[s].name, n.gateSays(), n.systemd.unit.Active)
 		}
+		if after && n.unitFiles && (s == publish || s == comeBack) {
+			n.unread = n.systemd.reloads + 1
+		}
 		if then != nil {
 			then(s, after)
 		}
+	}
+}
+
+// stands looks whether the kubelet runs, as soon as the act is over: nothing but prelet brings it up.
+func (n *node) stands(s story) {
+	gate := n.gateSays()
+	if (gate == "") != (s.open == isShut) || strings.HasPrefix(s.open, variable) && gate != s.open {
+		n.t.Errorf("the gate says %q; want it %q", gate, s.open)
+	}
+	if running := n.systemd.unit.Active == "active"; running == s.idle {
+		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.idle)
 	}
 }
 
@@ -293,15 +384,9 @@ func (n *node) ends(s story) {
 	if n.read(configPath) != config || n.read(flagsPath) != flags {
 		n.t.Errorf("the files are %q and %q; want %q and %q", n.read(configPath), n.read(flagsPath), config, flags)
 	}
-	gate := n.gateSays()
-	if s.open == isShut && gate != "" || s.open != isShut && gate == "" || strings.HasPrefix(s.open, variable) && gate != s.open {
-		n.t.Errorf("the gate says %q; want it %q", gate, s.open)
-	}
-	if s.open == "" && s.config != "" && gate != fmt.Sprintf("%s%d", variable, n.newest()) {
+	n.stands(s)
+	if gate := n.gateSays(); s.open == "" && s.config != "" && gate != fmt.Sprintf("%s%d", variable, n.newest()) {
 		n.t.Errorf("the gate says %q, and generation %d is in place", gate, n.newest())
-	}
-	if running := n.systemd.unit.Active == "active"; running == s.idle {
-		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.idle)
 	}
 	if j := n.journal(); (j != nil) != s.awaits {
 		n.t.Errorf("the journal is %+v; want one: %t", j, s.awaits)
@@ -311,30 +396,49 @@ func (n *node) ends(s story) {
 	}
 }
 
-// tell plays a story, killed at the k-th moment before or after a step; 0 is not killed. It says where that was, and "" when there
-// are not so many.
-func (s story) tell(t testing.TB, rows []row, k int, seen func(row)) (at string) {
+// telling is one way of telling a story.
+type telling struct {
+	rows   []row     // nil: the table
+	killAt int       // the process ends at this moment, each step having one before and one after it; 0: it does not
+	seen   func(row) // each row that is done; may be nil
+}
+
+// tell plays a story. It says at which moment it was killed: the row, and before or after which step; "" when it has not so many.
+func (s story) tell(t testing.TB, how telling) (at string) {
 	n := newNode(t)
+	n.rows, n.readsUnits = how.rows, how.killAt == 0
+	var now row
+	n.seen = func(r row) {
+		now = r
+		if how.seen != nil {
+			how.seen(r)
+		}
+	}
 	if s.prepare != nil {
 		s.prepare(n)
 	}
-	n.rows, n.seen = rows, seen
 	moment := 0
-	hook := func(x step, after bool) {
-		if moment++; moment == k {
-			at = map[bool]string{false: "before ", true: "after "}[after] + stepNames[x].name
+	n.step = n.guarded(func(x step, after bool) {
+		if moment++; moment == how.killAt {
+			at = momentOf(now, x, after)
 			panic(killed{Event{Step: at}})
 		}
-	}
-	n.step = n.guarded(hook)
+	})
 	n.maybeKilled(func() { s.act(n) })
-	if k > 0 && at == "" {
+	if how.killAt == 0 && !s.late {
+		n.stands(s)
+	}
+	if how.killAt > 0 && at == "" {
 		return ""
 	}
 	n.step = n.guarded(nil)
 	if at != "" {
 		n.clk.advance(time.Second) // RestartSec=1
-		s.act(n)
+		if s.again != nil {
+			s.again(n)
+		} else {
+			s.act(n)
+		}
 	}
 	n.clk.advance(15 * time.Second) // a kubelet that waits at the gate tries again meanwhile
 	if !s.idle {
@@ -348,15 +452,181 @@ func (s story) tell(t testing.TB, rows []row, k int, seen func(row)) (at string)
 	return at
 }
 
+// momentOf is before or after a step of a row, in words.
+func momentOf(r row, s step, after bool) string {
+	side := "before"
+	if after {
+		side = "after"
+	}
+	return fmt.Sprintf("%s %s of %s, %s, %s", side, stepNames[s].name, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name)
+}
+
+// recorder is a test that keeps what is wrong, and goes on.
+type recorder struct {
+	testing.TB
+	wrong   []string
+	cleanup []func()
+}
+
+type gaveUp struct{}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+}
+func (r *recorder) Error(args ...any)                 { r.wrong = append(r.wrong, fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...); panic(gaveUp{}) }
+func (r *recorder) Fatal(args ...any)                 { r.Error(args...); panic(gaveUp{}) }
+func (r *recorder) Cleanup(do func())                 { r.cleanup = append(r.cleanup, do) }
+
+// record tells a story and returns what is wrong with it, a panic included.
+func (s story) record(t testing.TB, how telling) (at string, wrong []string) {
+	r := &recorder{TB: t}
+	defer func() {
+		for _, do := range r.cleanup {
+			do()
+		}
+		wrong = r.wrong
+	}()
+	defer func() {
+		if p := recover(); p != nil && p != (gaveUp{}) {
+			r.Errorf("panic: %v", p)
+		}
+	}()
+	return s.tell(r, how), nil
+}
+
 // TestStories walks every row of the table, and finds what must come of it.
 func TestStories(t *testing.T) {
-	done := map[string]bool{}
+	seen := map[string]bool{}
 	for _, s := range stories() {
-		t.Run(s.name, func(t *testing.T) { s.tell(t, nil, 0, func(r row) { done[fmt.Sprint(r)] = true }) })
+		t.Run(s.name, func(t *testing.T) { s.tell(t, telling{seen: func(r row) { seen[fmt.Sprint(r)] = true }}) })
 	}
 	for i, r := range table {
-		if r.Never == "" && !done[fmt.Sprint(r)] {
-			t.Errorf("row %d is in no story: %v %v if %q", i, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name)
+		if r.Never == "" && !seen[fmt.Sprint(r)] {
+			t.Errorf("row %d is in no story: %s, %s, %s", i, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name)
+		}
+	}
+}
+
+// TestKilledAtEveryStep kills each story before and after each step, lets systemd start again what it starts again, and expects
+// the same to come of it. Somebody is killed at every step of every row, on both sides.
+func TestKilledAtEveryStep(t *testing.T) {
+	var mutex sync.Mutex
+	killed := map[string]bool{}
+	t.Run("stories", func(t *testing.T) {
+		for _, s := range stories() {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				for k := 1; ; k++ {
+					at, wrong := s.record(t, telling{killAt: k})
+					for _, w := range wrong {
+						t.Errorf("killed %s (moment %d): %s", at, k, w)
+					}
+					if at == "" {
+						return
+					}
+					mutex.Lock()
+					killed[at] = true
+					mutex.Unlock()
+				}
+			})
+		}
+	})
+	for _, r := range table {
+		for _, s := range r.Do {
+			for _, after := range []bool{false, true} {
+				if at := momentOf(r, s, after); !killed[at] {
+					t.Errorf("nobody was killed %s", at)
+				}
+			}
+		}
+	}
+}
+
+// mutant is the table with one change.
+type mutant struct {
+	name string
+	rows []row
+	at   string // the row that is changed; "" when others may be chosen in place of it, too
+}
+
+// mutants are the tables that lack a step or a condition, or go on where they should end, or the other way round.
+func mutants() (out []mutant) {
+	change := func(i int, what string, do func(r *row)) {
+		rows := slices.Clone(table)
+		rows[i].Do = slices.Clone(rows[i].Do)
+		do(&rows[i])
+		name := fmt.Sprintf("%s: %s, %s, %s", what, words(phaseNames, table[i].In), words(triggerNames, table[i].On), factNames[table[i].When].name)
+		out = append(out, mutant{name, rows, fmt.Sprint(table[i])})
+	}
+	for i, r := range table {
+		if r.Never != "" {
+			continue
+		}
+		for j, s := range r.Do {
+			change(i, "without "+stepNames[s].name, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
+		}
+		if r.When != always {
+			change(i, "without its condition", func(r *row) { r.When = always })
+			out[len(out)-1].at = ""
+			change(i, "never", func(r *row) { r.In = nil })
+		}
+		if r.Then == done {
+			change(i, "goes on", func(r *row) { r.Then = onSame })
+		} else {
+			change(i, "ends", func(r *row) { r.Then = done })
+		}
+	}
+	return out
+}
+
+// survives are the mutants that no story finds, each with the reason why it is in the table all the same.
+var survives = map[string]string{
+	"goes on: settled, check, gate open":                               nothingToDo,
+	"goes on: settled, check, whole":                                   nothingToDo,
+	"goes on: settled, superseded, ":                                   nothingToDo,
+	"goes on: pending, returning, good, ":                              nothingToDo,
+	"goes on: returning, bad, ":                                        nothingToDo,
+	"goes on: settled, pending, returning, failed, no site, gate open": "it would judge what awaits a verdict, as prelet-verify does later",
+	"never: settled, check, gate open":                                 "the rows below find the gate open, and do nothing either: this one spares reading the files",
+	"never: pending, returning, check, gate open":                      "likewise",
+	"without its condition: pending, returning, same, new boot":        "to count again in one boot counts nothing",
+}
+
+// nothingToDo: on a settled node whose gate is open, to go on is to do nothing.
+const nothingToDo = "the row for it finds the gate open and no start owed, and does nothing"
+
+// TestMutants: whoever changes a row breaks a story. Only those that come through the row are told.
+func TestMutants(t *testing.T) {
+	through := map[string][]story{}
+	for _, s := range stories() {
+		seen := map[string]bool{}
+		s.record(t, telling{seen: func(r row) { seen[fmt.Sprint(r)] = true }})
+		for r := range seen {
+			through[r] = append(through[r], s)
+		}
+		through[""] = append(through[""], s)
+	}
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			why, listed := survives[m.name]
+			for _, s := range through[m.at] {
+				if _, wrong := s.record(t, telling{rows: m.rows}); len(wrong) > 0 {
+					if listed {
+						t.Errorf("it is listed to survive (%s), and %q finds it: %s", why, s.name, wrong[0])
+					}
+					return
+				}
+			}
+			if !listed {
+				t.Error("no story finds it")
+			}
+		})
+	}
+	for name := range survives {
+		if !slices.ContainsFunc(mutants(), func(m mutant) bool { return m.name == name }) {
+			t.Errorf("%q is listed to survive, and there is no such mutant", name)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func Back(s *generation.Store, to int, why string, do func() (int, error)) (int,
 // Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
 func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
-		return r.broken(fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return r.broken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 	to, err := choose()
 	if err != nil {

@@ -58,25 +58,32 @@ const keepTime = 10 * time.Second
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
-		return r.broken(fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return r.broken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
+
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
 		r.Report.Generation(cur.Gen)
 	}
+
 	if r.Off {
-		return r.off()
+		return r.end(ctx, nil, hold{}, ending{way: switchedOff})
 	}
+
 	if err := r.Store.Check(); err != nil { // before a plan is made on what it hides
-		return r.broken(err)
+		return r.broken(ctx, err)
 	}
+
 	for again := 0; ; again++ {
 		res, retry := r.once(ctx)
+
 		switch {
 		case !retry:
 			return r.collect(res)
 		case again == plansAnew:
-			return r.failed(ctx, res.Plan, fault.CannotWrite, fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew))
+			err := fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew)
+			return r.failed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
 		}
+
 		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
 	}
 }
@@ -85,59 +92,75 @@ func (r *Run) Do(ctx context.Context) Result {
 func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	p := r.Plan(ctx)
 	r.degrade(p)
+
 	if noSite(p) {
 		return r.withoutSite(ctx, p), false
 	}
+
 	if !p.Complete {
-		return r.failed(ctx, p, planCode(p), nil), false
+		return r.failed(ctx, p, hold{}, planCode(p), nil), false
 	}
-	why := r.heldBy(p)
-	if why == "" {
-		return r.apply(ctx, p, "")
+
+	h := hold{why: r.heldBy(p)}
+
+	switch {
+	case h.why == "":
+	case r.foreign(): // held on the machine that this one is a copy of
+		h.why, h.release = h.why+" (on another machine)", true
+	case !r.Retry:
+		return r.mend(ctx, p, h), false
+	default:
+		h.release = true
 	}
-	copied := r.foreign() // held on the machine that this one is a copy of
-	if !r.Retry && !copied {
-		return r.held(ctx, p, why), false
-	}
-	if copied {
-		why += " (on another machine)"
-	}
-	if res, again = r.apply(ctx, p, why); again || res.Changed || res.Err == nil {
-		return res, again
-	}
-	if still := r.heldBy(p); still != "" { // what failed came before the commit
-		r.Report.Held(PlanID(p), still)
-		r.Report.Degrade(string(fault.Held), still)
-		res.Held = still
-	}
-	return res, false
+
+	return r.apply(ctx, p, h)
 }
 
-// apply makes p's generation. held is why it was held until now: that is let go of with the commit.
-func (r *Run) apply(ctx context.Context, p *boot.Plan, held string) (res Result, again bool) {
+func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
+	e := ending{way: withoutSite}
+
+	cur, err := r.Store.Current()
+	if err != nil {
+		return r.broken(ctx, err)
+	}
+
+	if cur != nil {
+		e.was = cur.Gen
+	}
+
+	return r.end(ctx, p, hold{}, e)
+}
+
+// apply makes p's generation.
+func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, again bool) {
 	if p.Aside != nil {
 		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
 	}
+
 	proposal, act, err := Proposal(r.Options(p))
 	if err == nil {
 		err = r.forgets(ctx, p, act.Unit)
 	}
+
 	if err != nil {
-		return r.failed(ctx, p, fault.CodeOf(err), err), false
+		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
 	}
-	return r.commit(ctx, p, proposal, act, held)
+
+	return r.commit(ctx, p, proposal, act, h)
 }
 
-// letGo does what a held plan was waiting for, and keeps it held when that comes to nothing.
-func (r *Run) letGo(held string) func(do func() error) error {
+// letGo does what a plan that is to be released was waiting for, and keeps it held when that comes to nothing.
+func (r *Run) letGo(h hold) func(do func() error) error {
 	return func(do func() error) error {
-		if held == "" {
+		if !h.release {
 			return do()
 		}
+
 		err := LetGo(r.Store, do)
 		if err == nil {
-			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + held})
+			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why})
 		}
+
 		return err
 	}
 }
@@ -179,38 +202,55 @@ func (r *Run) foreign() bool {
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
 
-func (r *Run) commit(ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, held string) (res Result, again bool) {
+// commit makes a proposal the generation in place, if it differs, and activates it.
+func (r *Run) commit(
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+) (res Result, again bool) {
 	c, err := r.Store.Compare(proposal)
+
 	switch {
 	case errors.Is(err, generation.ErrChanged):
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
-		return r.failed(ctx, p, fault.CodeOf(err), err), false
+		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
 	case !c.Changed && !proposal.Force:
-		if err := r.letGo(held)(func() error { return nil }); err != nil {
-			return r.failed(ctx, p, fault.CodeOf(err), err), false
-		}
-		out, err := r.Machine.Resume(ctx)
-		if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
-			out.Checks, err = r.Machine.Reconcile(ctx, act)
-		}
-		return r.ended(p, out, err, false), false
+		return r.unchanged(ctx, p, act, h), false
 	}
+
 	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-		return r.failed(ctx, p, fault.CodeOf(err), err), false
+		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
 	}
+
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
+		change := activate.Change{Txn: told{txn, r.Report, r.letGo(h)}, Plan: act, Reload: reload(txn.Entries())}
+
 		var out activate.Outcome
-		if out, err = r.Machine.Apply(ctx, activate.Change{Txn: told{txn, r.Report, r.letGo(held)}, Plan: act, Reload: reload(txn.Entries())}); !before(err) {
-			return r.ended(p, out, err, true), false
+		if out, err = r.Machine.Apply(ctx, change); !before(err) {
+			return r.end(ctx, p, h, ending{way: activated, out: out, acted: err, changed: true}), false
 		}
 	}
+
 	if errors.Is(err, generation.ErrChanged) {
 		return Result{Plan: p, Err: err}, true
 	}
-	return r.failed(ctx, p, fault.CodeOf(err), err), false
+
+	return r.failed(ctx, p, h, fault.CodeOf(err), err), false
+}
+
+// unchanged goes on with the generation in place, which is as planned.
+func (r *Run) unchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
+	if err := r.letGo(h)(func() error { return nil }); err != nil {
+		return r.failed(ctx, p, h, fault.CodeOf(err), err)
+	}
+
+	out, err := r.Machine.Resume(ctx)
+	if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
+		out.Checks, err = r.Machine.Reconcile(ctx, act)
+	}
+
+	return r.activated(ctx, p, h, out, err)
 }
 
 // before says whether an error of Apply means that nothing was committed.
@@ -230,28 +270,6 @@ func noSite(p *boot.Plan) bool {
 	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
 	})
-}
-
-func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
-	cur, err := r.Store.Current()
-	if err != nil {
-		return r.broken(err)
-	}
-	if cur == nil {
-		out, err := r.Machine.StandAside(ctx)
-		res := r.ended(nil, out, err, false)
-		if res.Code == "" {
-			res.Summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
-		}
-		return res
-	}
-	r.Report.Degrade(string(fault.NoSite), fmt.Sprintf("there is no site any more; generation %d stays", cur.Gen))
-	out, err := r.Machine.Keep(ctx, "there is no site any more")
-	res := r.ended(p, out, err, false)
-	if res.Code == "" && out.HeldBack != "" {
-		res.Code, res.Summary = fault.NoSite, out.HeldBack
-	}
-	return res
 }
 
 func (r *Run) heldBy(p *boot.Plan) string { return HeldBy(r.Store, p) }
@@ -276,165 +294,34 @@ func HeldBy(s *generation.Store, p *boot.Plan) string {
 	return ""
 }
 
-// held mends what is in place, and goes on with it.
-func (r *Run) held(ctx context.Context, p *boot.Plan, why string) Result {
-	r.Report.Held(PlanID(p), why)
-	r.Report.Degrade(string(fault.Held), why)
-	res := r.mend(ctx, p)
-	res.Held = why
-	if res.Code == "" {
-		res.Summary += "; the site's plan is held"
-	}
-	return res
-}
-
-func (r *Run) mend(ctx context.Context, p *boot.Plan) Result {
+// mend puts back what somebody changed of the generation in place, and goes on with it: the site's plan is held.
+func (r *Run) mend(ctx context.Context, p *boot.Plan, h hold) Result {
 	proposal, act, ok, err := InPlace(r.Store)
 	if err == nil && ok {
 		var c *generation.Comparison
+
 		if c, err = r.Store.Compare(proposal); err == nil && c.Changed {
-			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "somebody changed files of the generation in place; they are put back"})
-			res, again := r.commit(ctx, p, proposal, act, "")
+			r.Report.Event(report.Event{
+				Stage: "commit", State: report.Notice,
+				Summary: "somebody changed files of the generation in place; they are put back",
+			})
+
+			res, again := r.commit(ctx, p, proposal, act, h)
 			if again { // twice in a moment: the next run sees to it
-				return r.failed(ctx, p, fault.CannotWrite, res.Err)
+				return r.failed(ctx, p, h, fault.CannotWrite, res.Err)
 			}
+
 			return res
 		}
 	}
+
 	if err != nil {
-		return r.failed(ctx, p, fault.CodeOf(err), err)
+		return r.failed(ctx, p, h, fault.CodeOf(err), err)
 	}
+
 	out, err := r.Machine.Resume(ctx)
-	return r.ended(p, out, err, false)
-}
 
-// off opens the gate on what is in place, judged or not.
-func (r *Run) off() Result {
-	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
-	cur, err := r.Store.Current()
-	if err != nil {
-		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
-	}
-	gen := 0
-	if cur != nil {
-		gen = cur.Gen
-	}
-	if r.foreign() {
-		why += fmt.Sprintf("; generation %d was made on another machine, and the kubelet starts as that one", gen)
-	}
-	if _, open, err := r.Machine.Gate.State(); err != nil || !open {
-		if err := r.Machine.Gate.Open(gen); err != nil {
-			return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
-		}
-	}
-	r.Report.Degrade(string(fault.Held), why)
-	r.Report.Generation(gen)
-	return Result{Outcome: activate.Outcome{Generation: gen}, Summary: why}
-}
-
-// failed is for whatever failed before COMMIT: the generation in place stays in charge if it can. err is what p's
-// diagnostics do not say.
-func (r *Run) failed(ctx context.Context, p *boot.Plan, code fault.Code, err error) Result {
-	why := reasonOf(p, err)
-	steady := ctx
-	stopped := ctx.Err() != nil
-	if stopped {
-		code, why = fault.Interrupted, "stopped before anything was changed: "+context.Cause(ctx).Error()
-		var cancel context.CancelFunc
-		steady, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
-		defer cancel()
-	}
-	out, kept := r.Machine.Keep(steady, why)
-	res := Result{Plan: p, Outcome: out, Code: code, Err: err, Reason: why, Summary: why}
-	Tell(r.Report, out)
-	switch {
-	case kept != nil:
-		res.Err = errors.Join(err, fmt.Errorf("the generation in place could not be kept: %w", kept))
-		res.Summary = why + "; " + kept.Error()
-		return res
-	case out.HeldBack != "":
-		r.Report.HeldBack(r.unit(), out.HeldBack)
-		return res
-	case out.Generation == 0:
-		return res
-	}
-	res.Summary = fmt.Sprintf("%s; generation %d stays in charge", why, out.Generation)
-	if out.From != 0 { // nobody had judged it, and it was ill
-		res.Summary = why + "; " + Sentence(out, true)
-	}
-	r.Report.Degrade(string(codeToTell(p, code)), res.Summary)
-	if !stopped && ofCluster(code) && p != nil && p.Kubelet.Joined && p.OnCluster == "last-good" && r.goodInPlace(out.Generation) {
-		res.Code = out.Code
-	}
-	return res
-}
-
-// codeToTell is the code that the report gives a failure: that of the plan's first error, or else the failure's own.
-func codeToTell(p *boot.Plan, code fault.Code) fault.Code {
-	if p != nil && p.Diagnostics.HasErrors() {
-		return origin.Code(p.Diagnostics)
-	}
-
-	return code
-}
-
-// ofCluster says whether a failure is about the cluster: servers are mended on their side, and a node that has joined must
-// come up meanwhile.
-func ofCluster(code fault.Code) bool {
-	switch code {
-	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
-		return true
-	}
-
-	return false
-}
-
-func (r *Run) goodInPlace(gen int) bool {
-	cur, err := r.Store.Current()
-	return err == nil && cur != nil && cur.Gen == gen && cur.Status == generation.StatusGood
-}
-
-// broken is for what failed while the targets may be a mixture, or while nothing of the generations could be read: the
-// gate stays as it is, shut at boot.
-func (r *Run) broken(err error) Result {
-	res := Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
-	_, open, gate := r.Machine.Gate.State()
-	if gate == nil && !open {
-		res.Outcome.HeldBack = err.Error()
-		res.Err = errors.Join(err, r.Machine.Gate.Shut(err.Error()))
-		r.Report.HeldBack(r.unit(), err.Error())
-	}
-	if res.Code == fault.NeedsPerson {
-		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: err.Error(), Message: report.MessageStuck})
-	}
-	return res
-}
-
-// ended is for what came through, after COMMIT or without one.
-func (r *Run) ended(p *boot.Plan, out activate.Outcome, err error, changed bool) Result {
-	res := Result{Plan: p, Outcome: out, Changed: changed, Code: out.Code, Err: err}
-	Tell(r.Report, out)
-	switch {
-	case out.Held:
-		res.Held = out.Why
-		r.Report.Held(r.planOf(out.From), out.Why)
-	case out.Code == fault.RollbackFails: // an earlier process of this boot may have taken it for held
-		r.Report.Held("", "")
-	}
-	if err != nil {
-		res.Code, res.Summary = fault.CodeOf(err), err.Error()
-		if _, open, gate := r.Machine.Gate.State(); gate == nil && !open {
-			r.Report.HeldBack(r.unit(), err.Error())
-		}
-		return res
-	}
-	if out.HeldBack != "" {
-		r.Report.HeldBack(r.unit(), out.HeldBack)
-		res.Summary = out.HeldBack
-		return res
-	}
-	res.Summary = Sentence(out, changed)
-	return res
+	return r.activated(ctx, p, h, out, err)
 }
 
 // planOf is the hash of the plan that a generation came from.
@@ -470,9 +357,10 @@ func (r *Run) unit() string {
 func (r *Run) Verify(ctx context.Context) Result {
 	out, err := r.Machine.Verify(ctx)
 	if fault.CodeOf(err) == fault.NeedsPerson {
-		return r.broken(err)
+		return r.broken(ctx, err)
 	}
-	return r.collect(r.ended(nil, out, err, false))
+
+	return r.collect(r.activated(ctx, nil, hold{}, out, err))
 }
 
 // collect removes old generations once nothing is in flight.

@@ -1,0 +1,356 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// way is how a run comes to its end.
+type way int
+
+const (
+	activated   way = iota // committed, or nothing was to be committed
+	failed                 // before the commit: the plan, a credential, a file, systemd, a signal
+	broken                 // the files may be a mixture, or nothing of the generations could be read
+	withoutSite            // there is no site
+	switchedOff            // prelet=off
+)
+
+// ending is all that decides what becomes of a run.
+type ending struct {
+	way     way
+	changed bool // a generation was committed
+
+	code     fault.Code // of what failed; "" when nothing did
+	failure  string     // the same in one line
+	err      error      // what the plan's diagnostics do not say
+	planCode fault.Code // of the plan's first error; "" without one
+	stopped  bool       // by a signal; code is fault.Interrupted then
+	lastGood bool       // the node has joined, and the site lets it go on without the cluster
+
+	held  string // why the site's plan is not applied; "" when it is
+	tried bool   // it was to be released, and that failed before the commit
+
+	was     int              // the generation in place when it began; 0: there never was one
+	out     activate.Outcome // what became of that
+	acted   error            // what went wrong with it
+	shut    bool             // the gate is, by what can be read
+	good    bool             // the generation in place was judged good
+	foreign bool             // it was made on another machine
+}
+
+// hold is a plan that is held.
+type hold struct {
+	why     string // "" when it is not
+	release bool   // it is let go of with the commit
+}
+
+// outcome is what becomes of a run.
+type outcome struct {
+	code     fault.Code
+	summary  string // one line
+	reason   string // of a failure before the commit: what failed
+	err      error
+	held     string          // why the site's plan is not applied
+	heldBack string          // why the kubelet may not start; "" when it may, or when that is no news
+	before   []report.Reason // what is not as the site says, before the generation in place is told of
+	degraded []report.Reason // the same, after
+	quiet    bool            // the generation in place is not told of
+}
+
+// decide says what becomes of a run that has come to its end. It is pure, and the only place that does.
+func decide(e ending) outcome {
+	var o outcome
+
+	switch e.way {
+	case failed:
+		o = decideFailed(e)
+	case broken:
+		o = decideBroken(e)
+	case withoutSite:
+		o = decideWithoutSite(e)
+	case switchedOff:
+		o = decideOff(e)
+	default:
+		o = decideActivated(e)
+	}
+
+	if e.held == "" {
+		return o
+	}
+
+	o.held = e.held
+	note := report.Reason{Code: string(fault.Held), Summary: e.held}
+
+	if e.tried {
+		o.degraded = append(o.degraded, note)
+	} else {
+		o.before = append(o.before, note)
+
+		if o.code == "" {
+			o.summary += "; the site's plan is held"
+		}
+	}
+
+	return o
+}
+
+// decideActivated is for what came through, after the commit or without one.
+func decideActivated(e ending) outcome {
+	o := outcome{code: e.out.Code, err: e.acted, heldBack: e.out.HeldBack, summary: Sentence(e.out, e.changed)}
+	if e.out.Held {
+		o.held = e.out.Why
+	}
+
+	switch {
+	case e.acted != nil:
+		o.code, o.summary, o.heldBack = fault.CodeOf(e.acted), e.acted.Error(), ""
+
+		if e.shut {
+			o.heldBack = e.acted.Error()
+		}
+	case e.out.HeldBack != "":
+		o.summary = e.out.HeldBack
+	}
+
+	return o
+}
+
+// decideFailed is for whatever failed before the commit: the generation in place stays in charge if it can. Servers are mended on
+// their side, so that a node which has joined and has a good generation comes up meanwhile, and did not fail.
+func decideFailed(e ending) outcome {
+	o := outcome{code: e.code, err: e.err, reason: e.failure, summary: e.failure, heldBack: e.out.HeldBack}
+
+	switch {
+	case e.acted != nil:
+		o.err = errors.Join(e.err, fmt.Errorf("the generation in place could not be kept: %w", e.acted))
+		o.summary, o.heldBack = e.failure+"; "+e.acted.Error(), ""
+
+		return o
+	case e.out.HeldBack != "" || e.out.Generation == 0:
+		return o
+	}
+
+	o.summary = fmt.Sprintf("%s; generation %d stays in charge", e.failure, e.out.Generation)
+	if e.out.From != 0 { // nobody had judged it, and it was ill
+		o.summary = e.failure + "; " + Sentence(e.out, true)
+	}
+
+	told := e.code
+	if e.planCode != "" {
+		told = e.planCode
+	}
+
+	o.degraded = []report.Reason{{Code: string(told), Summary: o.summary}}
+	if ofCluster(e.code) && e.lastGood && e.good {
+		o.code = e.out.Code
+	}
+
+	return o
+}
+
+// ofCluster says whether a failure is about the cluster.
+func ofCluster(code fault.Code) bool {
+	switch code {
+	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
+		return true
+	}
+
+	return false
+}
+
+// decideBroken is for what failed while the files may be a mixture, or while nothing of the generations could be read: the gate
+// stays as it is, shut at boot.
+func decideBroken(e ending) outcome {
+	o := outcome{code: e.code, summary: e.failure, err: e.err, quiet: true}
+	if e.shut {
+		o.heldBack, o.err = e.failure, errors.Join(e.err, e.acted)
+	}
+
+	return o
+}
+
+// decideWithoutSite is for a node without a site: prelet is not in use, or the generation in place stays.
+func decideWithoutSite(e ending) outcome {
+	o := decideActivated(e)
+
+	switch {
+	case e.was == 0 && o.code == "":
+		o.summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
+	case e.was != 0:
+		stays := fmt.Sprintf("there is no site any more; generation %d stays", e.was)
+		o.before = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
+
+		if o.code == "" && e.out.HeldBack != "" {
+			o.code, o.summary = fault.NoSite, e.out.HeldBack
+		}
+	}
+
+	return o
+}
+
+// decideOff is for prelet=off: the gate opens on what is in place, judged or not.
+func decideOff(e ending) outcome {
+	if e.acted != nil {
+		return outcome{code: fault.CodeOf(e.acted), err: e.acted, summary: e.acted.Error(), quiet: true}
+	}
+
+	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
+	if e.foreign {
+		why += fmt.Sprintf("; generation %d was made on another machine, and the kubelet starts as that one", e.out.Generation)
+	}
+
+	return outcome{summary: why, degraded: []report.Reason{{Code: string(fault.Held), Summary: why}}}
+}
+
+// end brings a run to its end: it does what that takes, decides what becomes of it, and lets the report know.
+func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
+	e.out, e.acted = r.act(ctx, e)
+	e.shut = r.isShut()
+	e.foreign = r.foreign()
+
+	switch {
+	case h.why != "" && !h.release:
+		e.held = h.why
+	case h.why != "" && !e.changed && (e.err != nil || e.acted != nil):
+		e.held, e.tried = r.heldBy(p), true
+	}
+
+	if cur, err := r.Store.Current(); err == nil && cur != nil {
+		e.good = cur.Gen == e.out.Generation && cur.Status == generation.StatusGood
+	}
+
+	o := decide(e)
+	r.inform(p, e, o)
+
+	if e.way == withoutSite && e.was == 0 {
+		p = nil // that there is no site is no fault of it
+	}
+
+	return Result{
+		Plan: p, Outcome: e.out, Changed: e.changed, Held: o.held, Code: o.code, Reason: o.reason, Summary: o.summary, Err: o.err,
+	}
+}
+
+// failed ends a run before its commit. err is what p's diagnostics do not say.
+func (r *Run) failed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
+	e := ending{way: failed, code: code, err: err, failure: reasonOf(p, err)}
+	if p != nil {
+		e.planCode = origin.Code(p.Diagnostics)
+		e.lastGood = p.Kubelet.Joined && p.OnCluster == "last-good"
+	}
+
+	if ctx.Err() != nil {
+		e.stopped, e.code = true, fault.Interrupted
+		e.failure = "stopped before anything was changed: " + context.Cause(ctx).Error()
+	}
+
+	return r.end(ctx, p, h, e)
+}
+
+func (r *Run) broken(ctx context.Context, err error) Result {
+	return r.end(ctx, nil, hold{}, ending{way: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
+}
+
+func (r *Run) activated(ctx context.Context, p *boot.Plan, h hold, out activate.Outcome, err error) Result {
+	return r.end(ctx, p, h, ending{way: activated, out: out, acted: err})
+}
+
+// act does what an ending takes: the generation in place goes on if it can, or the gate says why it does not.
+func (r *Run) act(ctx context.Context, e ending) (activate.Outcome, error) {
+	switch e.way {
+	case failed:
+		if e.stopped {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+			defer cancel()
+		}
+
+		return r.Machine.Keep(ctx, e.failure)
+	case broken:
+		if !r.isShut() {
+			return e.out, nil
+		}
+
+		return activate.Outcome{HeldBack: e.failure}, r.Machine.Gate.Shut(e.failure)
+	case withoutSite:
+		return r.Machine.StandAside(ctx)
+	case switchedOff:
+		return r.openOnWhatIs()
+	}
+
+	return e.out, e.acted
+}
+
+// isShut says whether the gate is shut, by what can be read of it.
+func (r *Run) isShut() bool {
+	_, open, err := r.Machine.Gate.State()
+
+	return err == nil && !open
+}
+
+// openOnWhatIs opens the gate on the generation in place, or on none.
+func (r *Run) openOnWhatIs() (out activate.Outcome, err error) {
+	cur, err := r.Store.Current()
+	if err != nil {
+		return out, err
+	}
+
+	if cur != nil {
+		out.Generation = cur.Gen
+	}
+
+	if _, open, err := r.Machine.Gate.State(); err == nil && open {
+		return out, nil
+	}
+
+	return out, r.Machine.Gate.Open(out.Generation)
+}
+
+// inform lets the report know what became of a run.
+func (r *Run) inform(p *boot.Plan, e ending, o outcome) {
+	if e.held != "" && !e.tried {
+		r.Report.Held(PlanID(p), e.held)
+	}
+
+	for _, d := range o.before {
+		r.Report.Degrade(d.Code, d.Summary)
+	}
+
+	if !o.quiet {
+		Tell(r.Report, e.out)
+	}
+
+	judged := e.way == activated || e.way == withoutSite
+
+	switch {
+	case judged && e.out.Held:
+		r.Report.Held(r.planOf(e.out.From), e.out.Why)
+	case judged && e.out.Code == fault.RollbackFails: // an earlier process of this boot may have taken it for held
+		r.Report.Held("", "")
+	}
+
+	for _, d := range o.degraded {
+		r.Report.Degrade(d.Code, d.Summary)
+	}
+
+	if e.held != "" && e.tried {
+		r.Report.Held(PlanID(p), e.held)
+	}
+
+	if o.heldBack != "" {
+		r.Report.HeldBack(r.unit(), o.heldBack)
+	}
+
+	if e.way == broken && o.code == fault.NeedsPerson {
+		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: o.summary, Message: report.MessageStuck})
+	}
+}

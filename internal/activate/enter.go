@@ -16,8 +16,9 @@ type Change struct {
 	Reload bool
 }
 
-// Apply commits a change and makes the kubelet run on it. The lock is held. An error of fault.Systemd means that nothing was
-// committed; after the commit it is fault.Interrupted, or what the Store says, and Recover goes on from there.
+// Apply commits a change and makes the kubelet run on it. The lock is held. An error of fault.Systemd means that
+// nothing was committed; after the commit it is fault.Interrupted, or what the Store says, and Recover goes on from
+// there.
 //
 // Inside prelet.service the verdict is Pending when it returns. Elsewhere it waits for the verdict.
 func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
@@ -34,11 +35,11 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	return out, err
 }
 
-// Recover finishes what a crash left in the middle of changing files, with the gate shut and the kubelet stopped meanwhile,
-// and leaves the gate shut: what follows (Apply, Resume, Verify) opens it. It needs no network, and systemd only when a kubelet
-// could be running on the mixture: then one that does not stop, or a systemd that does not answer, leaves all as it is
-// (fault.Interrupted). Without anything to finish it touches nothing but what a commit that never happened staged.
-// Afterwards the journal, which it returns, is nil or awaits a verdict.
+// Recover finishes what a crash left in the middle of changing files, with the gate shut and the kubelet stopped
+// meanwhile, and leaves the gate shut: what follows (Apply, Resume, Verify) opens it. It needs no network, and systemd
+// only when a kubelet could be running on the mixture: then one that does not stop, or a systemd that does not answer,
+// leaves all as it is (fault.Interrupted). Without anything to finish it touches nothing but what a commit that never
+// happened staged. Afterwards the journal, which it returns, is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	if _, err := m.walk(ctx, &trip{}, onFinish); err != nil {
 		return nil, err
@@ -47,15 +48,15 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	return m.Store.Journal()
 }
 
-// Resume goes on with the generation in place, when there is nothing to change or nothing that may be changed (the plan is held,
-// the site is gone): opens the gate on it, makes sure that a kubelet which waits for it starts, and judges it if nobody has. A
-// generation that is good, on a node where the gate is open, is left alone wholly.
+// Resume goes on with the generation in place, when there is nothing to change or nothing that may be changed (the plan
+// is held, the site is gone): opens the gate on it, makes sure that a kubelet which waits for it starts, and judges it
+// if nobody has. A generation that is good, on a node where the gate is open, is left alone wholly.
 func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 	return m.finishAnd(ctx, &trip{}, onSame)
 }
 
-// Verify is prelet-verify.service: pulled in by each start and each crash of the kubelet, when there is a journal or no gate. It
-// finishes what a killed prelet left, opens a gate that was lost, and judges what awaits a verdict.
+// Verify is prelet-verify.service: pulled in by each start and each crash of the kubelet, when there is a journal or no
+// gate. It finishes what a killed prelet left, opens a gate that was lost, and judges what awaits a verdict.
 func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
 	return m.finishAnd(ctx, &trip{}, onCheck)
 }
@@ -69,22 +70,22 @@ func (m *Machine) finishAnd(ctx context.Context, t *trip, on trigger) (Outcome, 
 	return m.walk(ctx, t, on)
 }
 
-// Keep is for a run that failed before its commit: the generation in place stays, and the kubelet may start on it, if it is
-// whole and good, or whole, not judged yet and the node has joined. A typo must not take a fleet down at its next reboot.
-// Otherwise the gate stays shut, and HeldBack says why.
+// Keep is for a run that failed before its commit: the generation in place stays, and the kubelet may start on it, if
+// it is whole and good, or whole, not judged yet and the node has joined. A typo must not take a fleet down at its next
+// reboot. Otherwise the gate stays shut, and HeldBack says why.
 func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
 	return m.walk(ctx, &trip{failure: failure}, onFailed)
 }
 
-// StandAside is for a node without a site. Where there never was a generation, prelet is not in use, and the kubelet starts as it
-// is; else it is Keep.
+// StandAside is for a node without a site. Where there never was a generation, prelet is not in use, and the kubelet
+// starts as it is; else it is Keep.
 func (m *Machine) StandAside(ctx context.Context) (Outcome, error) {
 	return m.walk(ctx, &trip{failure: "there is no site any more"}, onNoSite)
 }
 
-// GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the plan
-// that is left until somebody releases it is the caller's. While pods may hold what a state file of the kubelet's managers
-// lists, a way back that takes it is refused as a run is (fault.CannotWrite).
+// GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the
+// plan that is left until somebody releases it is the caller's. While pods may hold what a state file of the kubelet's
+// managers lists, a way back that takes it is refused as a run is (fault.CannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	t := &trip{to: to, why: why}
 
@@ -123,12 +124,15 @@ func Foreign(gen int, why string) error {
 	}
 }
 
-// PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists: where a kubelet
-// has run in this boot, and nobody has stopped it. At a boot none has. why is why the file has to go, next what to do instead.
+// PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists:
+// where a kubelet has run in this boot, and nobody has stopped it. At a boot none has. why is why the file has to go,
+// next what to do instead.
 func PodsHold(u Unit, state, why, next string) error {
 	if u.Started == 0 || u.Active == "inactive" {
 		return nil
 	}
 
-	return generation.NewFault(fault.CannotWrite, "remove", state, fmt.Errorf("%s, and pods that run may hold what it lists", why), next)
+	return generation.NewFault(
+		fault.CannotWrite, "remove", state, fmt.Errorf("%s, and pods that run may hold what it lists", why), next,
+	)
 }

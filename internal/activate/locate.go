@@ -169,8 +169,8 @@ func (m *Machine) planOrDefault(gen int) Plan {
 	return plan
 }
 
-// whyNotGoOn says why a run that failed must not let a kubelet start on what is in place, or nothing. What nobody has judged
-// yet is good enough on a node that has joined with it.
+// whyNotGoOn says why a run that failed must not let a kubelet start on what is in place, or nothing. What nobody has
+// judged yet is good enough on a node that has joined with it.
 func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
 	if current.Status == generation.StatusDamaged {
 		return fmt.Sprintf("%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why)
@@ -259,8 +259,9 @@ func (m *Machine) goal(left Plan, to int) (Plan, error) {
 	return m.planOf(to)
 }
 
-// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was made of
-// says nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none of ours.
+// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was
+// made of says nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none
+// of ours.
 func (m *Machine) lastGood() (gen int, ok bool) {
 	gen, ok = m.Store.LastGood()
 	if ok && m.foreign(gen) != "" {
@@ -278,8 +279,8 @@ func (m *Machine) foreign(gen int) string {
 	return m.Foreign(gen)
 }
 
-// mixture says why the files on disk are not those of the generation, or nothing. Those of another machine are none of ours,
-// however whole: with them the kubelet would be that node.
+// mixture says why the files on disk are not those of the generation, or nothing. Those of another machine are none of
+// ours, however whole: with them the kubelet would be that node.
 func (m *Machine) mixture(ctx context.Context, gen int) string {
 	if why := m.foreign(gen); why != "" {
 		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
@@ -334,7 +335,8 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 	return plan, nil
 }
 
-// planBefore is the newest plan that there is: of what was before prelet, only that can tell the unit and its health address.
+// planBefore is the newest plan that there is: of what was before prelet, only that can tell the unit and its health
+// address.
 func (m *Machine) planBefore(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {

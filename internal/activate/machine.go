@@ -24,15 +24,16 @@ type Machine struct {
 	Clock  Clock
 	Gate   Gate
 	BootID string
-	// StateDir is the folder of the Store, or another that survives a reboot. One small file is kept in it: see tries.go.
+	// StateDir is the folder of the Store, or another that survives a reboot. One small file is kept in it: see
+	// tries.go.
 	StateDir string
 
-	// Foreign says in which way a generation was made on another machine than this one, "" when nothing says so: a generation that
-	// came with an image is not started on by itself, and not gone back to. Nil: none is.
+	// Foreign says in which way a generation was made on another machine than this one, "" when nothing says so: a
+	// generation that came with an image is not started on by itself, and not gone back to. Nil: none is.
 	Foreign func(gen int) string
 
-	// Note is told of every step that begins or ends, and Extend, before each wait, how long it may take at most, so that the
-	// unit's own timeout can be put off. Both may be nil.
+	// Note is told of every step that begins or ends, and Extend, before each wait, how long it may take at most, so
+	// that the unit's own timeout can be put off. Both may be nil.
 	Note   func(Event)
 	Extend func(time.Duration)
 
@@ -94,8 +95,8 @@ type Ground struct {
 	MayWait bool // a start may be waited for from here
 }
 
-// Preflight looks whether a commit could be activated, and changes nothing. Its errors are of fault.Systemd: systemd does not
-// answer, the unit is masked or missing, or it would start without the gate.
+// Preflight looks whether a commit could be activated, and changes nothing. Its errors are of fault.Systemd: systemd
+// does not answer, the unit is masked or missing, or it would start without the gate.
 func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
@@ -104,16 +105,29 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
 	switch u.Load {
 	case "loaded":
 	case "masked":
-		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: unit + " is masked, so it cannot start", Next: "systemctl unmask " + unit}
+		return Ground{}, &fault.Fault{
+			Code: fault.Systemd, Summary: unit + " is masked, so it cannot start", Next: "systemctl unmask " + unit,
+		}
 	case "not-found":
-		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: "there is no " + unit, Next: "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"}
+		return Ground{}, &fault.Fault{
+			Code: fault.Systemd, Summary: "there is no " + unit,
+			Next: "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }",
+		}
 	default:
-		return Ground{}, &fault.Fault{Code: fault.Systemd, Summary: fmt.Sprintf("systemd could not load %s (%s)", unit, u.Load), Next: "systemctl status " + unit + " says why"}
+		return Ground{}, &fault.Fault{
+			Code: fault.Systemd, Summary: fmt.Sprintf("systemd could not load %s (%s)", unit, u.Load),
+			Next: "systemctl status " + unit + " says why",
+		}
 	}
 	if !requires(u, m.Gate.Path()) {
 		return Ground{}, &fault.Fault{Code: fault.Systemd,
-			Summary: fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, m.Gate.Path()),
-			Next:    fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", unit, m.Gate.Path())}
+			Summary: fmt.Sprintf(
+				"%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, m.Gate.Path(),
+			),
+			Next: fmt.Sprintf(
+				"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
+				unit, m.Gate.Path(),
+			)}
 	}
 	may, err := m.Units.MayWait(ctx, unit)
 	if err != nil {

@@ -33,20 +33,32 @@ var triggerNames = []entry{
 }
 
 var factNames = []entry{
-	always:      {"", ""},
-	isOpen:      {"gate open", "the kubelet may start already"},
-	isKept:      {"gate kept", "it was not open in this boot, and nothing was put in place in this boot: it is shut on purpose"},
-	isWhole:     {"whole", "the files are those of the generation, which was made on this machine; after a failure also: it is good, or the node has joined with it"},
-	isExhausted: {"exhausted", "three boots began to judge it and came to no end, there is a good one to go back to, and the site lets"},
-	isNewBoot:   {"new boot", "no process of this boot has counted itself as a try"},
-	mayWait:     {"may wait", "this process may wait for a start of the kubelet: it is not prelet.service at boot"},
-	canGoBack:   {"better", "there is a good generation to go back to, the site lets, and that one does not have the same fault"},
-	tooOften:    {"too often", "others took over five times"},
+	always: {"", ""},
+	isOpen: {"gate open", "the kubelet may start already"},
+	isKept: {
+		"gate kept", "it was not open in this boot, and nothing was put in place in this boot: it is shut on purpose",
+	},
+	isWhole: {
+		"whole",
+		"the files are those of the generation, which was made on this machine; " +
+			"after a failure also: it is good, or the node has joined with it",
+	},
+	isExhausted: {
+		"exhausted", "three boots began to judge it and came to no end, there is a good one to go back to, and the site lets",
+	},
+	isNewBoot: {"new boot", "no process of this boot has counted itself as a try"},
+	mayWait:   {"may wait", "this process may wait for a start of the kubelet: it is not prelet.service at boot"},
+	canGoBack: {
+		"better", "there is a good generation to go back to, the site lets, and that one does not have the same fault",
+	},
+	tooOften: {"too often", "others took over five times"},
 }
 
 var stepNames = []entry{
-	sweep:     {"sweep", "remove what a commit that never happened staged"},
-	ready:     {"ready", "systemd answers, and the unit is there and waits for the gate; else 52, and nothing was changed"},
+	sweep: {"sweep", "remove what a commit that never happened staged"},
+	ready: {
+		"ready", "systemd answers, and the unit is there and waits for the gate; else 52, and nothing was changed",
+	},
 	readyBack: {"ready", ""},
 	commit:    {"commit", "write the journal: from here on only forward"},
 	shut:      {"shut", "the gate"},
@@ -58,7 +70,11 @@ var stepNames = []entry{
 	count:     {"count", "this boot as a try"},
 	openGate:  {"open", "the gate, if it is shut"},
 	ask:       {"ask", "for a start of the kubelet, if one is owed or the gate held it up; nobody waits for it"},
-	watch:     {"watch", "with the lock free: start the kubelet if that is due, wait, look until there is a verdict; lock, and see whether the journal is the same"},
+	watch: {
+		"watch",
+		"with the lock free: start the kubelet if that is due, wait, look until there is a verdict; " +
+			"lock, and see whether the journal is the same",
+	},
 	uncount:   {"uncount", "this boot was no try"},
 	retire:    {"retire", "remove files that a good generation needs no more, like the bootstrap token"},
 	closeGood: {"close", "the journal: the generation is good, and a plan that was left for it is held"},
@@ -86,8 +102,8 @@ follows, in the phase that is found then.
 
 	for _, r := range table {
 		if r.Never == "" {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name,
-				words(stepNames, r.Do), then(r.Then))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", words(phaseNames, r.In), words(triggerNames, r.On),
+				factNames[r.When].name, words(stepNames, r.Do), then(r.Then))
 		}
 	}
 

@@ -78,7 +78,9 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 	case take:
 		return done, m.take(h, t)
 	case leave:
-		t.out = Outcome{Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges"}
+		t.out = Outcome{
+			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
+		}
 		return done, nil
 	}
 
@@ -99,8 +101,8 @@ func (m *Machine) ready(ctx context.Context, t *trip) error {
 	return m.saw(ground.Unit)
 }
 
-// readyBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a way back
-// that takes it is refused as a run is.
+// readyBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a
+// way back that takes it is refused as a run is.
 func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 	if why := m.foreign(t.to); t.to != 0 && why != "" {
 		return Foreign(t.to, why)
@@ -113,7 +115,9 @@ func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 
 	for _, state := range h.way.without {
 		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
-		next := fmt.Sprintf("drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to)
+		next := fmt.Sprintf(
+			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to,
+		)
 
 		if err := PodsHold(ground.Unit, state, why, next); err != nil {
 			return err
@@ -123,7 +127,8 @@ func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 	return m.saw(ground.Unit)
 }
 
-// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate has kept.
+// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate
+// has kept.
 func (m *Machine) saw(u Unit) error {
 	if !alive(u) {
 		return nil
@@ -194,9 +199,9 @@ func whileStopped(on trigger, h here) string {
 func (m *Machine) stop(ctx context.Context, on trigger, h here, t *trip) error {
 	err := m.stopUnit(ctx, h.plan.Unit, t)
 
-	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right what a
-	// crash left. Behind one that was open before, and where one ran before there was a gate, the one that was about to be
-	// stopped may still run.
+	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right
+	// what a crash left. Behind one that was open before, and where one ran before there was a gate, the one that was
+	// about to be stopped may still run.
 	if h.phase == mixed && on != onCommitted && h.unseen && errors.Is(err, errUnseen) {
 		return nil
 	}
@@ -284,7 +289,8 @@ func (m *Machine) comeBack(h here, t *trip) error {
 
 	t.left = w
 	t.out = Outcome{
-		Verdict: Bad, Why: w.why, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold, Code: fault.RolledBack,
+		Verdict: Bad, Why: w.why, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold,
+		Code: fault.RolledBack,
 	}
 
 	plan, err := m.planOf(gen)
@@ -347,7 +353,8 @@ func (m *Machine) openGate(h here, t *trip) error {
 	return nil
 }
 
-// ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the next run.
+// ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the
+// next run.
 func (m *Machine) ask(ctx context.Context, h here, t *trip) error {
 	if h.journal == nil {
 		if !t.opened && !m.Gate.Owed(h.plan.Unit) {
@@ -378,8 +385,9 @@ type errand struct {
 	since   time.Duration // a process that started before this has not read the files
 }
 
-// bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files. It says
-// how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to run.
+// bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files.
+// It says how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to
+// run.
 func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
 
@@ -397,7 +405,8 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result st
 
 	m.note("restart", "started", "%s", unit)
 
-	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited for.
+	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited
+	// for.
 	if e.mayWait && ctx.Err() == nil {
 		m.extend(e.wait)
 		result, err = m.Units.Restart(ctx, unit, e.wait)
@@ -427,8 +436,8 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result st
 	return result, nil
 }
 
-// watchUnlocked brings the unit up on what is in place and watches it, with the lock free, and says what came of it: a verdict,
-// or that another prelet took over.
+// watchUnlocked brings the unit up on what is in place and watches it, with the lock free, and says what came of it: a
+// verdict, or that another prelet took over.
 func (m *Machine) watchUnlocked(ctx context.Context, h here, t *trip) (trigger, error) {
 	m.bound(t, h.plan)
 	t.watched = h.journal
@@ -460,8 +469,9 @@ func (m *Machine) watchUnlocked(ctx context.Context, h here, t *trip) (trigger, 
 	return onUnknown, nil
 }
 
-// unlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for the lock.
-// The lock is taken again also when ctx has ended: a verdict has to be written, and others hold it for a moment only.
+// unlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for
+// the lock. The lock is taken again also when ctx has ended: a verdict has to be written, and others hold it for a
+// moment only.
 func (m *Machine) unlocked(ctx context.Context, do func()) error {
 	if err := m.Store.Unlock(); err != nil {
 		return err
@@ -497,7 +507,8 @@ func (m *Machine) start(ctx context.Context, h here, t *trip) (finding, error) {
 	return f, err
 }
 
-// uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did we.
+// uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did
+// we.
 func (m *Machine) uncount(ctx context.Context, h here) error {
 	if err := m.dropTry(h.journal); err != nil {
 		return afterCommit("taking the try back", err)
@@ -519,8 +530,8 @@ func (m *Machine) uncount(ctx context.Context, h here) error {
 	}
 }
 
-// retire removes those files of the plan that the generation has: one that went back to an older one has not what retired there.
-// It comes before the journal is closed, for after that nobody looks again.
+// retire removes those files of the plan that the generation has: one that went back to an older one has not what
+// retired there. It comes before the journal is closed, for after that nobody looks again.
 func (m *Machine) retire(h here) error {
 	var paths []string
 
@@ -573,7 +584,9 @@ func (m *Machine) take(h here, t *trip) error {
 		return nil
 	}
 
-	out := Outcome{Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Code: fault.RolledBack}
+	out := Outcome{
+		Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Code: fault.RolledBack,
+	}
 	if current.Gen != watched.Gen {
 		out.From, out.Why = watched.Gen, "another run went back"
 	}

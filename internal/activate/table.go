@@ -45,7 +45,7 @@ type fact int
 const (
 	always      fact = iota
 	isOpen           // the gate is open
-	isKept           // the gate was not open in this boot, and nothing was put in place in it: it is not lost, but kept shut
+	isKept           // the gate is shut on purpose: this boot has neither opened it nor put anything in place
 	isWhole          // a kubelet may start on what is in place; here.WhyNot says why not
 	isExhausted      // too many boots began to judge it and came to no end, and there is a good one to go back to
 	isNewBoot        // no process of this boot has counted itself as a try
@@ -95,19 +95,25 @@ type row struct {
 }
 
 var (
-	awaiting = []phase{pending, returning} // whole, and awaiting a verdict
+	unmixed  = []phase{none, settled, pending, returning}
+	placed   = []phase{settled, pending, returning} // a generation is, whole
+	awaiting = []phase{pending, returning}          // and awaits a verdict
 	wayBack  = []step{shut, stop, comeBack, reload}
 )
 
-// table is all that activation does. For each phase and trigger the rows are asked in this order; the last has no condition.
+// table is all that activation does. For each phase and trigger the rows are asked in this order; the last has no
+// condition.
 var table = []row{
 	// What a crash left comes first, whoever enters.
 	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shut, stop, complete}, Then: done},
-	{In: []phase{mixed}, On: []trigger{onSame, onFailed, onNoSite, onBack, onCheck, onSuperseded}, Do: []step{shut, stop, complete}, Then: again},
-	{In: []phase{none, settled, pending, returning}, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
+	{
+		In: []phase{mixed}, On: []trigger{onSame, onFailed, onNoSite, onBack, onCheck, onSuperseded},
+		Do: []step{shut, stop, complete}, Then: again,
+	},
+	{In: unmixed, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
 
 	// A change.
-	{In: []phase{none, settled, pending, returning}, On: []trigger{onChange}, Do: []step{ready, commit}, Then: onCommitted},
+	{In: unmixed, On: []trigger{onChange}, Do: []step{ready, commit}, Then: onCommitted},
 	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shut, stop, publish, reload}, Then: onSame},
 
 	// Prelet was never used.
@@ -117,9 +123,9 @@ var table = []row{
 	{In: []phase{none}, On: []trigger{onCheck}, Do: []step{tell}, Then: done},
 
 	// The generation in place goes on, if a kubelet may start on it.
-	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onSame},
-	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
-	{In: []phase{settled, pending, returning}, On: []trigger{onFailed, onNoSite}, Do: []step{withhold}, Then: done},
+	{In: placed, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onSame},
+	{In: placed, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
+	{In: placed, On: []trigger{onFailed, onNoSite}, Do: []step{withhold}, Then: done},
 	{In: []phase{settled}, On: []trigger{onSame}, Do: []step{openGate, ask}, Then: done},
 	{In: []phase{pending}, On: []trigger{onSame}, When: isExhausted, Do: wayBack, Then: onSame},
 	{In: awaiting, On: []trigger{onSame}, When: isNewBoot, Do: []step{count, openGate}, Then: onJudge},
@@ -128,13 +134,13 @@ var table = []row{
 	// A kubelet starts or has crashed.
 	{In: []phase{settled}, On: []trigger{onCheck}, When: isOpen, Then: done},
 	{In: awaiting, On: []trigger{onCheck}, When: isOpen, Then: onJudge},
-	{In: []phase{settled, pending, returning}, On: []trigger{onCheck}, When: isKept, Do: []step{tell}, Then: done},
+	{In: placed, On: []trigger{onCheck}, When: isKept, Do: []step{tell}, Then: done},
 	{In: []phase{settled}, On: []trigger{onCheck}, When: isWhole, Do: []step{openGate, ask}, Then: done},
 	{In: awaiting, On: []trigger{onCheck}, When: isWhole, Do: []step{openGate}, Then: onJudge},
-	{In: []phase{settled, pending, returning}, On: []trigger{onCheck}, Do: []step{withhold}, Then: done},
+	{In: placed, On: []trigger{onCheck}, Do: []step{withhold}, Then: done},
 
 	// By hand.
-	{In: []phase{settled, pending, returning}, On: []trigger{onBack}, Do: append([]step{readyBack}, wayBack...), Then: onSame},
+	{In: placed, On: []trigger{onBack}, Do: append([]step{readyBack}, wayBack...), Then: onSame},
 
 	// The verdict.
 	{In: awaiting, On: []trigger{onJudge}, When: mayWait, Do: []step{count, watch}, Then: verdict},
@@ -151,10 +157,16 @@ var table = []row{
 	// What cannot happen.
 	{In: []phase{none}, On: []trigger{onSame}, Never: "nothing to resume: no generation is in place"},
 	{In: []phase{none}, On: []trigger{onBack}, Never: "nothing to go back from: no generation is in place"},
-	{In: []phase{none}, On: []trigger{onSuperseded}, Never: "what was watched is gone: generations are only removed while one is in place"},
+	{
+		In: []phase{none}, On: []trigger{onSuperseded},
+		Never: "what was watched is gone: generations are only removed while one is in place",
+	},
 	{In: []phase{mixed}, On: []trigger{onChange}, Never: "nothing can be staged before an interrupted commit is finished"},
-	{In: []phase{none, settled, pending, returning}, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
-	{In: []phase{none, settled, mixed}, On: []trigger{onJudge, onGood, onBad, onUnknown}, Never: "nothing awaits a verdict: the journal was read under this lock"},
+	{In: unmixed, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
+	{
+		In: []phase{none, settled, mixed}, On: []trigger{onJudge, onGood, onBad, onUnknown},
+		Never: "nothing awaits a verdict: the journal was read under this lock",
+	},
 }
 
 // next is the row for what happens here. It is pure.

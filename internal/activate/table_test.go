@@ -23,8 +23,8 @@ func rowsOf(p phase, on trigger) (out []row) {
 	return out
 }
 
-// TestEveryPairHasOneRow: whatever happens in a phase, one row is the one. The last of a pair has no condition, and only it;
-// what cannot happen has no other row, and a reason.
+// TestEveryPairHasOneRow: whatever happens in a phase, one row is the one. The last of a pair has no condition, and
+// only it; what cannot happen has no other row, and a reason.
 func TestEveryPairHasOneRow(t *testing.T) {
 	everyPair(func(p phase, on trigger) {
 		name := phaseNames[p].name + ", " + triggerNames[on].name
@@ -36,7 +36,10 @@ func TestEveryPairHasOneRow(t *testing.T) {
 		var asked []fact
 		for i, r := range rows {
 			if (r.When == always) != (i == len(rows)-1) {
-				t.Errorf("%s: row %d of %d has the condition %q; want one in each row but the last", name, i+1, len(rows), factNames[r.When].name)
+				t.Errorf(
+					"%s: row %d of %d has the condition %q; want one in each row but the last", name, i+1, len(rows),
+					factNames[r.When].name,
+				)
 			}
 			if slices.Contains(asked, r.When) {
 				t.Errorf("%s: %q is asked twice", name, factNames[r.When].name)
@@ -49,7 +52,8 @@ func TestEveryPairHasOneRow(t *testing.T) {
 	})
 }
 
-// TestRowsLeadSomewhere: what follows a row has rows of its own that can happen, in the phases that the row can lead to.
+// TestRowsLeadSomewhere: what follows a row has rows of its own that can happen, in the phases that the row can lead
+// to.
 func TestRowsLeadSomewhere(t *testing.T) {
 	for i, r := range table {
 		if r.Never != "" {
@@ -59,7 +63,10 @@ func TestRowsLeadSomewhere(t *testing.T) {
 			for _, after := range phasesAfter(r, p) {
 				for _, on := range follows(r) {
 					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
-						t.Errorf("row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name, phaseNames[after].name, triggerNames[on].name, rows[0].Never)
+						t.Errorf(
+							"row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name, phaseNames[after].name,
+							triggerNames[on].name, rows[0].Never,
+						)
 					}
 				}
 			}

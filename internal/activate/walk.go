@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// trip is one walk through the table: what it came for, and what this process did on the way. After a crash all of it is
-// gone, and the next walk does without.
+// trip is one walk through the table: what it came for, and what this process did on the way. After a crash all of it
+// is gone, and the next walk does without.
 type trip struct {
 	change  *Change // of onChange
 	to      int     // of onBack
@@ -127,8 +127,8 @@ func (t *trip) outcome() Outcome {
 	return t.out
 }
 
-// sinceOf is the time since when a journal's files are in place on this boot's monotonic clock, as it was before this boot
-// was counted as a try: 0 when that was in an earlier boot, for then every process of this one started later.
+// sinceOf is the time since when a journal's files are in place on this boot's monotonic clock, as it was before this
+// boot was counted as a try: 0 when that was in an earlier boot, for then every process of this one started later.
 func (t *trip) sinceOf(m *Machine, j *generation.Journal) time.Duration {
 	if j == nil {
 		return 0
@@ -162,8 +162,8 @@ func judged(on trigger, h here, f finding) Outcome {
 	return out
 }
 
-// judgedBack is what is said of a verdict on what the node went back to. The plan that was left is held if the node is well
-// on that, and counts as held until then.
+// judgedBack is what is said of a verdict on what the node went back to. The plan that was left is held if the node is
+// well on that, and counts as held until then.
 func judgedBack(on trigger, j *generation.Journal, f finding) Outcome {
 	out := Outcome{
 		Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict,
@@ -178,7 +178,9 @@ func judgedBack(on trigger, j *generation.Journal, f finding) Outcome {
 		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.why)
 	case on == onUnknown:
 		out.Verdict, out.Held = Unknown, false
-		out.Why += fmt.Sprintf("; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.why)
+		out.Why += fmt.Sprintf(
+			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.why,
+		)
 
 		if j.HoldPlan != "" {
 			out.Why += ", and the plan is not tried again before that"

@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// story is what happens to a node, and what must have come of it. It may be killed at any step of its act: then what systemd
-// starts again is started again, and the same must come of it.
+// story is what happens to a node, and what must have come of it. It may be killed at any step of its act: then what
+// systemd starts again is started again, and the same must come of it.
 type story struct {
 	name    string
 	prepare func(n *node)
@@ -82,8 +82,8 @@ func (n *node) dies(config string, at step, late bool) {
 	n.step = before
 }
 
-// stages is a run whose process ends before its commit, writes one that ends before the files are in place, and publishes one that
-// ends when they are, and the gate is shut.
+// stages is a run whose process ends before its commit, writes one that ends before the files are in place, and
+// publishes one that ends when they are, and the gate is shut.
 func (n *node) stages(config string)    { n.dies(config, commit, false) }
 func (n *node) writes(config string)    { n.dies(config, commit, true) }
 func (n *node) publishes(config string) { n.dies(config, openGate, false) }
@@ -120,19 +120,37 @@ func stories() []story {
 	runs := func(config string) func(*node) { return func(n *node) { n.runs(config) } }
 	return []story{
 		{name: "a change at run time", prepare: one, act: runs("two"), config: "two"},
-		{name: "a bad change at run time", prepare: one, act: runs("two healthz=bad"), after: runs("two healthz=bad"), config: "one"},
+		{
+			name: "a bad change at run time", prepare: one, act: runs("two healthz=bad"), after: runs("two healthz=bad"),
+			config: "one",
+		},
 		{name: "the first boot", act: func(n *node) { n.runs("one"); n.started() }, config: "one"},
-		{name: "a change at boot", prepare: both(one, boots), act: func(n *node) { n.runs("two"); n.started(); n.verify() }, config: "two"},
-		{name: "a bad change at boot", prepare: both(one, boots), act: func(n *node) { n.runs("two dies=2s"); n.started(); n.verify() }, config: "one"},
-		{name: "a boot that changes nothing", prepare: both(one, boots), act: func(n *node) { n.runs("one"); n.started() }, config: "one"},
-		{name: "a boot that fails before its commit", prepare: both(one, boots), act: func(n *node) { n.keeps(); n.started() }, config: "one"},
+		{
+			name: "a change at boot", prepare: both(one, boots), act: func(n *node) { n.runs("two"); n.started(); n.verify() },
+			config: "two",
+		},
+		{
+			name: "a bad change at boot", prepare: both(one, boots),
+			act: func(n *node) { n.runs("two dies=2s"); n.started(); n.verify() }, config: "one",
+		},
+		{
+			name: "a boot that changes nothing", prepare: both(one, boots), act: func(n *node) { n.runs("one"); n.started() },
+			config: "one",
+		},
+		{
+			name: "a boot that fails before its commit", prepare: both(one, boots),
+			act: func(n *node) { n.keeps(); n.started() }, config: "one",
+		},
 		{name: "a boot that fails, on other files", prepare: func(n *node) { one(n); n.reboot(); n.edits(flagsPath) }, act: func(n *node) {
 			if out := n.keeps(); !strings.Contains(out.HeldBack, "not in place whole") {
 				n.t.Errorf("keep: held back %q; want because it is not whole", out.HeldBack)
 			}
 			n.started()
 		}, config: "one by hand", open: isShut, idle: true},
-		{name: "a run that fails, on other files", prepare: func(n *node) { one(n); n.edits(flagsPath) }, act: func(n *node) { n.keeps() }, config: "one by hand"},
+		{
+			name: "a run that fails, on other files", prepare: func(n *node) { one(n); n.edits(flagsPath) },
+			act: func(n *node) { n.keeps() }, config: "one by hand",
+		},
 		{name: "a boot that fails, on what nobody has judged", prepare: func(n *node) {
 			n.apiserver = false
 			n.runs("one")
@@ -149,7 +167,10 @@ func stories() []story {
 			}
 		}, open: isShut, idle: true},
 		{name: "a boot without a site", act: func(n *node) { n.aside(); n.started() }, open: "PRELET_GENERATION=0"},
-		{name: "a boot whose site is gone", prepare: both(one, boots), act: func(n *node) { n.aside(); n.started() }, config: "one"},
+		{
+			name: "a boot whose site is gone", prepare: both(one, boots), act: func(n *node) { n.aside(); n.started() },
+			config: "one",
+		},
 		{name: "prelet-verify before a run", prepare: both(one, boots), act: func(n *node) {
 			n.started()
 			if out := n.verify(); out.HeldBack == "" {
@@ -157,7 +178,12 @@ func stories() []story {
 			}
 		}, config: "one", open: isShut, idle: true},
 		{name: "prelet-verify on what is good", prepare: one, act: func(n *node) { n.verify() }, config: "one"},
-		{name: "a lost gate", prepare: func(n *node) { one(n); n.loses(); n.systemd.fail("exit-code"); n.clk.advance(time.Second) },
+		{name: "a lost gate", prepare: func(n *node) {
+			one(n)
+			n.loses()
+			n.systemd.fail("exit-code")
+			n.clk.advance(time.Second)
+		},
 			act: func(n *node) { n.verify(); n.clk.advance(time.Second) }, config: "one"},
 		{name: "a lost gate, and other files", prepare: func(n *node) {
 			one(n)
@@ -171,8 +197,14 @@ func stories() []story {
 					n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
 				}
 			}, config: "one by hand", open: isShut, idle: true},
-		{name: "back by hand", prepare: func(n *node) { n.unitFiles = true; one(n); n.runs("two") }, act: func(n *node) { n.backTo(1) }, config: "one"},
-		{name: "back by hand, at boot", prepare: func(n *node) { one(n); n.runs("two"); n.reboot() }, act: func(n *node) { n.backTo(1); n.started(); n.verify() }, config: "one"},
+		{
+			name: "back by hand", prepare: func(n *node) { n.unitFiles = true; one(n); n.runs("two") },
+			act: func(n *node) { n.backTo(1) }, config: "one",
+		},
+		{
+			name: "back by hand, at boot", prepare: func(n *node) { one(n); n.runs("two"); n.reboot() },
+			act: func(n *node) { n.backTo(1); n.started(); n.verify() }, config: "one",
+		},
 		{name: "three boots that come to no end", prepare: func(n *node) {
 			one(n)
 			n.unitFiles = true
@@ -287,10 +319,22 @@ func stories() []story {
 			n.started()
 			n.verify()
 		}, config: "one healthz=bad", awaits: true},
-		{name: "a crash before the files are in place", prepare: func(n *node) { one(n); n.writes("two") }, act: runs("two"), config: "two"},
-		{name: "a crash, and prelet-verify comes first", prepare: func(n *node) { one(n); n.writes("two") }, act: func(n *node) { n.verify() }, config: "two"},
-		{name: "a crash, and the run after it fails", prepare: func(n *node) { one(n); n.writes("two") }, act: func(n *node) { n.keeps() }, config: "two"},
-		{name: "a crash before the gate is open, and prelet-verify comes", prepare: func(n *node) { one(n); n.publishes("two") }, act: func(n *node) { n.verify() }, config: "two"},
+		{
+			name: "a crash before the files are in place", prepare: func(n *node) { one(n); n.writes("two") }, act: runs("two"),
+			config: "two",
+		},
+		{
+			name: "a crash, and prelet-verify comes first", prepare: func(n *node) { one(n); n.writes("two") },
+			act: func(n *node) { n.verify() }, config: "two",
+		},
+		{
+			name: "a crash, and the run after it fails", prepare: func(n *node) { one(n); n.writes("two") },
+			act: func(n *node) { n.keeps() }, config: "two",
+		},
+		{
+			name:    "a crash before the gate is open, and prelet-verify comes",
+			prepare: func(n *node) { one(n); n.publishes("two") }, act: func(n *node) { n.verify() }, config: "two",
+		},
 		{name: "a crash before the gate is open, and another file", prepare: func(n *node) { one(n); n.publishes("two"); n.edits(flagsPath) },
 			act: func(n *node) { n.verify() }, config: "two by hand", open: isShut, idle: true, awaits: true},
 		{name: "a commit that never happened", prepare: func(n *node) { one(n); n.stages("two") }, act: func(n *node) {
@@ -349,8 +393,12 @@ func (n *node) newest() (gen int) {
 // guarded is a hook that looks, at each step, that no kubelet can read files of two generations.
 func (n *node) guarded(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
-		if !after && slices.Contains([]step{publish, complete, comeBack}, s) && (n.gateSays() != "" || alive(n.systemd.unit)) {
-			n.t.Errorf("%s: files change while the gate says %q and the kubelet is %s", stepNames[s].name, n.gateSays(), n.systemd.unit.Active)
+		changes := !after && slices.Contains([]step{publish, complete, comeBack}, s)
+		if changes && (n.gateSays() != "" || alive(n.systemd.unit)) {
+			n.t.Errorf(
+				"%s: files change while the gate says %q and the kubelet is %s", stepNames[s].name, n.gateSays(),
+				n.systemd.unit.Active,
+			)
 		}
 		if after && n.unitFiles && (s == publish || s == comeBack) {
 			n.unread = n.systemd.reloads + 1
@@ -403,7 +451,8 @@ type telling struct {
 	seen   func(row) // each row that is done; may be nil
 }
 
-// tell plays a story. It says at which moment it was killed: the row, and before or after which step; "" when it has not so many.
+// tell plays a story. It says at which moment it was killed: the row, and before or after which step; "" when it has
+// not so many.
 func (s story) tell(t testing.TB, how telling) (at string) {
 	n := newNode(t)
 	n.rows, n.readsUnits = how.rows, how.killAt == 0
@@ -458,7 +507,10 @@ func momentOf(r row, s step, after bool) string {
 	if after {
 		side = "after"
 	}
-	return fmt.Sprintf("%s %s of %s, %s, %s", side, stepNames[s].name, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name)
+	return fmt.Sprintf(
+		"%s %s of %s, %s, %s", side, stepNames[s].name, words(phaseNames, r.In), words(triggerNames, r.On),
+		factNames[r.When].name,
+	)
 }
 
 // recorder is a test that keeps what is wrong, and goes on.
@@ -503,13 +555,15 @@ func TestStories(t *testing.T) {
 	}
 	for i, r := range table {
 		if r.Never == "" && !seen[fmt.Sprint(r)] {
-			t.Errorf("row %d is in no story: %s, %s, %s", i, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name)
+			t.Errorf(
+				"row %d is in no story: %s, %s, %s", i, words(phaseNames, r.In), words(triggerNames, r.On), factNames[r.When].name,
+			)
 		}
 	}
 }
 
-// TestKilledAtEveryStep kills each story before and after each step, lets systemd start again what it starts again, and expects
-// the same to come of it. Somebody is killed at every step of every row, on both sides.
+// TestKilledAtEveryStep kills each story before and after each step, lets systemd start again what it starts again, and
+// expects the same to come of it. Somebody is killed at every step of every row, on both sides.
 func TestKilledAtEveryStep(t *testing.T) {
 	var mutex sync.Mutex
 	killed := map[string]bool{}
@@ -556,7 +610,10 @@ func mutants() (out []mutant) {
 		rows := slices.Clone(table)
 		rows[i].Do = slices.Clone(rows[i].Do)
 		do(&rows[i])
-		name := fmt.Sprintf("%s: %s, %s, %s", what, words(phaseNames, table[i].In), words(triggerNames, table[i].On), factNames[table[i].When].name)
+		name := fmt.Sprintf(
+			"%s: %s, %s, %s", what, words(phaseNames, table[i].In), words(triggerNames, table[i].On),
+			factNames[table[i].When].name,
+		)
 		out = append(out, mutant{name, rows, fmt.Sprint(table[i])})
 	}
 	for i, r := range table {
@@ -587,8 +644,8 @@ var survives = map[string]string{
 	"goes on: settled, superseded, ":                                   nothingToDo,
 	"goes on: pending, returning, good, ":                              nothingToDo,
 	"goes on: returning, bad, ":                                        nothingToDo,
-	"goes on: settled, pending, returning, failed, no site, gate open": "it would judge what awaits a verdict, as prelet-verify does later",
-	"never: settled, check, gate open":                                 "the rows below find the gate open, and do nothing either: this one spares reading the files",
+	"goes on: settled, pending, returning, failed, no site, gate open": "it would judge, as prelet-verify does later",
+	"never: settled, check, gate open":                                 "the rows below do nothing either, and read the files for it",
 	"never: pending, returning, check, gate open":                      "likewise",
 	"without its condition: pending, returning, same, new boot":        "to count again in one boot counts nothing",
 }

@@ -124,8 +124,8 @@ func decideActivated(e ending) outcome {
 	return o
 }
 
-// decideFailed is for whatever failed before the commit: the generation in place stays in charge if it can. Servers are mended on
-// their side, so that a node which has joined and has a good generation comes up meanwhile, and did not fail.
+// decideFailed is for whatever failed before the commit: the generation in place stays in charge if it can. Servers are
+// mended on their side, so that a node which has joined and has a good generation comes up meanwhile, and did not fail.
 func decideFailed(e ending) outcome {
 	o := outcome{code: e.code, err: e.err, reason: e.failure, summary: e.failure, heldBack: e.out.HeldBack}
 
@@ -167,8 +167,8 @@ func ofCluster(code fault.Code) bool {
 	return false
 }
 
-// decideBroken is for what failed while the files may be a mixture, or while nothing of the generations could be read: the gate
-// stays as it is, shut at boot.
+// decideBroken is for what failed while the files may be a mixture, or while nothing of the generations could be read:
+// the gate stays as it is, shut at boot.
 func decideBroken(e ending) outcome {
 	o := outcome{code: e.code, summary: e.failure, err: e.err, quiet: true}
 	if e.shut {
@@ -205,7 +205,9 @@ func decideOff(e ending) outcome {
 
 	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
 	if e.foreign {
-		why += fmt.Sprintf("; generation %d was made on another machine, and the kubelet starts as that one", e.out.Generation)
+		why += fmt.Sprintf(
+			"; generation %d was made on another machine, and the kubelet starts as that one", e.out.Generation,
+		)
 	}
 
 	return outcome{summary: why, degraded: []report.Reason{{Code: string(fault.Held), Summary: why}}}
@@ -236,7 +238,8 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 
 	return Result{
-		Plan: p, Outcome: e.out, Changed: e.changed, Held: o.held, Code: o.code, Reason: o.reason, Summary: o.summary, Err: o.err,
+		Plan: p, Outcome: e.out, Changed: e.changed, Held: o.held, Code: o.code, Reason: o.reason, Summary: o.summary,
+		Err: o.err,
 	}
 }
 

@@ -176,7 +176,10 @@ func (r *Run) forgets(ctx context.Context, p *boot.Plan, unit string) error {
 		return nil
 	}
 	return activate.PodsHold(u, p.Changes[i].File.Path, p.Changes[i].Why,
-		fmt.Sprintf("drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s", unit))
+		fmt.Sprintf(
+			"drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
+			unit,
+		))
 }
 
 // degrade tells the report what is not as the site says. An answer of an earlier boot has its reason in the message.

@@ -22,9 +22,9 @@ var (
 	ErrNoGeneration = errors.New("no such generation")
 )
 
-// NewFault says what was tried (op, as in "stage" or "rename") on which object (path, as the user knows it), why it failed,
-// and what to do next, a sentence without a full stop; next may be empty. It never holds contents of files. OnPath finds
-// the operation and the object again.
+// NewFault says what was tried (op, as in "stage" or "rename") on which object (path, as the user knows it), why it
+// failed, and what to do next, a sentence without a full stop; next may be empty. It never holds contents of files.
+// OnPath finds the operation and the object again.
 func NewFault(code fault.Code, op, path string, cause error, next string) *fault.Fault {
 	return &fault.Fault{Code: code, Err: &fs.PathError{Op: op, Path: path, Err: cause}, Next: next}
 }
@@ -39,8 +39,8 @@ func OnPath(f *fault.Fault) (*fs.PathError, bool) {
 	return p, true
 }
 
-// StuckError is what a Fault with fault.NeedsPerson comes in: the journal cannot be read, is of a newer version, or a target
-// is neither what it was nor what it shall be. Nothing was touched.
+// StuckError is what a Fault with fault.NeedsPerson comes in: the journal cannot be read, is of a newer version, or a
+// target is neither what it was nor what it shall be. Nothing was touched.
 type StuckError struct {
 	*fault.Fault
 	Path    string // the object, as the user knows it

@@ -89,49 +89,46 @@ func (m *Machine) extend(d time.Duration) {
 	}
 }
 
-// Ground is what Preflight saw.
-type Ground struct {
-	Unit    Unit
-	MayWait bool // a start may be waited for from here
-}
-
 // Preflight looks whether a commit could be activated, and changes nothing. Its errors are of fault.Systemd: systemd
 // does not answer, the unit is masked or missing, or it would start without the gate.
-func (m *Machine) Preflight(ctx context.Context, unit string) (Ground, error) {
+func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
-		return Ground{}, systemdTrouble("looking at "+unit, err)
+		return Unit{}, systemdTrouble("looking at "+unit, err)
 	}
-	switch u.Load {
-	case "loaded":
-	case "masked":
-		return Ground{}, &fault.Fault{
-			Code: fault.Systemd, Summary: unit + " is masked, so it cannot start", Next: "systemctl unmask " + unit,
-		}
-	case "not-found":
-		return Ground{}, &fault.Fault{
-			Code: fault.Systemd, Summary: "there is no " + unit,
-			Next: "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }",
-		}
+
+	if f := unfit(unit, u, m.Gate.Path()); f != nil {
+		return Unit{}, f
+	}
+
+	if _, err := m.Units.MayWait(ctx, unit); err != nil { // it is asked after the commit: then it is too late to fail
+		return Unit{}, systemdTrouble("looking at the order of "+unit, err)
+	}
+
+	return u, nil
+}
+
+// unfit says why a unit cannot be activated; nil when it can.
+func unfit(name string, u Unit, gate string) *fault.Fault {
+	f := &fault.Fault{Code: fault.Systemd}
+
+	switch {
+	case u.Load == "masked":
+		f.Summary = name + " is masked, so it cannot start"
+		f.Next = "systemctl unmask " + name
+	case u.Load == "not-found":
+		f.Summary = "there is no " + name
+		f.Next = "install the kubelet's package, or name its unit in the site: stage \"restart\" { unit = … }"
+	case u.Load != "loaded":
+		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
+		f.Next = "systemctl status " + name + " says why"
+	case !requires(u, gate):
+		f.Summary = fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", name, gate)
+		f.Next = fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
+			"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", name, gate)
 	default:
-		return Ground{}, &fault.Fault{
-			Code: fault.Systemd, Summary: fmt.Sprintf("systemd could not load %s (%s)", unit, u.Load),
-			Next: "systemctl status " + unit + " says why",
-		}
+		return nil
 	}
-	if !requires(u, m.Gate.Path()) {
-		return Ground{}, &fault.Fault{Code: fault.Systemd,
-			Summary: fmt.Sprintf(
-				"%s would start without waiting for prelet: no EnvironmentFile=%s is in force", unit, m.Gate.Path(),
-			),
-			Next: fmt.Sprintf(
-				"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
-				unit, m.Gate.Path(),
-			)}
-	}
-	may, err := m.Units.MayWait(ctx, unit)
-	if err != nil {
-		return Ground{}, systemdTrouble("looking at the order of "+unit, err)
-	}
-	return Ground{Unit: u, MayWait: may}, nil
+
+	return f
 }

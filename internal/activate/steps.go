@@ -89,7 +89,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 
 // ready looks whether a commit could be activated, for the last time before it.
 func (m *Machine) ready(ctx context.Context, t *trip) error {
-	ground, err := m.Preflight(ctx, t.change.Plan.Unit)
+	unit, err := m.Preflight(ctx, t.change.Plan.Unit)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (m *Machine) ready(ctx context.Context, t *trip) error {
 		return systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
 	}
 
-	return m.saw(ground.Unit)
+	return m.saw(unit)
 }
 
 // readyBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a
@@ -108,7 +108,7 @@ func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 		return Foreign(t.to, why)
 	}
 
-	ground, err := m.Preflight(ctx, h.plan.Unit)
+	unit, err := m.Preflight(ctx, h.plan.Unit)
 	if err != nil {
 		return err
 	}
@@ -119,12 +119,12 @@ func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to,
 		)
 
-		if err := PodsHold(ground.Unit, state, why, next); err != nil {
+		if err := PodsHold(unit, state, why, next); err != nil {
 			return err
 		}
 	}
 
-	return m.saw(ground.Unit)
+	return m.saw(unit)
 }
 
 // saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate

@@ -71,11 +71,15 @@ func (m *Machine) locate(ctx context.Context, t *trip, on trigger) (here, error)
 		return h, err
 	}
 
-	if h.current, err = m.Store.Current(); err != nil {
-		return h, err
+	// What a crash left is finished, and a change is committed, also where the generation in place cannot be read.
+	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
+		if h.current, err = m.Store.Current(); err != nil {
+			return h, err
+		}
+
+		h.phase = phaseOf(h.journal, h.current)
 	}
 
-	h.phase = phaseOf(h.journal, h.current)
 	h.since = t.sinceOf(m, h.journal)
 	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/machineid"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -65,7 +66,7 @@ func (a *app) host(ctx context.Context) *host {
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &host{
 		runDir: "/run/prelet", bootID: live.BootID(a.getenv), hostname: name, systemd: live.HasSystemd(),
-		units: live.NewUnits(ctx), probe: live.Probe{Now: time.Now, Credentials: live.SystemCredentials(a.getenv)}, clock: live.Clock{}, notify: live.Notifier{},
+		units: live.NewUnits(ctx), probe: probe.Probe{Now: time.Now, Credentials: live.SystemCredentials(a.getenv)}, clock: live.Clock{}, notify: live.Notifier{},
 		jitter: rand.Float64,
 	}
 	switch unit := live.OwnUnit(live.SelfCgroup()); unit {

@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/joined"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/site"
 )
@@ -30,7 +32,7 @@ func (a *app) init() *cobra.Command {
 				dir = args[0]
 			}
 			if fromNode {
-				x, err := live.ExistingCluster(root)
+				x, err := joined.Node{Root: nodefile.Root(root), Now: time.Now}.Cluster()
 				if err != nil {
 					return failure(fault.Usage, "--from-node: this node has not joined a cluster: %s", err)
 				}
@@ -44,7 +46,7 @@ func (a *app) init() *cobra.Command {
 				if err != nil {
 					return failure(fault.Usage, "--ca-file %s: %s", ca, err)
 				}
-				h, err := live.CAHashes(b)
+				h, err := joined.CAHashes(b)
 				if err != nil {
 					return failure(fault.Usage, "--ca-file %s: %s", ca, err)
 				}

@@ -21,7 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -230,7 +230,7 @@ func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }
 
 // Probe and clock.
 
-func (m *machine) probe() live.Probe { return live.Probe{Root: m.root, Now: time.Now} }
+func (m *machine) probe() probe.Probe { return probe.Probe{Root: m.root, Now: time.Now} }
 func (m *machine) Healthz(context.Context, string) error {
 	if m.sick != nil {
 		return m.sick()

@@ -12,15 +12,16 @@ func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
 		{"internal/present/...", "internal/apply/..."},
-		{"internal/activate/...", "internal/doctor/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/report/..."},
+		{"internal/activate/...", "internal/doctor/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/probe/...", "internal/report/..."},
 		{"internal/boot/..."},
+		{"internal/joined/..."},
 		{"stages/builtin/..."},
 		{"stages/fetchca/...", "stages/fetchconfig/...", "stages/detecthw/...", "stages/reserve/...", "stages/label/...", "stages/taint/...", "stages/write/...", "stages/restart/..."},
 		{"internal/site/...", "internal/generation/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...", "internal/kubelet/program/..."},
 		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/..."},
+		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/...", "internal/nodefile/..."},
 		{"internal/server/...", "internal/fault/..."},
 	}
 }

@@ -78,10 +78,10 @@ func rules() []Rule {
 		},
 		{
 			Rooms:     []string{"cmd/...", "internal/...", "schema/...", "stages/..."},
-			Except:    []string{"internal/live/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...", "internal/demo/..."},
+			Except:    []string{"internal/live/...", "internal/joined/...", "internal/probe/...", "internal/cluster/...", "internal/cri/...", "internal/hardware/...", "internal/systemd/...", "internal/demo/..."},
 			Forbidden: []string{module + "internal/cluster/...", module + "internal/cri/...", module + "internal/hardware/...", module + "internal/systemd/..."},
 			Direct:    true,
-			Reason:    "internal/live is the only importer of the rooms that touch cluster, runtime, hardware and systemd: one place to look for what prelet reads",
+			Reason:    "internal/live, internal/joined and internal/probe are the only importers of the rooms that touch cluster, runtime, hardware and systemd: few places to look for what prelet reads",
 		},
 		{
 			Rooms:     []string{"cmd/prelet"},

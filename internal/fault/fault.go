@@ -57,6 +57,16 @@ func (f *Fault) Error() string {
 	return text
 }
 
+// Reason is why, after the place where that is not named already: "https://a:6443: connection refused".
+func (f *Fault) Reason() string {
+	place := f.At.String()
+	if strings.Contains(f.Why, strings.TrimPrefix(place, "https://")) {
+		return f.Why
+	}
+
+	return place + ": " + f.Why
+}
+
 // Unwrap gives the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 

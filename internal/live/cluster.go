@@ -15,6 +15,9 @@ import (
 
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/joined"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -62,7 +65,7 @@ func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
 	}
 	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
 	if a.CAFile != "" {
-		text, f := l.readFile(a.CAFile)
+		text, f := l.root().Text(a.CAFile)
 		if f != nil {
 			return world.Failure(fault.ClusterUntrusted, f.Why, "ca_file of the cluster block names it; put the cluster's CA there")
 		}
@@ -139,7 +142,7 @@ func (l *Live) token(name string) cluster.Token {
 	return func(context.Context) (string, error) {
 		b, err := l.Secret(name)
 		if err != nil {
-			f := credentialFailure(name, err)
+			f := systemd.CredentialFault(name, err)
 			f.Code = fault.CredentialMissing
 			return "", f
 		}
@@ -166,20 +169,20 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	if len(req.Servers) == 0 {
 		req.Servers = ca.Servers
 	}
-	conf := kubeletConf
+	conf := joined.Conf
 	if !l.node().Joined {
 		conf = ""
 		if r.Token == "" { // an image may bring what its kubelet joins with, such as a credential plugin
-			conf, req.KubeconfigName = bootstrapConf, "the bootstrap kubeconfig"
+			conf, req.KubeconfigName = joined.BootstrapConf, "the bootstrap kubeconfig"
 		}
 	}
 	if conf != "" {
-		text, f := l.readFile(conf)
-		if f != nil && conf == bootstrapConf {
+		text, f := l.root().Text(conf)
+		if f != nil && conf == joined.BootstrapConf {
 			return world.Failure(fault.CredentialMissing, "the cluster block names no token, and "+f.Why,
-				"Write token = credential(\"bootstrap-token\") there, or let the image bring "+bootstrapConf)
+				"Write token = credential(\"bootstrap-token\") there, or let the image bring "+joined.BootstrapConf)
 		}
-		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.path(conf))
+		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.root().Path(conf))
 	}
 	if r.Token != "" {
 		req.Token = l.token(r.Token)
@@ -200,12 +203,7 @@ func clusterFailure(err error) world.Answer {
 		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
 
-	why := f.Why
-	if server := f.At.File; !strings.Contains(why, strings.TrimPrefix(server, "https://")) {
-		why = server + ": " + why
-	}
-
-	return world.Failure(f.Code, why, f.Next)
+	return world.Failure(f.Code, f.Reason(), f.Next)
 }
 
 // offlineToken refuses a token that the cluster would not be asked with either. Whether there is one does not matter: a laptop has none.
@@ -224,7 +222,7 @@ func (l *Live) offlineTrust(a world.Access) world.Answer {
 	path := filepath.Join(l.o.Objects, "ca.crt")
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return world.Failure(fault.Absent, path+": "+reason(err), "With --objects, the cluster's CA is ca.crt in that folder")
+		return world.Failure(fault.Absent, path+": "+nodefile.Reason(err), "With --objects, the cluster's CA is ca.crt in that folder")
 	}
 	hashes, err := cluster.CAHashes(b)
 	if err != nil || len(hashes) == 0 {
@@ -278,7 +276,7 @@ func (l *Live) discovery(ctx context.Context, where string) (string, *fault.Faul
 	if strings.HasPrefix(where, "https://") {
 		return l.fetchDiscovery(ctx, where)
 	}
-	text, f := l.readFile(where)
+	text, f := l.root().Text(where)
 	if f != nil {
 		f.Code, f.Next = fault.ClusterUntrusted, "discovery_file of the cluster block names it"
 	}

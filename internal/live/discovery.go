@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // fetchDiscovery reads a discovery file over https, believed by the system's CAs: no redirects, no proxy of the
@@ -36,11 +37,11 @@ func (l *Live) fetchDiscovery(ctx context.Context, url string) (string, *fault.F
 	if resp.StatusCode != http.StatusOK {
 		return "", &fault.Fault{Code: fault.ClusterUnusable, Why: fmt.Sprintf("discovery_file: %s answered %s", url, resp.Status)}
 	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxFile+1))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, nodefile.Max+1))
 	if err != nil {
 		return "", &fault.Fault{Code: fault.ClusterUnreachable, Why: "discovery_file: " + err.Error()}
 	}
-	if len(b) > maxFile {
+	if len(b) > nodefile.Max {
 		return "", &fault.Fault{Code: fault.ClusterUnusable, Why: "discovery_file: more than 1 MiB"}
 	}
 	return string(b), nil

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -41,7 +42,7 @@ func DiskOf(root, path string) Disk {
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || dir == "/" {
-			return Disk{Path: dir, Err: errors.New(reason(err))}
+			return Disk{Path: dir, Err: errors.New(nodefile.Reason(err))}
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -119,7 +120,7 @@ func CredentialGiven(creds Credentials, root, unit, name string) error {
 			}
 			if file, ok := loads(string(text), name); ok {
 				if err := readable(filepath.Join("/", root, file)); err != nil {
-					return fmt.Errorf("%s loads it from %s: %s", conf, file, reason(err))
+					return fmt.Errorf("%s loads it from %s: %s", conf, file, nodefile.Reason(err))
 				}
 				return nil
 			}
@@ -156,7 +157,7 @@ func readable(path string) error {
 
 // NodeText is a file of the node below a root; "" for one that is not there or that this user may not read.
 func NodeText(root, path string) string {
-	text, f := (&Live{o: Options{Root: root}}).readFile(path)
+	text, f := nodefile.Root(root).Text(path)
 	if f != nil {
 		return ""
 	}

@@ -5,7 +5,6 @@ package live
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet/program"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
@@ -131,13 +131,8 @@ func answer[Req, Ans any](q world.Question, t world.Topic[Req, Ans], f func(Req)
 	return f(r)
 }
 
-// path is a node's path below the root.
-func (l *Live) path(p string) string {
-	if l.o.Root == "" {
-		return p
-	}
-	return filepath.Join(l.o.Root, p)
-}
+// root is where the node's files are.
+func (l *Live) root() nodefile.Root { return nodefile.Root(l.o.Root) }
 
 // Secret reads a credential's bytes, less one newline at the end, for commit and for the cluster's token.
 func (l *Live) Secret(name string) ([]byte, error) {

@@ -18,7 +18,7 @@ func (l *Live) idName(file string, id int) string {
 		return "root"
 	}
 	number := strconv.Itoa(id)
-	f, err := os.Open(l.path(file))
+	f, err := os.Open(l.root().Path(file))
 	if err != nil {
 		return number
 	}

@@ -51,7 +51,7 @@ func refusal(err error) world.Answer {
 // content is what a file will hold: what the plan writes, or what is there.
 func (l *Live) content(path string, planned *string) ([]byte, *fault.Fault) {
 	if planned == nil {
-		return l.readBytes(path)
+		return l.root().Bytes(path)
 	}
 	text, err := value.ResolvePlaceholders(*planned, l.Secret)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -85,7 +86,7 @@ func (l *Live) exists(p string) world.Answer {
 	}
 	_, err := os.Stat(p)
 	if err != nil {
-		if f := fileFailure(p, err); f.Code != fault.Absent {
+		if f := nodefile.Failure(p, err); f.Code != fault.Absent {
 			return world.Answer{Fault: f}
 		}
 	}

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -55,5 +56,15 @@ func TestExists(t *testing.T) {
 	}
 	if a := (&Live{o: Options{Root: dir}}).exists("/etc"); a.Code() != fault.Absent {
 		t.Errorf("below another root: %+v", a)
+	}
+}
+
+func place(t *testing.T, root, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

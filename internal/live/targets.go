@@ -13,13 +13,15 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
 
 // look reads one target without following a link at its end.
 func (l *Live) look(path string) (world.TargetAns, []byte, error) {
-	p := l.path(path)
+	p := l.root().Path(path)
 	st, err := os.Lstat(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return world.TargetAns{}, nil, nil
@@ -41,7 +43,7 @@ func (l *Live) look(path string) (world.TargetAns, []byte, error) {
 		out.Empty = err == nil && len(es) == 0
 		return out, nil, nil
 	case !st.Mode().IsRegular():
-		return out, nil, fmt.Errorf("it is a %s: prelet replaces files and folders only, and follows no links. Remove it, or name another path", kindOf(st.Mode()))
+		return out, nil, fmt.Errorf("it is a %s: prelet replaces files and folders only, and follows no links. Remove it, or name another path", nodefile.KindOf(st.Mode()))
 	case st.Size() > generation.MaxContent:
 		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", st.Size())
 	}
@@ -65,7 +67,7 @@ func modeBits(m fs.FileMode) uint32 {
 }
 
 func targetFailure(path string, err error) world.Answer {
-	f := fileFailure(path, err)
+	f := nodefile.Failure(path, err)
 	if f.Code == fault.Denied {
 		f.Next = "Run as root to compare it"
 	}
@@ -77,7 +79,7 @@ func (l *Live) target(r world.TargetReq) world.Answer {
 	out, b, err := l.look(r.Path)
 	switch {
 	case errors.Is(err, fs.ErrPermission): // planning goes on: it works for those who may not write, too
-		out.Uncompared = reason(err) + "; run as root to compare it"
+		out.Uncompared = nodefile.Reason(err) + "; run as root to compare it"
 		return world.Target.Answer(out)
 	case err != nil:
 		return targetFailure(r.Path, err)
@@ -96,7 +98,7 @@ func (l *Live) target(r world.TargetReq) world.Answer {
 			if n := value.PlaceholderNames(r.Want); len(n) > 0 {
 				name = n[0]
 			}
-			out.Uncompared = credentialFailure(name, err).Why
+			out.Uncompared = systemd.CredentialFault(name, err).Why
 			return world.Target.Answer(out)
 		}
 		out.Same = want == string(b)
@@ -154,7 +156,7 @@ func (l *Live) original(r world.OriginalReq) world.Answer {
 	if l.o.Store != nil {
 		st, b, ok, err := l.o.Store.Original(r.Path)
 		if err != nil {
-			return world.Answer{Fault: unusable("what %s held before prelet: %s", r.Path, err)}
+			return world.Answer{Fault: nodefile.Unusable("what %s held before prelet: %s", r.Path, err)}
 		}
 		if ok {
 			out := world.TargetAns{Exists: st.Kind != generation.Absent, Dir: st.Kind == generation.Dir, Mode: st.Mode, UID: st.UID, GID: st.GID, SHA256: st.SHA256}
@@ -169,7 +171,7 @@ func (l *Live) original(r world.OriginalReq) world.Answer {
 		return targetFailure(r.Path, err)
 	}
 	if !utf8.Valid(b) {
-		return world.Answer{Fault: unusable("%s is no UTF-8 text", r.Path)}
+		return world.Answer{Fault: nodefile.Unusable("%s is no UTF-8 text", r.Path)}
 	}
 	out.Text = string(b)
 	return world.Original.Answer(out)
@@ -184,7 +186,7 @@ func (l *Live) managed() world.Answer {
 	}
 	cur, err := l.o.Store.Current()
 	if err != nil {
-		return world.Answer{Fault: unusable("the generation in place: %s", err)}
+		return world.Answer{Fault: nodefile.Unusable("the generation in place: %s", err)}
 	}
 	if cur == nil {
 		return world.Managed.Answer(out)
@@ -193,7 +195,7 @@ func (l *Live) managed() world.Answer {
 	purposes := l.purposes(cur.Gen)
 	c, err := l.o.Store.Compare(generation.Proposal{})
 	if err != nil {
-		return world.Answer{Fault: unusable("the generation in place: %s", err)}
+		return world.Answer{Fault: nodefile.Unusable("the generation in place: %s", err)}
 	}
 	for _, e := range c.Entries {
 		out.Targets = append(out.Targets, world.ManagedTarget{Path: e.Path, Purpose: purposes[e.Path], Action: string(e.Action), Why: e.Why})

@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/prelet/prelet/internal/cluster"
+	"github.com/prelet/prelet/internal/joined"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // Node reads the Node object of this kubelet, under the name that is planned or that its certificate has: where the
@@ -79,26 +81,26 @@ type nodeClient struct {
 
 // asNode reads kubelet.conf for a nodeClient.
 func (p Probe) asNode() (*nodeClient, error) {
-	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
-	text, fail := l.readFile(kubeletConf)
+	n := p.node()
+	text, fail := n.Root.Text(joined.Conf)
 	if fail != nil {
 		return nil, unclear("the node object cannot be asked for: %s", fail.Why)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return nil, unclear("the node object cannot be asked for: %s %w", kubeletConf, err)
+		return nil, unclear("the node object cannot be asked for: %s %w", joined.Conf, err)
 	}
-	c, err := l.nodeClient(k)
+	c, err := connect(n, k)
 	if err != nil {
 		return nil, unclear("the node object cannot be asked for: %w", err)
 	}
 	return c, nil
 }
 
-// nodeClient connects as kubelet.conf says: with its CA and its client certificate.
-func (l *Live) nodeClient(k cluster.Kubeconfig) (*nodeClient, error) {
+// connect connects as kubelet.conf says: with its CA and its client certificate.
+func connect(n joined.Node, k cluster.Kubeconfig) (*nodeClient, error) {
 	if k.Cluster.InsecureSkipTLSVerify || k.Cluster.ProxyURL != "" || k.User.Exec != nil {
-		return nil, errors.New(kubeletConf + " says how to connect in a way that prelet does not use")
+		return nil, errors.New(joined.Conf + " says how to connect in a way that prelet does not use")
 	}
 	for _, m := range []struct {
 		what string
@@ -109,18 +111,18 @@ func (l *Live) nodeClient(k cluster.Kubeconfig) (*nodeClient, error) {
 		{"certificate", &k.User.ClientCertificateData, k.User.ClientCertificate},
 		{"key", &k.User.ClientKeyData, k.User.ClientKey},
 	} {
-		b, fail := l.material(*m.data, m.file)
+		b, fail := n.Material(*m.data, m.file)
 		if fail != nil {
 			return nil, fmt.Errorf("its %s: %s", m.what, fail.Why)
 		}
 		*m.data = b
 	}
 
-	client, err := k.HTTPClient(cluster.Options{Now: l.o.Now})
+	client, err := k.HTTPClient(cluster.Options{Now: n.Now})
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", kubeletConf, err)
+		return nil, fmt.Errorf("%s %w", joined.Conf, err)
 	}
-	name, _ := l.certificate(k.User.ClientCertificateData)
+	name, _ := n.Certificate(k.User.ClientCertificateData)
 	return &nodeClient{client, k.Cluster.Server, name}, nil
 }
 
@@ -143,7 +145,7 @@ func (c *nodeClient) request(
 		return 0, nil, "", err
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxFile)) // one that breaks off cannot be read either
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, nodefile.Max)) // one that breaks off cannot be read either
 	return resp.StatusCode, answer, resp.Header.Get("Date"), nil
 }
 

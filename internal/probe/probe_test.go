@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"crypto/sha256"
@@ -18,6 +18,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/joined"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -133,7 +134,7 @@ func TestKubeconfigAndNode(t *testing.T) {
 	if err := p.Kubeconfig(t.Context(), conf); verdictOf(err) != "failed" {
 		t.Errorf("neither kubeconfig: %v", err)
 	}
-	place(t, root, bootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), string(s.CAPEM()), s.Token()))
+	place(t, root, joined.BootstrapConf, kubelet.BootstrapKubeconfig(s.URL(), string(s.CAPEM()), s.Token()))
 	err = p.Kubeconfig(t.Context(), conf)
 	if verdictOf(err) != "failed" || !strings.Contains(err.Error(), "though the cluster answers") || strings.Contains(err.Error(), strings.Split(s.Token(), ".")[1]) {
 		t.Errorf("not joined: %v", err)
@@ -197,7 +198,7 @@ func TestNodeObject(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The same identity at another server, whose certificate is its own CA.
-		place(t, root, kubeletConf, rewrite(string(conf), demoServer.URL(), s))
+		place(t, root, joined.Conf, rewrite(string(conf), demoServer.URL(), s))
 		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); verdictOf(err) != c.state || asked != "GET /api/v1/nodes/n1" {
 			t.Errorf("%d %s: %v after %q, want %s", c.code, c.body, err, asked, c.state)
 		}
@@ -206,7 +207,7 @@ func TestNodeObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		place(t, root, kubeletConf, rewrite(string(other), demoServer.URL(), s))
+		place(t, root, joined.Conf, rewrite(string(other), demoServer.URL(), s))
 		if _, err := (Probe{Root: root, Now: time.Now}).Node(t.Context(), "n1"); err != nil {
 			t.Errorf("%d %s: %v by the certificate's name", c.code, c.body, err)
 		}
@@ -225,20 +226,6 @@ func rewrite(conf, from string, to *httptest.Server) string {
 		out = append(out, strings.ReplaceAll(line, from, to.URL))
 	}
 	return strings.Join(out, "")
-}
-
-func TestOwnUnit(t *testing.T) {
-	for _, c := range []struct{ cgroup, unit string }{
-		{"0::/system.slice/prelet.service\n", "prelet.service"},
-		{"12:cpu:/x.service\n1:name=systemd:/system.slice/prelet-apply.service\n", "prelet-apply.service"},
-		{"0::/machine.slice/node.scope/payload/system.slice/prelet-verify.service\n", "prelet-verify.service"},
-		{"0::/user.slice/user-0.slice/session-3.scope\n", "session-3.scope"},
-		{"0::/\n", ""}, {"", ""}, {"nonsense", ""},
-	} {
-		if got := OwnUnit(c.cgroup); got != c.unit {
-			t.Errorf("%q: %q, want %q", c.cgroup, got, c.unit)
-		}
-	}
 }
 
 // What a patch is sent as, and what counts as the cluster's no.
@@ -269,7 +256,7 @@ func TestPatchLabels(t *testing.T) {
 			_, _ = w.Write([]byte(c.body))
 		}))
 		root := t.TempDir()
-		place(t, root, kubeletConf, rewrite(string(conf), d.URL(), s))
+		place(t, root, joined.Conf, rewrite(string(conf), d.URL(), s))
 		err := Probe{Root: root, Now: time.Now}.PatchLabels(t.Context(), "n1", []kubelet.LabelChange{{Key: "a.k8s.io/x~y", Value: "1"}, {Key: "b", Value: "2", Remove: true}, {Key: "c", Value: ""}})
 		state := ""
 		var refused interface{ Refused() bool }

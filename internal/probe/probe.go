@@ -1,4 +1,6 @@
-package live
+// Package probe sees how a kubelet is: its health, its flags and files, its configuration, its node object and its log. It
+// reads the node and asks the kubelet and the cluster; only PatchLabels writes, to the cluster.
+package probe
 
 import (
 	"context"
@@ -20,6 +22,8 @@ import (
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/joined"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/systemd"
 )
 
@@ -31,6 +35,14 @@ type Probe struct {
 	// Credentials are those of this process; nil: none.
 	Credentials Credentials
 }
+
+// Credentials are the secrets that this process was given.
+type Credentials interface {
+	Read(name string) ([]byte, error)
+}
+
+// node is the node whose kubelet is looked at.
+func (p Probe) node() joined.Node { return joined.Node{Root: nodefile.Root(p.Root), Now: p.Now} }
 
 // Unclear is an error of what cannot be told, which nobody is to be blamed for.
 type Unclear struct{ Err error }
@@ -48,7 +60,6 @@ func unclear(format string, args ...any) error { return &Unclear{fmt.Errorf(form
 const (
 	healthzTimeout = 5 * time.Second
 	askTimeout     = 5 * time.Second
-	bootstrapConf  = "/etc/kubernetes/bootstrap-kubelet.conf"
 )
 
 func (p Probe) path(name string) string { return filepath.Join("/", p.Root, name) }
@@ -80,18 +91,17 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 // Kubeconfig is nil when the node has joined. While it has not, the cluster is asked whether it is there at all, with what the
 // kubelet itself joins with.
 func (p Probe) Kubeconfig(ctx context.Context, path string) error {
-	l := &Live{o: Options{Root: p.Root, Now: p.Now}}
-	joined, why := l.hasJoined()
-	if joined {
+	has, why := p.node().Identity().Joined()
+	if has {
 		return nil
 	}
-	text, fail := l.readFile(bootstrapConf)
+	text, fail := p.node().Root.Text(joined.BootstrapConf)
 	if fail != nil {
-		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, bootstrapConf)
+		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, joined.BootstrapConf)
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
-		return fmt.Errorf("the node has not joined: %s; %s %w", why, bootstrapConf, err)
+		return fmt.Errorf("the node has not joined: %s; %s %w", why, joined.BootstrapConf, err)
 	}
 	if len(k.Cluster.CertificateAuthorityData) == 0 {
 		return fmt.Errorf("the node has not joined: %s", why)
@@ -101,12 +111,14 @@ func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	_, err = cluster.FetchTrust(ctx, cluster.TrustRequest{
 		Endpoint: cluster.Endpoint{Servers: []string{k.Cluster.Server}}, CAPEM: k.Cluster.CertificateAuthorityData,
 	}, cluster.Options{Now: p.Now})
-	if err != nil {
-		f := clusterFailure(err).Fault
-		if f.Code == fault.ClusterUnreachable {
-			return unclear("the node has not joined (%s), and the cluster does not answer: %s. %s", why, f.Why, f.Next)
-		}
-		return fmt.Errorf("the node has not joined (%s): %s. %s", why, f.Why, f.Next)
+	var f *fault.Fault
+	switch {
+	case errors.As(err, &f) && f.Code == fault.ClusterUnreachable:
+		return unclear("the node has not joined (%s), and the cluster does not answer: %s. %s", why, f.Reason(), f.Next)
+	case errors.As(err, &f):
+		return fmt.Errorf("the node has not joined (%s): %s. %s", why, f.Reason(), f.Next)
+	case err != nil:
+		return fmt.Errorf("the node has not joined (%s): %w", why, err)
 	}
 	return fmt.Errorf("the node has not joined, though the cluster answers: %s (journalctl -u kubelet says why; often the token has expired)", why)
 }

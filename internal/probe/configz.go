@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/systemd"
 )
 
 // Configz asks the kubelet on this machine for the configuration that it runs with, as the client that the site has a credential
@@ -26,7 +28,7 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 	}
 	pair, err := p.Credentials.Read(c.Credential)
 	if err != nil {
-		f := credentialFailure(c.Credential, err)
+		f := systemd.CredentialFault(c.Credential, err)
 		return nil, unclear("/configz cannot be asked: %s; prelet-verify.service and prelet-apply.service need LoadCredential=%s", f.Why, c.Credential)
 	}
 	client, err := tls.X509KeyPair(pair, pair)
@@ -57,7 +59,7 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 		return nil, unclear("%s does not answer: %w", c.URL, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFile))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, nodefile.Max))
 	var doc struct {
 		Config map[string]any `json:"kubeletconfig"`
 	}
@@ -77,9 +79,9 @@ func (p Probe) Configz(ctx context.Context, c kubelet.Configz) ([]string, error)
 
 // certificates returns those in the files that exist.
 func (p Probe) certificates(files []string) (out []*x509.Certificate) {
-	l := &Live{o: Options{Root: p.Root}}
+	n := p.node()
 	for _, f := range files {
-		text, _ := l.readFile(l.inRoot(f))
+		text, _ := n.Root.Text(n.InRoot(f))
 		found, _ := cert.ParseCertsPEM([]byte(text)) // a file without any is as good as none
 		out = append(out, found...)
 	}

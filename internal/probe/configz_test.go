@@ -1,4 +1,4 @@
-package live
+package probe
 
 import (
 	"crypto/tls"

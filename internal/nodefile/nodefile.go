@@ -1,0 +1,104 @@
+// Package nodefile reads files of a node, below a root: bounded, and without waiting. A fault has code Absent, Denied or
+// FileUnusable, and names the file as the node does. It never writes.
+package nodefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unicode/utf8"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Max bounds what is read of one file, in bytes.
+const Max = 1 << 20
+
+// Root is the folder that a node's files are below; "" is /.
+type Root string
+
+// Path is a node's path below the root.
+func (r Root) Path(p string) string {
+	if r == "" {
+		return p
+	}
+	return filepath.Join(string(r), p)
+}
+
+// Text reads a regular file that is UTF-8.
+func (r Root) Text(path string) (string, *fault.Fault) {
+	b, f := r.Bytes(path)
+	if f == nil && !utf8.Valid(b) {
+		return "", Unusable("%s is no UTF-8 text", path)
+	}
+	return string(b), f
+}
+
+// Bytes reads a regular file. It opens without waiting, so that a FIFO cannot hold a boot.
+func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
+	f, err := os.OpenFile(r.Path(path), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, Failure(path, err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, Failure(path, err)
+	case !st.Mode().IsRegular():
+		return nil, Unusable("%s is a %s, not a file", path, KindOf(st.Mode()))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, Max+1))
+	switch {
+	case err != nil:
+		return nil, Failure(path, err)
+	case len(b) > Max:
+		return nil, Unusable("%s is larger than 1 MiB", path)
+	}
+	return b, nil
+}
+
+// Unusable is the fault of a file that cannot be used, and why.
+func Unusable(format string, args ...any) *fault.Fault {
+	return &fault.Fault{Code: fault.FileUnusable, Why: fmt.Sprintf(format, args...)}
+}
+
+// KindOf names what is no regular file.
+func KindOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "folder"
+	case m&fs.ModeNamedPipe != 0:
+		return "FIFO"
+	case m&fs.ModeSocket != 0:
+		return "socket"
+	case m&fs.ModeSymlink != 0:
+		return "link"
+	}
+	return "device"
+}
+
+// Failure is the fault of a path that could not be looked at.
+func Failure(path string, err error) *fault.Fault {
+	f := Unusable("%s: %s", path, Reason(err))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		f.Code = fault.Absent
+	case errors.Is(err, fs.ErrPermission):
+		f.Code, f.Next = fault.Denied, "Run as root, or give the file a mode that this user may read"
+	}
+	return f
+}
+
+// Reason is an error without the path in it, which would be the path below --root.
+func Reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -14,7 +14,7 @@ import (
 
 // Diagnose makes the message of a fault, at a place of the site.
 func Diagnose(at hcl.Range, f *fault.Fault) *hcl.Diagnostic {
-	return origin.Error(f.Code, at, f.Summary, "%s", Sentence(f.Why, f.Next))
+	return origin.Error(f.Code, at, f.Summary, "%s", Sentence(f.Reason(), f.Next))
 }
 
 // Unanswered is the output of a stage without the answer that it is made of: unknown, and with the question where a

@@ -196,14 +196,14 @@ func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
 	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
 }
 
-// clusterFailure is a fault of internal/cluster as an answer, which names the server in its reason.
+// clusterFailure is an error of internal/cluster as an answer.
 func clusterFailure(err error) world.Answer {
 	var f *fault.Fault
 	if !errors.As(err, &f) {
 		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
 
-	return world.Failure(f.Code, f.Reason(), f.Next)
+	return world.Answer{Fault: f}
 }
 
 // offlineToken refuses a token that the cluster would not be asked with either. Whether there is one does not matter: a laptop has none.

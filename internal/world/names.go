@@ -55,14 +55,15 @@ func codeOf(text string, kind Kind) (fault.Code, bool) {
 	return all[i].code, true
 }
 
-// asRecorded leaves of a failure what a recording has of it, so that a run sees the same as its replay.
+// asRecorded leaves of a failure what a recording has of it, so that a run sees the same as its replay. Its place becomes a
+// part of the reason.
 func asRecorded(kind Kind, a Answer) Answer {
 	if a.Fault == nil {
 		return a
 	}
 
 	code, _ := codeOf(nameOf(a.Fault.Code), kind)
-	a.Fault = &fault.Fault{Code: code, Why: a.Fault.Why, Next: a.Fault.Next}
+	a.Fault = &fault.Fault{Code: code, Why: a.Fault.Reason(), Next: a.Fault.Next}
 
 	return a
 }

@@ -71,7 +71,7 @@ type documentAnswer struct {
 func encodeAnswer(a Answer) documentAnswer {
 	d := documentAnswer{Value: a.Value, Fail: a.Name(), Stale: a.Stale, Because: a.Because, Withheld: a.Withheld}
 	if a.Fault != nil {
-		d.Detail, d.Hint = a.Fault.Why, a.Fault.Next
+		d.Detail, d.Hint = a.Why(), a.Fault.Next
 	}
 
 	return d

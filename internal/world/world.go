@@ -79,13 +79,13 @@ func (a Answer) Name() string {
 	return nameOf(a.Fault.Code)
 }
 
-// Why is the reason why there is no value; "" with one.
+// Why is the reason why there is no value, with its place; "" with one.
 func (a Answer) Why() string {
 	if a.Fault == nil {
 		return ""
 	}
 
-	return a.Fault.Why
+	return a.Fault.Reason()
 }
 
 // Source answers questions: live adapters, a recording, a fake in a test.

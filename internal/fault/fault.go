@@ -1,5 +1,5 @@
-// Package fault has the one error type of prelet. A function that fails makes a Fault where the failure happens, and the
-// same value reaches main: its code gives the exit status, the page and the text. It imports nothing of prelet.
+// Package fault has the one error type of prelet. A function that fails makes a Fault where the failure happens, and
+// the same value reaches main: its code gives the exit status, the page and the text. It imports nothing of prelet.
 package fault
 
 import (

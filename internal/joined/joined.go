@@ -1,5 +1,5 @@
-// Package joined reads whether a node has joined its cluster, and as whom: kubelet.conf, what it names, and what the kubelet
-// keeps of it. It reads files of the node only. What it returns of a key is whether it fits.
+// Package joined reads whether a node has joined its cluster, and as whom: kubelet.conf, what it names, and what the
+// kubelet keeps of it. It reads files of the node only. What it returns of a key is whether it fits.
 package joined
 
 import (
@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// Conf is the kubeconfig that a kubelet writes when it begins to join. It names the certificate before there is one.
+	// Conf is the kubeconfig that a kubelet writes when it begins to join. It names the certificate before there is
+	// one.
 	Conf = "/etc/kubernetes/kubelet.conf"
 	// BootstrapConf is what it joins with.
 	BootstrapConf = "/etc/kubernetes/bootstrap-kubelet.conf"
@@ -60,8 +61,8 @@ func (h Identity) Before(t time.Time) bool {
 	return !h.since.IsZero() && !t.IsZero() && h.since.Before(t)
 }
 
-// Identity reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does not
-// (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
+// Identity reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does
+// not (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
 func (n Node) Identity() Identity {
 	text, f := n.Root.Text(Conf)
 	switch {
@@ -154,8 +155,8 @@ func (n Node) modified(file string) time.Time {
 	return st.ModTime()
 }
 
-// Certificate checks a client certificate and its chain, and returns the name of its node. A clock that is not set yet cannot
-// make one of today invalid: only its end counts.
+// Certificate checks a client certificate and its chain, and returns the name of its node. A clock that is not set yet
+// cannot make one of today invalid: only its end counts.
 func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 	chain, err := cert.ParseCertsPEM(certPEM)
 	if err != nil {
@@ -173,8 +174,9 @@ func (n Node) Certificate(certPEM []byte) (node, flaw string) {
 	return node, ""
 }
 
-// HostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's name
-// (k8s.io/component-helpers/node/util, GetHostname). "" where neither is known, or where the name is that of no machine.
+// HostName is how the kubelet calls its node when prelet's own flags do not say: by kubeadm's flags, else by the host's
+// name (k8s.io/component-helpers/node/util, GetHostname). "" where neither is known, or where the name is that of no
+// machine.
 func (n Node) HostName() string {
 	if text, f := n.Root.Text(kubeadmEnv); f == nil {
 		if env, err := kubelet.ParseEnvFile(text); err == nil {

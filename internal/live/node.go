@@ -12,8 +12,8 @@ import (
 // KubeletBinary is the kubelet on this image, as it was when it was asked for first; nil: there is none.
 func (l *Live) KubeletBinary() *program.Binary { return l.found() }
 
-// elsewhere says whether the binary must not be started here: it is below another root, or a recorded machine is looked at.
-// Then only what is kept tells.
+// elsewhere says whether the binary must not be started here: it is below another root, or a recorded machine is looked
+// at. Then only what is kept tells.
 func (l *Live) elsewhere() bool { return l.o.Hardware != "" || l.o.Root != "" }
 
 // cacheFile is where apply keeps what the binary said.

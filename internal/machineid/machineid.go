@@ -1,5 +1,5 @@
-// Package machineid says on which machine something was made, by hashes of its machine id and its product uuid. It reads
-// these two files of the machine, and the plan that a generation keeps.
+// Package machineid says on which machine something was made, by hashes of its machine id and its product uuid. It
+// reads these two files of the machine, and the plan that a generation keeps.
 package machineid
 
 import (
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Machine says on which machine something was made: hashes, because recordings and generations are read by others. "" is
-// unknown.
+// Machine says on which machine something was made: hashes, because recordings and generations are read by others. ""
+// is unknown.
 type Machine struct {
 	ID      string `json:"machine,omitempty"` // of /etc/machine-id
 	Product string `json:"product,omitempty"` // of the DMI product uuid
@@ -48,7 +48,8 @@ func Foreign(s Generations, gen int, here Machine) string {
 	return ""
 }
 
-// madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it tells.
+// madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it
+// tells.
 func madeOn(s Generations, gen int) (Machine, int) {
 	const back = 100
 	for n := gen; n > 0 && n > gen-back; n-- {
@@ -60,8 +61,8 @@ func madeOn(s Generations, gen int) (Machine, int) {
 	return Machine{}, gen
 }
 
-// productHash is a product uuid as generations carry it, "" for one that many machines have. Firmware and kernels disagree on
-// the byte order of its first three groups: the smaller of the two spellings counts (SMBIOS 2.6, 7.2.1).
+// productHash is a product uuid as generations carry it, "" for one that many machines have. Firmware and kernels
+// disagree on the byte order of its first three groups: the smaller of the two spellings counts (SMBIOS 2.6, 7.2.1).
 func productHash(uuid string) string {
 	u := strings.ToLower(strings.TrimSpace(uuid))
 	g := strings.Split(u, "-")

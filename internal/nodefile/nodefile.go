@@ -1,5 +1,5 @@
-// Package nodefile reads files of a node, below a root: bounded, and without waiting. A fault has code Absent, Denied or
-// FileUnusable, and names the file as the node does. It never writes.
+// Package nodefile reads files of a node, below a root: bounded, and without waiting. A fault has code Absent, Denied
+// or FileUnusable, and names the file as the node does. It never writes.
 package nodefile
 
 import (

@@ -1,5 +1,5 @@
-// Package probe sees how a kubelet is: its health, its flags and files, its configuration, its node object and its log. It
-// reads the node and asks the kubelet and the cluster; only PatchLabels writes, to the cluster.
+// Package probe sees how a kubelet is: its health, its flags and files, its configuration, its node object and its log.
+// It reads the node and asks the kubelet and the cluster; only PatchLabels writes, to the cluster.
 package probe
 
 import (
@@ -88,8 +88,8 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 	return nil
 }
 
-// Kubeconfig is nil when the node has joined. While it has not, the cluster is asked whether it is there at all, with what the
-// kubelet itself joins with.
+// Kubeconfig is nil when the node has joined. While it has not, the cluster is asked whether it is there at all, with
+// what the kubelet itself joins with.
 func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	has, why := p.node().Identity().Joined()
 	if has {

@@ -60,8 +60,8 @@ type Stage struct {
 	Millis  int64  `json:"ms"`
 }
 
-// InBoot is how the run of a boot ended: OK, Degraded or Failed. Running is one that has not ended, or that this boot has
-// not had, or whose generation awaits its verdict.
+// InBoot is how the run of a boot ended: OK, Degraded or Failed. Running is one that has not ended, or that this boot
+// has not had, or whose generation awaits its verdict.
 func (s Status) InBoot(bootID string) string {
 	switch {
 	case s.BootID != bootID || s.State == Running:

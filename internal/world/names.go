@@ -6,8 +6,8 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// name is how a recording says why an answer has no value. With kinds it is a row for questions of these kinds only, and
-// comes before the row for all others.
+// name is how a recording says why an answer has no value. With kinds it is a row for questions of these kinds only,
+// and comes before the row for all others.
 type name struct {
 	text  string
 	code  fault.Code
@@ -55,8 +55,8 @@ func codeOf(text string, kind Kind) (fault.Code, bool) {
 	return all[i].code, true
 }
 
-// asRecorded leaves of a failure what a recording has of it, so that a run sees the same as its replay. Its place becomes a
-// part of the reason.
+// asRecorded leaves of a failure what a recording has of it, so that a run sees the same as its replay. Its place
+// becomes a part of the reason.
 func asRecorded(kind Kind, a Answer) Answer {
 	if a.Fault == nil {
 		return a

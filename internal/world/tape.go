@@ -67,7 +67,8 @@ func (t *Tape) Ask(ctx context.Context, q Question) Answer {
 	case <-e.done:
 		return e.answer
 	case <-ctx.Done():
-		return Failure(fault.ClusterUnreachable, "the deadline passed while another part of the run waited for the same answer", "")
+		return Failure(fault.ClusterUnreachable,
+			"the deadline passed while another part of the run waited for the same answer", "")
 	}
 }
 

@@ -42,13 +42,13 @@ type Question struct {
 
 func (q Question) String() string { return string(q.Kind) + " " + q.Args }
 
-// Answer is what came back: a value, or why there is none. A failure is an answer too, or a replay would differ from the
-// run.
+// Answer is what came back: a value, or why there is none. A failure is an answer too, or a replay would differ from
+// the run.
 type Answer struct {
 	Value json.RawMessage
-	// Fault is why there is no value; nil with one. It has what a recording has of it: a code, a reason and a next step.
-	// That something is not there (fault.Absent), may not be looked at (fault.Denied) or was never asked (fault.Unread)
-	// is no failure yet: whoever asked decides.
+	// Fault is why there is no value; nil with one. It has what a recording has of it: a code, a reason and a next
+	// step. That something is not there (fault.Absent), may not be looked at (fault.Denied) or was never asked
+	// (fault.Unread) is no failure yet: whoever asked decides.
 	Fault *fault.Fault
 
 	Stale    int      // the generation whose recording answered instead of the world

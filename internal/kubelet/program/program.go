@@ -1,5 +1,5 @@
-// Package program is the kubelet's binary on an image: which file it is, its version, and what its --help lists. It starts
-// that binary, for five seconds at most and never below another root, and reads what apply keeps of its answers.
+// Package program is the kubelet's binary on an image: which file it is, its version, and what its --help lists. It
+// starts that binary, for five seconds at most and never below another root, and reads what apply keeps of its answers.
 package program
 
 import (
@@ -18,8 +18,8 @@ import (
 // timeout bounds one question to the binary.
 const timeout = 5 * time.Second
 
-// Version is the kubelet's, by what is kept, or else by the binary where it may be started; "": nobody tells. A nil Binary
-// is an image without a kubelet.
+// Version is the kubelet's, by what is kept, or else by the binary where it may be started; "": nobody tells. A nil
+// Binary is an image without a kubelet.
 func (b *Binary) Version(ctx context.Context, mayStart bool) string {
 	switch {
 	case b == nil:
@@ -33,8 +33,8 @@ func (b *Binary) Version(ctx context.Context, mayStart bool) string {
 	return b.askVersion(ctx)
 }
 
-// Accepts is what the binary's --help lists, by what is kept, or else by the binary where it may be started. A nil Binary is
-// an image without a kubelet.
+// Accepts is what the binary's --help lists, by what is kept, or else by the binary where it may be started. A nil
+// Binary is an image without a kubelet.
 func (b *Binary) Accepts(ctx context.Context, mayStart bool) (*world.AcceptsAns, error) {
 	switch {
 	case b == nil:

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
@@ -24,7 +25,7 @@ func (m *machine) served() {
 		m.t.Helper()
 		self := m.creds
 		m.creds = self + "/of-the-unit"
-		m.as(applyUnit, "run")
+		m.as(app.ApplyUnit, "run")
 		m.creds = self
 	}
 	credentials := m.creds
@@ -89,9 +90,9 @@ func TestKilledServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.units.apply = func() {}
-	m.want("the unit again", m.as(applyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
+	m.want("the unit again", m.as(app.ApplyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
 	b, err := os.ReadFile(m.run + "/reply-AB.json")
-	var r reply
+	var r app.Reply
 	if err != nil || json.Unmarshal(b, &r) != nil || r.Exit != 42 || !strings.Contains(r.Stderr, "nothing shows that it went back") {
 		t.Errorf("%s, %v", b, err)
 	}
@@ -104,7 +105,7 @@ func TestRequestForSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.units.apply = func() {}
-	m.want("the unit", m.as(applyUnit, "run"), ended{64, "", ""})
+	m.want("the unit", m.as(app.ApplyUnit, "run"), ended{64, "", ""})
 	if m.read("/etc/x.prelet") != "" {
 		t.Error("it was done")
 	}
@@ -139,7 +140,7 @@ func TestVerifyBeforeTheFirstRun(t *testing.T) {
 		t.Errorf("a look left something behind: %v, %v", left, err)
 	}
 	// The unit is started because the gate is not there, so it says why, as always.
-	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "", "prelet has not finished a run"})
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", "prelet has not finished a run"})
 }
 
 // A lost gate is opened by verify, and the status of the run before stays.
@@ -149,7 +150,7 @@ func TestLostGate(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.kubelet.Active, m.kubelet.Sub, m.kubelet.Result = "activating", "auto-restart", "resources"
-	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "Generation 1 awaits no verdict.", ""})
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "Generation 1 awaits no verdict.", ""})
 	if m.gateSays() != "PRELET_GENERATION=1" || m.says().Exit != 0 {
 		t.Errorf("gate %q, %+v", m.gateSays(), m.says())
 	}
@@ -188,8 +189,8 @@ func TestRecover(t *testing.T) {
 // stopped and owed a start.
 func (m *machine) interrupt() {
 	m.t.Helper()
-	h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run}
-	store, err := h.lock(m.t.Context())
+	h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run}
+	store, err := h.Lock(m.t.Context())
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -210,10 +211,10 @@ func (m *machine) interrupt() {
 	if _, err := txn.Commit(); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := h.gate().Shut("generation 2 is being put in place"); err != nil {
+	if err := h.Gate().Shut("generation 2 is being put in place"); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := h.gate().Owe("kubelet.service"); err != nil {
+	if err := h.Gate().Owe("kubelet.service"); err != nil {
 		m.t.Fatal(err)
 	}
 	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)
@@ -271,7 +272,7 @@ func (m *machine) answered(version string) (kept string) {
 func TestOffWhilePending(t *testing.T) {
 	m := newMachine(t)
 	m.inside = true
-	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.put("/proc/cmdline", "prelet=off\n")
 	m.reboot()
 	run, verify := m.boot()
@@ -287,7 +288,7 @@ func TestOffWhilePending(t *testing.T) {
 func TestBootstrapStaysUntilJudged(t *testing.T) {
 	m := newMachine(t)
 	m.inside = true
-	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
 	m.units.start() // joins, and the power goes
 	m.reboot()
@@ -326,24 +327,24 @@ func TestChangedUnderThePlan(t *testing.T) {
 	for _, c := range []struct{ edits, exit int }{{2, 0}, {3, 40}} {
 		m := goodNode(t)
 		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-		a := &app{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
-		h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run, units: m, probe: m, notify: m}
-		store, err := h.lock(t.Context())
+		a := &cli{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
+		h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run, Units: m, Probe: m, Notify: m}
+		store, err := h.Lock(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		rep := a.report(h, false)
-		p := &planner{app: a, host: h, where: where{root: m.root}, store: store, report: rep}
+		rep := a.env().Report(h, false)
+		p := &app.Planner{Env: a.env(), Host: h, Where: app.Where{Root: m.root}, Store: store, Report: rep}
 		plans := 0
-		r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Options: p.options, Plan: func(ctx context.Context) *boot.Plan {
-			out := p.plan(ctx)
+		r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Options: p.Options, Plan: func(ctx context.Context) *boot.Plan {
+			out := p.Plan(ctx)
 			if plans++; plans <= c.edits {
 				m.put("/var/lib/kubelet/config.yaml", fmt.Sprintf("# edit %d\n", plans))
 			}
 			return out
 		}}
 		res := r.Do(t.Context())
-		p.close()
+		p.Close()
 		store.Close()
 		if res.Code.Exit() != c.exit || plans != 3 {
 			t.Errorf("%d edits: %s after %d plans: %s", c.edits, res.Code, plans, res.Summary)
@@ -359,12 +360,12 @@ func TestStatusWait(t *testing.T) {
 	m := newMachine(t)
 	m.want("status", m.as("", "status"), ended{3, "has not run", ""})
 	m.inside = true
-	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
 	m.want("status", m.as("", "status"), ended{3, "1, not judged yet", ""})
 	m.slept = func(context.Context) {
 		m.units.start()
-		m.as(verifyUnit, "verify")
+		m.as(app.VerifyUnit, "verify")
 	}
 	m.want("status", m.as("", "status", "--wait", "--long"), ended{0, "1 (good)", ""})
 	m.reboot()
@@ -375,7 +376,7 @@ func TestStatusWait(t *testing.T) {
 func TestStatusWaitsForNobody(t *testing.T) {
 	m := newMachine(t)
 	m.inside = true
-	m.want("run", m.as(bootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
 	m.inside = false
 	m.self.Active, m.kubelet.Active, m.kubelet.Job = "inactive", "inactive", 0
 	m.want("no kubelet", m.as("", "status", "--wait"), ended{3, "not judged yet", "nobody is going to judge it"})
@@ -403,7 +404,7 @@ func TestStatusOfAnUnknownVerdict(t *testing.T) {
 	m.want("status", m.as("", "status"), ended{2, "unjudged: nobody could tell", ""})
 	m.want("history", m.as("", "history"), ended{0, "pending", ""})
 	m.units.start()
-	m.want("verify", m.as(verifyUnit, "verify"), ended{0, "healthy", ""})
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "healthy", ""})
 	if s := m.says(); s.State != report.OK || len(s.Degraded) != 0 {
 		t.Errorf("after the verdict: %+v", s)
 	}

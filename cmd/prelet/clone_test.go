@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -118,14 +119,14 @@ func TestClone(t *testing.T) {
 			m.want("explain", m.as("", "explain", "file/"+kubeletConf, "--root", m.root), ended{0, "It is to be absent: it is of node n1.", ""})
 
 			m.inside = true
-			run := m.as(bootUnit, "run")
+			run := m.as(app.BootUnit, "run")
 			m.inside = false
 			m.want("run", run, ended{0, "Generation 2 is in place", "The identity on this disk is that of node n1"})
 			if m.node() != "" || m.read(kubeletConf) != "" || m.read(oldPEM) != "" || m.read("/var/lib/kubelet/cpu_manager_state") != "" {
 				t.Error("the kubelet would start with what is of the other machine")
 			}
 			m.units.start()
-			m.want("verify", m.as(verifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
 			if m.node() != "n2" {
 				t.Errorf("it joined as %q", m.node())
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/live"
@@ -18,7 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-func (a *app) detect() *cobra.Command {
+func (a *cli) detect() *cobra.Command {
 	var w where
 	var topology bool
 	c := &cobra.Command{Use: "detect", GroupID: "node", Args: noArgument, Short: "Show the hardware as sites see it",
@@ -29,7 +30,7 @@ func (a *app) detect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
 			if topology && asJSON {
@@ -41,13 +42,13 @@ func (a *app) detect() *cobra.Command {
 			}
 			redactor := value.NewRedactor()
 			a.redactor = redactor
-			l := live.New(live.Options{Hardware: w.hardware, Root: w.root, Site: s, Redactor: redactor, Credentials: live.SystemCredentials(a.getenv),
-				Detectors: a.detectorHost(w, redactor)})
+			l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: redactor, Credentials: live.SystemCredentials(a.getenv),
+				Detectors: a.env().DetectorHost(w.Where)})
 			defer l.Close()
 			ctx, stop := stoppable(c.Context())
 			defer stop()
 			found, diags := boot.Detect(ctx, s, l)
-			if err := stopped(ctx); err != nil {
+			if err := app.Stopped(ctx); err != nil {
 				return err
 			}
 			var failed *fault.Fault
@@ -83,24 +84,24 @@ func (a *app) detect() *cobra.Command {
 			}
 			return quit(origin.Code(diags))
 		}}
-	c.Flags().StringArrayVar(&w.config, "config", nil, "site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
-	c.Flags().StringVar(&w.root, "root", "", "look for the site, its detectors and their locks below `DIR`")
-	c.Flags().StringVar(&w.hardware, "hardware", "", "a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`; detectors are asked about a tree, with --config")
+	c.Flags().StringArrayVar(&w.Config, "config", nil, "site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
+	c.Flags().StringVar(&w.Root, "root", "", "look for the site, its detectors and their locks below `DIR`")
+	c.Flags().StringVar(&w.Hardware, "hardware", "", "a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`; detectors are asked about a tree, with --config")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
 	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c
 }
 
 // detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none.
-func (a *app) detectorSite(w *where) (*site.Site, error) {
-	if w.hardware != "" && len(w.config) == 0 {
+func (a *cli) detectorSite(w *where) (*site.Site, error) {
+	if w.Hardware != "" && len(w.Config) == 0 {
 		return &site.Site{}, nil
 	}
-	s, diags := w.load(nil)
+	s, diags := w.Load(nil, version)
 	switch {
 	case !diags.HasErrors():
 		return s, nil
-	case len(w.config) > 0:
+	case len(w.Config) > 0:
 		a.say(s, present.Sorted(diags))
 		return nil, quit(origin.Code(diags))
 	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):

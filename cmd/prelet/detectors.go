@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/live"
@@ -24,7 +25,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-func (a *app) detectorsCommand() *cobra.Command {
+func (a *cli) detectorsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "detectors", GroupID: "node", Short: "List, lock and check vendors' detectors",
 		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs confined, with what\n" +
 			"the site grants it, and only as the program that was locked."}
@@ -32,7 +33,7 @@ func (a *app) detectorsCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) detectorsList() *cobra.Command {
+func (a *cli) detectorsList() *cobra.Command {
 	var w where
 	var long bool
 	c := &cobra.Command{Use: "list", Args: noArgument, Short: "Show what is declared, installed, locked, matching and granted",
@@ -43,7 +44,7 @@ func (a *app) detectorsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
 			s, err := a.detectorSite(&w)
@@ -52,10 +53,10 @@ func (a *app) detectorsList() *cobra.Command {
 			}
 			redactor := value.NewRedactor()
 			a.redactor = redactor
-			host := a.detectorHost(w, redactor)
+			host := a.env().DetectorHost(w.Where)
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			l := live.New(live.Options{Root: w.root, Hardware: w.hardware, Site: s, Redactor: redactor, Detectors: host})
+			l := live.New(live.Options{Root: w.Root, Hardware: w.Hardware, Site: s, Redactor: redactor, Detectors: host})
 			defer l.Close()
 			var declared []stages.Detector
 			if len(s.Detectors) > 0 {
@@ -67,7 +68,7 @@ func (a *app) detectorsList() *cobra.Command {
 				declared = all
 			}
 			facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
-			if err := stopped(ctx); err != nil {
+			if err := app.Stopped(ctx); err != nil {
 				return err
 			}
 			if err != nil {
@@ -89,13 +90,13 @@ func (a *app) detectorsList() *cobra.Command {
 			})
 		}}
 	w.siteFlags(c)
-	c.Flags().StringVar(&w.root, "root", "", "look for the site, detectors and locks below `DIR`")
-	c.Flags().StringVar(&w.hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
+	c.Flags().StringVar(&w.Root, "root", "", "look for the site, detectors and locks below `DIR`")
+	c.Flags().StringVar(&w.Hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
 	c.Flags().BoolVar(&long, "long", false, "show too what each takes as configuration, tells and asks for")
 	return c
 }
 
-func (a *app) detectorsLock() *cobra.Command {
+func (a *cli) detectorsLock() *cobra.Command {
 	var w where
 	var out string
 	var site bool
@@ -106,13 +107,13 @@ func (a *app) detectorsLock() *cobra.Command {
 			"not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
 			if site && out != "" {
 				return failure(fault.Usage, "--site and --out exclude each other")
 			}
-			host := a.detectorHost(w, value.NewRedactor())
+			host := a.env().DetectorHost(w.Where)
 			for _, program := range args {
 				if err := a.lockOne(c, host, w, program, out, site, grant); err != nil {
 					return err
@@ -121,15 +122,15 @@ func (a *app) detectorsLock() *cobra.Command {
 			return nil
 		}}
 	c.Flags().StringVar(&out, "out", "", "write the lock into `DIR`, for a package")
-	c.Flags().BoolVar(&site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+siteLockName+" in the folder of --config")
-	c.Flags().StringArrayVar(&w.config, "config", nil, "with --site: the site's `PATH`")
-	c.Flags().StringVar(&w.root, "root", "", "programs and locks are below `DIR`")
+	c.Flags().BoolVar(&site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+	c.Flags().StringArrayVar(&w.Config, "config", nil, "with --site: the site's `PATH`")
+	c.Flags().StringVar(&w.Root, "root", "", "programs and locks are below `DIR`")
 	c.Flags().StringArrayVar(&grant.Read, "read", nil, "a `PATH` that the program must read to say what it is (repeatable)")
 	c.Flags().StringArrayVar(&grant.Execute, "execute", nil, "a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
 	return c
 }
 
-func (a *app) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program, out string, site bool, grant world.Grants) error {
+func (a *cli) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program, out string, site bool, grant world.Grants) error {
 	interpreters, err := pluginhost.Interpreters(program)
 	if err != nil {
 		return failure(fault.Usage, "%s", err)
@@ -175,13 +176,13 @@ func lockFile(host *pluginhost.Host, w where, lock world.Lock, out string, site 
 		path = filepath.Join(out, lock.Name+".json")
 		text, err = pluginhost.WriteFragment(lock)
 	default:
-		path = filepath.Join("/", w.root, pluginhost.Fragments, lock.Name+".json")
+		path = filepath.Join("/", w.Root, pluginhost.Fragments, lock.Name+".json")
 		text, err = pluginhost.WriteFragment(lock)
 	}
 	return text, path, err
 }
 
-func (a *app) detectorsCheck() *cobra.Command {
+func (a *cli) detectorsCheck() *cobra.Command {
 	var output, config, timeout string
 	var roots []string
 	c := &cobra.Command{Use: "check BINARY [-- ARGUMENTS]", Args: cobra.MinimumNArgs(1), Short: "Try whether a detector keeps its contract, without its device",
@@ -201,7 +202,7 @@ func (a *app) detectorsCheck() *cobra.Command {
 			if len(args) > 1 {
 				pass = append(append(pass, "--"), args[1:]...)
 			}
-			code, err := a.detectorHost(where{}, value.NewRedactor()).Check(c.Context(), pass, stdout, stderr)
+			code, err := a.env().DetectorHost(app.Where{}).Check(c.Context(), pass, stdout, stderr)
 			if errors.Is(err, os.ErrNotExist) {
 				return failure(fault.Usage, "%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
 			}

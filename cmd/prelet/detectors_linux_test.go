@@ -47,7 +47,7 @@ func detectorMachine(t *testing.T) (root string, run func(args ...string) (int, 
 	}
 	return root, func(args ...string) (int, string, string) {
 		var stdout, stderr bytes.Buffer
-		a := &app{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }, detectors: func(o *pluginhost.Options) {
+		a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }, detectors: func(o *pluginhost.Options) {
 			o.Helper, o.RunDir, o.Passwd = helper, root+"/run", root+"/passwd"
 		}}
 		code := a.main(args)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/explain"
 	"github.com/prelet/prelet/internal/fault"
@@ -16,7 +17,7 @@ import (
 	"github.com/prelet/prelet/schema"
 )
 
-func (a *app) explain() *cobra.Command {
+func (a *cli) explain() *cobra.Command {
 	var w where
 	c := &cobra.Command{Use: "explain ITEM", GroupID: "node", Args: a.oneItem, Short: "Tell why a label, a taint, a flag, a setting or a file is as it is",
 		Long: "Shows an item of the plan with all that it rests on: the line of the site, the references in it with their values, down to\n" +
@@ -34,10 +35,10 @@ func (a *app) explain() *cobra.Command {
 			if typed && item.Kind == explain.Code {
 				return a.explainCode(item.Name, asJSON)
 			}
-			if err := w.check(); err != nil { // once, and not for each recording of a folder
+			if err := w.Check(); err != nil { // once, and not for each recording of a folder
 				return err
 			}
-			fleet, err := recordings(w.from)
+			fleet, err := recordings(w.From)
 			if err != nil {
 				return err
 			}
@@ -55,8 +56,8 @@ func (a *app) explain() *cobra.Command {
 					fmt.Fprintf(a.stdout, "━━ %s\n\n", f)
 				}
 				one := w
-				one.from = f
-				if err := stopped(ctx); err != nil {
+				one.From = f
+				if err := app.Stopped(ctx); err != nil {
 					return err
 				}
 				err := a.explainOne(ctx, one, f, args[0], asJSON)
@@ -77,14 +78,14 @@ func (a *app) explain() *cobra.Command {
 }
 
 // explainOne explains a word over one node. Source is named in JSON where there are several.
-func (a *app) explainOne(ctx context.Context, w where, source, word string, asJSON bool) error {
-	n, diags, err := a.open(w, nil)
+func (a *cli) explainOne(ctx context.Context, w where, source, word string, asJSON bool) error {
+	n, diags, err := a.env().Open(w.Where, nil)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	p := n.planUnless(ctx, diags, a.progress())
-	if err := stopped(ctx); err != nil {
+	defer n.Close()
+	p := n.PlanUnless(ctx, diags, a.progress())
+	if err := app.Stopped(ctx); err != nil {
 		return err
 	}
 	if p.Eval == nil {
@@ -110,7 +111,7 @@ func (a *app) explainOne(ctx context.Context, w where, source, word string, asJS
 	return a.showExplanation(p, item, source, asJSON)
 }
 
-func (a *app) oneItem(_ *cobra.Command, args []string) error {
+func (a *cli) oneItem(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return failure(fault.Usage, "explain takes one ITEM: label/KEY, taint/KEY, flag/NAME, config/a.b.c, file/PATH or code/NAME")
 	}
@@ -140,7 +141,7 @@ func listed(l []explain.Item) string {
 	return strings.Join(out, "\n")
 }
 
-func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, asJSON bool) error {
+func (a *cli) showExplanation(p *boot.Plan, item explain.Item, source string, asJSON bool) error {
 	x, known := explain.Explain(p, item)
 	if p.Diagnostics.HasErrors() && !asJSON {
 		a.say(p.Site, present.Sorted(p.Diagnostics))
@@ -169,7 +170,7 @@ func (a *app) showExplanation(p *boot.Plan, item explain.Item, source string, as
 	return a.printExplanation(p, x, source, asJSON)
 }
 
-func (a *app) printExplanation(p *boot.Plan, x explain.Explanation, source string, asJSON bool) error {
+func (a *cli) printExplanation(p *boot.Plan, x explain.Explanation, source string, asJSON bool) error {
 	err := a.print(func(o io.Writer) error {
 		if asJSON {
 			return present.ExplainJSON(o, x, source, p.Diagnostics)
@@ -182,7 +183,7 @@ func (a *app) printExplanation(p *boot.Plan, x explain.Explanation, source strin
 	return quit(origin.Code(p.Diagnostics))
 }
 
-func (a *app) explainCode(name string, asJSON bool) error {
+func (a *cli) explainCode(name string, asJSON bool) error {
 	c := fault.Code(name)
 	page, ok := fault.PageOf(c)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 func explaining(t *testing.T, machine string, args ...string) ended {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
+	a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" }}
 	code := a.main(append([]string{"explain", "--config", "../../examples/gpu-training", "--objects", "../../examples/objects",
 		"--root", t.TempDir(), "--hardware", machine, "--var", "zone=az1-r07"}, args...))
 	return ended{code, stdout.String(), stderr.String()}

@@ -76,7 +76,7 @@ func (t *tally) add(name string, v present.View, code int) {
 }
 
 // failedOne tells what one recording of a folder failed of; for programs there is one document for each of them.
-func (a *app) failedOne(source string, x exitError, asJSON bool) error {
+func (a *cli) failedOne(source string, x exitError, asJSON bool) error {
 	if x.err == nil { // told with its plan
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 // No command takes an empty value for one that was not given, whichever of its flags has it; and none steps out of the check.
 func TestNotEmpty(t *testing.T) {
 	seen := map[string]int{}
-	fresh := func() *cobra.Command { return (&app{getenv: os.Getenv}).root() }
+	fresh := func() *cobra.Command { return (&cli{getenv: os.Getenv}).root() }
 	var walk func(c *cobra.Command, path []string)
 	walk = func(c *cobra.Command, path []string) {
 		if c.HasParent() && (c.PersistentPreRunE != nil || c.PersistentPreRun != nil) {

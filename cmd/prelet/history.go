@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-func (a *app) history() *cobra.Command {
+func (a *cli) history() *cobra.Command {
 	w := where{output: "text"}
 	show := 0
 	c := &cobra.Command{Use: "history", GroupID: "node", Args: noArgument, Short: "List the generations of this node",
@@ -22,14 +22,14 @@ func (a *app) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
-			o := generation.Options{Root: w.root, Dir: w.stateDir()}
-			if w.root == "" {
-				h := a.host(c.Context())
-				defer h.units.Close()
-				o = h.storeOptions()
+			o := generation.Options{Root: w.Root, Dir: w.StateDir()}
+			if w.Root == "" {
+				h := a.env().Host(c.Context())
+				defer h.Units.Close()
+				o = h.StoreOptions()
 			}
 			store, err := generation.OpenReadOnly(o)
 			if err != nil {
@@ -69,7 +69,7 @@ func (a *app) history() *cobra.Command {
 			return a.print(func(o io.Writer) error { return chronicleText(o, past) })
 		}}
 	c.Flags().IntVar(&show, "show", 0, "what generation `N` did to each file")
-	c.Flags().StringVar(&w.root, "root", "", "the generations below `DIR`")
+	c.Flags().StringVar(&w.Root, "root", "", "the generations below `DIR`")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }

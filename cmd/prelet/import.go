@@ -19,7 +19,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-func (a *app) importSite() *cobra.Command {
+func (a *cli) importSite() *cobra.Command {
 	o := importer.Options{Version: version}
 	var dir string
 	c := &cobra.Command{Use: "import FILE", GroupID: "site", Short: "Make a site of the init-config of init-k8s-node.py",

@@ -10,15 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/joined"
 	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
 )
 
-func (a *app) init() *cobra.Command {
+func (a *cli) init() *cobra.Command {
 	var servers, hashes []string
 	var ca, root string
 	var fromNode bool
@@ -68,7 +70,7 @@ func (a *app) init() *cobra.Command {
 				first[address] = s
 			}
 			text := firstSite(servers, hashes)
-			parsed, diags := site.Parse(siteFile(filepath.Join(dir, "site.hcl"), text), siteOptions(version))
+			parsed, diags := site.Parse([]world.SiteFile{{Name: filepath.Join(dir, "site.hcl"), Text: text}}, app.SiteOptions(version))
 			if !diags.HasErrors() {
 				diags = boot.Check(parsed, boot.Witnesses()[:1])
 			}

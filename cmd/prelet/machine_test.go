@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/demo"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/probe"
@@ -77,9 +78,9 @@ func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 		return activate.Unit{Name: name, Load: "masked", Active: "inactive"}, nil
 	case name == "kubelet.service":
 		return u.kubelet, nil
-	case name == applyUnit && u.apply != nil:
+	case name == app.ApplyUnit && u.apply != nil:
 		return activate.Unit{Name: name, Load: "loaded"}, nil
-	case name == bootUnit, name == applyUnit:
+	case name == app.BootUnit, name == app.ApplyUnit:
 		return u.self, nil
 	}
 	return activate.Unit{Name: name, Load: "not-found"}, nil
@@ -95,7 +96,7 @@ func (u *units) MayWait(context.Context, string) (bool, error) {
 func (u *units) Reload(context.Context) error { u.reloads++; return nil }
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
-	if name == applyUnit && u.apply != nil {
+	if name == app.ApplyUnit && u.apply != nil {
 		u.apply()
 		return cmp.Or(u.job, "done"), nil
 	}
@@ -208,7 +209,7 @@ func (m *machine) reboot() {
 		Optional bool
 	}{m.gate, false})
 	m.kubelet = k
-	m.self = activate.Unit{Name: bootUnit, Load: "loaded", Active: "activating"}
+	m.self = activate.Unit{Name: app.BootUnit, Load: "loaded", Active: "activating"}
 }
 
 func (m *machine) put(path, text string) {
@@ -299,12 +300,12 @@ type ended struct {
 func (m *machine) as(unit string, args ...string) ended {
 	m.t.Helper()
 	var stdout, stderr bytes.Buffer
-	a := &app{stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
+	a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
 		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
-	}, on: &host{root: m.root, runDir: m.run, bootID: m.bootID(), hostname: "N1", self: unit, units: m, probe: m, clock: m, notify: m,
-		systemd: m.units.apply != nil, jitter: func() float64 { return m.jitter }}}
+	}, on: &app.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
+		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}
 	if unit != "" {
-		a.on.log = slog.New(slog.NewJSONHandler(&m.log, nil))
+		a.on.Log = slog.New(slog.NewJSONHandler(&m.log, nil))
 	}
 	code := a.main(args)
 	if secret := strings.Split(m.server.Token(), ".")[1]; strings.Contains(stdout.String()+stderr.String()+m.status.String()+m.log.String(), secret) {
@@ -317,12 +318,12 @@ func (m *machine) as(unit string, args ...string) ended {
 func (m *machine) boot() (run, verify ended) {
 	m.t.Helper()
 	m.inside = true
-	run = m.as(bootUnit, "run")
+	run = m.as(app.BootUnit, "run")
 	m.inside = false
 	m.units.start()
 	verify.exit = -1
 	if _, err := os.Stat(m.gate); err != nil || m.read("/var/lib/prelet/journal.json") != "" {
-		verify = m.as(verifyUnit, "verify")
+		verify = m.as(app.VerifyUnit, "verify")
 	}
 	return run, verify
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
@@ -30,10 +32,10 @@ func main() {
 
 // run is main, for tests: it never ends the process.
 func run(args []string, stdout, stderr io.Writer) int {
-	return (&app{stdout: stdout, stderr: stderr, getenv: os.Getenv}).main(args)
+	return (&cli{stdout: stdout, stderr: stderr, getenv: os.Getenv}).main(args)
 }
 
-func (a *app) main(args []string) int {
+func (a *cli) main(args []string) int {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
@@ -80,10 +82,15 @@ func (e exitError) Unwrap() error { return e.err }
 // ending is how a command ends that returned err. known is false for an error without a code.
 func ending(err error) (x exitError, known bool) {
 	var f *fault.Fault
+	var told *app.Explained
 	switch {
 	case err == nil:
 		return x, true
 	case errors.As(err, &x):
+		return x, true
+	case errors.As(err, &told):
+		x = endedBy(told.Err)
+		x.diags = told.Messages
 		return x, true
 	case errors.As(err, &f):
 		return endedBy(err), true
@@ -123,7 +130,7 @@ func failure(c fault.Code, format string, args ...any) error {
 const width = 80
 
 // root is the program's command, with all others below it.
-func (a *app) root() *cobra.Command {
+func (a *cli) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
@@ -191,23 +198,57 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// app is what all commands share.
-type app struct {
+// cli is what all commands share: the terminal's side of them.
+type cli struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
-	redactor       redactor
-	printed        bool  // a result is on stdout
-	on             *host // the machine that commands work on; nil is the one below us
-	served         bool  // prelet-apply.service runs this for somebody
+	redactor       *value.Redactor // see secrets
+	printed        bool            // a result is on stdout
+	on             *app.Host       // the machine that commands work on; nil is the one below us
+	served         bool            // prelet-apply.service runs this for somebody
 	// detectors changes where detectors are looked for and how they run; nil outside of tests.
 	detectors func(*pluginhost.Options)
 }
 
-type redactor interface{ String(string) string }
-
-func (a *app) redact(s string) string {
-	if a.redactor == nil {
-		return value.NewRedactor().String(s)
+// env is what commands have from the terminal's side.
+func (a *cli) env() *app.Env {
+	e := &app.Env{Version: version, Getenv: a.getenv, Redactor: a.secrets(), Say: a.complain, Progress: a.progress(), On: a.on,
+		Journaled: a.journaled, Detectors: a.detectors}
+	if !a.served {
+		e.Serve = a.serve
 	}
-	return a.redactor.String(s)
+	return e
 }
+
+// serve runs a command line for another process, and prints as that one does.
+func (a *cli) serve(args []string) app.Reply {
+	var stdout, stderr bytes.Buffer
+	inner := &cli{stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr), getenv: a.getenv, on: a.on, served: true}
+	code := inner.main(args)
+	return app.Reply{Exit: code, Stdout: stdout.String(), Stderr: stderr.String()}
+}
+
+// replied prints what another process replied, and ends as it did.
+func (a *cli) replied(r *app.Reply) error {
+	_, _ = io.WriteString(a.stderr, r.Stderr)
+	_, _ = io.WriteString(a.stdout, r.Stdout)
+	a.printed = r.Stdout != ""
+	return exit(r.Exit)
+}
+
+// journaled ends printing to stdout in prelet's units: the journal has it already. Who is served reads what is printed.
+func (a *cli) journaled() {
+	if !a.served {
+		a.stdout = io.Discard
+	}
+}
+
+// secrets knows the secrets that this process has read. What looks like one is hidden all the same.
+func (a *cli) secrets() *value.Redactor {
+	if a.redactor == nil {
+		a.redactor = value.NewRedactor()
+	}
+	return a.redactor
+}
+
+func (a *cli) redact(s string) string { return a.secrets().String(s) }

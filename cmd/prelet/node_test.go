@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -169,7 +170,7 @@ func TestClusterAwayOnFreshNode(t *testing.T) {
 		m.extend = nil
 		from := m.now
 		m.inside = true
-		m.want("run", m.as(bootUnit, "run"), ended{20, "", "127.0.0.1:1"})
+		m.want("run", m.as(app.BootUnit, "run"), ended{20, "", "127.0.0.1:1"})
 		m.inside = false
 		waits = append(waits, m.now-from)
 		if len(m.extend) == 0 || m.extend[0] < waits[len(waits)-1] {

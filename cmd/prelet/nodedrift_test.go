@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -18,7 +19,7 @@ func TestNodeDrift(t *testing.T) {
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `"a"`, `"b"`, 1))
 	plan := m.as("", "plan", "--root", m.root)
 	m.want("plan", plan, ended{0, "when registered", ""})
-	m.want("run", m.as(applyUnit, "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy", ""})
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy", ""})
 	s := m.says()
 	if s.State != report.OK || len(s.Notes) != 1 || s.Notes[0].Code != "node-drift" || !strings.Contains(s.Notes[0].Summary, `kubectl label node n1 --overwrite example.com/pool=b`) ||
 		!strings.Contains(s.Notes[0].Summary, "/etc/prelet/site.hcl:10:") {
@@ -30,18 +31,18 @@ func TestNodeDrift(t *testing.T) {
 	// Patched, it is no drift any more; another run has nothing to do, and writes nothing.
 	m.put("/etc/prelet/site.hcl", strings.NewReplacer(`"a"`, `"b"`, `stage "restart" "kubelet" {}`, `stage "restart" "kubelet" { reconcile_labels = true }`).Replace(m.site))
 	m.want("plan", m.as("", "plan", "--root", m.root), ended{0, "patched", ""})
-	m.want("run", m.as(applyUnit, "run"), ended{0, "No changes", ""}) // of files
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""}) // of files
 	if s := m.says(); strings.Join(m.patched, " ") != "example.com/pool=b" || len(s.Notes) != 0 {
 		t.Errorf("patched %q, status %+v", m.patched, s)
 	}
 	before := m.disk()
-	m.want("again", m.as(applyUnit, "run"), ended{0, "No changes", ""})
+	m.want("again", m.as(app.ApplyUnit, "run"), ended{0, "No changes", ""})
 	m.unchanged("again", before)
 
 	// What the site sets no longer goes, as long as nobody changed it.
 	m.put("/etc/prelet/site.hcl", strings.NewReplacer(`{ "example.com/pool" = "a" }`, `{ "example.com/other" = "c" }`, `stage "restart" "kubelet" {}`, `stage "restart" "kubelet" { reconcile_labels = true }`).Replace(m.site))
 	m.patched = nil
-	m.want("run", m.as(applyUnit, "run"), ended{0, "Generation 3 is in place", ""})
+	m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "Generation 3 is in place", ""})
 	if got := strings.Join(m.patched, " "); got != "example.com/other=c example.com/pool-" {
 		t.Errorf("patched %q", got)
 	}

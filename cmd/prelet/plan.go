@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 )
 
-func (a *app) plan() *cobra.Command {
+func (a *cli) plan() *cobra.Command {
 	var w where
 	var detailed bool
 	c := &cobra.Command{Use: "plan", GroupID: "node", Args: noArgument, Short: "Show what a run would change, and why",
@@ -26,10 +27,10 @@ func (a *app) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.check(); err != nil { // once, and not for each recording of a folder
+			if err := w.Check(); err != nil { // once, and not for each recording of a folder
 				return err
 			}
-			fleet, err := recordings(w.from)
+			fleet, err := recordings(w.From)
 			if err != nil {
 				return err
 			}
@@ -42,11 +43,11 @@ func (a *app) plan() *cobra.Command {
 			sum := tally{plans: map[string]bool{}}
 			for _, f := range fleet {
 				one := w
-				one.from = f
+				one.From = f
 				if !asJSON {
 					fmt.Fprintf(a.stdout, "━━ %s\n\n", f)
 				}
-				if err := stopped(ctx); err != nil {
+				if err := app.Stopped(ctx); err != nil {
 					return err
 				}
 				v, err := a.planOne(ctx, one, f, asJSON, false)
@@ -80,17 +81,17 @@ func (a *app) plan() *cobra.Command {
 
 // planOne evaluates the site over one node. Source is named in JSON where there are several. The view has no plan where
 // there was nothing to plan over.
-func (a *app) planOne(ctx context.Context, w where, source string, asJSON, detailed bool) (present.View, error) {
-	n, diags, err := a.open(w, nil)
+func (a *cli) planOne(ctx context.Context, w where, source string, asJSON, detailed bool) (present.View, error) {
+	n, diags, err := a.env().Open(w.Where, nil)
 	if err != nil {
 		return present.View{}, err
 	}
-	defer n.close()
-	v := present.View{Plan: n.planUnless(ctx, diags, a.progress()), Version: version, Generation: n.generation(), Source: source}
+	defer n.Close()
+	v := present.View{Plan: n.PlanUnless(ctx, diags, a.progress()), Version: version, Generation: n.Generation(), Source: source}
 	return v, a.showPlan(n, v, asJSON, detailed)
 }
 
-func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
+func (a *cli) showPlan(n *app.Node, v present.View, asJSON, detailed bool) error {
 	p := v.Plan
 	if asJSON {
 		if err := a.print(func(o io.Writer) error { return present.PlanJSON(o, v) }); err != nil {
@@ -103,8 +104,8 @@ func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
 				return err
 			}
 		}
-		if n.store != nil && p.Complete && v.Changes() {
-			if why := apply.HeldBy(n.store, p); why != "" {
+		if n.Store != nil && p.Complete && v.Changes() {
+			if why := apply.HeldBy(n.Store, p); why != "" {
 				a.complain("a run would change none of this: " + why)
 			}
 		}
@@ -116,15 +117,4 @@ func (a *app) showPlan(n *node, v present.View, asJSON, detailed bool) error {
 		return exit(2)
 	}
 	return nil
-}
-
-// generation is the number of the one in place; 0 before the first.
-func (n *node) generation() int {
-	if n.store == nil {
-		return 0
-	}
-	if g, err := n.store.Current(); err == nil && g != nil {
-		return g.Gen
-	}
-	return 0
 }

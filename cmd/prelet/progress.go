@@ -12,7 +12,7 @@ import (
 )
 
 // progress tells on a terminal which stages take longer than a second. Elsewhere it is silent.
-func (a *app) progress() func(boot.Event) {
+func (a *cli) progress() func(boot.Event) {
 	f, ok := a.stderr.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
 		return nil

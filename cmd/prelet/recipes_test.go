@@ -52,7 +52,7 @@ stage "write" "kubelet" {
 		}
 		var out, errs bytes.Buffer
 		root := t.TempDir()
-		a := &app{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
+		a := &cli{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
 		if code := a.main([]string{"plan", "-o", "json", "--config", site, "--hardware", machine, "--root", root, "--objects", objects}); code != 0 {
 			t.Fatalf("%s: exit %d\n%s", name, code, &out)
 		}

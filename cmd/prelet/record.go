@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
@@ -14,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func (a *app) record() *cobra.Command {
+func (a *cli) record() *cobra.Command {
 	var w where
 	var whole bool
 	c := &cobra.Command{Use: "record FILE", GroupID: "node", Args: exactly(1, "the recording to write: NAME.prelet or NAME.prelet.gz"), Short: "Keep all that a run reads, as a recording",
@@ -24,23 +25,23 @@ func (a *app) record() *cobra.Command {
 			if !strings.HasSuffix(args[0], ".prelet") && !strings.HasSuffix(args[0], ".prelet.gz") {
 				return failure(fault.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", args[0])
 			}
-			n, diags, err := a.open(w, nil)
+			n, diags, err := a.env().Open(w.Where, nil)
 			if err != nil {
 				return err
 			}
-			defer n.close()
+			defer n.Close()
 			if diags.HasErrors() {
-				a.say(n.site, present.Sorted(diags))
+				a.say(n.Site, present.Sorted(diags))
 				return quit(origin.Code(diags))
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			p := n.plan(ctx, a.progress())
-			if err := stopped(ctx); err != nil {
+			p := n.Plan(ctx, a.progress())
+			if err := app.Stopped(ctx); err != nil {
 				return err
 			}
 			p.Diagnostics = append(diags, p.Diagnostics...)
-			r := recording(p, header(w))
+			r := n.Recording(p)
 			if !whole {
 				if err := r.Withhold(); err != nil {
 					return failure(fault.Internal, "%s", err)
@@ -49,7 +50,7 @@ func (a *app) record() *cobra.Command {
 			if err := writeRecording(args[0], r); err != nil {
 				return failure(fault.CannotWrite, "%s: %s", args[0], err)
 			}
-			a.say(n.site, present.Sorted(p.Diagnostics))
+			a.say(n.Site, present.Sorted(p.Diagnostics))
 			_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			return quit(origin.Code(p.Diagnostics))
 		}}

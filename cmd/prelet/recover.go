@@ -6,26 +6,27 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/generation"
 )
 
-func (a *app) recover() *cobra.Command {
+func (a *cli) recover() *cobra.Command {
 	w := where{output: "text"}
 	c := &cobra.Command{Use: "recover", GroupID: "node", Args: noArgument, Short: "Finish or undo what a crash left",
 		Long: "Needs no network. Every command that writes does it first; this one is for scripts, and for a node where prelet was\n" +
 			"killed and nothing has started it since. Afterwards every file is of one generation, and the kubelet may start on it.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
 			ctx, stop := writing(c.Context())
 			defer stop()
-			if w.root != "" {
-				if err := a.elsewhere(w.root); err != nil {
+			if w.Root != "" {
+				if err := a.env().Elsewhere(w.Root); err != nil {
 					return err
 				}
-				store, err := a.lock(ctx, w)
+				store, err := a.env().LockRoot(ctx, w.Where)
 				if err != nil {
 					return err
 				}
@@ -40,9 +41,9 @@ func (a *app) recover() *cobra.Command {
 				a.recovered(was)
 				return nil
 			}
-			h := a.host(ctx)
-			defer h.units.Close()
-			store, err := a.lockNode(ctx, h)
+			h := a.env().Host(ctx)
+			defer h.Units.Close()
+			store, err := h.LockNode(ctx)
 			if err != nil {
 				return err
 			}
@@ -62,14 +63,14 @@ func (a *app) recover() *cobra.Command {
 			a.recovered(was)
 			return nil
 		}}
-	c.Flags().StringVar(&w.root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	c.Flags().StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
 	return c
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
-func (a *app) finishInterrupted(ctx context.Context, h *host, store *generation.Store) error {
-	rep := a.report(h, true)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+func (a *cli) finishInterrupted(ctx context.Context, h *app.Host, store *generation.Store) error {
+	rep := a.env().Report(h, true)
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
 	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
 		a.complain(err.Error())
@@ -83,7 +84,7 @@ func (a *app) finishInterrupted(ctx context.Context, h *host, store *generation.
 	return quit(res.Code)
 }
 
-func (a *app) recovered(was *generation.Journal) {
+func (a *cli) recovered(was *generation.Journal) {
 	switch {
 	case was == nil:
 		fmt.Fprintln(a.stdout, "Nothing was interrupted.")

@@ -8,12 +8,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
-func (a *app) rollback() *cobra.Command {
+func (a *cli) rollback() *cobra.Command {
 	w := where{output: "text"}
 	var release bool
 	c := &cobra.Command{Use: "rollback [N]", GroupID: "node", Args: cobra.MaximumNArgs(1), Short: "Go back to an earlier generation, and stay there",
@@ -21,7 +22,7 @@ func (a *app) rollback() *cobra.Command {
 			"prelet. No plan is applied from then on, changed ones too, until --release. prelet history lists the generations.",
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
 			to := newestGood
@@ -37,24 +38,26 @@ func (a *app) rollback() *cobra.Command {
 			}
 			ctx, stop := writing(c.Context())
 			defer stop()
-			if w.root != "" {
-				if err := a.elsewhere(w.root); err != nil {
+			if w.Root != "" {
+				if err := a.env().Elsewhere(w.Root); err != nil {
 					return err
 				}
 				return a.rollbackRoot(ctx, w, to, release)
 			}
-			h := a.host(ctx)
-			defer h.units.Close()
+			h := a.env().Host(ctx)
+			defer h.Units.Close()
 			if release {
 				return a.release(ctx, h)
 			}
-			if handled, err := a.viaApply(ctx, h, nil, append([]string{"rollback"}, args...)); handled {
+			if r, err := a.env().ViaApply(ctx, h, nil, append([]string{"rollback"}, args...)); err != nil {
 				return err
+			} else if r != nil {
+				return a.replied(r)
 			}
 			return a.rollbackNode(ctx, h, to)
 		}}
 	c.Flags().BoolVar(&release, "release", false, "let go of a generation that was chosen by hand, and of held plans")
-	c.Flags().StringVar(&w.root, "root", "", "generations and targets below `DIR`; no unit is touched")
+	c.Flags().StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
 	return c
 }
 
@@ -63,8 +66,8 @@ const newestGood = -1
 
 const byHand = "prelet rollback"
 
-func (a *app) release(ctx context.Context, h *host) error {
-	store, err := h.lock(ctx)
+func (a *cli) release(ctx context.Context, h *app.Host) error {
+	store, err := h.Lock(ctx)
 	if err != nil {
 		return a.storeFailure(err)
 	}
@@ -72,7 +75,7 @@ func (a *app) release(ctx context.Context, h *host) error {
 	return a.letGo(store)
 }
 
-func (a *app) letGo(store *generation.Store) error {
+func (a *cli) letGo(store *generation.Store) error {
 	if err := store.Release(); err != nil {
 		return a.storeFailure(err)
 	}
@@ -106,8 +109,8 @@ func target(store *generation.Store, to int) (int, error) {
 	return to, nil
 }
 
-func (a *app) rollbackRoot(ctx context.Context, w where, to int, release bool) error {
-	store, err := a.lock(ctx, w)
+func (a *cli) rollbackRoot(ctx context.Context, w where, to int, release bool) error {
+	store, err := a.env().LockRoot(ctx, w.Where)
 	if err != nil {
 		return err
 	}
@@ -136,8 +139,8 @@ func (a *app) rollbackRoot(ctx context.Context, w where, to int, release bool) e
 	return nil
 }
 
-func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
-	store, err := a.lockNode(ctx, h)
+func (a *cli) rollbackNode(ctx context.Context, h *app.Host, to int) error {
+	store, err := h.LockNode(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,8 +151,8 @@ func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
 			return a.storeFailure(err)
 		}
 	}
-	rep := a.report(h, false)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	rep := a.env().Report(h, false)
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
 	var goal int
 	res := r.Back(ctx, byHand, func() (int, error) {
 		goal, err = target(store, to)
@@ -169,7 +172,7 @@ func (a *app) rollbackNode(ctx context.Context, h *host, to int) error {
 	return nil
 }
 
-func (a *app) wentBack(gen, to int, verdict string) {
+func (a *cli) wentBack(gen, to int, verdict string) {
 	what := fmt.Sprintf("with the contents of %d", to)
 	if to == 0 {
 		what = "with everything as before prelet"

@@ -3,35 +3,27 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
-	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
 
-// lockWait is how long a command waits for another prelet.
-const lockWait = 30 * time.Second
-
-func (a *app) run() *cobra.Command {
+func (a *cli) run() *cobra.Command {
 	var w where
 	var retry bool
 	c := &cobra.Command{Use: "run", GroupID: "node", Args: noArgument, Short: "Do all of it: gather, decide, write, see the kubelet come up",
@@ -43,24 +35,26 @@ func (a *app) run() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.check(); err != nil {
+			if err := w.Check(); err != nil {
 				return err
 			}
-			if w.root == "" && (w.hardware != "" || w.objects != "") {
+			if w.Root == "" && (w.Hardware != "" || w.Objects != "") {
 				return failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
 			}
 			ctx, stop := writing(c.Context())
 			defer stop()
-			if w.root != "" {
-				if err := a.elsewhere(w.root); err != nil {
+			if w.Root != "" {
+				if err := a.env().Elsewhere(w.Root); err != nil {
 					return err
 				}
 				return a.runRoot(ctx, w, retry, asJSON)
 			}
-			h := a.host(ctx)
-			defer h.units.Close()
-			if handled, err := a.viaApply(ctx, h, w.config, w.request("run", retry)); handled {
+			h := a.env().Host(ctx)
+			defer h.Units.Close()
+			if r, err := a.env().ViaApply(ctx, h, w.Config, w.request("run", retry)); err != nil {
 				return err
+			} else if r != nil {
+				return a.replied(r)
 			}
 			return a.runNode(ctx, h, w, retry, asJSON)
 		}}
@@ -81,14 +75,6 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, ends...)
 }
 
-// stopped is what a command ends with that a signal has stopped; nil if none did.
-func stopped(ctx context.Context) error {
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		return nil
-	}
-	return failure(fault.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
-}
-
 // writing is stoppable for what writes the node's files: who reads its output and goes away must not end it in the middle.
 func writing(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
@@ -101,7 +87,7 @@ func (w *where) request(command string, retry bool) []string {
 	if retry {
 		args = append(args, "--retry")
 	}
-	for _, v := range w.variables {
+	for _, v := range w.Variables {
 		args = append(args, "--var", v)
 	}
 	if w.output != "" {
@@ -111,37 +97,37 @@ func (w *where) request(command string, retry bool) []string {
 }
 
 // runNode is a run on this node, in this process.
-func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool) error {
-	if err := h.ready(); err != nil {
+func (a *cli) runNode(ctx context.Context, h *app.Host, w where, retry, asJSON bool) error {
+	if err := h.Ready(); err != nil {
 		return err
 	}
-	attempts := apply.Attempts{Dir: h.runDir}
+	attempts := apply.Attempts{Dir: h.RunDir}
 	if !a.served {
-		asked, err := h.again(ctx, attempts)
+		asked, err := h.Again(ctx, attempts)
 		if err != nil {
 			return err
 		}
-		if asked && h.self == applyUnit {
-			if handled, err := a.serve(h); handled {
-				return err
+		if asked && h.Self == app.ApplyUnit {
+			if r := a.env().ServeAll(h); r != nil {
+				return a.replied(r)
 			}
 		}
 	}
-	store, err := h.lock(ctx)
+	store, err := h.Lock(ctx)
 	if err != nil {
 		return a.storeFailure(err)
 	}
 	defer store.Close()
-	rep := a.report(h, false)
-	w.root = h.root
-	p := &planner{app: a, host: h, where: w, store: store, report: rep}
-	defer p.close()
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.plan, Options: p.options, Retry: retry, Off: h.off()}
+	rep := a.env().Report(h, false)
+	w.Root = h.Root
+	p := &app.Planner{Env: a.env(), Host: h, Where: w.Where, Store: store, Report: rep}
+	defer p.Close()
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Plan: p.Plan, Options: p.Options, Retry: retry, Off: h.Off()}
 	res := r.Do(ctx)
-	p.remember(res)
+	p.Remember(res)
 	if !apply.Slow(res.Code) {
 		err = attempts.Clear()
-	} else if h.self != "" { // by hand nobody tries again by himself
+	} else if h.Self != "" { // by hand nobody tries again by himself
 		err = attempts.Failed()
 	}
 	if err != nil {
@@ -151,87 +137,12 @@ func (a *app) runNode(ctx context.Context, h *host, w where, retry, asJSON bool)
 	if err != nil {
 		fmt.Fprintln(a.stderr, "prelet:", a.redact(err.Error()))
 	}
-	return a.endNode(p.node, res, status, asJSON)
-}
-
-// planner evaluates the site for a run on this node.
-type planner struct {
-	app    *app
-	host   *host
-	where  where
-	store  *generation.Store
-	report *report.Reporter
-	node   *node
-}
-
-func (p *planner) close() {
-	if p.node != nil {
-		p.node.close()
-	}
-}
-
-func (p *planner) plan(ctx context.Context) *boot.Plan {
-	p.close()
-	n, diags, err := p.app.open(p.where, p.store)
-	if err != nil {
-		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
-	}
-	p.node = n
-	if diags.HasErrors() {
-		return &boot.Plan{Site: n.site, Diagnostics: diags}
-	}
-	defer p.host.patience()()
-	show := p.app.progress()
-	out := n.plan(ctx, func(e boot.Event) {
-		p.report.Event(event(e))
-		if show != nil {
-			show(e)
-		}
-	})
-	out.Diagnostics = append(diags, out.Diagnostics...)
-	return out
-}
-
-func event(e boot.Event) report.Event {
-	state := e.State
-	if state == "running" {
-		state = report.Started
-	}
-	return report.Event{Stage: e.Stage, State: state, Summary: e.Summary}
-}
-
-func (p *planner) options(b *boot.Plan) apply.Options {
-	o := p.node.applyOptions(b)
-	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.Healthz(b), apply.NodeName(b, p.host.hostname)
-	return o
-}
-
-// remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept already,
-// of the same file, is not written again.
-func (p *planner) remember(res apply.Result) {
-	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
-		return
-	}
-	binary := p.node.live.KubeletBinary()
-	if binary == nil {
-		return
-	}
-	c, ok := binary.Keep(*res.Plan.Kubelet.Version, res.Plan.Accepts)
-	if !ok {
-		return
-	}
-	b, err := c.Marshal()
-	if err == nil {
-		err = apply.Remember(filepath.Join(p.host.stateDir(), "kubelet.json"), b)
-	}
-	if err != nil { // the next boot asks again, and is slower by that
-		p.report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})
-	}
+	return a.endNode(p.Node(), res, status, asJSON)
 }
 
 // runRoot writes below a root where no unit runs.
-func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
-	store, err := a.lock(ctx, w)
+func (a *cli) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
+	store, err := a.env().LockRoot(ctx, w.Where)
 	if err != nil {
 		return err
 	}
@@ -239,25 +150,25 @@ func (a *app) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
 	if _, err := store.Recover(); err != nil {
 		return a.storeFailure(err)
 	}
-	n, diags, err := a.open(w, store)
+	n, diags, err := a.env().Open(w.Where, store)
 	if err != nil {
 		return err
 	}
-	defer n.close()
-	p := n.planUnless(ctx, diags, a.progress())
+	defer n.Close()
+	p := n.PlanUnless(ctx, diags, a.progress())
 	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
 	if res.Code == "" && !p.Complete {
 		return failure(fault.Internal, "the plan is not complete")
 	}
 	if why, ok := apply.Chosen(store); ok && p.Complete && !retry {
-		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.root)
-		res.Outcome.Generation = n.generation()
+		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.Root)
+		res.Outcome.Generation = n.Generation()
 		res.Summary = apply.Sentence(res.Outcome, false)
 	} else if p.Complete {
 		var gen int
 		var changed bool
 		write := func() (err error) {
-			gen, changed, err = apply.ToDisk(ctx, n.applyOptions(p))
+			gen, changed, err = apply.ToDisk(ctx, n.ApplyOptions(p))
 			return err
 		}
 		if retry {
@@ -301,7 +212,7 @@ type runResult struct {
 	Diagnostics   []present.Diagnostic `json:"diagnostics"`
 }
 
-func (a *app) endNode(n *node, res apply.Result, status report.Status, asJSON bool) error {
+func (a *cli) endNode(n *app.Node, res apply.Result, status report.Status, asJSON bool) error {
 	var degraded []boot.Degraded
 	for _, r := range status.Degraded {
 		degraded = append(degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
@@ -309,7 +220,7 @@ func (a *app) endNode(n *node, res apply.Result, status report.Status, asJSON bo
 	return a.endRun(n, res, degraded, asJSON)
 }
 
-func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON bool) error {
+func (a *cli) endRun(n *app.Node, res apply.Result, degraded []boot.Degraded, asJSON bool) error {
 	out := res.Outcome
 	var diags hcl.Diagnostics
 	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause,
@@ -335,7 +246,7 @@ func (a *app) endRun(n *node, res apply.Result, degraded []boot.Degraded, asJSON
 	}
 	switch {
 	case n != nil:
-		a.say(n.site, withoutNotes(diags))
+		a.say(n.Site, withoutNotes(diags))
 	case len(diags) > 0:
 		a.say(nil, withoutNotes(diags))
 	}
@@ -379,9 +290,9 @@ func upper(s string) string {
 }
 
 // complain says on stderr what went wrong.
-func (a *app) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
+func (a *cli) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
 
-func (a *app) printJSON(v any) error {
+func (a *cli) printJSON(v any) error {
 	return a.print(func(o io.Writer) error {
 		e := json.NewEncoder(o)
 		e.SetEscapeHTML(false)
@@ -399,33 +310,13 @@ func withoutNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	return out
 }
 
-// lock opens the generations below a root for writing.
-func (a *app) lock(ctx context.Context, w where) (*generation.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	s, err := generation.Open(ctx, generation.Options{Root: w.root, Dir: w.stateDir(), BootID: live.BootID(a.getenv)})
-	if err != nil {
-		return nil, a.storeFailure(err)
-	}
-	return s, nil
-}
-
 // storeFailure is an error of apply, told in full.
-func (a *app) storeFailure(err error) error {
-	var x exitError
-	if errors.As(err, &x) {
+func (a *cli) storeFailure(err error) error {
+	if x, known := ending(err); known && len(x.diags) > 0 {
 		return x
 	}
-	x = endedBy(err)
+	x := endedBy(err)
 	x.diags = apply.Explain(err)
 
 	return x
-}
-
-func (n *node) applyOptions(p *boot.Plan) apply.Options {
-	o := apply.Options{Store: n.store, Plan: p, Recording: recording(p, header(n.where)), Secret: n.live.Secret, Owner: apply.Owners(n.root)}
-	if n.hardware == "" {
-		o.Machine = machineid.Of(n.root)
-	}
-	return o
 }

@@ -17,7 +17,7 @@ import (
 
 //go:generate go run . schema --dir ../../docs
 
-func (a *app) schema() *cobra.Command {
+func (a *cli) schema() *cobra.Command {
 	var output, dir string
 	c := &cobra.Command{Use: "schema", GroupID: "site", Args: noArgument, Short: "Print the language: blocks, arguments, types, defaults",
 		RunE: func(*cobra.Command, []string) error {

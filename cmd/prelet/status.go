@@ -13,13 +13,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
 )
 
-func (a *app) status() *cobra.Command {
+func (a *cli) status() *cobra.Command {
 	var output string
 	var wait, long bool
 	c := &cobra.Command{Use: "status", GroupID: "node", Args: noArgument, Short: "Show what the last run did, and how the node stands",
@@ -32,8 +33,8 @@ func (a *app) status() *cobra.Command {
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			h := a.host(ctx)
-			defer h.units.Close()
+			h := a.env().Host(ctx)
+			defer h.Units.Close()
 			s, err := a.standing(ctx, h, wait)
 			if err != nil {
 				return err
@@ -89,19 +90,19 @@ const (
 	idleLooks   = 25 // in a row: longer than systemd takes to start what was killed again (RestartSec=)
 )
 
-func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error) {
+func (a *cli) standing(ctx context.Context, h *app.Host, wait bool) (standing, error) {
 	for idle := 0; ; {
 		var out standing
-		s, err := report.Load(h.runDir)
+		s, err := report.Load(h.RunDir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out.Status, out.Code = &report.Status{FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{}}, 3
 		case err != nil:
 			return out, failure(fault.Internal, "%s", err)
 		default:
-			out.Status, out.Code = s, statusExit(s.InBoot(h.bootID))
+			out.Status, out.Code = s, statusExit(s.InBoot(h.BootID))
 		}
-		gen, open, err := h.gate().State()
+		gen, open, err := h.Gate().State()
 		if err != nil {
 			return out, failure(fault.Internal, "%s", err)
 		}
@@ -109,35 +110,35 @@ func (a *app) standing(ctx context.Context, h *host, wait bool) (standing, error
 		if open {
 			out.Gate.Generation = gen
 		} else {
-			out.Gate.Why = h.gate().Why()
+			out.Gate.Why = h.Gate().Why()
 		}
-		out.kept, out.Interrupted = h.kept(out.Generation)
+		out.kept, out.Interrupted = kept(h, out.Generation)
 		if out.Interrupted != "" {
 			out.Code = max(out.Code, 1)
 		}
 		if !wait || out.Code != 3 && out.Verdict != "pending" && out.Interrupted == "" {
 			return out, nil
 		}
-		if idle++; !h.idle(ctx, out) {
+		if idle++; !isIdle(ctx, h, out) {
 			idle = 0
 		} else if idle >= idleLooks {
 			a.complain("nobody is going to judge it: no unit of prelet is at work, and the kubelet does not start")
 			return out, nil
 		}
-		if h.clock.Sleep(ctx, statusEvery) != nil {
+		if h.Clock.Sleep(ctx, statusEvery) != nil {
 			return out, nil // as it stands when somebody has waited long enough
 		}
 	}
 }
 
-// idle says whether nothing is under way that a wait could see the end of: the run has ended, or its writer is gone.
-func (h *host) idle(ctx context.Context, s standing) bool {
+// isIdle says whether nothing is under way that a wait could see the end of: the run has ended, or its writer is gone.
+func isIdle(ctx context.Context, h *app.Host, s standing) bool {
 	if s.State == report.Running && s.Interrupted == "" {
 		return false
 	}
-	for _, name := range []string{bootUnit, applyUnit, verifyUnit} {
-		u, err := h.units.Look(ctx, name)
-		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" || name == bootUnit && u.Active == "active" // for as long as the boot
+	for _, name := range []string{app.BootUnit, app.ApplyUnit, app.VerifyUnit} {
+		u, err := h.Units.Look(ctx, name)
+		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" || name == app.BootUnit && u.Active == "active" // for as long as the boot
 		if err != nil || u.Job != 0 || !ended {
 			return false
 		}
@@ -145,13 +146,13 @@ func (h *host) idle(ctx context.Context, s standing) bool {
 	if s.Interrupted != "" { // nobody stands between that and the kubelet
 		return true
 	}
-	u, err := h.units.Look(ctx, activate.DefaultUnit)
+	u, err := h.Units.Look(ctx, activate.DefaultUnit)
 	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
 }
 
 // kept is the status of a generation, and what was interrupted, as far as this user may know.
-func (h *host) kept(gen int) (status, interrupted string) {
-	store, err := generation.OpenReadOnly(h.storeOptions())
+func kept(h *app.Host, gen int) (status, interrupted string) {
+	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		return "", ""
 	}
@@ -166,7 +167,7 @@ func (h *host) kept(gen int) (status, interrupted string) {
 	return string(cur.Status), interrupted
 }
 
-func statusText(o io.Writer, h *host, s standing, long bool) error {
+func statusText(o io.Writer, h *app.Host, s standing, long bool) error {
 	var b strings.Builder
 	const indent, columns = 12, 80
 	row := func(name, format string, args ...any) {
@@ -179,8 +180,8 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 	}
 	switch {
 	case s.State == "":
-		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)", bootUnit)
-	case s.BootID != h.bootID:
+		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)", app.BootUnit)
+	case s.BootID != h.BootID:
 		row("prelet", "has not run in this boot; what follows is of an earlier one")
 	default:
 		row("prelet", "%s", s.State)
@@ -189,7 +190,7 @@ func statusText(o io.Writer, h *host, s standing, long bool) error {
 		row("last run", "%s", s.Summary)
 	}
 	if s.Exit != 0 {
-		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, bootUnit)
+		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
 	}
 	if s.Generation > 0 {
 		row("generation", "%d%s", s.Generation, s.judged())

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -21,14 +22,14 @@ func TestNoSystemdAtBoot(t *testing.T) {
 	m.reboot()
 	m.gone = true
 	m.inside = true
-	m.want("run", m.as(bootUnit, "run"), ended{52, "", "connection refused"})
+	m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "connection refused"})
 	if m.gateSays() != "PRELET_GENERATION=1" {
 		t.Errorf("gate %q", m.gateSays())
 	}
 	// With something to change it is not changed.
 	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	before := m.disk()
-	m.want("run", m.as(bootUnit, "run"), ended{52, "", "connection refused"})
+	m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "connection refused"})
 	if !maps.Equal(before, m.disk()) {
 		t.Error("it was changed")
 	}
@@ -43,7 +44,7 @@ func TestStateWhilePodsMayRun(t *testing.T) {
   kubelet_config { patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" } }
 }`, 1))
 	before := m.disk()
-	for _, unit := range []string{"", bootUnit} {
+	for _, unit := range []string{"", app.BootUnit} {
 		m.want("run", m.as(unit, "run"), ended{40, "", "drain the node and reboot it"})
 		m.unchanged("refused", before)
 	}
@@ -66,8 +67,8 @@ func TestShortWaitWhileTheGateIsOpen(t *testing.T) {
 	for n := range 8 {
 		m.self.Restarts = uint32(n)
 		from := m.now
-		m.want("run", m.as(bootUnit, "run"), ended{52, "", "eneration 1 stays in charge"})
-		if waited := m.now - from; waited > mostOpenWait {
+		m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "eneration 1 stays in charge"})
+		if waited := m.now - from; waited > app.MostOpenWait {
 			t.Errorf("try %d came after %s", n+1, waited)
 		}
 	}
@@ -91,7 +92,7 @@ func TestStoppedBeforeCommit(t *testing.T) {
 		m.slept = m.terminated
 		before := m.disk()
 		m.inside = true
-		m.want("run", m.as(bootUnit, "run"), ended{52, "", "stopped"})
+		m.want("run", m.as(app.BootUnit, "run"), ended{52, "", "stopped"})
 		if !maps.Equal(before, m.disk()) {
 			t.Error("a run that was stopped while it waited wrote to the disk")
 		}
@@ -146,8 +147,8 @@ func TestLocked(t *testing.T) {
 		t.Skip("waits for the lock in real time")
 	}
 	m := goodNode(t)
-	h := &host{root: m.root, bootID: m.bootID(), clock: m, runDir: m.run}
-	store, err := h.lock(t.Context())
+	h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run}
+	store, err := h.Lock(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestRollbackBelowRoot(t *testing.T) {
 // Somebody asks while a unit waits for its next try: it does not wait on, and in prelet-apply.service the request is
 // what it does next.
 func TestRequestEndsTheWait(t *testing.T) {
-	for _, unit := range []string{bootUnit, applyUnit} {
+	for _, unit := range []string{app.BootUnit, app.ApplyUnit} {
 		m := newMachine(t)
 		m.units.start() // without a gate: it waits to try again
 		if err := os.WriteFile(m.run+"/attempts", []byte("20\n"), 0o600); err != nil {
@@ -201,7 +202,7 @@ func TestRequestEndsTheWait(t *testing.T) {
 			}
 		}
 		from := m.now
-		if unit == bootUnit {
+		if unit == app.BootUnit {
 			m.inside = true
 		}
 		m.want(unit, m.as(unit, "run"), ended{0, "Generation 1 is in place", ""})
@@ -209,7 +210,7 @@ func TestRequestEndsTheWait(t *testing.T) {
 			t.Errorf("%s took %s", unit, took)
 		}
 		_, err := os.Stat(m.run + "/reply-AB.json")
-		if answered := err == nil; answered != (unit == applyUnit) {
+		if answered := err == nil; answered != (unit == app.ApplyUnit) {
 			t.Errorf("%s: answered: %v", unit, answered)
 		}
 	}
@@ -220,12 +221,12 @@ func TestDamagedGeneration(t *testing.T) {
 	m := goodNode(t)
 	m.put("/var/lib/prelet/generations/1", `{"cut`)
 	before := m.disk()
-	for _, unit := range []string{"", bootUnit} {
+	for _, unit := range []string{"", app.BootUnit} {
 		m.want("run", m.as(unit, "run"), ended{41, "", "restore the state folder from a backup"})
 		m.unchanged("refused", before)
 	}
 	m.reboot()
-	m.want("boot", m.as(bootUnit, "run"), ended{41, "", "Recovery needs a person"})
+	m.want("boot", m.as(app.BootUnit, "run"), ended{41, "", "Recovery needs a person"})
 	if gate := m.gateSays(); gate != "" {
 		t.Errorf("gate %q", gate)
 	}

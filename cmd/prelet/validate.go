@@ -9,11 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/known"
@@ -21,10 +21,9 @@ import (
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/replace"
 	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/value"
 )
 
-func (a *app) validate() *cobra.Command {
+func (a *cli) validate() *cobra.Command {
 	var w where
 	var strict bool
 	var kubelet string
@@ -43,13 +42,13 @@ func (a *app) validate() *cobra.Command {
 			if err := kubeletVersion(kubelet); err != nil {
 				return err
 			}
-			w.config = append(w.config, args...)
-			if err := w.check(); err != nil {
+			w.Config = append(w.Config, args...)
+			if err := w.Check(); err != nil {
 				return err
 			}
-			s, diags := w.load(nil)
+			s, diags := w.Load(nil, version)
 			if !diags.HasErrors() {
-				diags = append(diags, boot.CheckWith(s, boot.Witnesses(), kubelet, a.detectorHost(w, value.NewRedactor()))...)
+				diags = append(diags, boot.CheckWith(s, boot.Witnesses(), kubelet, a.env().DetectorHost(w.Where))...)
 			}
 			bad := false
 			for _, d := range diags {
@@ -83,7 +82,7 @@ func (a *app) validate() *cobra.Command {
 			return nil
 		}}
 	w.siteFlags(c)
-	c.Flags().StringVar(&w.root, "root", "", "look for the site below `DIR`")
+	c.Flags().StringVar(&w.Root, "root", "", "look for the site below `DIR`")
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
 	c.Flags().StringVar(&kubelet, "kubelet-version", "", "judge the site for a kubelet of `VERSION`, as 1.36 or v1.36.3")
 	return c
@@ -105,7 +104,7 @@ func kubeletVersion(v string) error {
 	return nil
 }
 
-func (a *app) fmt() *cobra.Command {
+func (a *cli) fmt() *cobra.Command {
 	var check bool
 	c := &cobra.Command{Use: "fmt [PATH...]", GroupID: "site", Short: "Lay site files out in the canonical form",
 		Long: "Rewrites *.hcl and *.prelet.vars files, in the current folder if none is named. Folders are not entered.",
@@ -186,33 +185,14 @@ func siteFileAt(path string) (src []byte, why string, err error) {
 		return nil, "is a link", nil
 	}
 	src, err = readRegular(path)
-	if errors.Is(err, errNoFile) {
+	if errors.Is(err, app.ErrNotRegular) {
 		return nil, "is no regular file", nil
 	}
 	return src, "", err
 }
 
-var errNoFile = errors.New("it is no regular file")
-
-// openRegular opens a file to read, and nothing else: a pipe would wait for who writes into it.
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errNoFile
-	}
-	if err != nil {
-		_ = f.Close() // the first error counts
-		return nil, err
-	}
-	return f, nil
-}
-
 func readRegular(path string) ([]byte, error) {
-	f, err := openRegular(path)
+	f, err := app.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

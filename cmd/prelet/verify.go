@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
@@ -14,7 +15,7 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-func (a *app) verify() *cobra.Command {
+func (a *cli) verify() *cobra.Command {
 	var output string
 	c := &cobra.Command{Use: "verify", GroupID: "node", Args: noArgument, Short: "Judge whether the kubelet is well on the generation in place",
 		Long: "What prelet-verify.service calls after each start of the kubelet: healthy, and the generation is good; ill, and the\n" +
@@ -29,8 +30,8 @@ func (a *app) verify() *cobra.Command {
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			h := a.host(ctx)
-			defer h.units.Close()
+			h := a.env().Host(ctx)
+			defer h.Units.Close()
 			return a.verifyNode(ctx, h, asJSON)
 		}}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
@@ -51,28 +52,28 @@ type verdict struct {
 	Diagnostics []present.Diagnostic `json:"diagnostics"`
 }
 
-func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
-	if h.self == "" && !h.off() && h.never() {
+func (a *cli) verifyNode(ctx context.Context, h *app.Host, asJSON bool) error {
+	if h.Self == "" && !h.Off() && never(h) {
 		return a.endVerify(h, apply.Result{}, asJSON)
 	}
-	store, err := a.lockNode(ctx, h)
+	store, err := h.LockNode(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	if h.off() {
+	if h.Off() {
 		a.complain("prelet=off stands on the kernel command line: nothing is judged")
 		return nil
 	}
 	j, err := store.Journal()
 	if err == nil && j == nil {
-		if gen, open, gateErr := h.gate().State(); gateErr == nil && open {
+		if gen, open, gateErr := h.Gate().State(); gateErr == nil && open {
 			return a.look(ctx, h, store, gen, asJSON)
 		}
 	}
 	exitBefore, before := earlier(h)
-	rep := a.report(h, true)
-	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	rep := a.env().Report(h, true)
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
 	code, summary := res.Code.Exit(), res.Summary
 	switch {
@@ -91,8 +92,8 @@ func (a *app) verifyNode(ctx context.Context, h *host, asJSON bool) error {
 
 // never says that prelet has not done anything on this node yet, and keeps nothing back: no generation, no commit under way,
 // and no run of this boot that shut the gate. It leaves no trace. Where it cannot be seen, who takes the lock finds out.
-func (h *host) never() bool {
-	store, err := generation.OpenReadOnly(h.storeOptions())
+func never(h *app.Host) bool {
+	store, err := generation.OpenReadOnly(h.StoreOptions())
 	if err != nil {
 		return false
 	}
@@ -102,21 +103,21 @@ func (h *host) never() bool {
 		return false
 	}
 	cur, err := store.Current()
-	return err == nil && cur == nil && h.gate().Why() == ""
+	return err == nil && cur == nil && h.Gate().Why() == ""
 }
 
 // look is for a kubelet that was judged already: it writes nothing at all.
-func (a *app) look(ctx context.Context, h *host, store *generation.Store, gen int, asJSON bool) error {
+func (a *cli) look(ctx context.Context, h *app.Host, store *generation.Store, gen int, asJSON bool) error {
 	res := apply.Result{}
 	if cur, err := store.Current(); err == nil && cur != nil {
 		gen = cur.Gen
 	}
 	res.Outcome.Generation = gen
-	if h.self == "" && gen > 0 {
+	if h.Self == "" && gen > 0 {
 		if err := store.Unlock(); err != nil { // it waits for a kubelet that has just started
 			return a.storeFailure(err)
 		}
-		checks, cause, err := h.machine(store, nil).Examine(ctx, gen)
+		checks, cause, err := h.Machine(store, nil).Examine(ctx, gen)
 		if err != nil {
 			checks = []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
 		}
@@ -136,9 +137,9 @@ func (a *app) look(ctx context.Context, h *host, store *generation.Store, gen in
 }
 
 // earlier is how the run before in this boot ended.
-func earlier(h *host) (exit int, summary string) {
-	s, err := report.Load(h.runDir)
-	if err != nil || s.BootID != h.bootID {
+func earlier(h *app.Host) (exit int, summary string) {
+	s, err := report.Load(h.RunDir)
+	if err != nil || s.BootID != h.BootID {
 		return 0, ""
 	}
 	return s.Exit, s.Summary
@@ -148,9 +149,9 @@ func earlier(h *host) (exit int, summary string) {
 // was. What went wrong with the kubelet, or in between, is over.
 func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == fault.Internal.Exit() }
 
-func (a *app) endVerify(h *host, res apply.Result, asJSON bool) error {
+func (a *cli) endVerify(h *app.Host, res apply.Result, asJSON bool) error {
 	out, code := res.Outcome, res.Code
-	if out.HeldBack != "" && h.self == "" && code == "" {
+	if out.HeldBack != "" && h.Self == "" && code == "" {
 		code = fault.RolledBack // the unit has nothing to add to a failure that prelet.service shows
 	}
 	if asJSON {

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-func (a *app) version() *cobra.Command {
+func (a *cli) version() *cobra.Command {
 	var output string
 	c := &cobra.Command{Use: "version", GroupID: "other", Args: noArgument, Short: "Print the version, as prelet --version does",
 		RunE: func(*cobra.Command, []string) error {

@@ -1,63 +1,18 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/app"
 )
-
-func TestWaitsAreToldOnce(t *testing.T) {
-	var said []string
-	w := &waits{say: func(s string) { said = append(said, s) }}
-	until := time.Date(2026, 11, 20, 10, 57, 3, 0, time.Local)
-	for _, r := range []live.Retry{
-		{Server: "https://a:6443", Why: "connection refused", Until: until}, // the next server is asked at once
-		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
-		{Server: "https://a:6443", Why: "connection refused", Until: until},
-		{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until}, // only once: silent
-		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
-		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
-		{Server: "https://b:6443", Why: "HTTP 429", Wait: 3 * time.Second, Until: until}, // long enough to be told at once
-		{Server: "https://b:6443", Why: "HTTP 429", Wait: 3 * time.Second, Until: until},
-	} {
-		w.retry(r)
-	}
-	w.end()
-	w.retry(live.Retry{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until})
-	want := []string{"waiting for https://b:6443: HTTP 404; trying until 10:57:03", "waiting for https://b:6443: HTTP 429; trying until 10:57:03"}
-	if !slices.Equal(said, want) {
-		t.Errorf("%q", said)
-	}
-}
 
 // A server that lacks the ConfigMap is asked until the site's retry is over, and a run says so where nobody has a terminal.
 func TestRunTellsWhatItWaitsFor(t *testing.T) {
 	m := newMachine(t)
 	m.put("/etc/prelet/site.hcl", strings.Replace(strings.Replace(m.site, "kube-system/kubelet-config", "kube-system/none", 1), `"2s"`, `"3s"`, 1))
-	got := m.as(bootUnit, "run")
+	got := m.as(app.BootUnit, "run")
 	if n := strings.Count(got.errors, "prelet: waiting for "+m.server.URL()+": HTTP 404"); n != 1 || !strings.Contains(got.errors, "trying until ") {
 		t.Errorf("told %d times; exit %d\n%s", n, got.exit, got.errors)
-	}
-}
-
-// The wait for the clock is told, and ends with what the machine says of its clock.
-func TestWaitForTheClockIsTold(t *testing.T) {
-	var said []string
-	w := &waits{say: func(s string) { said = append(said, s) }}
-	never := errors.New("nobody set it")
-	if err := w.clock(func(context.Context) error { return never })(t.Context()); !errors.Is(err, never) {
-		t.Errorf("the machine's answer became %v", err)
-	}
-	w.end()
-	if err := w.clock(func(context.Context) error { return nil })(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if len(said) != 1 || !strings.HasPrefix(said[0], "waiting for the clock to be set: it says 20") {
-		t.Errorf("%q", said)
 	}
 }

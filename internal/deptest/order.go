@@ -11,6 +11,7 @@ import (
 func order() [][]string {
 	return [][]string{
 		{"cmd/..."},
+		{"internal/app/..."},
 		{"internal/present/...", "internal/apply/..."},
 		{"internal/activate/...", "internal/doctor/...", "internal/explain/...", "internal/importer/...", "internal/live/...", "internal/pluginhost/...", "internal/probe/...", "internal/report/..."},
 		{"internal/boot/..."},

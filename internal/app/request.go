@@ -1,13 +1,11 @@
-package main
+package app
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,87 +29,87 @@ const (
 
 	followTime = 20 * time.Minute // two watches of the longest sensible timeout
 	followRuns = 4
+
+	statusEvery = 200 * time.Millisecond
 )
 
 type request struct {
 	Args []string `json:"args"`
 }
 
-type reply struct {
+// Reply is how a command ended that another process ran: its exit status, and what it printed.
+type Reply struct {
 	Exit   int    `json:"exit"`
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// viaApply hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
-// unit. handled is false when the command is to run in this process: inside prelet's own units, without systemd, and
+// ViaApply hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
+// unit. The reply is nil when the command is to run in this process: inside prelet's own units, without systemd, and
 // with --config, because the unit cannot read a folder below /home or /tmp.
-func (a *app) viaApply(ctx context.Context, h *host, config, args []string) (handled bool, err error) {
+func (e *Env) ViaApply(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
 	switch {
-	case a.served || !h.systemd:
-		return false, nil
-	case h.self == applyUnit:
-		return a.serve(h)
-	case h.self != "" || len(config) > 0:
-		return false, nil
+	case e.Serve == nil || !h.Systemd:
+		return nil, nil
+	case h.Self == ApplyUnit:
+		return e.ServeAll(h), nil
+	case h.Self != "" || len(config) > 0:
+		return nil, nil
 	}
-	u, err := h.units.Look(ctx, applyUnit)
+	u, err := h.Units.Look(ctx, ApplyUnit)
 	if err != nil {
-		return true, failure(fault.Systemd, "%s", err)
+		return nil, failure(fault.Systemd, "%s", err)
 	}
 	if u.Load != "loaded" {
-		a.complain(applyUnit + " is not installed, so this works in this process: do not end it")
-		return false, nil
+		e.Say(ApplyUnit + " is not installed, so this works in this process: do not end it")
+		return nil, nil
 	}
-	return true, a.follow(ctx, h, request{args})
+	return e.follow(ctx, h, request{args})
 }
 
-// follow leaves a request, starts the unit, and prints what it answers.
-func (a *app) follow(ctx context.Context, h *host, r request) error {
-	if err := h.ready(); err != nil {
-		return err
+// follow leaves a request, starts the unit, and returns what it answers.
+func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
+	if err := h.Ready(); err != nil {
+		return nil, err
 	}
 	id := rand.Text()
 	b, err := json.Marshal(r)
 	if err != nil {
-		return failure(fault.Internal, "%s", err)
+		return nil, failure(fault.Internal, "%s", err)
 	}
-	ask := filepath.Join(h.runDir, requestPrefix+id+".json")
+	ask := filepath.Join(h.RunDir, requestPrefix+id+".json")
 	if err := apply.Remember(ask, b); err != nil {
-		return failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
+		return nil, failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
 	defer os.Remove(ask) // taken away already, unless nobody came for it
-	answer := filepath.Join(h.runDir, replyPrefix+id+".json")
+	answer := filepath.Join(h.RunDir, replyPrefix+id+".json")
 	defer os.Remove(answer)
-	defer a.watching(h)()
+	defer e.watching(h)()
 	result := ""
 	for range followRuns { // a start merges with one that runs already, which may have begun before our request
-		if result, err = h.units.Start(ctx, applyUnit, followTime); err != nil {
+		if result, err = h.Units.Start(ctx, ApplyUnit, followTime); err != nil {
 			if ctx.Err() != nil {
-				return failure(fault.Interrupted, "%s goes on; `prelet status --wait` tells how it ends", applyUnit)
+				return nil, failure(fault.Interrupted, "%s goes on; `prelet status --wait` tells how it ends", ApplyUnit)
 			}
-			return failure(fault.Systemd, "%s", err)
+			return nil, failure(fault.Systemd, "%s", err)
 		}
 		if b, err := os.ReadFile(answer); err == nil {
-			var out reply
+			var out Reply
 			if err := json.Unmarshal(b, &out); err != nil {
-				return failure(fault.Internal, "%s: %s", answer, err)
+				return nil, failure(fault.Internal, "%s: %s", answer, err)
 			}
-			_, _ = io.WriteString(a.stderr, out.Stderr)
-			_, _ = io.WriteString(a.stdout, out.Stdout)
-			a.printed = out.Stdout != ""
-			return exit(out.Exit)
+			return &out, nil
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
-			return failure(fault.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", applyUnit)
+			return nil, failure(fault.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", ApplyUnit)
 		}
 	}
-	return failure(fault.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", applyUnit, result, applyUnit)
+	return nil, failure(fault.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", ApplyUnit, result, ApplyUnit)
 }
 
 // watching shows on a terminal what the run in the unit is at, until stop.
-func (a *app) watching(h *host) (stop func()) {
-	show := a.progress()
+func (e *Env) watching(h *Host) (stop func()) {
+	show := e.Progress
 	if show == nil {
 		return func() {}
 	}
@@ -125,7 +123,7 @@ func (a *app) watching(h *host) (stop func()) {
 				return
 			case <-time.After(statusEvery):
 			}
-			s, err := report.Load(h.runDir)
+			s, err := report.Load(h.RunDir)
 			if err != nil || s.State != report.Running {
 				continue
 			}
@@ -140,38 +138,40 @@ func (a *app) watching(h *host) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// serve runs what was asked for, in order. handled is false when nobody asked: then the unit was started by itself, or
+// ServeAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit was started by itself, or
 // to finish what a killed one left.
-func (a *app) serve(h *host) (handled bool, err error) {
-	for _, left := range waiting(h.runDir, servingPrefix) {
+func (e *Env) ServeAll(h *Host) (done *Reply) {
+	for _, left := range waiting(h.RunDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := idOf(left, servingPrefix)
-		answerTo(h, id, reply{Exit: fault.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + h.afterKill(left) + "\n"})
+		answerTo(h, id, Reply{Exit: fault.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + afterKill(h, left) + "\n"})
 		_ = os.Remove(left)
-		return false, nil
+		return nil
 	}
-	worst := 0
-	for _, name := range waiting(h.runDir, requestPrefix) {
+	for _, name := range waiting(h.RunDir, requestPrefix) {
 		id := idOf(name, requestPrefix)
-		serving := filepath.Join(h.runDir, servingPrefix+id+".json")
+		serving := filepath.Join(h.RunDir, servingPrefix+id+".json")
 		if err := os.Rename(name, serving); err != nil {
 			continue // whoever asked went away
 		}
-		out := a.serveOne(h, serving)
+		out := e.serveOne(serving)
 		answerTo(h, id, out)
 		_ = os.Remove(serving)
-		handled, worst = true, max(worst, out.Exit)
+		if done == nil {
+			done = &Reply{}
+		}
+		done.Exit = max(done.Exit, out.Exit)
 	}
-	return handled, exit(worst)
+	return done
 }
 
 // afterKill says what becomes of a request whose server was killed. What was committed is finished; a way back that was not is not
 // begun again by itself.
-func (h *host) afterKill(serving string) string {
+func afterKill(h *Host, serving string) string {
 	var r request
 	b, err := os.ReadFile(serving)
 	if err == nil && json.Unmarshal(b, &r) == nil && len(r.Args) > 0 && r.Args[0] == "rollback" {
-		if store, err := generation.OpenReadOnly(h.storeOptions()); err == nil {
+		if store, err := generation.OpenReadOnly(h.StoreOptions()); err == nil {
 			defer store.Close()
 			if j, err := store.Journal(); err == nil && j == nil {
 				return "nothing shows that it went back: see prelet history, and give prelet rollback again if need be (what was chosen by hand is held until prelet rollback --release)"
@@ -181,7 +181,7 @@ func (h *host) afterKill(serving string) string {
 	return "it is started again and finishes what was begun (prelet status --wait)"
 }
 
-func (a *app) serveOne(h *host, name string) reply {
+func (e *Env) serveOne(name string) Reply {
 	var r request
 	b, err := os.ReadFile(name)
 	if err == nil {
@@ -191,21 +191,18 @@ func (a *app) serveOne(h *host, name string) reply {
 		err = errors.New("it asks for something else than run or rollback")
 	}
 	if err != nil {
-		return reply{Exit: fault.Usage.Exit(), Stderr: fmt.Sprintf("prelet: %s: %s\n", name, err)}
+		return Reply{Exit: fault.Usage.Exit(), Stderr: fmt.Sprintf("prelet: %s: %s\n", name, err)}
 	}
-	var stdout, stderr bytes.Buffer
-	inner := &app{stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr), getenv: a.getenv, on: a.on, served: true}
-	code := inner.main(r.Args)
-	return reply{code, stdout.String(), stderr.String()}
+	return e.Serve(r.Args)
 }
 
-func answerTo(h *host, id string, r reply) {
+func answerTo(h *Host, id string, r Reply) {
 	b, err := json.Marshal(r)
 	if err == nil {
-		err = apply.Remember(filepath.Join(h.runDir, replyPrefix+id+".json"), b)
+		err = apply.Remember(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
 	}
 	if err != nil { // whoever follows says that no answer came, and where to look
-		_ = h.notify.Status("the answer to a request cannot be left: " + err.Error())
+		_ = h.Notify.Status("the answer to a request cannot be left: " + err.Error())
 	}
 }
 

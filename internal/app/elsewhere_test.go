@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"os"
@@ -13,13 +13,13 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 	}
 	for _, root := range []string{"/", "/usr/..", link, link + "/"} {
 		for _, systemd := range []bool{true, false} {
-			a := &app{on: &host{systemd: systemd}}
-			if err := a.elsewhere(root); (err != nil) != systemd {
+			a := &Env{On: &Host{Systemd: systemd}}
+			if err := a.Elsewhere(root); (err != nil) != systemd {
 				t.Errorf("%s, systemd %v: %v", root, systemd, err)
 			}
 		}
 	}
-	if err := (&app{on: &host{systemd: true}}).elsewhere(t.TempDir()); err != nil {
+	if err := (&Env{On: &Host{Systemd: true}}).Elsewhere(t.TempDir()); err != nil {
 		t.Errorf("a folder of somebody's: %v", err)
 	}
 }

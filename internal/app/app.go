@@ -1,0 +1,69 @@
+// Package app is prelet's commands without their flags and their output: one function a command. Each takes a context and a value
+// of options, and returns a value to print or an error, which holds a *fault.Fault. A function opens what it needs, takes the lock
+// where it writes, and closes both before it returns. It prints nothing: what has to be told earlier goes through Env.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/pluginhost"
+	"github.com/prelet/prelet/internal/value"
+)
+
+// Env is what all commands of one process have in common.
+type Env struct {
+	Version  string
+	Getenv   func(string) string
+	Redactor *value.Redactor   // learns each secret that a command reads; what is printed goes through it
+	Say      func(line string) // reports one line while a command runs; it redacts
+	Progress func(boot.Event)  // of the stages; nil where nobody watches
+	On       *Host             // the machine that commands work on; nil is the one below us
+	// Serve runs a command line that another process asked for, and prints it as well; nil in a command that runs for one.
+	Serve func(args []string) Reply
+	// Journaled is called when the machine's journal has what the command reports, so that printing it is not needed.
+	Journaled func()
+	// Detectors changes where detectors are looked for and how they run; nil outside of tests.
+	Detectors func(*pluginhost.Options)
+}
+
+// Explained is a failure of the store or of a unit, with all that there is to say of it.
+type Explained struct {
+	Err      error
+	Messages hcl.Diagnostics // nil where Err says it all
+}
+
+// Error is the failure in one line.
+func (e *Explained) Error() string { return e.Err.Error() }
+
+// Unwrap returns the failure as it happened.
+func (e *Explained) Unwrap() error { return e.Err }
+
+// explained adds to an error of the store or of a unit what there is to say of it.
+func explained(err error) error {
+	var known *Explained
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+
+	return &Explained{Err: err, Messages: apply.Explain(err)}
+}
+
+// Stopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
+func Stopped(ctx context.Context) error {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+
+	return failure(fault.Interrupted, "stopped by a signal: %s; nothing was changed", context.Cause(ctx))
+}
+
+func failure(c fault.Code, format string, args ...any) error {
+	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,233 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// The units that the packages ship.
+const (
+	BootUnit   = "prelet.service"
+	ApplyUnit  = "prelet-apply.service"
+	VerifyUnit = "prelet-verify.service"
+)
+
+// Host is the machine that a command works on: its folders, and what stands between prelet and systemd. A test gives
+// another than the one below us.
+type Host struct {
+	Root     string // "" is /
+	RunDir   string
+	BootID   string
+	Hostname string
+	Self     string // the unit that runs this process; "" for none of prelet's
+	Systemd  bool   // it is the init of this machine
+
+	Units  Manager
+	Probe  activate.Probe
+	Clock  activate.Clock
+	Notify Notifier
+	Log    *slog.Logger   // the journal; nil without one
+	Jitter func() float64 // in [0,1)
+}
+
+// Manager is systemd.
+type Manager interface {
+	activate.Units
+	Start(ctx context.Context, unit string, wait time.Duration) (string, error)
+	Close()
+}
+
+// Notifier is the notify socket.
+type Notifier interface {
+	Status(line string) error
+	Extend(d time.Duration) error
+}
+
+// Host is the machine below us, unless a test gave another. Its Units are the caller's to close.
+func (e *Env) Host(ctx context.Context) *Host {
+	if e.On != nil {
+		return e.On
+	}
+	name, _ := os.Hostname() // then the Node object is not asked for
+	h := &Host{
+		RunDir: "/run/prelet", BootID: live.BootID(e.Getenv), Hostname: name, Systemd: live.HasSystemd(),
+		Units: live.NewUnits(ctx), Clock: live.Clock{}, Notify: live.Notifier{}, Jitter: rand.Float64,
+		Probe: probe.Probe{Now: time.Now, Credentials: live.SystemCredentials(e.Getenv)},
+	}
+	switch unit := live.OwnUnit(live.SelfCgroup()); unit {
+	case BootUnit, ApplyUnit, VerifyUnit:
+		h.Self = unit
+		h.Log = live.JournalLog(e.Redactor.String) // by hand, what is printed is enough
+		if h.Log != nil && e.Journaled != nil {
+			e.Journaled()
+		}
+	}
+	return h
+}
+
+// StateDir is prelet's own folder.
+func (h *Host) StateDir() string { return filepath.Join("/", h.Root, "var/lib/prelet") }
+
+// Gate is what keeps the kubelet from starting.
+func (h *Host) Gate() activate.Gate { return activate.Gate{Dir: h.RunDir, BootID: h.BootID} }
+
+// Off says whether somebody turned prelet off on the kernel command line.
+func (h *Host) Off() bool { return live.CommandLine(h.Root)["prelet"] == "off" }
+
+// Lock opens the generations for writing.
+func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	return generation.Open(ctx, h.StoreOptions())
+}
+
+// StoreOptions say where the generations are.
+func (h *Host) StoreOptions() generation.Options {
+	return generation.Options{Root: h.Root, Dir: h.StateDir(), Now: h.Clock.Now, BootID: h.BootID, Mono: func() int64 { return h.Clock.Monotonic().Microseconds() }}
+}
+
+// Report begins the report of a command that writes. again says that it adds to what an earlier process of this boot told.
+func (e *Env) Report(h *Host, again bool) *report.Reporter {
+	rep, err := report.New(report.Options{Dir: h.RunDir, BootID: h.BootID, Version: e.Version, Now: h.Clock.Now, Redact: e.Redactor.String,
+		Notify: h.Notify.Status, Log: h.Log, Continue: again})
+	if err != nil { // what prelet does never depends on who is told
+		e.Say(err.Error())
+	}
+	return rep
+}
+
+// Machine is what puts a generation into effect; rep may be nil.
+func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
+	var notes func(activate.Event)
+	if rep != nil {
+		notes = apply.Notes(rep)
+	}
+	return &activate.Machine{Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.Gate(), BootID: h.BootID, StateDir: h.StateDir(),
+		Foreign: func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
+		Note:    notes, Extend: func(d time.Duration) { _ = h.Notify.Extend(d) }}
+}
+
+// Ready makes the run folder, which the units have from systemd.
+func (h *Host) Ready() error {
+	if err := os.MkdirAll(h.RunDir, 0o755); err != nil {
+		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only (with --root DIR, files below a folder of yours)", h.RunDir, err)
+	}
+	return nil
+}
+
+// Elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
+// the init, as where an image is built, no unit runs.
+func (e *Env) Elsewhere(root string) error {
+	systemd := live.HasSystemd()
+	if e.On != nil {
+		systemd = e.On.Systemd
+	}
+	here, err := os.Stat("/")
+	if err != nil || !systemd {
+		return err
+	}
+	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
+		return failure(fault.Usage, "--root %s is the running system, whose kubelet would read files while they change: leave --root out", root)
+	}
+	return nil
+}
+
+// LockNode takes the lock for a command that changes the node, or returns what keeps it from that.
+func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
+	if err := h.Ready(); err != nil {
+		return nil, err
+	}
+	store, err := h.Lock(ctx)
+
+	return store, explained(err)
+}
+
+// lockWait is how long a command waits for another prelet.
+const lockWait = 30 * time.Second
+
+// LockRoot opens the generations below the root of w for writing.
+func (e *Env) LockRoot(ctx context.Context, w Where) (*generation.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.StateDir(), BootID: live.BootID(e.Getenv)})
+
+	return s, explained(err)
+}
+
+const (
+	keepAlive    = 30 * time.Second
+	requestEvery = 500 * time.Millisecond
+	// MostOpenWait is how long prelet.service may wait before it tries again while the gate is open: a kubelet that
+	// crashes meanwhile starts only when prelet.service has ended.
+	MostOpenWait = 10 * time.Second
+)
+
+// Patience puts the unit's own timeout off for as long as a plan is made: the site's deadline bounds it, and may be longer.
+func (h *Host) Patience() (stop func()) {
+	t := time.NewTicker(keepAlive)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-t.C:
+				_ = h.Notify.Extend(3 * keepAlive)
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { t.Stop(); close(done) }
+}
+
+// Again waits before a run that systemd tries once more by itself, longer each time. A run that somebody asked for
+// begins at once, and a request that comes meanwhile (asked) ends the wait.
+func (h *Host) Again(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
+	n := attempts.Failures()
+	if n == 0 || h.Self != BootUnit && h.Self != ApplyUnit {
+		return false, nil
+	}
+	if u, err := h.Units.Look(ctx, h.Self); err == nil && u.Restarts == 0 {
+		return false, attempts.Clear()
+	}
+	wait := apply.Wait(n, h.Jitter())
+	if _, open, err := h.Gate().State(); err == nil && open {
+		wait = min(wait, MostOpenWait)
+	}
+	_ = h.Notify.Extend(wait + 4*keepAlive)
+	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)", h.before(), wait.Round(time.Second), n+1, h.Self))
+	for end := h.Clock.Monotonic() + wait; h.Clock.Monotonic() < end; {
+		if len(waiting(h.RunDir, requestPrefix)) > 0 {
+			return true, nil
+		}
+		if err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic())); err != nil {
+			return false, failure(fault.Systemd, "stopped while waiting to try again: %s", err)
+		}
+	}
+	return false, nil
+}
+
+// before is how the run before ended, in few words.
+func (h *Host) before() string {
+	s, err := report.Load(h.RunDir)
+	if err != nil || s.Summary == "" {
+		return "the run before failed"
+	}
+	if r := []rune(s.Summary); len(r) > 120 {
+		return string(r[:119]) + "…"
+	}
+	return s.Summary
+}

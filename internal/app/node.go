@@ -1,0 +1,270 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/machineid"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+// Where says which node and which site a command is about.
+type Where struct {
+	Config    []string // files and folders in place of /etc/prelet and its like
+	Root      string   // files and targets are below it; "" is /
+	From      string   // a recording that answers everything
+	Hardware  string   // a recorded machine: a tree, or a snapshot of ghw or hwloc
+	Objects   string   // a folder in place of the cluster
+	Variables []string // NAME=VALUE
+}
+
+// Check refuses flags that exclude each other, and paths that are not there.
+func (w *Where) Check() error {
+	if w.From != "" && (w.Root != "" || w.Hardware != "" || w.Objects != "") {
+		return failure(fault.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
+	}
+	for flag, p := range map[string]string{"--root": w.Root, "--objects": w.Objects} {
+		if p == "" {
+			continue
+		}
+		if st, err := os.Stat(p); errors.Is(err, fs.ErrPermission) {
+			return failure(fault.Usage, "%s %s: this user may not look there", flag, p)
+		} else if err != nil || !st.IsDir() {
+			return failure(fault.Usage, "%s %s: there is no such folder", flag, p)
+		}
+	}
+	if w.Hardware != "" {
+		if _, err := os.Stat(w.Hardware); errors.Is(err, fs.ErrPermission) {
+			return failure(fault.Usage, "--hardware %s: this user may not look there", w.Hardware)
+		} else if err != nil {
+			return failure(fault.Usage, "--hardware %s: there is no such folder or archive", w.Hardware)
+		}
+	}
+	for _, v := range w.Variables {
+		if strings.Index(v, "=") < 1 {
+			return failure(fault.Usage, "--var %s: write NAME=VALUE", v)
+		}
+	}
+	if w.Root != "" {
+		abs, err := filepath.Abs(w.Root)
+		if err != nil {
+			return failure(fault.Usage, "--root %s: %s", w.Root, err)
+		}
+		w.Root = abs
+	}
+	return nil
+}
+
+func (w *Where) vars() map[string]string {
+	m := map[string]string{}
+	for _, v := range w.Variables {
+		k, x, _ := strings.Cut(v, "=")
+		m[k] = x
+	}
+	return m
+}
+
+// undeclared are --var of names that the site does not declare: typing errors that would go unseen.
+func (w *Where) undeclared(s *site.Site) (diags hcl.Diagnostics) {
+	known := slices.Sorted(maps.Keys(s.Variables))
+	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
+		if s.Variables[name] == nil {
+			diags = append(diags, origin.Error(fault.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
+				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))
+		}
+	}
+	return diags
+}
+
+// Load reads the site: the files named or found, or those inside a recording.
+func (w *Where) Load(rec *world.Recording, version string) (*site.Site, hcl.Diagnostics) {
+	o := SiteOptions(version)
+	o.Paths, o.Root = w.Config, w.Root
+	if rec != nil && len(w.Config) == 0 {
+		return site.Parse(rec.Header.Site, o)
+	}
+	return site.Load(site.OS(), o)
+}
+
+// SiteOptions are those of every site that this program reads.
+func SiteOptions(version string) site.Options {
+	return site.Options{Stages: builtin.Stages(), Version: version}
+}
+
+// Node is a site with the world that answers it.
+type Node struct {
+	Where
+	env    *Env
+	Site   *site.Site
+	source world.Source
+	live   *live.Live // nil with a recording
+	rec    *world.Recording
+	Store  *generation.Store // nil where it could not be opened
+	past   func() *live.Past // the last good generation's recording; nil where none counts
+	waits  *waits
+}
+
+// StateDir is prelet's own folder.
+func (w *Where) StateDir() string { return filepath.Join("/", w.Root, "var/lib/prelet") }
+
+// Open loads the site and opens the world. store may be nil; it stays the caller's, as the node is: see Close. The messages are
+// those of loading; where they have errors, there is nothing to plan.
+func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, error) {
+	if err := w.Check(); err != nil {
+		return nil, nil, err
+	}
+	n := &Node{Where: w, env: e, Store: store}
+	if w.From != "" {
+		rec, err := readRecording(w.From)
+		if err != nil {
+			return nil, nil, err
+		}
+		n.rec, n.source = rec, rec.Source()
+	}
+	s, diags := w.Load(n.rec, e.Version)
+	n.Site = s
+	if !diags.HasErrors() {
+		diags = append(diags, w.undeclared(s)...)
+	}
+	if n.rec != nil {
+		return n, diags, nil
+	}
+	if n.Store == nil {
+		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: w.Root, Dir: w.StateDir()})
+	}
+	n.waits = &waits{say: e.Say}
+	n.live = live.New(live.Options{
+		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: w.vars(), Redactor: e.Redactor,
+		Credentials: live.SystemCredentials(e.Getenv), Store: n.Store, StateDir: w.StateDir(), Detectors: e.DetectorHost(w),
+		OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
+	})
+	n.source = n.live
+	if n.Store != nil {
+		n.past = n.live.Past
+	}
+	return n, diags, nil
+}
+
+// Close ends what the node has open; not its store.
+func (n *Node) Close() {
+	if n.live != nil {
+		n.live.Close()
+	}
+}
+
+func (n *Node) joined() bool {
+	joined, _ := n.live.Joined()
+	return joined
+}
+
+// lastGoodPatience is how long a node that can fall back on its last good generation waits for the cluster. One that
+// never joined waits as long as the site says: it has nothing else to do.
+const lastGoodPatience = 15 * time.Second
+
+// Plan evaluates the site.
+func (n *Node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
+	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
+	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
+		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
+			if _, ok := n.Store.LastGood(); ok {
+				n.live.Hurry(lastGoodPatience)
+			}
+			return live.FallBack(n.past, maxAge, time.Now())
+		}
+	}
+	if n.waits != nil {
+		defer n.waits.end()
+	}
+	return boot.Run(ctx, n.Site, o)
+}
+
+// PlanUnless is Plan after what opening the node has found; with an error in that, there is nothing to plan.
+func (n *Node) PlanUnless(ctx context.Context, found hcl.Diagnostics, event func(boot.Event)) *boot.Plan {
+	if found.HasErrors() {
+		return &boot.Plan{Site: n.Site, Diagnostics: found}
+	}
+	if d := n.stuck(); d != nil {
+		return &boot.Plan{Site: n.Site, Diagnostics: append(found, d...)}
+	}
+	p := n.Plan(ctx, event)
+	p.Diagnostics = append(found, p.Diagnostics...)
+	return p
+}
+
+// stuck says what of the generations needs a person before anything can be planned. What this user may not read is
+// passed over: a plan works without root.
+func (n *Node) stuck() hcl.Diagnostics {
+	if n.Store == nil {
+		return nil
+	}
+	if err := n.Store.Check(); fault.CodeOf(err) == fault.NeedsPerson {
+		return apply.Explain(err)
+	}
+	return nil
+}
+
+func readRecording(path string) (*world.Recording, error) {
+	f, err := OpenRegular(path)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil, failure(fault.Usage, "--from %s: there is no such recording", path)
+		}
+		return nil, failure(fault.Usage, "--from %s: %s", path, err)
+	}
+	defer f.Close()
+	r, err := world.Decode(f)
+	if err != nil {
+		return nil, failure(fault.RecordingInvalid, "--from %s: %s", path, err)
+	}
+	return r, nil
+}
+
+// Recording is what the tape of p becomes, with the site that it was made of.
+func (n *Node) Recording(p *boot.Plan) *world.Recording {
+	header := world.Header{Format: world.Format, Prelet: n.env.Version, Time: time.Now().UTC().Format(time.RFC3339), Boot: live.BootID(n.env.Getenv)}
+	if n.Hardware == "" {
+		header.Machine = machineid.Of(n.Root).ID
+	}
+	header.Site = slices.Clone(p.Site.Files)
+
+	return &world.Recording{Header: header, Entries: p.Tape.Entries()}
+}
+
+// Generation is the number of the one in place; 0 before the first.
+func (n *Node) Generation() int {
+	if n.Store == nil {
+		return 0
+	}
+	if g, err := n.Store.Current(); err == nil && g != nil {
+		return g.Gen
+	}
+	return 0
+}
+
+// ApplyOptions are what applying p takes.
+func (n *Node) ApplyOptions(p *boot.Plan) apply.Options {
+	o := apply.Options{Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.Owners(n.Root)}
+	if n.Hardware == "" {
+		o.Machine = machineid.Of(n.Root)
+	}
+	return o
+}

@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/report"
+)
+
+// Planner evaluates the site for a run on this node.
+type Planner struct {
+	Env    *Env
+	Host   *Host
+	Where  Where
+	Store  *generation.Store
+	Report *report.Reporter
+
+	node *Node
+}
+
+// Close ends what the last plan had open.
+func (p *Planner) Close() {
+	if p.node != nil {
+		p.node.Close()
+	}
+}
+
+// Node is what the last plan was made with; nil before the first, and where it could not be opened.
+func (p *Planner) Node() *Node { return p.node }
+
+// Plan opens the node anew and evaluates its site.
+func (p *Planner) Plan(ctx context.Context) *boot.Plan {
+	p.Close()
+	n, diags, err := p.Env.Open(p.Where, p.Store)
+	if err != nil {
+		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
+	}
+	p.node = n
+	if diags.HasErrors() {
+		return &boot.Plan{Site: n.Site, Diagnostics: diags}
+	}
+	defer p.Host.Patience()()
+	show := p.Env.Progress
+	out := n.Plan(ctx, func(e boot.Event) {
+		p.Report.Event(event(e))
+		if show != nil {
+			show(e)
+		}
+	})
+	out.Diagnostics = append(diags, out.Diagnostics...)
+	return out
+}
+
+func event(e boot.Event) report.Event {
+	state := e.State
+	if state == "running" {
+		state = report.Started
+	}
+	return report.Event{Stage: e.Stage, State: state, Summary: e.Summary}
+}
+
+// Options are what applying b takes.
+func (p *Planner) Options(b *boot.Plan) apply.Options {
+	o := p.node.ApplyOptions(b)
+	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.Healthz(b), apply.NodeName(b, p.Host.Hostname)
+	return o
+}
+
+// Remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept already,
+// of the same file, is not written again.
+func (p *Planner) Remember(res apply.Result) {
+	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
+		return
+	}
+	binary := p.node.live.KubeletBinary()
+	if binary == nil {
+		return
+	}
+	c, ok := binary.Keep(*res.Plan.Kubelet.Version, res.Plan.Accepts)
+	if !ok {
+		return
+	}
+	b, err := c.Marshal()
+	if err == nil {
+		err = apply.Remember(filepath.Join(p.Host.StateDir(), "kubelet.json"), b)
+	}
+	if err != nil { // the next boot asks again, and is slower by that
+		p.Report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})
+	}
+}

@@ -17,10 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/report"
 )
 
 func (a *cli) run() *cobra.Command {
@@ -35,28 +33,13 @@ func (a *cli) run() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.Check(); err != nil {
-				return err
-			}
-			if w.Root == "" && (w.Hardware != "" || w.Objects != "") {
-				return failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
-			}
 			ctx, stop := writing(c.Context())
 			defer stop()
-			if w.Root != "" {
-				if err := a.env().Elsewhere(w.Root); err != nil {
-					return err
-				}
-				return a.runRoot(ctx, w, retry, asJSON)
-			}
-			h := a.env().Host(ctx)
-			defer h.Units.Close()
-			if r, err := a.env().ViaApply(ctx, h, w.Config, w.request("run", retry)); err != nil {
+			r, err := a.env().Run(ctx, app.RunOptions{Where: w.Where, Retry: retry, Request: w.request("run", retry)})
+			if err != nil {
 				return err
-			} else if r != nil {
-				return a.replied(r)
 			}
-			return a.runNode(ctx, h, w, retry, asJSON)
+			return a.endRun(r, asJSON)
 		}}
 	w.nodeFlags(c)
 	c.Flags().BoolVar(&retry, "retry", false, "try a held plan again, and let go of a generation that was chosen by hand")
@@ -96,103 +79,6 @@ func (w *where) request(command string, retry bool) []string {
 	return args
 }
 
-// runNode is a run on this node, in this process.
-func (a *cli) runNode(ctx context.Context, h *app.Host, w where, retry, asJSON bool) error {
-	if err := h.Ready(); err != nil {
-		return err
-	}
-	attempts := apply.Attempts{Dir: h.RunDir}
-	if !a.served {
-		asked, err := h.Again(ctx, attempts)
-		if err != nil {
-			return err
-		}
-		if asked && h.Self == app.ApplyUnit {
-			if r := a.env().ServeAll(h); r != nil {
-				return a.replied(r)
-			}
-		}
-	}
-	store, err := h.Lock(ctx)
-	if err != nil {
-		return a.storeFailure(err)
-	}
-	defer store.Close()
-	rep := a.env().Report(h, false)
-	w.Root = h.Root
-	p := &app.Planner{Env: a.env(), Host: h, Where: w.Where, Store: store, Report: rep}
-	defer p.Close()
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Plan: p.Plan, Options: p.Options, Retry: retry, Off: h.Off()}
-	res := r.Do(ctx)
-	p.Remember(res)
-	if !apply.Slow(res.Code) {
-		err = attempts.Clear()
-	} else if h.Self != "" { // by hand nobody tries again by himself
-		err = attempts.Failed()
-	}
-	if err != nil {
-		a.complain(err.Error())
-	}
-	status, err := rep.Finish(res.Code.Exit(), res.Summary)
-	if err != nil {
-		fmt.Fprintln(a.stderr, "prelet:", a.redact(err.Error()))
-	}
-	return a.endNode(p.Node(), res, status, asJSON)
-}
-
-// runRoot writes below a root where no unit runs.
-func (a *cli) runRoot(ctx context.Context, w where, retry, asJSON bool) error {
-	store, err := a.env().LockRoot(ctx, w.Where)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	if _, err := store.Recover(); err != nil {
-		return a.storeFailure(err)
-	}
-	n, diags, err := a.env().Open(w.Where, store)
-	if err != nil {
-		return err
-	}
-	defer n.Close()
-	p := n.PlanUnless(ctx, diags, a.progress())
-	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
-	if res.Code == "" && !p.Complete {
-		return failure(fault.Internal, "the plan is not complete")
-	}
-	if why, ok := apply.Chosen(store); ok && p.Complete && !retry {
-		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, w.Root)
-		res.Outcome.Generation = n.Generation()
-		res.Summary = apply.Sentence(res.Outcome, false)
-	} else if p.Complete {
-		var gen int
-		var changed bool
-		write := func() (err error) {
-			gen, changed, err = apply.ToDisk(ctx, n.ApplyOptions(p))
-			return err
-		}
-		if retry {
-			err = apply.LetGo(store, write)
-		} else {
-			err = write()
-		}
-		if err != nil {
-			if apply.Diagnose(p, err) == nil {
-				return a.storeFailure(err)
-			}
-			return a.endRun(n, apply.Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}, p.Degraded, asJSON)
-		}
-		res.Outcome.Generation, res.Changed = gen, changed
-		res.Summary = apply.Sentence(res.Outcome, changed)
-		if changed {
-			if err := apply.Collect(store); err != nil {
-				a.complain(err.Error())
-			}
-		}
-	}
-	return a.endRun(n, res, p.Degraded, asJSON)
-}
-
 // runResult is what `run -o json` prints.
 type runResult struct {
 	FormatVersion int                  `json:"format_version"`
@@ -212,19 +98,14 @@ type runResult struct {
 	Diagnostics   []present.Diagnostic `json:"diagnostics"`
 }
 
-func (a *cli) endNode(n *app.Node, res apply.Result, status report.Status, asJSON bool) error {
-	var degraded []boot.Degraded
-	for _, r := range status.Degraded {
-		degraded = append(degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
+func (a *cli) endRun(run app.Ran, asJSON bool) error {
+	if run.Reply != nil {
+		return a.replied(run.Reply)
 	}
-	return a.endRun(n, res, degraded, asJSON)
-}
-
-func (a *cli) endRun(n *app.Node, res apply.Result, degraded []boot.Degraded, asJSON bool) error {
-	out := res.Outcome
+	res, out := run.Result, run.Outcome
 	var diags hcl.Diagnostics
 	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause,
-		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Code.Exit(), Summary: res.Summary, Degraded: append([]boot.Degraded{}, degraded...)}
+		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Code.Exit(), Summary: res.Summary, Degraded: append([]boot.Degraded{}, run.Degraded...)}
 	if p := res.Plan; p != nil {
 		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)
 	}
@@ -244,11 +125,8 @@ func (a *cli) endRun(n *app.Node, res apply.Result, degraded []boot.Degraded, as
 		}
 		return quit(res.Code)
 	}
-	switch {
-	case n != nil:
-		a.say(n.Site, withoutNotes(diags))
-	case len(diags) > 0:
-		a.say(nil, withoutNotes(diags))
+	if len(diags) > 0 {
+		a.say(run.Site, withoutNotes(diags))
 	}
 	if res.Err != nil && placed == nil && told == nil {
 		a.complain(res.Err.Error())

@@ -121,17 +121,17 @@ func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activate.
 		Note:    notes, Extend: func(d time.Duration) { _ = h.Notify.Extend(d) }}
 }
 
-// Ready makes the run folder, which the units have from systemd.
-func (h *Host) Ready() error {
+// ready makes the run folder, which the units have from systemd.
+func (h *Host) ready() error {
 	if err := os.MkdirAll(h.RunDir, 0o755); err != nil {
 		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only (with --root DIR, files below a folder of yours)", h.RunDir, err)
 	}
 	return nil
 }
 
-// Elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
+// elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
 // the init, as where an image is built, no unit runs.
-func (e *Env) Elsewhere(root string) error {
+func (e *Env) elsewhere(root string) error {
 	systemd := live.HasSystemd()
 	if e.On != nil {
 		systemd = e.On.Systemd
@@ -148,7 +148,7 @@ func (e *Env) Elsewhere(root string) error {
 
 // LockNode takes the lock for a command that changes the node, or returns what keeps it from that.
 func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
-	if err := h.Ready(); err != nil {
+	if err := h.ready(); err != nil {
 		return nil, err
 	}
 	store, err := h.Lock(ctx)
@@ -159,8 +159,8 @@ func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
 // lockWait is how long a command waits for another prelet.
 const lockWait = 30 * time.Second
 
-// LockRoot opens the generations below the root of w for writing.
-func (e *Env) LockRoot(ctx context.Context, w Where) (*generation.Store, error) {
+// lockRoot opens the generations below the root of w for writing.
+func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.StateDir(), BootID: live.BootID(e.Getenv)})
@@ -193,9 +193,9 @@ func (h *Host) Patience() (stop func()) {
 	return func() { t.Stop(); close(done) }
 }
 
-// Again waits before a run that systemd tries once more by itself, longer each time. A run that somebody asked for
+// again waits before a run that systemd tries once more by itself, longer each time. A run that somebody asked for
 // begins at once, and a request that comes meanwhile (asked) ends the wait.
-func (h *Host) Again(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
+func (h *Host) again(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
 	n := attempts.Failures()
 	if n == 0 || h.Self != BootUnit && h.Self != ApplyUnit {
 		return false, nil

@@ -32,9 +32,6 @@ func (p *Planner) Close() {
 	}
 }
 
-// Node is what the last plan was made with; nil before the first, and where it could not be opened.
-func (p *Planner) Node() *Node { return p.node }
-
 // Plan opens the node anew and evaluates its site.
 func (p *Planner) Plan(ctx context.Context) *boot.Plan {
 	p.Close()

@@ -44,15 +44,15 @@ type Reply struct {
 	Stderr string `json:"stderr"`
 }
 
-// ViaApply hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
+// viaApply hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
 // unit. The reply is nil when the command is to run in this process: inside prelet's own units, without systemd, and
 // with --config, because the unit cannot read a folder below /home or /tmp.
-func (e *Env) ViaApply(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
+func (e *Env) viaApply(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
 	switch {
 	case e.Serve == nil || !h.Systemd:
 		return nil, nil
 	case h.Self == ApplyUnit:
-		return e.ServeAll(h), nil
+		return e.serveAll(h), nil
 	case h.Self != "" || len(config) > 0:
 		return nil, nil
 	}
@@ -69,7 +69,7 @@ func (e *Env) ViaApply(ctx context.Context, h *Host, config, args []string) (*Re
 
 // follow leaves a request, starts the unit, and returns what it answers.
 func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
-	if err := h.Ready(); err != nil {
+	if err := h.ready(); err != nil {
 		return nil, err
 	}
 	id := rand.Text()
@@ -138,9 +138,9 @@ func (e *Env) watching(h *Host) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// ServeAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit was started by itself, or
+// serveAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit was started by itself, or
 // to finish what a killed one left.
-func (e *Env) ServeAll(h *Host) (done *Reply) {
+func (e *Env) serveAll(h *Host) (done *Reply) {
 	for _, left := range waiting(h.RunDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := idOf(left, servingPrefix)

@@ -1,0 +1,161 @@
+package app
+
+import (
+	"context"
+	"slices"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
+)
+
+// NewestGood stands for the last good generation before the one in place.
+const NewestGood = -1
+
+const byHand = "prelet rollback"
+
+// RollbackOptions say where to go back to.
+type RollbackOptions struct {
+	Root    string   // generations and targets are below it, and no unit is touched; "" is this node
+	To      int      // a generation, NewestGood, or 0 for as before prelet
+	Release bool     // go nowhere: release a generation that was chosen by hand, and held plans
+	Request []string // the command line that prelet-apply.service runs in place of this process
+}
+
+// RolledBack is where a node is after going back.
+type RolledBack struct {
+	Generation int              // the new one
+	To         int              // whose contents it has; 0 is as before prelet
+	Verdict    activate.Verdict // "" below a root
+	Released   bool             // that was all
+	Reply      *Reply           // where another process did it: all that there is
+}
+
+// Rollback goes back to an earlier generation, and holds the site's plans until a release.
+func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, error) {
+	w := Where{Root: o.Root}
+	if err := w.Check(); err != nil {
+		return RolledBack{}, err
+	}
+	o.Root = w.Root
+
+	if o.Root != "" {
+		if err := e.elsewhere(o.Root); err != nil {
+			return RolledBack{}, err
+		}
+		return e.rollbackRoot(ctx, o)
+	}
+
+	h := e.Host(ctx)
+	defer h.Units.Close()
+
+	if o.Release {
+		store, err := h.Lock(ctx)
+		if err != nil {
+			return RolledBack{}, explained(err)
+		}
+		defer store.Close()
+
+		return release(store)
+	}
+
+	if r, err := e.viaApply(ctx, h, nil, o.Request); r != nil || err != nil {
+		return RolledBack{Reply: r}, err
+	}
+	return e.rollbackNode(ctx, h, o)
+}
+
+func release(store *generation.Store) (RolledBack, error) {
+	if err := store.Release(); err != nil {
+		return RolledBack{}, explained(err)
+	}
+	return RolledBack{Released: true}, nil
+}
+
+// target is the generation to go back to.
+func target(store *generation.Store, to int) (int, error) {
+	all, err := store.List()
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		return 0, failure(fault.Usage, "there is no generation to go back from")
+	}
+	now := all[len(all)-1]
+	switch {
+	case to == now.Gen:
+		return 0, failure(fault.Usage, "generation %d is in place", to)
+	case to == NewestGood:
+		for _, g := range slices.Backward(all[:len(all)-1]) {
+			if g.Status == generation.StatusGood && g.Gen != now.Restores {
+				return g.Gen, nil
+			}
+		}
+		return 0, failure(fault.Usage, "no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+	case to != 0 && !slices.ContainsFunc(all, func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }):
+		return 0, failure(fault.Usage, "generation %d is not kept, or cannot be read; prelet history lists those that are", to)
+	}
+	return to, nil
+}
+
+func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, error) {
+	store, err := e.lockRoot(ctx, Where{Root: o.Root})
+	if err != nil {
+		return RolledBack{}, err
+	}
+	defer store.Close()
+	if o.Release {
+		return release(store)
+	}
+	if _, err := store.Recover(); err != nil {
+		return RolledBack{}, explained(err)
+	}
+	to, err := target(store, o.To)
+	if err != nil {
+		return RolledBack{}, explained(err)
+	}
+	cur, err := store.Current()
+	if err != nil {
+		return RolledBack{}, explained(err)
+	}
+	gen, err := apply.Back(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
+	if err == nil {
+		err = store.Good(gen, nil)
+	}
+	if err != nil {
+		return RolledBack{}, explained(err)
+	}
+	return RolledBack{Generation: gen, To: to}, nil
+}
+
+func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (RolledBack, error) {
+	store, err := h.LockNode(ctx)
+	if err != nil {
+		return RolledBack{}, err
+	}
+	defer store.Close()
+	// A number mistyped is no run: status goes on telling of the last one. What was interrupted is finished first.
+	if was, err := store.Journal(); err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
+		if _, err := target(store, o.To); err != nil {
+			return RolledBack{}, explained(err)
+		}
+	}
+	rep := e.Report(h, false)
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
+	var goal int
+	res := r.Back(ctx, byHand, func() (int, error) {
+		goal, err = target(store, o.To)
+		return goal, err
+	})
+	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
+		e.Say(err.Error())
+	}
+	if res.Err != nil {
+		return RolledBack{}, explained(res.Err)
+	}
+	if res.Code != "" {
+		return RolledBack{}, &fault.Fault{Code: res.Code, Summary: res.Summary}
+	}
+	return RolledBack{Generation: res.Outcome.Generation, To: goal, Verdict: res.Outcome.Verdict}, nil
+}

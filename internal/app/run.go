@@ -1,0 +1,160 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+)
+
+// RunOptions say what a run is about.
+type RunOptions struct {
+	Where
+	Retry   bool     // try a held plan again, and release a generation that was chosen by hand
+	Request []string // the command line that prelet-apply.service runs in place of this process
+}
+
+// Ran is how a run ended that began. Its Code is "" where it went well.
+type Ran struct {
+	apply.Result
+	Site     *site.Site      // nil where it could not be opened
+	Degraded []boot.Degraded // what is done, but not as the site says
+	Reply    *Reply          // where another process ran it: all that there is
+}
+
+// Run does all of it: gather, decide, write, see the kubelet come up. Below a root it writes files and touches no unit.
+func (e *Env) Run(ctx context.Context, o RunOptions) (Ran, error) {
+	if err := o.Check(); err != nil {
+		return Ran{}, err
+	}
+
+	if o.Root != "" {
+		if err := e.elsewhere(o.Root); err != nil {
+			return Ran{}, err
+		}
+		return e.runRoot(ctx, o)
+	}
+
+	if o.Hardware != "" || o.Objects != "" {
+		return Ran{}, failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
+	}
+
+	h := e.Host(ctx)
+	defer h.Units.Close()
+
+	if r, err := e.viaApply(ctx, h, o.Config, o.Request); r != nil || err != nil {
+		return Ran{Reply: r}, err
+	}
+	return e.runNode(ctx, h, o)
+}
+
+// runNode is a run on this node, in this process.
+func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
+	if err := h.ready(); err != nil {
+		return Ran{}, err
+	}
+	attempts := apply.Attempts{Dir: h.RunDir}
+	if e.Serve != nil {
+		asked, err := h.again(ctx, attempts)
+		if err != nil {
+			return Ran{}, err
+		}
+		if asked && h.Self == ApplyUnit {
+			if r := e.serveAll(h); r != nil {
+				return Ran{Reply: r}, nil
+			}
+		}
+	}
+	store, err := h.Lock(ctx)
+	if err != nil {
+		return Ran{}, explained(err)
+	}
+	defer store.Close()
+	rep := e.Report(h, false)
+	o.Root = h.Root
+	p := &Planner{Env: e, Host: h, Where: o.Where, Store: store, Report: rep}
+	defer p.Close()
+	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Plan: p.Plan,
+		Options: p.Options, Retry: o.Retry, Off: h.Off()}
+	res := r.Do(ctx)
+	p.Remember(res)
+	if !apply.Slow(res.Code) {
+		err = attempts.Clear()
+	} else if h.Self != "" { // by hand nobody tries again by himself
+		err = attempts.Failed()
+	}
+	if err != nil {
+		e.Say(err.Error())
+	}
+	status, err := rep.Finish(res.Code.Exit(), res.Summary)
+	if err != nil {
+		e.Say(err.Error())
+	}
+	out := Ran{Result: res}
+	if p.node != nil {
+		out.Site = p.node.Site
+	}
+	for _, r := range status.Degraded {
+		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
+	}
+	return out, nil
+}
+
+// runRoot writes below a root where no unit runs.
+func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
+	store, err := e.lockRoot(ctx, o.Where)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer store.Close()
+	if _, err := store.Recover(); err != nil {
+		return Ran{}, explained(err)
+	}
+	n, diags, err := e.Open(o.Where, store)
+	if err != nil {
+		return Ran{}, err
+	}
+	defer n.Close()
+	p := n.PlanUnless(ctx, diags, e.Progress)
+	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
+	if res.Code == "" && !p.Complete {
+		return Ran{}, failure(fault.Internal, "the plan is not complete")
+	}
+	if why, ok := apply.Chosen(store); ok && p.Complete && !o.Retry {
+		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, o.Root)
+		res.Outcome.Generation = n.Generation()
+		res.Summary = apply.Sentence(res.Outcome, false)
+	} else if p.Complete {
+		var gen int
+		var changed bool
+		write := func() (err error) {
+			gen, changed, err = apply.ToDisk(ctx, n.ApplyOptions(p))
+			return err
+		}
+		if o.Retry {
+			err = apply.LetGo(store, write)
+		} else {
+			err = write()
+		}
+		if err != nil {
+			if apply.Diagnose(p, err) == nil {
+				return Ran{}, explained(err)
+			}
+			res := apply.Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+
+			return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
+		}
+		res.Outcome.Generation, res.Changed = gen, changed
+		res.Summary = apply.Sentence(res.Outcome, changed)
+		if changed {
+			if err := apply.Collect(store); err != nil {
+				e.Say(err.Error())
+			}
+		}
+	}
+	return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
+}

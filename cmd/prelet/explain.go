@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/explain"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -38,7 +37,7 @@ func (a *cli) explain() *cobra.Command {
 			if err := w.Check(); err != nil { // once, and not for each recording of a folder
 				return err
 			}
-			fleet, err := recordings(w.From)
+			fleet, err := app.Recordings(w.From)
 			if err != nil {
 				return err
 			}
@@ -79,36 +78,19 @@ func (a *cli) explain() *cobra.Command {
 
 // explainOne explains a word over one node. Source is named in JSON where there are several.
 func (a *cli) explainOne(ctx context.Context, w where, source, word string, asJSON bool) error {
-	n, diags, err := a.env().Open(w.Where, nil)
-	if err != nil {
+	x, err := a.env().Explain(ctx, w.Where, word)
+	switch {
+	case err != nil:
 		return err
+	case x.Item.Kind == explain.Code:
+		return a.explainCode(x.Item.Name, asJSON)
+	case x.Plan.Eval == nil && !asJSON:
+		a.say(x.Plan.Site, present.Sorted(x.Plan.Diagnostics))
+		return quit(origin.Code(x.Plan.Diagnostics))
+	case x.Plan.Eval == nil:
+		return a.printExplanation(x, source, asJSON)
 	}
-	defer n.Close()
-	p := n.PlanUnless(ctx, diags, a.progress())
-	if err := app.Stopped(ctx); err != nil {
-		return err
-	}
-	if p.Eval == nil {
-		if !asJSON {
-			a.say(p.Site, present.Sorted(p.Diagnostics))
-			return quit(origin.Code(p.Diagnostics))
-		}
-		item, ok := explain.Parse(word)
-		if !ok {
-			item.Name = word
-		}
-		return a.printExplanation(p, explain.Explanation{Item: item, Summary: "The site is not valid."}, source, asJSON)
-	}
-	item, typed := explain.Parse(word)
-	if !typed {
-		if item, err = only(p, word); err != nil {
-			return err
-		}
-		if item.Kind == explain.Code {
-			return a.explainCode(item.Name, asJSON)
-		}
-	}
-	return a.showExplanation(p, item, source, asJSON)
+	return a.showExplanation(x, source, asJSON)
 }
 
 func (a *cli) oneItem(_ *cobra.Command, args []string) error {
@@ -118,69 +100,27 @@ func (a *cli) oneItem(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// only is what a bare word means, if that is one thing.
-func only(p *boot.Plan, word string) (explain.Item, error) {
-	l := explain.Match(p, word)
-	switch {
-	case len(l) == 1:
-		return l[0], nil
-	case len(l) > 1:
-		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listed(l))
+func (a *cli) showExplanation(x app.Explanation, source string, asJSON bool) error {
+	if x.Plan.Diagnostics.HasErrors() && !asJSON {
+		a.say(x.Plan.Site, present.Sorted(x.Plan.Diagnostics))
 	}
-	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
-		return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. Near to it:\n%s", word, listed(near))
+	if x.Missing != nil && (!asJSON || source == "") { // of several, there is one document for each, whatever it says
+		return x.Missing
 	}
-	return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
+	return a.printExplanation(x, source, asJSON)
 }
 
-func listed(l []explain.Item) string {
-	var out []string
-	for _, i := range l {
-		out = append(out, "  "+i.String())
-	}
-	return strings.Join(out, "\n")
-}
-
-func (a *cli) showExplanation(p *boot.Plan, item explain.Item, source string, asJSON bool) error {
-	x, known := explain.Explain(p, item)
-	if p.Diagnostics.HasErrors() && !asJSON {
-		a.say(p.Site, present.Sorted(p.Diagnostics))
-	}
-	if !known {
-		if asJSON && source != "" { // one document for each, whatever it says
-			x.Summary = "Nothing in the site could set it."
-			if p.Diagnostics.HasErrors() {
-				x.Summary = "The run failed, so nothing is known of it."
-			}
-			return a.printExplanation(p, x, source, asJSON)
-		}
-		failed := origin.Code(p.Diagnostics)
-		message := fmt.Sprintf("%s is not there, and nothing in the site could set it.", item)
-		if failed != "" {
-			message = fmt.Sprintf("the run failed, so nothing is known of %s.", item)
-		}
-		if near := explain.Near(p, item); len(near) > 0 {
-			message += " There is:\n" + listed(near)
-		}
-		if failed != "" {
-			return failure(failed, "%s", message)
-		}
-		return failure(fault.Usage, "%s", message)
-	}
-	return a.printExplanation(p, x, source, asJSON)
-}
-
-func (a *cli) printExplanation(p *boot.Plan, x explain.Explanation, source string, asJSON bool) error {
+func (a *cli) printExplanation(x app.Explanation, source string, asJSON bool) error {
 	err := a.print(func(o io.Writer) error {
 		if asJSON {
-			return present.ExplainJSON(o, x, source, p.Diagnostics)
+			return present.ExplainJSON(o, x.Explanation, source, x.Plan.Diagnostics)
 		}
-		return present.ExplainText(o, x, present.StyleOf(a.stdout, a.getenv))
+		return present.ExplainText(o, x.Explanation, present.StyleOf(a.stdout, a.getenv))
 	})
 	if err != nil {
 		return err
 	}
-	return quit(origin.Code(p.Diagnostics))
+	return quit(origin.Code(x.Plan.Diagnostics))
 }
 
 func (a *cli) explainCode(name string, asJSON bool) error {

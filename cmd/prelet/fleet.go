@@ -3,37 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/present"
 )
 
 // folderExit is what the commands that take a folder of recordings say of their exit status.
 const folderExit = "Exit status: the lowest of\nthose that failed, so that a mistake in the site (10) is told before what failed on one machine."
-
-// recordings lists those of a folder; nil where from is none.
-func recordings(from string) ([]string, error) {
-	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
-		return nil, nil
-	}
-	var out []string
-	for _, pattern := range []string{"*.prelet", "*.prelet.gz"} {
-		m, err := filepath.Glob(filepath.Join(from, pattern))
-		if err != nil {
-			return nil, failure(fault.Usage, "--from %s: %s", from, err)
-		}
-		out = append(out, m...)
-	}
-	if len(out) == 0 {
-		return nil, failure(fault.Usage, "--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
-	}
-	slices.Sort(out)
-	return out, nil
-}
 
 // lowest is the exit status of a command over several recordings: the smallest of those that failed. The classes are numbered
 // from the site outwards (10 the site, 20 the cluster, 30 the machine, 40 the disk), and what is nearest to the site is

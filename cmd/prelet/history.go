@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -22,46 +22,19 @@ func (a *cli) history() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.Check(); err != nil {
+			past, err := a.env().History(c.Context(), w.Root)
+			if err != nil {
 				return err
 			}
-			o := generation.Options{Root: w.Root, Dir: w.StateDir()}
-			if w.Root == "" {
-				h := a.env().Host(c.Context())
-				defer h.Units.Close()
-				o = h.StoreOptions()
-			}
-			store, err := generation.OpenReadOnly(o)
-			if err != nil {
-				return a.storeFailure(err)
-			}
-			defer store.Close()
-			all, err := store.List()
-			if err != nil {
-				return a.storeFailure(err)
-			}
-			past := chronicle{FormatVersion: 1, Generations: []chapter{}}
-			if len(all) > 0 {
-				past.InPlace = all[len(all)-1].Gen
-			}
-			if gen, why, ok := store.Pinned(); ok {
-				past.Pinned = &pin{gen, why}
-			}
-			if past.Held, err = store.HeldAll(); err != nil {
-				return a.storeFailure(err)
-			}
-			for _, g := range all {
-				past.Generations = append(past.Generations, chapterOf(g))
-			}
 			if c.Flags().Changed("show") {
-				i := slices.IndexFunc(past.Generations, func(x chapter) bool { return x.Generation == show })
-				if i < 0 {
-					return failure(fault.Usage, "there is no generation %d; prelet history lists those that are kept", show)
+				one, err := past.Generation(show)
+				if err != nil {
+					return err
 				}
 				if asJSON {
-					return a.printJSON(past.Generations[i])
+					return a.printJSON(one)
 				}
-				return a.print(func(o io.Writer) error { return chapterText(o, past.Generations[i]) })
+				return a.print(func(o io.Writer) error { return chapterText(o, one) })
 			}
 			if asJSON {
 				return a.printJSON(past)
@@ -74,55 +47,7 @@ func (a *cli) history() *cobra.Command {
 	return c
 }
 
-// chronicle is what `history -o json` prints.
-type chronicle struct {
-	FormatVersion int               `json:"format_version"`
-	InPlace       int               `json:"in_place"` // 0: there never was one
-	Pinned        *pin              `json:"pinned"`   // chosen by hand: no plan is applied
-	Held          map[string]string `json:"held"`     // plan → why it is not tried again
-	Generations   []chapter         `json:"generations"`
-}
-
-type pin struct {
-	Generation int    `json:"generation"`
-	Why        string `json:"why"`
-}
-
-type chapter struct {
-	Generation int        `json:"generation"`
-	Time       time.Time  `json:"time,omitzero"`
-	Status     string     `json:"status"`
-	Why        string     `json:"why,omitempty"`
-	Restores   *int       `json:"restores,omitempty"` // it went back to the contents of this one; 0 is as before prelet
-	Plan       string     `json:"plan"`
-	Files      []fileLine `json:"files"`
-}
-
-type fileLine struct {
-	Path   string `json:"path"`
-	Action string `json:"action"`
-	Drift  bool   `json:"drift,omitempty"` // somebody had changed it since the generation before
-	Secret bool   `json:"sensitive,omitempty"`
-	SHA256 string `json:"sha256,omitempty"`
-	Why    string `json:"why,omitempty"`
-}
-
-func chapterOf(g generation.Info) chapter {
-	out := chapter{Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Why: g.Why, Plan: g.PlanID, Files: []fileLine{}}
-	if g.Restores >= 0 {
-		out.Restores = &g.Restores
-	}
-	for _, e := range g.Entries {
-		f := fileLine{Path: e.Path, Action: string(e.Action), Drift: e.Drift, Secret: e.Secret, Why: e.Why}
-		if !e.Secret { // even a hash would let somebody guess
-			f.SHA256 = e.New.SHA256
-		}
-		out.Files = append(out.Files, f)
-	}
-	return out
-}
-
-func (c chapter) changed() (n int) {
+func changed(c app.Chapter) (n int) {
 	for _, f := range c.Files {
 		if f.Action != string(generation.ActionNone) && f.Action != string(generation.ActionKeep) {
 			n++
@@ -131,17 +56,17 @@ func (c chapter) changed() (n int) {
 	return n
 }
 
-func (c chapter) damaged() bool { return c.Status == string(generation.StatusDamaged) }
+func isDamaged(c app.Chapter) bool { return c.Status == string(generation.StatusDamaged) }
 
 // inWords is the status for people; programs have the store's own word.
-func (c chapter) inWords() string {
+func inWords(c app.Chapter) string {
 	if c.Status == string(generation.StatusRolledBack) {
 		return "rolled back"
 	}
 	return c.Status
 }
 
-func (c chapter) remark() string {
+func remark(c app.Chapter) string {
 	var out []string
 	if c.Restores != nil && *c.Restores == 0 {
 		out = append(out, "as before prelet")
@@ -154,7 +79,7 @@ func (c chapter) remark() string {
 	return strings.Join(out, "; ")
 }
 
-func chronicleText(o io.Writer, c chronicle) error {
+func chronicleText(o io.Writer, c app.Chronicle) error {
 	var b strings.Builder
 	if len(c.Generations) == 0 {
 		b.WriteString("There is no generation yet.\n")
@@ -166,9 +91,9 @@ func chronicleText(o io.Writer, c chronicle) error {
 		if g.Generation == c.InPlace {
 			mark = "*"
 		}
-		line := fmt.Sprintf("%s %4d  %-19s  %-11s  %7d  %s", mark, g.Generation, g.Time.Local().Format(time.DateTime), g.inWords(), g.changed(), g.remark())
-		if g.damaged() { // nothing else is known, and why it is takes more than a line
-			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  prelet history --show %[2]d says why", mark, g.Generation, "-", g.inWords(), "-")
+		line := fmt.Sprintf("%s %4d  %-19s  %-11s  %7d  %s", mark, g.Generation, g.Time.Local().Format(time.DateTime), inWords(g), changed(g), remark(g))
+		if isDamaged(g) { // nothing else is known, and why it is takes more than a line
+			line = fmt.Sprintf("%s %4d  %-19s  %-11s  %7s  prelet history --show %[2]d says why", mark, g.Generation, "-", inWords(g), "-")
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
@@ -188,14 +113,14 @@ func short(plan string) string {
 	return hash[:min(12, len(hash))] + " on kubelet " + version
 }
 
-func chapterText(o io.Writer, c chapter) error {
+func chapterText(o io.Writer, c app.Chapter) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Generation %d, %s", c.Generation, c.inWords())
-	if !c.damaged() {
+	fmt.Fprintf(&b, "Generation %d, %s", c.Generation, inWords(c))
+	if !isDamaged(c) {
 		b.WriteString(", " + c.Time.Local().Format(time.DateTime))
 	}
 	b.WriteString("\n")
-	if r := c.remark(); r != "" {
+	if r := remark(c); r != "" {
 		fmt.Fprintf(&b, "%s\n", r)
 	}
 	if c.Plan != "" {

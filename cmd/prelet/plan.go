@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -30,7 +29,7 @@ func (a *cli) plan() *cobra.Command {
 			if err := w.Check(); err != nil { // once, and not for each recording of a folder
 				return err
 			}
-			fleet, err := recordings(w.From)
+			fleet, err := app.Recordings(w.From)
 			if err != nil {
 				return err
 			}
@@ -82,16 +81,16 @@ func (a *cli) plan() *cobra.Command {
 // planOne evaluates the site over one node. Source is named in JSON where there are several. The view has no plan where
 // there was nothing to plan over.
 func (a *cli) planOne(ctx context.Context, w where, source string, asJSON, detailed bool) (present.View, error) {
-	n, diags, err := a.env().Open(w.Where, nil)
+	p, err := a.env().Plan(ctx, w.Where)
 	if err != nil {
 		return present.View{}, err
 	}
-	defer n.Close()
-	v := present.View{Plan: n.PlanUnless(ctx, diags, a.progress()), Version: version, Generation: n.Generation(), Source: source}
-	return v, a.showPlan(n, v, asJSON, detailed)
+	v := present.View{Plan: p.Plan, Version: version, Generation: p.Generation, Source: source}
+	return v, a.showPlan(v, p.Held, asJSON, detailed)
 }
 
-func (a *cli) showPlan(n *app.Node, v present.View, asJSON, detailed bool) error {
+// showPlan prints a plan, and why a run would not apply it.
+func (a *cli) showPlan(v present.View, held string, asJSON, detailed bool) error {
 	p := v.Plan
 	if asJSON {
 		if err := a.print(func(o io.Writer) error { return present.PlanJSON(o, v) }); err != nil {
@@ -104,10 +103,8 @@ func (a *cli) showPlan(n *app.Node, v present.View, asJSON, detailed bool) error
 				return err
 			}
 		}
-		if n.Store != nil && p.Complete && v.Changes() {
-			if why := apply.HeldBy(n.Store, p); why != "" {
-				a.complain("a run would change none of this: " + why)
-			}
+		if held != "" && v.Changes() {
+			a.complain("a run would change none of this: " + held)
 		}
 	}
 	if code := origin.Code(p.Diagnostics); code != "" {

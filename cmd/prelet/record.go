@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"io"
 	"strings"
 
@@ -11,8 +10,6 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/replace"
-	"github.com/prelet/prelet/internal/world"
 )
 
 func (a *cli) record() *cobra.Command {
@@ -25,52 +22,22 @@ func (a *cli) record() *cobra.Command {
 			if !strings.HasSuffix(args[0], ".prelet") && !strings.HasSuffix(args[0], ".prelet.gz") {
 				return failure(fault.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", args[0])
 			}
-			n, diags, err := a.env().Open(w.Where, nil)
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			r, err := a.env().Record(ctx, app.RecordOptions{Where: w.Where, File: args[0], WithIdentity: whole})
 			if err != nil {
 				return err
 			}
-			defer n.Close()
-			if diags.HasErrors() {
-				a.say(n.Site, present.Sorted(diags))
-				return quit(origin.Code(diags))
+			a.say(r.Site, present.Sorted(r.Diagnostics))
+			if r.Written {
+				_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
 			}
-			ctx, stop := stoppable(c.Context())
-			defer stop()
-			p := n.Plan(ctx, a.progress())
-			if err := app.Stopped(ctx); err != nil {
-				return err
-			}
-			p.Diagnostics = append(diags, p.Diagnostics...)
-			r := n.Recording(p)
-			if !whole {
-				if err := r.Withhold(); err != nil {
-					return failure(fault.Internal, "%s", err)
-				}
-			}
-			if err := writeRecording(args[0], r); err != nil {
-				return failure(fault.CannotWrite, "%s: %s", args[0], err)
-			}
-			a.say(n.Site, present.Sorted(p.Diagnostics))
-			_, _ = io.WriteString(a.stderr, "Recorded "+args[0]+". Try: prelet plan --from "+args[0]+"\n")
-			return quit(origin.Code(p.Diagnostics))
+			return quit(origin.Code(r.Diagnostics))
 		}}
 	w.nodeFlags(c)
 	_ = c.Flags().MarkHidden("output")
 	c.Flags().BoolVar(&whole, "with-identity", false, "keep serial numbers, uuids, machine id, MAC addresses and GUIDs")
 	return c
-}
-
-func writeRecording(path string, r *world.Recording) error {
-	return replace.With(path, 0o600, func(w io.Writer) error {
-		if !strings.HasSuffix(path, ".gz") {
-			return r.Encode(w)
-		}
-		z := gzip.NewWriter(w)
-		if err := r.Encode(z); err != nil {
-			return err
-		}
-		return z.Close()
-	})
 }
 
 // exactly is cobra's ExactArgs with a message that says what is missing.

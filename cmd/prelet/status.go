@@ -2,19 +2,14 @@ package main
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/present"
 	"github.com/prelet/prelet/internal/report"
@@ -33,9 +28,7 @@ func (a *cli) status() *cobra.Command {
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			h := a.env().Host(ctx)
-			defer h.Units.Close()
-			s, err := a.standing(ctx, h, wait)
+			s, err := a.env().Status(ctx, wait)
 			if err != nil {
 				return err
 			}
@@ -43,7 +36,7 @@ func (a *cli) status() *cobra.Command {
 				if err := a.printJSON(s); err != nil {
 					return err
 				}
-			} else if err := a.print(func(o io.Writer) error { return statusText(o, h, s, long) }); err != nil {
+			} else if err := a.print(func(o io.Writer) error { return statusText(o, s, long) }); err != nil {
 				return err
 			}
 			return exit(s.Code)
@@ -54,24 +47,9 @@ func (a *cli) status() *cobra.Command {
 	return c
 }
 
-// standing is what `status -o json` prints: status.json, with what only this moment can tell.
-type standing struct {
-	*report.Status
-	Gate struct {
-		Open       bool   `json:"open"`
-		Generation int    `json:"generation"`
-		Why        string `json:"why,omitempty"` // it is shut
-	} `json:"gate"`
-	Code int `json:"status_exit"` // of this command
-
-	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and what to do
-
-	kept string // what the generations know of the one in place; "" for who may not read them
-}
-
 // judged is the last verdict: this boot's, or the one that the generation has kept since an earlier one.
-func (s standing) judged() string {
-	switch verdict := cmp.Or(s.Verdict, s.kept); verdict {
+func judged(s app.Standing) string {
+	switch verdict := cmp.Or(s.Verdict, s.Kept); verdict {
 	case "":
 		return ""
 	case "pending":
@@ -85,89 +63,7 @@ func (s standing) judged() string {
 	}
 }
 
-const (
-	statusEvery = 200 * time.Millisecond
-	idleLooks   = 25 // in a row: longer than systemd takes to start what was killed again (RestartSec=)
-)
-
-func (a *cli) standing(ctx context.Context, h *app.Host, wait bool) (standing, error) {
-	for idle := 0; ; {
-		var out standing
-		s, err := report.Load(h.RunDir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			out.Status, out.Code = &report.Status{FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{}}, 3
-		case err != nil:
-			return out, failure(fault.Internal, "%s", err)
-		default:
-			out.Status, out.Code = s, statusExit(s.InBoot(h.BootID))
-		}
-		gen, open, err := h.Gate().State()
-		if err != nil {
-			return out, failure(fault.Internal, "%s", err)
-		}
-		out.Gate.Open = open
-		if open {
-			out.Gate.Generation = gen
-		} else {
-			out.Gate.Why = h.Gate().Why()
-		}
-		out.kept, out.Interrupted = kept(h, out.Generation)
-		if out.Interrupted != "" {
-			out.Code = max(out.Code, 1)
-		}
-		if !wait || out.Code != 3 && out.Verdict != "pending" && out.Interrupted == "" {
-			return out, nil
-		}
-		if idle++; !isIdle(ctx, h, out) {
-			idle = 0
-		} else if idle >= idleLooks {
-			a.complain("nobody is going to judge it: no unit of prelet is at work, and the kubelet does not start")
-			return out, nil
-		}
-		if h.Clock.Sleep(ctx, statusEvery) != nil {
-			return out, nil // as it stands when somebody has waited long enough
-		}
-	}
-}
-
-// isIdle says whether nothing is under way that a wait could see the end of: the run has ended, or its writer is gone.
-func isIdle(ctx context.Context, h *app.Host, s standing) bool {
-	if s.State == report.Running && s.Interrupted == "" {
-		return false
-	}
-	for _, name := range []string{app.BootUnit, app.ApplyUnit, app.VerifyUnit} {
-		u, err := h.Units.Look(ctx, name)
-		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" || name == app.BootUnit && u.Active == "active" // for as long as the boot
-		if err != nil || u.Job != 0 || !ended {
-			return false
-		}
-	}
-	if s.Interrupted != "" { // nobody stands between that and the kubelet
-		return true
-	}
-	u, err := h.Units.Look(ctx, activate.DefaultUnit)
-	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
-}
-
-// kept is the status of a generation, and what was interrupted, as far as this user may know.
-func kept(h *app.Host, gen int) (status, interrupted string) {
-	store, err := generation.OpenReadOnly(h.StoreOptions())
-	if err != nil {
-		return "", ""
-	}
-	defer store.Close()
-	if j := store.Abandoned(); j != nil {
-		interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; prelet recover finishes it, if no unit of prelet does", j.Gen)
-	}
-	cur, err := store.Current()
-	if err != nil || cur == nil || cur.Gen != gen {
-		return "", interrupted
-	}
-	return string(cur.Status), interrupted
-}
-
-func statusText(o io.Writer, h *app.Host, s standing, long bool) error {
+func statusText(o io.Writer, s app.Standing, long bool) error {
 	var b strings.Builder
 	const indent, columns = 12, 80
 	row := func(name, format string, args ...any) {
@@ -181,7 +77,7 @@ func statusText(o io.Writer, h *app.Host, s standing, long bool) error {
 	switch {
 	case s.State == "":
 		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)", app.BootUnit)
-	case s.BootID != h.BootID:
+	case !s.ThisBoot:
 		row("prelet", "has not run in this boot; what follows is of an earlier one")
 	default:
 		row("prelet", "%s", s.State)
@@ -193,7 +89,7 @@ func statusText(o io.Writer, h *app.Host, s standing, long bool) error {
 		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
 	}
 	if s.Generation > 0 {
-		row("generation", "%d%s", s.Generation, s.judged())
+		row("generation", "%d%s", s.Generation, judged(s))
 		if s.Why != "" {
 			row("", "%s", s.Why)
 		}
@@ -240,17 +136,4 @@ func statusText(o io.Writer, h *app.Host, s standing, long bool) error {
 	}
 	_, err := io.WriteString(o, b.String())
 	return err
-}
-
-// statusExit is the exit status of `prelet status`, which has statuses of its own.
-func statusExit(state string) int {
-	switch state {
-	case report.OK:
-		return 0
-	case report.Degraded:
-		return 2
-	case report.Running:
-		return 3
-	}
-	return 1
 }

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"compress/gzip"
+	"context"
+	"io"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/replace"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// RecordOptions say what to record, and where to.
+type RecordOptions struct {
+	Where
+	File         string // NAME.prelet or NAME.prelet.gz
+	WithIdentity bool   // keep serial numbers, uuids, machine id, MAC addresses and GUIDs
+}
+
+// Recorded is what came of a recording.
+type Recorded struct {
+	Site        *site.Site
+	Diagnostics hcl.Diagnostics
+	Written     bool // false where the site has errors
+}
+
+// Record does what a run does up to applying, and writes all questions and answers into a file.
+func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
+	n, found, err := e.Open(o.Where, nil)
+	if err != nil {
+		return Recorded{}, err
+	}
+	defer n.Close()
+	if found.HasErrors() {
+		return Recorded{Site: n.Site, Diagnostics: found}, nil
+	}
+
+	p := n.Plan(ctx, e.Progress)
+	if err := Stopped(ctx); err != nil {
+		return Recorded{}, err
+	}
+
+	r := n.Recording(p)
+	if !o.WithIdentity {
+		if err := r.Withhold(); err != nil {
+			return Recorded{}, failure(fault.Internal, "%s", err)
+		}
+	}
+	if err := writeRecording(o.File, r); err != nil {
+		return Recorded{}, failure(fault.CannotWrite, "%s: %s", o.File, err)
+	}
+	return Recorded{Site: n.Site, Diagnostics: append(found, p.Diagnostics...), Written: true}, nil
+}
+
+func writeRecording(path string, r *world.Recording) error {
+	return replace.With(path, 0o600, func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") {
+			return r.Encode(w)
+		}
+		z := gzip.NewWriter(w)
+		if err := r.Encode(z); err != nil {
+			return err
+		}
+		return z.Close()
+	})
+}

@@ -384,7 +384,8 @@ func (s *apiserver) onlyConfig(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// raw answers with bytes of its own, and then closes the connection or trickles for ever.
+// raw answers with bytes of its own, and then closes the connection or trickles for ever: slowness on a real connection is
+// what that is for.
 func raw(text string, trickle bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

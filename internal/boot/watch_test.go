@@ -3,12 +3,16 @@ package boot
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 )
 
-func TestWatchdog(t *testing.T) {
+// TestWatchdog runs on synctest's clock: a sleep costs no time.
+func TestWatchdog(t *testing.T) { synctest.Test(t, testWatchdog) }
+
+func testWatchdog(t *testing.T) {
 	w := watchdog{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
 	watch := func(f func()) *hcl.Diagnostic {
 		_, d := bounded(w, func() struct{} { f(); return struct{}{} })
@@ -37,9 +41,8 @@ func TestWatchdog(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(time.Millisecond):
 				all = append(all, make([]byte, 1<<20))
-				time.Sleep(time.Millisecond)
 			}
 		}
 		_ = all[0][0]

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -376,14 +377,11 @@ func TestPluginIsRunAgainWhenRefused(t *testing.T) {
 // TestPluginEnds: a plugin that hangs is ended, with all that it started, when the time is over; and so is one that never ends
 // to write.
 func TestPluginEnds(t *testing.T) {
-	alive := filepath.Join(t.TempDir(), "alive")
-	if err := os.WriteFile(alive, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	held := newHeldPipe(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	_, err := newTestPlugin(t, time.Now, "sh", "-c", "(sleep 3; rm '"+alive+"') & wait").run(ctx)
+	_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script("sleep 20 & wait")).run(ctx)
 	if err == nil || !strings.Contains(err.Error(), "did not answer in time") || time.Since(began) > 2*time.Second {
 		t.Errorf("got %v after %s, want the end of the time after 200 ms", err, time.Since(began))
 	}
@@ -393,10 +391,43 @@ func TestPluginEnds(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
 		t.Errorf("got %v, want a bound of 1 MiB", err)
 	}
+	held.checkReleased(t)
+}
 
-	time.Sleep(time.Until(began.Add(3500 * time.Millisecond)))
-	if _, err := os.Stat(alive); err != nil {
-		t.Error("what the plugin started lived on")
+// heldPipe is a named pipe that a plugin's script and all that it starts hold open for writing. Its reader sees the end
+// once all of them have ended, so that a test need not wait and look.
+type heldPipe struct {
+	path   string
+	reader *os.File
+}
+
+func newHeldPipe(t *testing.T) heldPipe {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "held")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reader.Close() })
+	return heldPipe{path, reader}
+}
+
+// script is a script of sh that opens the pipe first, and says so in it.
+func (h heldPipe) script(rest string) string {
+	return "exec 3>'" + h.path + "'; echo started >&3; " + rest
+}
+
+// checkReleased fails where the script did not start, or where something that it started still runs.
+func (h heldPipe) checkReleased(t *testing.T) {
+	t.Helper()
+	if err := h.reader.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := io.ReadAll(h.reader); err != nil || string(said) != "started\n" {
+		t.Errorf("got %q, %v from what the plugin started; want started, and its end", said, err)
 	}
 }
 
@@ -476,22 +507,19 @@ func TestPluginMisbehaves(t *testing.T) {
 func TestPluginLeavesNothing(t *testing.T) {
 	const answer = `echo '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1","status":{"token":"t"}}'`
 	for name, c := range map[string]struct{ script, want string }{
-		"success": {"(sleep 2; touch $0) & " + answer, ""},
-		"failure": {"(sleep 2; touch $0) >/dev/null & exit 3", "exit status 3"},
+		"success": {"sleep 20 & " + answer, ""},
+		"failure": {"sleep 20 >/dev/null & exit 3", "exit status 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			alive := filepath.Join(t.TempDir(), "alive")
+			held := newHeldPipe(t)
 
-			_, err := newTestPlugin(t, time.Now, "sh", "-c", c.script, alive).run(t.Context())
+			_, err := newTestPlugin(t, time.Now, "sh", "-c", held.script(c.script)).run(t.Context())
 
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got error %v, want %q", err, c.want)
 			}
-			time.Sleep(2500 * time.Millisecond)
-			if _, err := os.Stat(alive); err == nil {
-				t.Error("got a process that lived on, want none")
-			}
+			held.checkReleased(t)
 		})
 	}
 }

@@ -51,7 +51,7 @@ func raw(text string) handler {
 	}
 }
 
-// trickle sends a byte now and then, for ever.
+// trickle sends a byte now and then, for ever: slowness on a real connection is what it is for.
 func trickle(head string) handler {
 	return func(_ *hostile, w http.ResponseWriter, _ *http.Request, _ int) bool {
 		conn, _, err := w.(http.Hijacker).Hijack()

@@ -18,7 +18,8 @@ import (
 )
 
 // crowded is a model of an API server that serves few at once, has a queue for those who wait, turns away who is too much, dies in the
-// middle, and refuses everybody for some seconds after its start. It is asked through pipes, in a time that passes only while all wait.
+// middle, and refuses everybody for some seconds after its start. It is asked through pipes, on
+// synctest's clock: a sleep costs no time.
 type crowded struct {
 	config    *tls.Config
 	seats     map[string]chan struct{} // who is served, anonymous and known

@@ -150,6 +150,7 @@ func (b *bench) left() (out []string) {
 // nothingLeft waits until what was killed has ended, for a busy machine takes its time over that.
 func (b *bench) nothingLeft(t *testing.T) {
 	t.Helper()
+	// Polled: they are children of others, and /proc alone shows them.
 	for late := time.Now().Add(10 * time.Second); len(b.left()) > 0; time.Sleep(10 * time.Millisecond) {
 		for _, pid := range b.zombies() { // reapUser sees no zombie behind one of another bench
 			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)

@@ -50,6 +50,7 @@ func TestPreletIsKilled(t *testing.T) {
 	}
 	within := func(what string, is func() bool) {
 		t.Helper()
+		// Polled: they are children of another program, and /proc alone shows what runs.
 		for late := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(late) {
 				_ = prelet.Process.Kill()

@@ -24,6 +24,8 @@ type peer struct {
 	result string // of each job; empty: its end is never told
 	hangs  bool   // once connected, it reads calls and does not reply
 
+	connected context.Context // of the connection that reach made
+
 	mu    sync.Mutex
 	conns []net.Conn
 	calls []string
@@ -179,6 +181,7 @@ func properties(own bool) map[string]dbus.Variant {
 func (p *peer) reach(ctx context.Context, t *testing.T) *Conn {
 	t.Helper()
 	bus, err := dial(ctx, func(ctx context.Context) (*sd.Conn, error) {
+		p.connected = ctx
 		return sd.NewConnection(func() (*dbus.Conn, error) {
 			c, err := dbus.Dial("unix:path="+p.path, dbus.WithContext(ctx))
 			if err != nil {
@@ -224,8 +227,10 @@ func TestConnectionOutlivesItsContext(t *testing.T) {
 	p := newPeer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	c := p.reach(ctx, t)
-	cancel() // SIGTERM
-	time.Sleep(10 * time.Millisecond)
+	cancel()                                  // SIGTERM
+	if err := p.connected.Err(); err != nil { // the bus closes the connection once this context ends
+		t.Fatalf("after SIGTERM: got %v as the end of the connection's context, want none", err)
+	}
 	if r, err := c.Restart(context.WithoutCancel(ctx), "kubelet.service", 0); r != Queued || err != nil {
 		t.Errorf("after SIGTERM no start can be asked for: %s, %v", r, err)
 	}

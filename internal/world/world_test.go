@@ -12,7 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -148,12 +148,15 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestTapeAsksOnce has many goroutines ask few questions.
-func TestTapeAsksOnce(t *testing.T) {
+// TestTapeAsksOnce has many goroutines ask few questions, which are answered once all have asked.
+func TestTapeAsksOnce(t *testing.T) { synctest.Test(t, testTapeAsksOnce) }
+
+func testTapeAsksOnce(t *testing.T) {
 	var asked atomic.Int64
+	allAsked := make(chan struct{})
 	tape := NewTape(SourceFunc(func(_ context.Context, q Question) Answer {
 		asked.Add(1)
-		time.Sleep(time.Millisecond)
+		<-allAsked
 		return File.Answer(FileAns{Text: q.Args})
 	}))
 	var all sync.WaitGroup
@@ -169,6 +172,8 @@ func TestTapeAsksOnce(t *testing.T) {
 			_ = tape.Entries()
 		}()
 	}
+	synctest.Wait()
+	close(allAsked)
 	all.Wait()
 	if n := asked.Load(); n != 5 || len(tape.Entries()) != 5 {
 		t.Errorf("5 questions were asked %d times, the tape has %d", n, len(tape.Entries()))

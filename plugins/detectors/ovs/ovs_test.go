@@ -1,12 +1,14 @@
 package ovs_test
 
 import (
+	"context"
 	"encoding/json"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prelet/prelet/plugins/contract"
@@ -243,14 +245,26 @@ func TestDenied(t *testing.T) {
 func TestWaits(t *testing.T) {
 	root := detectortest.Root(t, "/run/openvswitch/\n")
 	s := recorded(t)
-	go func() {
-		time.Sleep(100 * time.Millisecond)
+	waits, serves := make(chan struct{}), make(chan struct{})
+	go func() { // outside of the bubble, whose clock would stand still for the server
+		defer close(serves)
+		<-waits
 		serve(t, root.Path(ovs.Socket), s)
 	}()
-	a, err := sdk.Detect(t.Context(), detector(), map[string]any{"wait_seconds": 5.0}, nil, root)
-	if err != nil || told(a, "running") != "true" {
-		t.Errorf("%v %+v", err, a)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a, err := sdk.Detect(context.Background(), detector(), map[string]any{"wait_seconds": 5.0}, nil, root)
+			if err != nil || told(a, "running") != "true" {
+				t.Errorf("%v %+v", err, a)
+			}
+		}()
+		synctest.Wait() // it has looked in vain
+		close(waits)
+		<-serves
+		<-done
+	})
 }
 
 // TestHangs: a server that takes the connection and says nothing.

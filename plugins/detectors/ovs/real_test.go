@@ -46,6 +46,7 @@ func real(t *testing.T) (root sdk.Root, vsctl func(args ...string)) {
 		server.Process.Kill()
 		server.Wait()
 	})
+	// Polled: the server of another project gives no other sign that it listens.
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {
 			break

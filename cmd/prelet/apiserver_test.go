@@ -302,9 +302,8 @@ var faults = map[string]func(*apiserver){
 				return
 			}
 			defer conn.Close()
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%s", answer.Code, answer.Body.Len(), answer.Body)
-			time.Sleep(5 * time.Millisecond)
-			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\nand more")
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%sHTTP/1.1 200 OK\r\n\r\nand more",
+				answer.Code, answer.Body.Len(), answer.Body)
 		}
 	},
 	"redirect": func(s *apiserver) {

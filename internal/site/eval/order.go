@@ -128,80 +128,97 @@ func (e *Eval) Order() []*site.Instance {
 	return out
 }
 
-// cycles finds references that go in circles, through locals and stages, and tells the whole path.
+// use is a place of the site that refers to a local or a stage.
+type use struct {
+	name string // local.<name> or stage.<type>.<name>
+	at   hcl.Range
+}
+
+// cycles finds references that go in circles, through locals and stages. The error shows the whole path of the first.
 func (e *Eval) cycles() hcl.Diagnostics {
-	const grey, black = 1, 2
-	colour := map[string]int{}
-	var path []string
-	var found *hcl.Diagnostic
-	var visit func(name string, at hcl.Range, next func(func(string, hcl.Range)))
-	var local, stage func(name string, at hcl.Range)
-	visit = func(name string, at hcl.Range, next func(func(string, hcl.Range))) {
-		if found != nil || colour[name] == black {
-			return
+	all, uses := e.uses()
+	path := []string{}
+	done := map[string]bool{}
+	var visit func(u use) *hcl.Diagnostic
+	visit = func(u use) *hcl.Diagnostic {
+		if at := slices.Index(path, u.name); at >= 0 {
+			return circle(append(slices.Clone(path[at:]), u.name), u.at)
 		}
-		if colour[name] == grey {
-			loop := append(slices.Clone(path[slices.Index(path, name):]), name)
-			found = origin.Error(fault.Cycle, at, "References go in a circle", "%s. Break it: one of them must not use the next.", strings.Join(loop, " → "))
-			return
+		if done[u.name] {
+			return nil
 		}
-		colour[name] = grey
-		path = append(path, name)
-		next(func(n string, r hcl.Range) {
-			if rest, ok := strings.CutPrefix(n, "local."); ok {
-				local(rest, r)
-			} else {
-				stage(strings.TrimPrefix(n, "stage."), r)
+		path = append(path, u.name)
+		for _, next := range uses[u.name] {
+			if found := visit(next); found != nil {
+				return found
 			}
-		})
+		}
 		path = path[:len(path)-1]
-		colour[name] = black
+		done[u.name] = true
+		return nil
 	}
-	expressions := func(xs []hclsyntax.Expression, go_ func(string, hcl.Range)) {
-		for _, x := range xs {
-			if x == nil {
-				continue
-			}
-			for _, tr := range x.Variables() {
-				name, _, ok := second(tr)
-				switch {
-				case tr.RootName() == "local" && ok:
-					go_("local."+name, tr.SourceRange())
-				case tr.RootName() == "stage" && ok && len(tr) > 2:
-					if n, _, ok := second(tr[1:]); ok {
-						go_("stage."+name+"."+n, tr.SourceRange())
-					}
-				}
-			}
+
+	for _, u := range all {
+		if found := visit(u); found != nil {
+			return hcl.Diagnostics{found}
 		}
-	}
-	local = func(name string, at hcl.Range) {
-		l := e.site.Locals[name]
-		if l == nil {
-			return
-		}
-		visit("local."+name, at, func(g func(string, hcl.Range)) { expressions([]hclsyntax.Expression{l.Expr}, g) })
-	}
-	stage = func(addr string, at hcl.Range) {
-		i := e.site.Stage(addr)
-		if i == nil {
-			return
-		}
-		visit("stage."+addr, at, func(g func(string, hcl.Range)) {
-			expressions(append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...), g)
-			for _, ed := range e.Edges(i) {
-				g("stage."+ed.To, i.Range)
-			}
-		})
-	}
-	for _, n := range keys(e.site.Locals) {
-		local(n, e.site.Locals[n].Range)
-	}
-	for _, i := range e.site.Stages {
-		stage(i.Addr(), i.Range)
-	}
-	if found != nil {
-		return hcl.Diagnostics{found}
 	}
 	return nil
+}
+
+func circle(path []string, at hcl.Range) *hcl.Diagnostic {
+	return origin.Error(fault.Cycle, at, "References go in a circle",
+		"%s. Break it: one of them must not use the next.", strings.Join(path, " → "))
+}
+
+// uses lists the locals by name and the stages as in the site, and for each the locals and stages that it refers to. A
+// name that the site does not declare has none.
+func (e *Eval) uses() (all []use, of map[string][]use) {
+	of = map[string][]use{}
+	for _, name := range keys(e.site.Locals) {
+		l := e.site.Locals[name]
+		u := use{"local." + name, l.Range}
+		all = append(all, u)
+		of[u.name] = usesIn(l.Expr)
+	}
+	for _, i := range e.site.Stages {
+		u := use{"stage." + i.Addr(), i.Range}
+		all = append(all, u)
+		of[u.name] = usesIn(append([]hclsyntax.Expression{i.When, i.ForEach, i.Timeout}, BodyExpressions(i.Body)...)...)
+		for _, ed := range e.Edges(i) {
+			of[u.name] = append(of[u.name], use{"stage." + ed.To, i.Range})
+		}
+	}
+	return all, of
+}
+
+// usesIn lists the locals and stages that expressions refer to; nil expressions are not written.
+func usesIn(xs ...hclsyntax.Expression) (out []use) {
+	for _, x := range xs {
+		if x == nil {
+			continue
+		}
+		for _, tr := range x.Variables() {
+			if name := usedBy(tr); name != "" {
+				out = append(out, use{name, tr.SourceRange()})
+			}
+		}
+	}
+	return out
+}
+
+// usedBy is the local or the stage that a reference is to, or "".
+func usedBy(tr hcl.Traversal) string {
+	name, _, ok := second(tr)
+	switch {
+	case !ok:
+		return ""
+	case tr.RootName() == "local":
+		return "local." + name
+	case tr.RootName() == "stage" && len(tr) > 2:
+		if n, _, ok := second(tr[1:]); ok {
+			return "stage." + name + "." + n
+		}
+	}
+	return ""
 }

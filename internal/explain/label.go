@@ -188,66 +188,109 @@ func (w *walker) noLabel(key string) (Explanation, bool) {
 
 // notBy tells why one stage does not set a label that it could; "" if it could not.
 func (w *walker) notBy(i *site.Instance, key string) string {
-	whose := "stage." + i.Addr()
-	a := i.Body.Attributes["labels"]
-	start := len(w.steps)
-	head := func(note string, r hcl.Range) { w.say(0, Step{Text: whose, Note: note, Range: r, Ref: whose}) }
 	for _, c := range w.copies(i) {
-		v, d, there := w.item(i, c, key)
-		taken := !there && w.takes(i, key)
-		if !there && !taken {
-			continue
+		if l := w.candidateOf(i, c, key); l.there || l.taken {
+			return w.notSet(l)
 		}
-		at := i.Range
-		if a != nil {
-			at = a.Expr.Range()
-			if it := w.e.Scope(i.Addr()).Item(a.Expr, key); it != nil {
-				at = it.Range()
-			}
-		}
-		reason := ""
-		head("could set it", at)
-		if ended := w.ended(i); ended != "" {
-			if there && d == nil && v.IsWhollyKnown() {
-				w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 1)
-			}
-			return ended
-		}
-		held := w.condition(i.When, whose, 1)
-		switch {
-		case !held && w.untold(i.When):
-			reason = fmt.Sprintf("It cannot be told whether %s is there: %s.", whose, w.text(i.When))
-		case !held:
-			reason = fmt.Sprintf("%s is left out, because its condition is not true: %s.", whose, w.text(i.When))
-		case d != nil:
-			reason = fmt.Sprintf("%s left it out: %s.", whose, strings.TrimSuffix(d.Summary, "."))
-			if it := w.e.Scope(i.Addr()).Item(a.Expr, key); it == nil || !w.tellsItself(it) {
-				w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: d.Summary + ": " + d.Detail, Range: at})
-			}
-		case there && null(v):
-			reason = fmt.Sprintf("%s gives it the value null, which is no label.", whose)
-		case there && w.failed(i) != "":
-			reason = fmt.Sprintf("%s.", w.failed(i))
-		case there && w.plan.Diagnostics.HasErrors():
-			reason = "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
-		case there:
-			reason = fmt.Sprintf("%s gives it a value that is not known.", whose)
-		default:
-			reason = "No detector recommends it."
-		}
-		w.steps[start].Note = "could set it"
-		if there && held {
-			w.walk(a.Expr, c.frame(w, a.Expr), way(named(key)), 1)
-		}
-		if taken && held {
-			w.recommended(i, key, 1)
-		}
-		return reason
 	}
+	return w.notOfEach(i, key)
+}
+
+// candidate is a label that one copy of a stage could set.
+type candidate struct {
+	stage *site.Instance
+	copy  copyOf
+	key   string
+	there bool            // the stage writes it
+	value cty.Value       // if there
+	err   *hcl.Diagnostic // of the value, or of the stage's labels as a whole
+	taken bool            // the stage does not write it, and takes it from detectors
+}
+
+func (w *walker) candidateOf(i *site.Instance, c copyOf, key string) candidate {
+	v, d, there := w.item(i, c, key)
+	return candidate{stage: i, copy: c, key: key, there: there, value: v, err: d, taken: !there && w.takes(i, key)}
+}
+
+func (l candidate) whose() string { return "stage." + l.stage.Addr() }
+
+// labels is the stage's expression of all labels; only of a stage that writes the label.
+func (l candidate) labels() hclsyntax.Expression { return l.stage.Body.Attributes["labels"].Expr }
+
+// notSet tells why a stage does not set a label that it could, and what that rests on.
+func (w *walker) notSet(l candidate) string {
+	at, item := w.placeOf(l)
+	w.say(0, Step{Text: l.whose(), Note: "could set it", Range: at, Ref: l.whose()})
+	walk := func() { w.walk(l.labels(), l.copy.frame(w, l.labels()), way(named(l.key)), 1) }
+
+	if ended := w.ended(l.stage); ended != "" {
+		if l.there && l.err == nil && l.value.IsWhollyKnown() {
+			walk()
+		}
+		return ended
+	}
+	if !w.condition(l.stage.When, l.whose(), 1) {
+		return w.notHeld(l)
+	}
+	if l.err != nil && (item == nil || !w.tellsItself(item)) {
+		w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: l.err.Summary + ": " + l.err.Detail, Range: at})
+	}
+	if l.there {
+		walk()
+	}
+	if l.taken {
+		w.recommended(l.stage, l.key, 1)
+	}
+	return w.notMerged(l)
+}
+
+// placeOf is where the site writes a label: its item of an object literal, or else (item nil) the whole argument or
+// the stage.
+func (w *walker) placeOf(l candidate) (at hcl.Range, item hclsyntax.Expression) {
+	a := l.stage.Body.Attributes["labels"]
+	if a == nil {
+		return l.stage.Range, nil
+	}
+	if item = w.e.Scope(l.stage.Addr()).Item(a.Expr, l.key); item != nil {
+		return item.Range(), item
+	}
+	return a.Expr.Range(), nil
+}
+
+// notHeld is the reason where the stage's condition does not hold.
+func (w *walker) notHeld(l candidate) string {
+	if w.untold(l.stage.When) {
+		return fmt.Sprintf("It cannot be told whether %s is there: %s.", l.whose(), w.text(l.stage.When))
+	}
+	return fmt.Sprintf("%s is left out, because its condition is not true: %s.", l.whose(), w.text(l.stage.When))
+}
+
+// notMerged is the reason where the stage's condition holds.
+func (w *walker) notMerged(l candidate) string {
+	switch {
+	case l.err != nil:
+		return fmt.Sprintf("%s left it out: %s.", l.whose(), strings.TrimSuffix(l.err.Summary, "."))
+	case l.taken:
+		return "No detector recommends it."
+	case null(l.value):
+		return fmt.Sprintf("%s gives it the value null, which is no label.", l.whose())
+	case w.failed(l.stage) != "":
+		return w.failed(l.stage) + "."
+	case w.plan.Diagnostics.HasErrors():
+		return "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
+	}
+	return fmt.Sprintf("%s gives it a value that is not known.", l.whose())
+}
+
+// notOfEach tells of a stage that makes a label for each element of for_each that this key is none of them; "" if it
+// could not be.
+func (w *walker) notOfEach(i *site.Instance, key string) string {
+	a := i.Body.Attributes["labels"]
 	if a == nil || i.ForEach == nil || !w.prefixed(a.Expr, key) {
 		return ""
 	}
-	head("makes a label for each element of for_each", i.Range)
+	whose := "stage." + i.Addr()
+	w.say(0, Step{Text: whose, Note: "makes a label for each element of for_each", Range: i.Range, Ref: whose})
 	f := w.frameOf(i.ForEach, cty.NilVal, source{})
 	v, note := w.at(i.ForEach, f, nil)
 	w.condition(i.When, whose, 1)

@@ -23,19 +23,46 @@ const (
 )
 
 // Base implements stages.Baser: the configuration and the flags that are there before decide adds to them.
-func (Stage) Base(cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error)) (node.Base, hcl.Diagnostics) {
+func (Stage) Base(
+	cfg schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error),
+) (node.Base, hcl.Diagnostics) {
+	r := baseReader{in, original}
 	var base node.Base
 	var diags hcl.Diagnostics
-	if b, ok := cfg.One("kubelet_config"); ok {
-		diags = append(diags, configuration(b, in, original, &base)...)
-	}
 	if b, ok := cfg.One("kubelet_flags"); ok {
-		diags = append(diags, flags(b, in, original, &base)...)
+		base, diags = r.flags(b)
 	}
-	if b, ok := cfg.One("kubelet_config"); ok && base.ConfigKnown && !base.TaintFlag {
-		diags = append(diags, configTaints(&base, b.Range)...)
+	b, ok := cfg.One("kubelet_config")
+	if !ok {
+		return base, diags
+	}
+
+	c, ofConfig := r.config(b)
+	base.Config, base.ConfigKnown, base.ConfigFrom = c.Config, c.ConfigKnown, c.ConfigFrom
+	base.Unread = append(c.Unread, base.Unread...)
+	diags = append(ofConfig, diags...)
+	if base.ConfigKnown && !base.TaintFlag { // the flag would win
+		taints, d := configTaints(base.Config, b.Range)
+		base.Taints = append(base.Taints, taints...)
+		diags = append(diags, d...)
 	}
 	return base, diags
+}
+
+// baseReader reads the texts that the base is made of.
+type baseReader struct {
+	in       stages.Inputs
+	original func(path string) (world.TargetAns, error) // a file of the node as it was before prelet
+}
+
+// source is the text of one part of the base.
+type source struct {
+	text   string
+	where  string     // it is from, for messages
+	at     hcl.Range  // the place of the site that decides about it
+	code   fault.Code // of a text that is no KubeletConfiguration
+	known  bool
+	unread []string // the questions without an answer that it is not known for
 }
 
 func layout(in stages.Inputs) kubelet.Layout {
@@ -50,52 +77,70 @@ func layout(in stages.Inputs) kubelet.Layout {
 	return l
 }
 
-func configuration(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
-	v := configBase.Of(b)
-	if p := configPath.Of(b); !p.Cty.IsKnown() || !configLayout.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
-		base.Unread = append(base.Unread, placeUnread(p.Cty, configLayout.Of(b).Cty, in)...)
-		return noLayout(p.Range, in)
+// config is the part of the base that the KubeletConfiguration gives.
+func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
+	p, how := configPath.Of(b), configLayout.Of(b)
+	if !r.knowsPlace(p, how) {
+		return node.Base{Unread: placeUnread(p.Cty, how.Cty, r.in)}, noLayout(p.Range, r.in)
 	}
-	text := v.V
-	at := v.Range
-	where := "the base"
-	base.ConfigFrom = v.Origins()
-	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default { // the place that brought it, not the one that left it out
-		where, at = from[0].Ref, from[0].Range
+
+	src, diags := r.configSource(configBase.Of(b), how.V == "drop-in")
+	base := node.Base{ConfigFrom: configBase.Of(b).Origins(), Unread: src.unread}
+	if !src.known {
+		return base, diags
 	}
-	file := false
-	switch {
-	case v.Set():
-	case configLayout.Of(b).V == "drop-in" && v.Expr == nil:
-		p := layout(in).ConfigFile
-		where, at, file = p, v.Range, true
-		a, err := original(p)
-		if err != nil {
-			base.Unread = append(base.Unread, originalUnread(p, err, in)...)
-			return unread(fault.FileUnusable, at, p, err, in)
-		}
-		if !a.Exists {
-			return hcl.Diagnostics{origin.Error(fault.FileMissing, at, "There is no "+p, "layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
-		}
-		text = a.Text
-	case v.Null() && v.Expr == nil:
-		return hcl.Diagnostics{origin.Error(fault.DefaultChoice, at, "No KubeletConfiguration to start from", "There is no fetch-config with config_map. Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
-	case v.Null():
-		return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "base is null", "A KubeletConfiguration is needed.")}
-	default:
-		base.Unread = append(base.Unread, value.Questions(v.Cty)...)
-		return nil // unknown: a check without a machine, or a recording that does not tell (said already)
-	}
-	c, err := kubelet.ParseConfig(text)
+	c, err := kubelet.ParseConfig(src.text)
 	if err != nil {
-		code := fault.ClusterUnusable
-		if file {
-			code = fault.FileUnusable
-		}
-		return hcl.Diagnostics{origin.Error(code, at, "The base is no KubeletConfiguration", "%s", stages.Sentence(where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
+		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is no KubeletConfiguration", "%s",
+			stages.Sentence(src.where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
 	}
 	base.Config, base.ConfigKnown = c.Object(), true
-	return nil
+	return base, nil
+}
+
+// configSource is the text that the site gives, or with layout = "drop-in" the node's own file.
+func (r baseReader) configSource(v schema.Value[string], dropIn bool) (source, hcl.Diagnostics) {
+	where, at := "the base", v.Range
+	if from := v.Origins(); len(from) > 0 && from[0].Kind == origin.Default {
+		where, at = from[0].Ref, from[0].Range // the place that brought it, not the one that left it out
+	}
+	switch {
+	case v.Set():
+		return source{text: v.V, where: where, at: at, code: fault.ClusterUnusable, known: true}, nil
+	case dropIn && v.Expr == nil:
+		p := layout(r.in).ConfigFile
+		src, exists, diags := r.file(p, v.Range, fault.FileUnusable)
+		if src.known && !exists {
+			return source{}, hcl.Diagnostics{origin.Error(fault.FileMissing, v.Range, "There is no "+p,
+				"layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
+		}
+		return src, diags
+	case v.Null() && v.Expr == nil:
+		return source{}, hcl.Diagnostics{origin.Error(fault.DefaultChoice, at, "No KubeletConfiguration to start from",
+			"There is no fetch-config with config_map. "+
+				"Declare one, write base = …, or leave the file out: kubelet_config { when = false }.")}
+	case v.Null():
+		return source{}, hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "base is null",
+			"A KubeletConfiguration is needed.")}
+	}
+	return unknownSource(v), nil
+}
+
+// unknownSource is the text in a check without a machine, or where a recording does not tell (said already).
+func unknownSource(v schema.Value[string]) source { return source{unread: value.Questions(v.Cty)} }
+
+// file is the text of a file of the node as it was before prelet; code is for one that is no file.
+func (r baseReader) file(p string, at hcl.Range, code fault.Code) (src source, exists bool, diags hcl.Diagnostics) {
+	a, err := r.original(p)
+	if err != nil {
+		return source{unread: originalUnread(p, err, r.in)}, false, unread(code, at, p, err, r.in)
+	}
+	return source{text: a.Text, where: p, at: at, code: code, known: true}, a.Exists, nil
+}
+
+// knowsPlace says whether it is known where a part stands: its path, and what else the site writes of that.
+func (r baseReader) knowsPlace(path, more schema.Value[string]) bool {
+	return path.Cty.IsKnown() && more.Cty.IsKnown() && (path.Set() || !r.in.Unread.Facts)
 }
 
 // unread is what becomes of a base that cannot be read. Code is for one that is no file: a target that prelet could not
@@ -159,82 +204,95 @@ func flagsFile(b schema.Body, in stages.Inputs) string {
 	return layout(in).FlagsFile
 }
 
-func flags(b schema.Body, in stages.Inputs, original func(string) (world.TargetAns, error), base *node.Base) hcl.Diagnostics {
+// flags is the part of the base that the kubelet's flags give: labels, taints and all others.
+func (r baseReader) flags(b schema.Body) (node.Base, hcl.Diagnostics) {
+	p, variable := flagsPath.Of(b), flagsVariable.Of(b)
+	if !r.knowsPlace(p, variable) {
+		return node.Base{Unread: placeUnread(p.Cty, variable.Cty, r.in)}, noLayout(p.Range, r.in)
+	}
+
 	v := flagsBase.Of(b)
-	if p := flagsPath.Of(b); !p.Cty.IsKnown() || !flagsVariable.Of(b).Cty.IsKnown() || in.Unread.Facts && !p.Set() {
-		base.Unread = append(base.Unread, placeUnread(p.Cty, flagsVariable.Of(b).Cty, in)...)
-		return noLayout(p.Range, in)
+	src, diags := r.flagsSource(v, flagsFile(b, r.in))
+	base := node.Base{FlagsFrom: v.Origins(), Unread: src.unread}
+	if !src.known {
+		return base, diags
 	}
-	p := flagsFile(b, in)
-	text := v.V
-	where := "the base of the flags"
-	base.FlagsFrom = v.Origins()
-	switch {
-	case v.Set():
-	case v.Null():
-		where = p
-		a, err := original(p)
-		if err != nil {
-			base.Unread = append(base.Unread, originalUnread(p, err, in)...)
-			return unread(fault.CannotWrite, v.Range, p, err, in)
-		}
-		text = a.Text
-	default:
-		base.Unread = append(base.Unread, value.Questions(v.Cty)...)
-		return nil
-	}
-	bad := func(err error) hcl.Diagnostics {
-		return hcl.Diagnostics{origin.Error(fault.FlagsInvalid, v.Range, "The kubelet's flags cannot be read", "%s", stages.Sentence(where+": "+err.Error()))}
-	}
-	env, err := kubelet.ParseEnvFile(text)
+	env, err := kubelet.ParseEnvFile(src.text)
 	if err != nil {
-		return bad(err)
+		return base, hcl.Diagnostics{src.badFlags(err)}
 	}
-	var diags hcl.Diagnostics
 	if err := env.Ambiguous(); err != nil {
-		diags = append(diags, origin.Warning(fault.FlagsInvalid, v.Range, "systemds disagree about the flags", "%s", stages.Sentence(where+": "+err.Error())))
+		diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, "systemds disagree about the flags", "%s",
+			stages.Sentence(src.where+": "+err.Error())))
 	}
-	fl, ok := env.Get(flagsVariable.Of(b).V)
+	fl, ok := env.Get(variable.V)
 	base.FlagsFile, base.FlagsKnown = flagsRead{env, fl}, true
 	if !ok {
-		return diags
+		return base, diags
 	}
-	for _, w := range fl.Stray() {
-		diags = append(diags, origin.Warning(fault.FlagsInvalid, v.Range, fmt.Sprintf("%q is no flag", w), "%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", where))
-		break
+
+	if stray := fl.Stray(); len(stray) > 0 {
+		diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, fmt.Sprintf("%q is no flag", stray[0]),
+			"%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", src.where))
 	}
-	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: p, Text: flagsVariable.Of(b).V}}
+	from := origin.Origin{Kind: origin.Base, Role: origin.Value, Ref: flagsFile(b, r.in), Text: variable.V}
 	if v.Set() { // by the site, and not what the file held before
-		from[0].Range = v.Range
+		from.Range = v.Range
 	}
-	for _, n := range fl.Names() {
-		val, _ := fl.Lookup(n)
-		switch n {
+	_, base.TaintFlag = fl.Lookup(taintFlag)
+	given, d := r.given(fl, src, []origin.Origin{from})
+	base.Contribution = given
+	return base, append(diags, d...)
+}
+
+// flagsSource is the text that the site gives, or else the node's own file.
+func (r baseReader) flagsSource(v schema.Value[string], path string) (source, hcl.Diagnostics) {
+	switch {
+	case v.Set():
+		return source{text: v.V, where: "the base of the flags", at: v.Range, known: true}, nil
+	case v.Null():
+		src, _, diags := r.file(path, v.Range, fault.CannotWrite)
+		return src, diags
+	}
+	return unknownSource(v), nil
+}
+
+func (s source) badFlags(err error) *hcl.Diagnostic {
+	return origin.Error(fault.FlagsInvalid, s.at, "The kubelet's flags cannot be read", "%s",
+		stages.Sentence(s.where+": "+err.Error()))
+}
+
+// given sorts flags into labels, taints and others, each from an origin. It ends at the first that cannot be read.
+func (r baseReader) given(
+	fl *kubelet.Flags, src source, from []origin.Origin,
+) (c node.Contribution, diags hcl.Diagnostics) {
+	for _, name := range fl.Names() {
+		text, _ := fl.Lookup(name)
+		switch name {
 		case nodeLabels:
-			ls, err := kubelet.ParseLabels(val)
+			labels, err := kubelet.ParseLabels(text)
 			if err != nil {
-				return append(diags, bad(err)...)
+				return c, append(diags, src.badFlags(err))
 			}
-			for _, l := range ls {
-				if d := oldLabel(l, v.Range, in); d != nil {
+			for _, l := range labels {
+				if d := oldLabel(l, src.at, r.in); d != nil {
 					diags = append(diags, d)
 				}
-				base.Labels = append(base.Labels, node.Label{Key: l.Key, Value: l.Value, Origins: from})
+				c.Labels = append(c.Labels, node.Label{Key: l.Key, Value: l.Value, Origins: from})
 			}
 		case taintFlag:
-			base.TaintFlag = true
-			ts, err := kubelet.ParseTaints(val)
+			taints, err := kubelet.ParseTaints(text)
 			if err != nil {
-				return append(diags, bad(err)...)
+				return c, append(diags, src.badFlags(err))
 			}
-			for _, t := range ts {
-				base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+			for _, t := range taints {
+				c.Taints = append(c.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
 			}
 		default:
-			base.Flags = append(base.Flags, node.Flag{Name: n, Value: val, Origins: from})
+			c.Flags = append(c.Flags, node.Flag{Name: name, Value: text, Origins: from})
 		}
 	}
-	return diags
+	return c, diags
 }
 
 // flagsRead is the environment file of the kubelet's flags, as it was read for the base. It is not written to.
@@ -260,14 +318,15 @@ func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 		return nil
 	}
 	if err := kubelet.CheckNodeKey(l.Key, *in.Kubelet.Version); err != nil {
-		return origin.Error(fault.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s", stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
+		return origin.Error(fault.LabelForbidden, at, "The kubelet here refuses a label of the base", "%s",
+			stages.Sentence(err.Error(), "The kubelet is "+*in.Kubelet.Version))
 	}
 	return nil
 }
 
-// configTaints reads registerWithTaints of the base's configuration. A flag would win over it.
-func configTaints(base *node.Base, at hcl.Range) hcl.Diagnostics {
-	list, _ := base.Config["registerWithTaints"].([]any)
+// configTaints reads registerWithTaints of the base's configuration.
+func configTaints(config map[string]any, at hcl.Range) (taints []node.Taint, diags hcl.Diagnostics) {
+	list, _ := config["registerWithTaints"].([]any)
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
 	for _, x := range list {
 		m, _ := x.(map[string]any)
@@ -276,9 +335,10 @@ func configTaints(base *node.Base, at hcl.Range) hcl.Diagnostics {
 		t.Value, _ = m["value"].(string)
 		t.Effect, _ = m["effect"].(string)
 		if err := t.Check(); err != nil {
-			return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at, "registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
+			return taints, hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at,
+				"registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
 		}
-		base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
+		taints = append(taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
 	}
-	return nil
+	return taints, nil
 }

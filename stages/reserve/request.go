@@ -42,119 +42,157 @@ type bound struct {
 // read turns the configuration into a request. It finds what can be found without facts. Known is false where
 // something that matters has no value yet.
 func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Diagnostics) {
-	known = true
-	settled := func(v cty.Value) bool {
-		ok := v.IsWhollyKnown() && !v.ContainsMarked()
-		known = known && ok
-		return ok && !v.IsNull()
-	}
-	at := func(origins []origin.Origin, at hcl.Range) []origin.Origin {
-		if len(origins) > 0 {
-			return origins
-		}
-		return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: address, Range: at}}
-	}
-	number := func(v schema.Value[float64]) (b bound) {
-		if !settled(v.Cty) {
-			return b
-		}
-		n, exact := v.Cty.AsBigFloat().Int64()
-		if exact != big.Exact || n > maxCPUs { // the attribute's own check sees only what fits a float64
-			diags = append(diags, origin.Error(fault.WrongType, v.Range, "This number cannot be true", "Write a whole number up to %d.", maxCPUs))
-		}
-		return bound{n, v.Range, at(v.Origins(), v.Range)}
-	}
-
 	policy := policyAttr.Of(cfg)
-	r.at, r.site = policy.Range, at(policy.Origins(), policy.Range)
-	if settled(policy.Cty) {
+	d := reader{address: address, known: true}
+	r.at, r.site = policy.Range, d.origins(policy.Origins(), policy.Range)
+	if d.has(policy.Cty) {
 		r.policy = policy.V
 	} else if policy.Null() {
-		return r, false, hcl.Diagnostics{origin.Error(fault.MissingArgument, policy.Range, "policy is null", "There is no default: write one of gke, eks, aks, gdc, static, remainder.")}
+		return r, false, hcl.Diagnostics{origin.Error(fault.MissingArgument, policy.Range, "policy is null",
+			"There is no default: write one of gke, eks, aks, gdc, static, remainder.")}
 	}
-	r.maxPods = number(maxPodsAttr.Of(cfg))
-	for _, x := range []struct {
-		attr schema.Attr[map[string]*string]
-		into *map[string]bound
-	}{{floorAttr, &r.floor}, {capAttr, &r.cap}} {
-		v := x.attr.Of(cfg)
-		*x.into = map[string]bound{}
-		if !settled(v.Cty) {
-			continue
-		}
-		for name, text := range v.V {
-			if text != nil {
-				n, _ := parseQuantity(name, *text) // the attribute's own check has seen it
-				(*x.into)[name] = bound{n, v.ItemRange(name), at(v.ItemOrigins(name), v.ItemRange(name))}
-			}
-		}
-	}
+	r.maxPods = d.number(maxPodsAttr.Of(cfg))
+	r.floor, r.cap = d.amounts(floorAttr.Of(cfg)), d.amounts(capAttr.Of(cfg))
 	if b, ok := cfg.One("topology"); ok {
-		r.topology, r.cores = true, number(coresAttr.Of(b))
-		if v := spreadAttr.Of(b); settled(v.Cty) {
-			r.spread = v.V
-		}
-		if c := coresAttr.Of(b); c.Null() {
-			diags = append(diags, origin.Error(fault.MissingArgument, c.Range, "cores is null", "topology needs the number of cores; leave the block out to reserve an amount of cpu."))
-		}
+		r.topology = true
+		r.cores, r.spread = d.topology(b)
 	}
-	diags = append(diags, r.checkBounds()...)
-
+	d.diags = append(d.diags, r.checkBounds()...)
 	if r.policy == "" {
-		return r, false, diags
+		return r, false, d.diags
 	}
-	for _, name := range []string{gke, eks, aks, gdc, static, remainder} {
-		if b, ok := cfg.One(name); ok && name != r.policy {
-			diags = append(diags, origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used", "The policy is %s.", r.policy))
-		}
-	}
+
+	d.noteUnused(cfg, r.policy)
 	b, written := cfg.One(r.policy)
-	switch r.policy {
-	case static:
-		r.static = map[string]bound{}
-		if !written {
-			break
-		}
-		for name, attr := range map[string]schema.Attr[string]{cpu: staticCPU, memory: staticMemory, storage: staticStorage} {
-			if v := attr.Of(b); settled(v.Cty) {
-				n, _ := parseQuantity(name, v.V)
-				r.static[name] = bound{n, v.Range, at(v.Origins(), v.Range)}
-			}
-		}
-		if known && len(r.static) == 0 {
-			written = false
-		}
-	case remainder:
-		if !written {
-			break
-		}
-		if v := remainderCPUs.Of(b); !v.Null() {
-			n := number(v)
-			r.cpusRemain = &n.amount
-		}
-		if v := remainderMemory.Of(b); settled(v.Cty) {
-			n, _ := parsePercent(v.V)
-			r.percent = &n
-		}
-	case eks:
-		if written {
-			e, i := number(eksENIs.Of(b)), number(eksIPs.Of(b))
-			if known && (e.amount == 0) != (i.amount == 0) {
-				diags = append(diags, origin.Error(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together", "Write both, or neither: then max_pods counts."))
-			}
-			if e.amount > 0 && i.amount > 0 {
-				r.eniPods = e.amount*(i.amount-1) + 2
-			}
-		}
-		written = true
-	default:
-		written = true
+	switch {
+	case !written:
+	case r.policy == static:
+		r.static = d.static(b)
+	case r.policy == remainder:
+		r.cpusRemain, r.percent = d.remainder(b)
+	case r.policy == eks:
+		r.eniPods = d.eniPods(b)
 	}
-	if !written {
-		what := map[string]string{static: `static { memory = "8Gi" }`, remainder: `remainder { cpus = 8 }`}[r.policy]
-		diags = append(diags, origin.Error(fault.MissingArgument, policy.Range, "Policy "+r.policy+" reserves what its block says", "Write it, as %s.", what))
+	nothing := !written || r.policy == static && d.known && len(r.static) == 0
+	if example := examples[r.policy]; nothing && example != "" {
+		d.diags = append(d.diags, origin.Error(fault.MissingArgument, policy.Range,
+			"Policy "+r.policy+" reserves what its block says", "Write it, as %s.", example))
 	}
-	return r, known, diags
+	return r, d.known, d.diags
+}
+
+// examples are blocks of the policies that reserve nothing without one.
+var examples = map[string]string{static: `static { memory = "8Gi" }`, remainder: `remainder { cpus = 8 }`}
+
+// reader reads the arguments of one stage, and collects what is wrong with them.
+type reader struct {
+	address string // of the stage
+	known   bool   // all that were read have values
+	diags   hcl.Diagnostics
+}
+
+// has says whether an argument has a value that is known and not null. One that has none yet makes the request unknown.
+func (d *reader) has(v cty.Value) bool {
+	settled := v.IsWhollyKnown() && !v.ContainsMarked()
+	d.known = d.known && settled
+	return settled && !v.IsNull()
+}
+
+// origins are those of a value, or the stage for one that has none.
+func (d *reader) origins(of []origin.Origin, at hcl.Range) []origin.Origin {
+	if len(of) > 0 {
+		return of
+	}
+	return []origin.Origin{{Kind: origin.Site, Role: origin.Value, Ref: d.address, Range: at}}
+}
+
+// number is a whole number; nothing where the argument has no value.
+func (d *reader) number(v schema.Value[float64]) bound {
+	if !d.has(v.Cty) {
+		return bound{}
+	}
+	n, exact := v.Cty.AsBigFloat().Int64()
+	if exact != big.Exact || n > maxCPUs { // the attribute's own check sees only what fits a float64
+		d.diags = append(d.diags, origin.Error(fault.WrongType, v.Range, "This number cannot be true",
+			"Write a whole number up to %d.", maxCPUs))
+	}
+	return bound{n, v.Range, d.origins(v.Origins(), v.Range)}
+}
+
+// amounts are quantities by resource, which the attribute's own check has seen.
+func (d *reader) amounts(v schema.Value[map[string]*string]) map[string]bound {
+	out := map[string]bound{}
+	if !d.has(v.Cty) {
+		return out
+	}
+	for name, text := range v.V {
+		if text != nil {
+			n, _ := parseQuantity(name, *text)
+			out[name] = bound{n, v.ItemRange(name), d.origins(v.ItemOrigins(name), v.ItemRange(name))}
+		}
+	}
+	return out
+}
+
+func (d *reader) topology(b schema.Body) (cores bound, spread string) {
+	c := coresAttr.Of(b)
+	cores = d.number(c)
+	if v := spreadAttr.Of(b); d.has(v.Cty) {
+		spread = v.V
+	}
+	if c.Null() {
+		d.diags = append(d.diags, origin.Error(fault.MissingArgument, c.Range, "cores is null",
+			"topology needs the number of cores; leave the block out to reserve an amount of cpu."))
+	}
+	return cores, spread
+}
+
+// noteUnused names the blocks of other policies.
+func (d *reader) noteUnused(cfg schema.Body, policy string) {
+	for _, name := range []string{gke, eks, aks, gdc, static, remainder} {
+		if b, ok := cfg.One(name); ok && name != policy {
+			d.diags = append(d.diags, origin.Note(fault.OverrideIgnored, b.Range, "Block "+name+" is not used",
+				"The policy is %s.", policy))
+		}
+	}
+}
+
+// static is what the block of policy static reserves, by resource.
+func (d *reader) static(b schema.Body) map[string]bound {
+	out := map[string]bound{}
+	for name, attr := range map[string]schema.Attr[string]{cpu: staticCPU, memory: staticMemory, storage: staticStorage} {
+		if v := attr.Of(b); d.has(v.Cty) {
+			n, _ := parseQuantity(name, v.V)
+			out[name] = bound{n, v.Range, d.origins(v.Origins(), v.Range)}
+		}
+	}
+	return out
+}
+
+// remainder is what is left for pods: CPUs and a percentage of memory; nil: not given.
+func (d *reader) remainder(b schema.Body) (cpus, percent *int64) {
+	if v := remainderCPUs.Of(b); !v.Null() {
+		n := d.number(v).amount
+		cpus = &n
+	}
+	if v := remainderMemory.Of(b); d.has(v.Cty) {
+		n, _ := parsePercent(v.V)
+		percent = &n
+	}
+	return cpus, percent
+}
+
+// eniPods is how many pods the network interfaces take; 0: not given.
+func (d *reader) eniPods(b schema.Body) int64 {
+	enis, ips := d.number(eksENIs.Of(b)), d.number(eksIPs.Of(b))
+	if d.known && (enis.amount == 0) != (ips.amount == 0) {
+		d.diags = append(d.diags, origin.Error(fault.MissingArgument, b.Range, "enis and ips_per_eni belong together",
+			"Write both, or neither: then max_pods counts."))
+	}
+	if enis.amount > 0 && ips.amount > 0 {
+		return enis.amount*(ips.amount-1) + 2
+	}
+	return 0
 }
 
 // checkBounds looks at floor, cap and topology against each other.
@@ -162,7 +200,8 @@ func (r request) checkBounds() (diags hcl.Diagnostics) {
 	for _, name := range slices.Sorted(maps.Keys(r.floor)) {
 		if c, ok := r.cap[name]; ok && r.floor[name].amount > c.amount {
 			diags = append(diags, origin.Error(fault.WrongType, r.floor[name].at, "floor."+name+" is above cap."+name,
-				"At least %s and at most %s cannot both be kept. Lower the floor, or raise the cap.", quantity(name, r.floor[name].amount), quantity(name, c.amount)))
+				"At least %s and at most %s cannot both be kept. Lower the floor, or raise the cap.",
+				quantity(name, r.floor[name].amount), quantity(name, c.amount)))
 		}
 	}
 	for _, x := range []struct {
@@ -171,7 +210,8 @@ func (r request) checkBounds() (diags hcl.Diagnostics) {
 	}{{"floor", r.floor}, {"cap", r.cap}} {
 		if b, ok := x.m[cpu]; ok && r.topology {
 			diags = append(diags, origin.Error(fault.WrongType, b.at, "topology and "+x.name+".cpu exclude each other",
-				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) and drops every amount of cpu without a word. Remove one of them; topology.cores says how many cores."))
+				"With topology the kubelet reserves whole CPUs (reservedSystemCPUs) and drops every amount of cpu without a word. "+
+					"Remove one of them; topology.cores says how many cores."))
 		}
 	}
 	return diags

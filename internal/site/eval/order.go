@@ -48,21 +48,29 @@ func (e *Eval) Edges(i *site.Instance) []Edge {
 			}
 		}
 		for _, n := range sb.Blocks {
-			written := false
-			if b != nil {
-				for _, x := range b.Blocks {
-					if x.Type == n.Type {
-						written = true
-						walk(n, x.Body, path+n.Type+".")
-					}
-				}
+			bodies := bodiesOf(b, n.Type)
+			if len(bodies) == 0 && n.Always {
+				bodies = []*hclsyntax.Body{nil}
 			}
-			if !written && n.Always {
-				walk(n, nil, path+n.Type+".")
+			for _, x := range bodies {
+				walk(n, x, path+n.Type+".")
 			}
 		}
 	}
 	walk(i.Spec.Block, i.Body, "")
+	return out
+}
+
+// bodiesOf lists the blocks of a type that a body has; a nil body is not written, and has none.
+func bodiesOf(b *hclsyntax.Body, blockType string) (out []*hclsyntax.Body) {
+	if b == nil {
+		return nil
+	}
+	for _, x := range b.Blocks {
+		if x.Type == blockType {
+			out = append(out, x.Body)
+		}
+	}
 	return out
 }
 

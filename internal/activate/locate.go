@@ -117,7 +117,7 @@ func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err e
 	switch {
 	case on == onCommitted:
 		h.plan = t.change.Plan
-	case h.phase == mixed:
+	case h.phase == mixed, on == onFinish && h.journal != nil:
 		h.plan = m.planOrDefault(h.journal.Gen)
 	case h.current == nil:
 		h.plan = Plan{}.withDefaults()

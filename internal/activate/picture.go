@@ -66,7 +66,7 @@ var stepNames = []entry{
 	publish:   {"publish", "put every file in place; the journal says that a verdict is awaited"},
 	complete:  {"complete", "publish what somebody was interrupted at"},
 	comeBack:  {"return", "commit and publish the contents of an earlier generation, as a new one"},
-	reload:    {"reload", "make systemd read its unit files, if one changed"},
+	reload:    {"reload", "make systemd read its unit files before the gate opens, if one changed"},
 	count:     {"count", "this boot as a try"},
 	openGate:  {"open", "the gate, if it is shut"},
 	ask:       {"ask", "for a start of the kubelet, if one is owed or the gate held it up; nobody waits for it"},

@@ -30,31 +30,29 @@ type node struct {
 	boot    string
 	boots   int
 
-	store      *generation.Store // of the process that runs now
-	locked     bool
-	events     []string
-	killAt     int              // dies at this many events from now
-	rows       []row            // nil: the table
-	seen       func(row)        // each row that is done
-	unitFiles  bool             // a unit file is among what changes
-	readsUnits bool             // a kubelet must not start before systemd has read a changed unit file
-	unread     int              // systemd has read it with so many reloads
-	step       func(step, bool) // at each step, before and after
-	apiserver  bool             // answers
-	foreign    func(pid uint32) error
-	sources    map[string]string
-	labels     map[string]string // of the Node object
-	taints     []kubelet.Taint
-	age        time.Duration
-	patches    int
-	configz    func() []string
-	shape      func(*Plan) // of what is planned
-	log        []string    // of the kubelet
-	logErr     error
-	driven     bool          // the runtime has another cgroup driver now
-	mended     time.Duration // since when its pods start; 0: since never
-	logged     time.Time
-	onCommit   func() // once, right after COMMIT
+	store     *generation.Store // of the process that runs now
+	locked    bool
+	events    []string
+	killAt    int              // dies at this many events from now
+	rows      []row            // nil: the table
+	seen      func(row)        // each row that is done
+	unitFiles bool             // a unit file is among what changes
+	step      func(step, bool) // at each step, before and after
+	apiserver bool             // answers
+	foreign   func(pid uint32) error
+	sources   map[string]string
+	labels    map[string]string // of the Node object
+	taints    []kubelet.Taint
+	age       time.Duration
+	patches   int
+	configz   func() []string
+	shape     func(*Plan) // of what is planned
+	log       []string    // of the kubelet
+	logErr    error
+	driven    bool          // the runtime has another cgroup driver now
+	mended    time.Duration // since when its pods start; 0: since never
+	logged    time.Time
+	onCommit  func() // once, right after COMMIT
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -94,7 +92,7 @@ func (n *node) reboot() {
 	n.run = inMemory(n.t)
 	n.clk = &sim{now: 5 * time.Second}
 	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restarts: 10 * time.Second, startLimit: 90 * time.Second}
-	n.systemd.unit, n.unread = kubeletUnit(n.run), 0
+	n.systemd.unit = kubeletUnit(n.run)
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }
 	n.systemd.onStart = n.checkWhole
@@ -105,7 +103,7 @@ func (n *node) reboot() {
 
 // checkWhole is I4: whenever a kubelet starts, both files are of one generation, and of that which the gate says.
 func (n *node) checkWhole() {
-	if n.readsUnits && n.systemd.reloads < n.unread {
+	if n.systemd.reloads < n.systemd.unread {
 		n.t.Errorf("%s: the kubelet starts, and systemd has not read its unit file", n.clk.now)
 	}
 	config, flags := n.read(configPath), n.read(flagsPath)

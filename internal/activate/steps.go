@@ -258,7 +258,7 @@ func (m *Machine) publish(h here, t *trip) error {
 		return afterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload = t.change.Reload
+	t.reload, t.known = t.change.Reload, true
 	m.note("publish", "ok", "generation %d is in place", gen)
 
 	return nil
@@ -298,32 +298,57 @@ func (m *Machine) comeBack(h here, t *trip) error {
 		return afterCommit("going back", err)
 	}
 
-	t.reload = h.plan.UnitFiles || plan.UnitFiles
+	t.reload, t.known = h.plan.UnitFiles || plan.UnitFiles, true
 	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
 
 	return nil
 }
 
-// reload makes systemd read its unit files, if one of them changed.
+// reload makes systemd read its unit files, if one changed, before a kubelet may start.
 func (m *Machine) reload(ctx context.Context, h here, t *trip) error {
-	if !t.reload {
+	if !m.unread(ctx, h, t) {
 		return nil
 	}
 
 	m.note("reload", "started", "a unit file changed")
 
-	if err := m.Units.Reload(ctx); err != nil {
-		if h.way != nil {
-			return afterCommit("going back", err)
-		}
+	err := m.Units.Reload(ctx)
 
+	switch {
+	case err != nil && h.phase == mixed && h.unseen: // as with stop; whoever opens the gate comes here again
+		return nil
+	case err != nil && h.phase == returning:
+		return afterCommit("going back", err)
+	case err != nil:
 		return afterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err)
 	}
 
-	t.reload = false
+	t.reload, t.known = false, true
 	m.note("reload", "ok", "systemd read its unit files again")
 
 	return nil
+}
+
+// unread says whether systemd has not read a unit file that changed. Of what a killed process put in place, systemd
+// tells. But some of its versions overlook the first drop-in in a new folder, so then the plans are asked as well. A
+// boot reads all of them, and a systemd that does not answer is the trouble of the step that starts the unit.
+func (m *Machine) unread(ctx context.Context, h here, t *trip) bool {
+	if h.open {
+		return false
+	}
+
+	if t.reload || !t.known && (t.finished || !h.newBoot) && m.plansUnitFiles(h) {
+		return true
+	}
+
+	u, err := m.Units.Look(ctx, h.plan.Unit)
+
+	return err == nil && u.Unread
+}
+
+// plansUnitFiles says whether what is in place has unit files, or what was left for it had.
+func (m *Machine) plansUnitFiles(h here) bool {
+	return h.plan.UnitFiles || h.journal.From != 0 && m.planOrDefault(h.journal.From).UnitFiles
 }
 
 // openGate lets the kubelet start on what is in place whole.

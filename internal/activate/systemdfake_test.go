@@ -99,6 +99,8 @@ type fakeSystemd struct {
 	conduct conduct
 	starts  []startSeen
 	reloads int
+	unread  int  // it has read the unit file with so many reloads
+	blind   bool // it does not see that a unit file changed
 
 	// lockHeld says whether the caller holds the store's lock: nobody may wait for a start then.
 	lockHeld func() bool
@@ -131,6 +133,7 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	if f.job != nil {
 		u.Job = f.job.id
 	}
+	u.Unread = f.reloads < f.unread && !f.blind
 	return u, nil
 }
 

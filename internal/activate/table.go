@@ -68,7 +68,7 @@ const (
 	publish               // put every file in place
 	complete              // the same, for whoever was interrupted
 	comeBack              // put the contents of an earlier generation in place
-	reload                // make systemd read its unit files, if one changed
+	reload                // make systemd read its unit files, if one changed and the gate is shut
 	count                 // count this boot as a try
 	openGate              // the gate, on what is in place, if it is shut
 	ask                   // ask for a start if one is due, and do not wait for it
@@ -98,23 +98,24 @@ var (
 	unmixed  = []phase{none, settled, pending, returning}
 	placed   = []phase{settled, pending, returning} // a generation is, whole
 	awaiting = []phase{pending, returning}          // and awaits a verdict
-	wayBack  = []step{shut, stop, comeBack, reload}
+	wayBack  = []step{shut, stop, comeBack}
 )
 
 // table is all that activation does. For each phase and trigger the rows are asked in this order; the last has no
 // condition.
 var table = []row{
 	// What a crash left comes first, whoever enters.
-	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shut, stop, complete}, Then: done},
+	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shut, stop, complete, reload}, Then: done},
 	{
 		In: []phase{mixed}, On: []trigger{onSame, onFailed, onNoSite, onBack, onCheck, onSuperseded},
 		Do: []step{shut, stop, complete}, Then: again,
 	},
-	{In: unmixed, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
+	{In: []phase{none, settled}, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
+	{In: awaiting, On: []trigger{onFinish}, Do: []step{sweep, reload}, Then: done},
 
 	// A change.
 	{In: unmixed, On: []trigger{onChange}, Do: []step{ready, commit}, Then: onCommitted},
-	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shut, stop, publish, reload}, Then: onSame},
+	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shut, stop, publish}, Then: onSame},
 
 	// Prelet was never used.
 	{In: []phase{none}, On: []trigger{onFailed, onNoSite, onCheck}, When: isOpen, Then: done},
@@ -129,7 +130,7 @@ var table = []row{
 	{In: []phase{settled}, On: []trigger{onSame}, Do: []step{openGate, ask}, Then: done},
 	{In: []phase{pending}, On: []trigger{onSame}, When: isExhausted, Do: wayBack, Then: onSame},
 	{In: awaiting, On: []trigger{onSame}, When: isNewBoot, Do: []step{count, openGate}, Then: onJudge},
-	{In: awaiting, On: []trigger{onSame}, Do: []step{openGate}, Then: onJudge},
+	{In: awaiting, On: []trigger{onSame}, Do: []step{reload, openGate}, Then: onJudge},
 
 	// A kubelet starts or has crashed.
 	{In: []phase{settled}, On: []trigger{onCheck}, When: isOpen, Then: done},

@@ -16,6 +16,7 @@ type Unit = struct {
 	Sub    string // SubState
 	Result string // of the last run
 	Job    uint32 // id of the queued job, 0 for none
+	Unread bool   // NeedDaemonReload: one of its files is not as systemd has read it
 
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for

@@ -18,7 +18,8 @@ type trip struct {
 	failure string  // of onFailed and onNoSite
 
 	handed   bool                // the change is the store's: it is no longer ours to abort
-	reload   bool                // a unit file was changed, and systemd has not read it
+	reload   bool                // we changed a unit file, and systemd has not read it
+	known    bool                // reload is all there is to say: we put it in place, or systemd has read it
 	finished bool                // we finished what a crash left
 	opened   bool                // we opened the gate
 	left     *way                // we went back by it

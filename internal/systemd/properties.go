@@ -21,6 +21,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		Active:   read[string](&r, "ActiveState"),
 		Sub:      read[string](&r, "SubState"),
 		Result:   read[string](&r, "Result"),
+		Unread:   read[bool](&r, "NeedDaemonReload"),
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),
 		Started:  time.Duration(read[uint64](&r, "ExecMainStartTimestampMonotonic")) * time.Microsecond,

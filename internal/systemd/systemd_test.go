@@ -64,7 +64,7 @@ func kubelet(change map[string]any) map[string]any {
 	p := map[string]any{
 		"Id": "kubelet.service", "LoadState": "loaded", "UnitFileState": "enabled",
 		"ActiveState": "activating", "SubState": "auto-restart", "Result": "resources",
-		"Job":     []any{uint32(0), "/"},
+		"Job": []any{uint32(0), "/"}, "NeedDaemonReload": true,
 		"After":   []string{"prelet.service", "sysinit.target", "basic.target"},
 		"MainPID": uint32(0), "NRestarts": uint32(3), "ExecMainStartTimestampMonotonic": uint64(12_345_678),
 		"EnvironmentFiles": [][]any{{"/run/prelet/kubelet.env", false}, {"/var/lib/kubelet/kubeadm-flags.env", true}},
@@ -87,7 +87,7 @@ func TestLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u.Load != "loaded" || u.File != "enabled" || u.Active != "activating" || u.Sub != "auto-restart" || u.Result != "resources" ||
-		u.Job != 42 || u.Restarts != 3 || u.MainPID != 0 || u.Started != 12_345_678*time.Microsecond {
+		u.Job != 42 || !u.Unread || u.Restarts != 3 || u.MainPID != 0 || u.Started != 12_345_678*time.Microsecond {
 		t.Errorf("%+v", u)
 	}
 	if len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {

@@ -71,20 +71,20 @@ func (a *cli) verifyNode(ctx context.Context, h *app.Host, asJSON bool) error {
 			return a.look(ctx, h, store, gen, asJSON)
 		}
 	}
-	exitBefore, before := earlier(h)
+	codeBefore, before := earlier(h)
 	rep := a.env().Report(h, true)
 	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
-	code, summary := res.Code.Exit(), res.Summary
+	code, summary := res.Code, res.Summary
 	switch {
-	case res.Outcome.HeldBack != "" && exitBefore != 0:
-		code, summary = exitBefore, before // that is why, and prelet.service has said so
+	case res.Outcome.HeldBack != "" && codeBefore != "":
+		code, summary = codeBefore, before // that is why, and prelet.service has said so
 	case res.Outcome.HeldBack != "":
-		code = fault.RolledBack.Exit()
-	case code == 0 && lasting(exitBefore):
-		code, summary = exitBefore, before+"; "+summary
+		code = fault.RolledBack
+	case code == "" && codeBefore.Lasts():
+		code, summary = codeBefore, before+"; "+summary
 	}
-	if _, err := rep.Finish(code, summary); err != nil {
+	if _, err := rep.Finish(code.Exit(), summary); err != nil {
 		a.complain(err.Error())
 	}
 	return a.endVerify(h, res, asJSON)
@@ -136,18 +136,14 @@ func (a *cli) look(ctx context.Context, h *app.Host, store *generation.Store, ge
 	return a.endVerify(h, res, asJSON)
 }
 
-// earlier is how the run before in this boot ended.
-func earlier(h *app.Host) (exit int, summary string) {
+// earlier is how the run before in this boot ended: the code stands for all with the exit status in status.json.
+func earlier(h *app.Host) (code fault.Code, summary string) {
 	s, err := report.Load(h.RunDir)
 	if err != nil || s.BootID != h.BootID {
-		return 0, ""
+		return "", ""
 	}
-	return s.Exit, s.Summary
+	return fault.OfExit(s.Exit), s.Summary
 }
-
-// lasting says whether a failure of the run before is still one when the kubelet is well: the site is as wrong as it
-// was. What went wrong with the kubelet, or in between, is over.
-func lasting(exit int) bool { return exit != 0 && exit < 41 || exit == fault.Internal.Exit() }
 
 func (a *cli) endVerify(h *app.Host, res apply.Result, asJSON bool) error {
 	out, code := res.Outcome, res.Code

@@ -102,6 +102,29 @@ func (c Code) Retried() bool {
 	return i >= 0 && (ExitStatuses()[i].Again == Yes || ExitStatuses()[i].Again == AtBoot)
 }
 
+// Lasts says whether a failure with this code is still one when the kubelet is well: the site is as wrong as it was. What
+// went wrong with the kubelet, or in between, is over.
+func (c Code) Lasts() bool {
+	switch c {
+	case "", NeedsPerson, Interrupted, RolledBack, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
+		return false
+	}
+
+	return true
+}
+
+// OfExit is a code with this exit status, for whoever has only the number, as status.json keeps it: which of those that
+// have it is not said. It is "" for 0 and for a status that no code has.
+func OfExit(status int) Code {
+	for _, c := range Codes() {
+		if p, _ := PageOf(c); c.Exit() == status && !p.Warning {
+			return c
+		}
+	}
+
+	return ""
+}
+
 // Exit is the process's exit status for an error with this code: 0 for no code, which is no error.
 func (c Code) Exit() int {
 	if c == "" {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"testing"
 )
 
@@ -65,6 +66,32 @@ func TestRetried(t *testing.T) {
 	} {
 		if got := code.Retried(); got != want {
 			t.Errorf("%s: got %t, want %t", code, got, want)
+		}
+	}
+}
+
+// TestOfExit: the number in status.json becomes a code that ends with the same number, and says as much of whether it lasts.
+func TestOfExit(t *testing.T) {
+	lasting := []int{10, 11, 20, 21, 22, 23, 30, 31, 40, 70}
+
+	for _, s := range ExitStatuses() {
+		got := OfExit(s.Status)
+
+		switch {
+		case codesWith(s.Status) == nil:
+			if got != "" {
+				t.Errorf("%d: got %q; want none", s.Status, got)
+			}
+		case got.Exit() != s.Status:
+			t.Errorf("%d: got %q, which ends with %d", s.Status, got, got.Exit())
+		case got.Lasts() != slices.Contains(lasting, s.Status):
+			t.Errorf("%d: %s lasts: %t", s.Status, got, got.Lasts())
+		}
+	}
+
+	for _, c := range Codes() {
+		if p, _ := PageOf(c); !p.Warning && c.Lasts() != OfExit(c.Exit()).Lasts() {
+			t.Errorf("%s lasts: %t; others with its exit status do otherwise", c, c.Lasts())
 		}
 	}
 }

@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/report"
 )
 
 // Back pins a generation and then goes to it, in this order: one that is killed in between leaves a node that applies
@@ -31,38 +29,28 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 		return r.broken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 	to, err := choose()
-	if err != nil {
-		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
+	if err == nil {
+		if other := r.otherMachine(to); other != "" { // before anything is pinned
+			err = activate.Foreign(to, other)
+		}
 	}
-	if other := r.otherMachine(to); other != "" { // before anything is pinned
-		err := activate.Foreign(to, other)
-		return Result{Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
-	}
+
 	var out activate.Outcome
-	_, err = Back(r.Store, to, why, func() (int, error) {
-		out, err = r.Machine.GoBack(ctx, to, why)
-		return out.Generation, err
-	})
-	if err != nil {
-		return Result{Outcome: out, Code: fault.CodeOf(err), Err: err, Summary: err.Error()}
+	if err == nil {
+		_, err = Back(r.Store, to, why, func() (int, error) {
+			out, err = r.Machine.GoBack(ctx, to, why)
+
+			return out.Generation, err
+		})
 	}
-	held := fmt.Sprintf("generation %d was chosen by hand (%s); prelet rollback --release lets go of it", to, why)
-	r.Report.Degrade(string(fault.Held), held)
-	r.Report.Generation(out.Generation)
-	if out.Code == "" {
+
+	if err == nil && out.Code == "" {
 		out.Why = "" // that it was by hand, and a verdict needs no reason
 	}
-	r.Report.Verdict(string(out.Verdict), out.Why)
-	if out.Verdict == activate.Unknown {
-		r.Report.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d; prelet verify looks", out.Generation))
-	}
-	res := r.collect(Result{Outcome: out, Changed: true, Code: out.Code, Held: held})
-	res.Summary = fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", out.Generation, to)
-	if out.Code != "" {
-		res.Summary += ": " + out.Why
-	}
-	r.Report.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: res.Summary, Message: report.MessageRolledBack})
-	return res
+
+	e := ending{way: byHand, to: to, why: why, out: out, acted: err, changed: err == nil}
+
+	return r.collect(r.end(ctx, nil, hold{}, e))
 }
 
 // otherMachine says in which way a generation was made on another machine than this one, or nothing.

@@ -22,6 +22,7 @@ const (
 	broken                 // the files may be a mixture, or nothing of the generations could be read
 	withoutSite            // there is no site
 	switchedOff            // prelet=off
+	byHand                 // prelet rollback
 )
 
 // ending is all that decides what becomes of a run.
@@ -39,6 +40,8 @@ type ending struct {
 	held  string // why the site's plan is not applied; "" when it is
 	tried bool   // it was to be released, and that failed before the commit
 
+	to      int              // the generation whose contents somebody chose by hand
+	why     string           // and in which words
 	was     int              // the generation in place when it began; 0: there never was one
 	out     activate.Outcome // what became of that
 	acted   error            // what went wrong with it
@@ -79,6 +82,8 @@ func decide(e ending) outcome {
 		o = decideWithoutSite(e)
 	case switchedOff:
 		o = decideOff(e)
+	case byHand:
+		o = decideByHand(e)
 	default:
 		o = decideActivated(e)
 	}
@@ -213,6 +218,35 @@ func decideOff(e ending) outcome {
 	return outcome{summary: why, degraded: []report.Reason{{Code: string(fault.Held), Summary: why}}}
 }
 
+// decideByHand is for a generation that somebody chose. Nothing is told of one that could not be gone to.
+func decideByHand(e ending) outcome {
+	if e.acted != nil {
+		return outcome{code: fault.CodeOf(e.acted), err: e.acted, summary: e.acted.Error(), quiet: true}
+	}
+
+	o := outcome{
+		code: e.out.Code, quiet: true, heldBack: e.out.HeldBack,
+		summary: fmt.Sprintf("generation %d is in place, with the contents of %d, by hand", e.out.Generation, e.to),
+		held: fmt.Sprintf(
+			"generation %d was chosen by hand (%s); prelet rollback --release lets go of it", e.to, e.why,
+		),
+	}
+	o.before = []report.Reason{{Code: string(fault.Held), Summary: o.held}}
+
+	if e.out.Code != "" {
+		o.summary += ": " + e.out.Why
+	}
+
+	if e.out.Verdict == activate.Unknown {
+		unjudged := fmt.Sprintf(
+			"nobody could tell whether the kubelet is well on generation %d; prelet verify looks", e.out.Generation,
+		)
+		o.degraded = []report.Reason{{Code: string(fault.Unjudged), Summary: unjudged}}
+	}
+
+	return o
+}
+
 // end brings a run to its end: it does what that takes, decides what becomes of it, and lets the report know.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	e.out, e.acted = r.act(ctx, e)
@@ -328,8 +362,11 @@ func (r *Run) inform(p *boot.Plan, e ending, o outcome) {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
-	if !o.quiet {
+	switch {
+	case !o.quiet:
 		Tell(r.Report, e.out)
+	case e.way == byHand && o.err == nil:
+		tellByHand(r.Report, e.out, o.summary)
 	}
 
 	judged := e.way == activated || e.way == withoutSite

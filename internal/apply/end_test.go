@@ -13,7 +13,10 @@ import (
 
 // TestDecide: what becomes of a run that has come to its end, however it came there.
 func TestDecide(t *testing.T) {
-	const stays = "the site is wrong; generation 3 stays in charge"
+	const (
+		stays  = "the site is wrong; generation 3 stays in charge"
+		chosen = "generation 1 was chosen by hand (me); prelet rollback --release lets go of it"
+	)
 
 	gone := errors.New("the bus is gone")
 	code := func(c fault.Code, summary string) []report.Reason {
@@ -192,6 +195,34 @@ func TestDecide(t *testing.T) {
 		},
 
 		// Held.
+		// By hand.
+		{
+			"a way back by hand",
+			ending{way: byHand, to: 1, why: "me", out: activate.Outcome{Verdict: activate.Unknown, Generation: 3}},
+			outcome{
+				summary: "generation 3 is in place, with the contents of 1, by hand", held: chosen, quiet: true,
+				before: code(fault.Held, chosen),
+				degraded: code(
+					fault.Unjudged, "nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
+				),
+			},
+		},
+		{
+			"a way back by hand, to one that is ill as well",
+			ending{
+				way: byHand, to: 1, why: "me",
+				out: activate.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
+			},
+			outcome{
+				code: fault.RollbackFails, summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
+				held: chosen, quiet: true, before: code(fault.Held, chosen),
+			},
+		},
+		{
+			"a way back by hand that is refused",
+			ending{way: byHand, to: 1, why: "me", acted: &fault.Fault{Code: fault.Usage, Summary: "no"}},
+			outcome{code: fault.Usage, summary: "no", quiet: true},
+		},
 		{
 			"the plan is held", ending{held: "it failed", out: inPlace},
 			outcome{
@@ -257,7 +288,7 @@ const (
 // and a run that was stopped, or cannot go on without a person, never ends as if all were well.
 func TestDecideKeepsItsPromises(t *testing.T) {
 	each := func(do func(ending)) {
-		for w := activated; w <= switchedOff; w++ {
+		for w := activated; w <= byHand; w++ {
 			for bits := range 1 << 9 {
 				is := func(i int) bool { return bits&(1<<i) != 0 }
 				e := ending{way: w, shut: is(0), stopped: is(1), lastGood: is(2), good: is(3), tried: is(4), changed: is(5)}

@@ -76,6 +76,15 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 	}
 }
 
+// tellByHand hands the outcome of a way back by hand to a report.
+func tellByHand(rep *report.Reporter, out activate.Outcome, summary string) {
+	rep.Generation(out.Generation)
+	rep.Verdict(string(out.Verdict), out.Why)
+	rep.Event(report.Event{
+		Stage: "rollback", State: report.Notice, Summary: summary, Message: report.MessageRolledBack,
+	})
+}
+
 // told lets the report know the number of a generation as soon as it has one, so that what follows is told under it.
 type told struct {
 	activate.Txn

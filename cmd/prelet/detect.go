@@ -2,21 +2,15 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/value"
 )
 
 func (a *cli) detect() *cobra.Command {
@@ -30,44 +24,28 @@ func (a *cli) detect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.Check(); err != nil {
-				return err
-			}
 			if topology && asJSON {
 				return failure(fault.Usage, "--topology is a picture for people; -o json has the same facts, with the node of each device under numa")
 			}
-			s, err := a.detectorSite(&w)
+			ctx, stop := stoppable(c.Context())
+			defer stop()
+			found, err := a.env().Detect(ctx, w.Where)
 			if err != nil {
 				return err
 			}
-			redactor := value.NewRedactor()
-			a.redactor = redactor
-			l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: redactor, Credentials: live.SystemCredentials(a.getenv),
-				Detectors: a.env().DetectorHost(w.Where)})
-			defer l.Close()
-			ctx, stop := stoppable(c.Context())
-			defer stop()
-			found, diags := boot.Detect(ctx, s, l)
-			if err := app.Stopped(ctx); err != nil {
-				return err
-			}
-			var failed *fault.Fault
-			switch {
-			case errors.As(found.Failed, &failed):
-				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
-			case found.Facts == nil:
-				a.say(s, present.Sorted(diags))
-				return quit(origin.Code(diags))
+			if found.Facts == nil {
+				a.say(found.Site, present.Sorted(found.Diagnostics))
+				return quit(origin.Code(found.Diagnostics))
 			}
 			if asJSON {
 				err = a.print(func(o io.Writer) error {
 					e := json.NewEncoder(o)
 					e.SetEscapeHTML(false)
-					return e.Encode(present.FactsDocument(found.Raw, *found.Facts, found.Degraded, found.Detectors, diags))
+					return e.Encode(present.FactsDocument(found.Raw, *found.Facts, found.Degraded, found.Detectors, found.Diagnostics))
 				})
 			} else {
 				// What is unknown stands below the facts already.
-				a.say(s, present.Sorted(slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.HardwareDegraded })))
+				a.say(found.Site, present.Sorted(slices.DeleteFunc(found.Diagnostics, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.HardwareDegraded })))
 				show := present.FactsText
 				if topology {
 					show = present.TopologyText
@@ -82,7 +60,7 @@ func (a *cli) detect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return quit(origin.Code(diags))
+			return quit(origin.Code(found.Diagnostics))
 		}}
 	c.Flags().StringArrayVar(&w.Config, "config", nil, "site `PATH` whose detectors are asked, in place of that of this node (repeatable)")
 	c.Flags().StringVar(&w.Root, "root", "", "look for the site, its detectors and their locks below `DIR`")
@@ -90,22 +68,4 @@ func (a *cli) detect() *cobra.Command {
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`text` or json")
 	c.Flags().BoolVar(&topology, "topology", false, "show a tree by NUMA node: which devices are near which CPUs")
 	return c
-}
-
-// detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none.
-func (a *cli) detectorSite(w *where) (*site.Site, error) {
-	if w.Hardware != "" && len(w.Config) == 0 {
-		return &site.Site{}, nil
-	}
-	s, diags := w.Load(nil, version)
-	switch {
-	case !diags.HasErrors():
-		return s, nil
-	case len(w.Config) > 0:
-		a.say(s, present.Sorted(diags))
-		return nil, quit(origin.Code(diags))
-	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
-		a.complain("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
-	}
-	return &site.Site{}, nil
 }

@@ -6,23 +6,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/replace"
-	"github.com/prelet/prelet/internal/value"
-	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
 func (a *cli) detectorsCommand() *cobra.Command {
@@ -44,37 +36,17 @@ func (a *cli) detectorsList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := w.Check(); err != nil {
-				return err
-			}
-			s, err := a.detectorSite(&w)
-			if err != nil {
-				return err
-			}
-			redactor := value.NewRedactor()
-			a.redactor = redactor
-			host := a.env().DetectorHost(w.Where)
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			l := live.New(live.Options{Root: w.Root, Hardware: w.Hardware, Site: s, Redactor: redactor, Detectors: host})
-			defer l.Close()
-			var declared []stages.Detector
-			if len(s.Detectors) > 0 {
-				all, diags := boot.Detectors(ctx, s, l)
-				if diags.HasErrors() {
-					a.say(s, present.Sorted(diags))
-					return quit(origin.Code(diags))
-				}
-				declared = all
-			}
-			facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
-			if err := app.Stopped(ctx); err != nil {
+			found, err := a.env().ListDetectors(ctx, w.Where)
+			if err != nil {
 				return err
 			}
-			if err != nil {
-				return failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
+			if found.Diagnostics.HasErrors() {
+				a.say(found.Site, present.Sorted(found.Diagnostics))
+				return quit(origin.Code(found.Diagnostics))
 			}
-			rows := host.Survey(declared, facts.PCI)
+			rows := found.Rows
 			if asJSON {
 				return a.print(func(o io.Writer) error {
 					e := json.NewEncoder(o)
@@ -98,88 +70,33 @@ func (a *cli) detectorsList() *cobra.Command {
 
 func (a *cli) detectorsLock() *cobra.Command {
 	var w where
-	var out string
-	var site bool
-	var grant world.Grants
+	var o app.LockOptions
 	c := &cobra.Command{Use: "lock BINARY...", Args: cobra.MinimumNArgs(1), Short: "Say that a detector may run as the program that it is now",
 		Long: "Starts each program confined, asks it what it is, and writes that with its sha256 as a lock: into\n" + pluginhost.Fragments +
 			"/NAME.json, where packages have theirs, or with --site into the site's own file, which wins. A changed program does\n" +
 			"not run until it is locked again.",
 		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := w.Check(); err != nil {
-				return err
-			}
-			if site && out != "" {
-				return failure(fault.Usage, "--site and --out exclude each other")
-			}
-			host := a.env().DetectorHost(w.Where)
-			for _, program := range args {
-				if err := a.lockOne(c, host, w, program, out, site, grant); err != nil {
-					return err
-				}
-			}
-			return nil
+			o.Where = w.Where
+			return a.env().LockDetectors(c.Context(), o, args, a.locked)
 		}}
-	c.Flags().StringVar(&out, "out", "", "write the lock into `DIR`, for a package")
-	c.Flags().BoolVar(&site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+	c.Flags().StringVar(&o.Out, "out", "", "write the lock into `DIR`, for a package")
+	c.Flags().BoolVar(&o.Site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
 	c.Flags().StringArrayVar(&w.Config, "config", nil, "with --site: the site's `PATH`")
 	c.Flags().StringVar(&w.Root, "root", "", "programs and locks are below `DIR`")
-	c.Flags().StringArrayVar(&grant.Read, "read", nil, "a `PATH` that the program must read to say what it is (repeatable)")
-	c.Flags().StringArrayVar(&grant.Execute, "execute", nil, "a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
+	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil, "a `PATH` that the program must read to say what it is (repeatable)")
+	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil, "a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
 	return c
 }
 
-func (a *cli) lockOne(c *cobra.Command, host *pluginhost.Host, w where, program, out string, site bool, grant world.Grants) error {
-	interpreters, err := pluginhost.Interpreters(program)
-	if err != nil {
-		return failure(fault.Usage, "%s", err)
+// locked says what was locked, and how a site grants it what it needs.
+func (a *cli) locked(l app.Locked) {
+	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n", l.Lock.Name, l.Version, l.Lock.SHA256[:12], l.Path)
+	if l.Allow == "" {
+		fmt.Fprintf(a.stdout, "    detector %q {}\n", l.Lock.Name)
+		return
 	}
-	grant.Execute = slices.Concat(grant.Execute, interpreters)
-	lock, trace, err := host.Describe(c.Context(), program, grant)
-	if err != nil {
-		f := host.Failure(program, trace, err).Fault
-		return failure(fault.DetectorFailed, "%s", stages.Sentence(f.Why, f.Next))
-	}
-	if out != "" { // for another machine: where packages put programs
-		lock.Path = ""
-	}
-	text, path, err := lockFile(host, w, lock, out, site)
-	if err == nil {
-		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-			err = replace.File(path, 0o644, text)
-		}
-	}
-	if err != nil {
-		return failure(fault.CannotWrite, "%s", err)
-	}
-	d, err := stages.Description(lock)
-	if err != nil {
-		return failure(fault.Internal, "%s", err)
-	}
-	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n", lock.Name, d.Version, lock.SHA256[:12], path)
-	if d.Needs.Empty() {
-		fmt.Fprintf(a.stdout, "    detector %q {}\n", lock.Name)
-		return nil
-	}
-	fmt.Fprintf(a.stdout, "    detector %q {\n      %s\n    }\n", lock.Name, strings.ReplaceAll(stages.AllowBlock(world.Grants{}, d.Needs), "\n", "\n      "))
-	return nil
-}
-
-// lockFile is the text of a lock file with one more lock, and where it goes.
-func lockFile(host *pluginhost.Host, w where, lock world.Lock, out string, site bool) (text []byte, path string, err error) {
-	switch {
-	case site:
-		path = host.SiteLock()
-		text, err = pluginhost.AddToSite(path, lock)
-	case out != "":
-		path = filepath.Join(out, lock.Name+".json")
-		text, err = pluginhost.WriteFragment(lock)
-	default:
-		path = filepath.Join("/", w.Root, pluginhost.Fragments, lock.Name+".json")
-		text, err = pluginhost.WriteFragment(lock)
-	}
-	return text, path, err
+	fmt.Fprintf(a.stdout, "    detector %q {\n      %s\n    }\n", l.Lock.Name, strings.ReplaceAll(l.Allow, "\n", "\n      "))
 }
 
 func (a *cli) detectorsCheck() *cobra.Command {

@@ -1,7 +1,7 @@
 // Command prelet turns a golden image into the right Kubernetes node: systemd runs it once, before the kubelet starts.
 //
-// This file makes the command and turns errors into exit statuses; each other file is one command: its flags, its
-// wiring, what it prints. There is no logic here.
+// This file makes the command and turns errors into exit statuses; each other file is one command: its flags, one call
+// of internal/app, what it prints. There is no logic here.
 package main
 
 import (

@@ -1,0 +1,197 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/pluginhost"
+	"github.com/prelet/prelet/internal/replace"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
+)
+
+// Detected is a machine's hardware as sites see it, and what detectors know of it. Without facts, the messages say why.
+type Detected struct {
+	boot.Detected
+	Site        *site.Site
+	Diagnostics hcl.Diagnostics
+}
+
+// Detect looks at this machine's hardware, or at a recorded one's.
+func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
+	if err := w.Check(); err != nil {
+		return Detected{}, err
+	}
+	s, wrong := e.detectorSite(&w)
+	if wrong.HasErrors() {
+		return Detected{Site: s, Diagnostics: wrong}, nil
+	}
+
+	l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor, Credentials: live.SystemCredentials(e.Getenv),
+		Detectors: e.DetectorHost(w)})
+	defer l.Close()
+
+	found, diags := boot.Detect(ctx, s, l)
+	if err := Stopped(ctx); err != nil {
+		return Detected{}, err
+	}
+	var failed *fault.Fault
+	if errors.As(found.Failed, &failed) {
+		return Detected{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", failed.Why)
+	}
+	return Detected{Detected: found, Site: s, Diagnostics: diags}, nil
+}
+
+// DetectorRows are the detectors that a site declares or that are installed. Where the messages have errors, there are none.
+type DetectorRows struct {
+	Rows        []pluginhost.Row
+	Site        *site.Site
+	Diagnostics hcl.Diagnostics
+}
+
+// ListDetectors returns for each detector whether a boot would start it on this machine. It starts none.
+func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) {
+	if err := w.Check(); err != nil {
+		return DetectorRows{}, err
+	}
+	s, wrong := e.detectorSite(&w)
+	if wrong.HasErrors() {
+		return DetectorRows{Site: s, Diagnostics: wrong}, nil
+	}
+
+	host := e.DetectorHost(w)
+	l := live.New(live.Options{Root: w.Root, Hardware: w.Hardware, Site: s, Redactor: e.Redactor, Detectors: host})
+	defer l.Close()
+
+	var declared []stages.Detector
+	if len(s.Detectors) > 0 {
+		all, diags := boot.Detectors(ctx, s, l)
+		if diags.HasErrors() {
+			return DetectorRows{Site: s, Diagnostics: diags}, nil
+		}
+		declared = all
+	}
+	facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
+	if err := Stopped(ctx); err != nil {
+		return DetectorRows{}, err
+	}
+	if err != nil {
+		return DetectorRows{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
+	}
+	return DetectorRows{Rows: host.Survey(declared, facts.PCI), Site: s}, nil
+}
+
+// detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none; of one that was
+// named it returns what is wrong.
+func (e *Env) detectorSite(w *Where) (*site.Site, hcl.Diagnostics) {
+	if w.Hardware != "" && len(w.Config) == 0 {
+		return &site.Site{}, nil
+	}
+	s, diags := w.Load(nil, e.Version)
+	switch {
+	case !diags.HasErrors():
+		return s, nil
+	case len(w.Config) > 0:
+		return s, diags
+	case !slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.NoSite }):
+		e.Say("the site of this node has errors, so its detectors are not asked: `prelet validate` shows them")
+	}
+	return &site.Site{}, nil
+}
+
+// LockOptions say which lock file is written.
+type LockOptions struct {
+	Where
+	Out   string       // a folder for a package's lock; "" is that of this node
+	Site  bool         // into the site's own file
+	Grant world.Grants // what a program needs to say what it is
+}
+
+// Locked is a detector that may run as the program that it is now.
+type Locked struct {
+	Lock    world.Lock
+	Path    string // of the lock file
+	Version string
+	Allow   string // what a site has to allow it, as a block; "" for nothing
+}
+
+// LockDetectors asks each program what it is, confined, writes its lock, and calls done before it goes on to the next.
+func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []string, done func(Locked)) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if o.Site && o.Out != "" {
+		return failure(fault.Usage, "--site and --out exclude each other")
+	}
+
+	host := e.DetectorHost(o.Where)
+	for _, program := range programs {
+		l, err := lockOne(ctx, host, o, program)
+		if err != nil {
+			return err
+		}
+		done(l)
+	}
+	return nil
+}
+
+func lockOne(ctx context.Context, host *pluginhost.Host, o LockOptions, program string) (Locked, error) {
+	interpreters, err := pluginhost.Interpreters(program)
+	if err != nil {
+		return Locked{}, failure(fault.Usage, "%s", err)
+	}
+	grant := o.Grant
+	grant.Execute = slices.Concat(grant.Execute, interpreters)
+	lock, trace, err := host.Describe(ctx, program, grant)
+	if err != nil {
+		f := host.Failure(program, trace, err).Fault
+		return Locked{}, failure(fault.DetectorFailed, "%s", stages.Sentence(f.Why, f.Next))
+	}
+	if o.Out != "" { // for another machine: where packages put programs
+		lock.Path = ""
+	}
+	text, path, err := lockFile(host, o, lock)
+	if err == nil {
+		if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+			err = replace.File(path, 0o644, text)
+		}
+	}
+	if err != nil {
+		return Locked{}, failure(fault.CannotWrite, "%s", err)
+	}
+	d, err := stages.Description(lock)
+	if err != nil {
+		return Locked{}, failure(fault.Internal, "%s", err)
+	}
+	l := Locked{Lock: lock, Path: path, Version: d.Version}
+	if !d.Needs.Empty() {
+		l.Allow = stages.AllowBlock(world.Grants{}, d.Needs)
+	}
+	return l, nil
+}
+
+// lockFile is the text of a lock file with one more lock, and where it goes.
+func lockFile(host *pluginhost.Host, o LockOptions, lock world.Lock) (text []byte, path string, err error) {
+	switch {
+	case o.Site:
+		path = host.SiteLock()
+		text, err = pluginhost.AddToSite(path, lock)
+	case o.Out != "":
+		path = filepath.Join(o.Out, lock.Name+".json")
+		text, err = pluginhost.WriteFragment(lock)
+	default:
+		path = filepath.Join("/", o.Root, pluginhost.Fragments, lock.Name+".json")
+		text, err = pluginhost.WriteFragment(lock)
+	}
+	return text, path, err
+}

@@ -2,8 +2,13 @@ package systemd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
 )
@@ -28,9 +33,56 @@ type JournalHandler struct {
 	prefix string // of open groups, "A_B_"
 }
 
-// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so.
+// journalTimeout is how long an entry waits for a journald whose queue of messages is full.
+const journalTimeout = time.Second
+
+// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so. An entry that
+// send does not hand over within a second is an error, and so is, at once, every other until it has.
 func NewJournalHandler(send JournalSend, redact func(string) string, level slog.Leveler) *JournalHandler {
-	return &JournalHandler{send: send, redact: redact, level: level, fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"}}
+	return &JournalHandler{send: (&journalQueue{send: send}).put, redact: redact, level: level, fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"}}
+}
+
+// journalQueue gives up waiting for a journald that does not read; journal.Send has no deadline. It is safe for concurrent
+// use.
+type journalQueue struct {
+	send JournalSend
+
+	mu   sync.Mutex
+	late <-chan error // of an entry that was given up, and may still arrive; nil for none
+}
+
+// put sends an entry. While an earlier one waits it drops the entry, so that all of them together wait for a second.
+func (q *journalQueue) put(message string, priority journal.Priority, fields map[string]string) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	select {
+	case <-q.late:
+		q.late = nil
+	default:
+	}
+
+	if q.late != nil {
+		return fmt.Errorf("journal: dropped, because an earlier entry was not read: %w", os.ErrDeadlineExceeded)
+	}
+
+	sent := make(chan error, 1)
+
+	go func() {
+		defer close(sent)
+		sent <- q.send(message, priority, fields)
+	}()
+
+	err := waitSent(sent, journalTimeout)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		q.late = sent
+	}
+
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+
+	return nil
 }
 
 // JournalEnabled says whether a journald listens on this machine.

@@ -33,7 +33,8 @@ func (n Notifier) Extend(d time.Duration) error {
 }
 
 // send is daemon.SdNotify, which waits for ever for a service manager that does not read, with a deadline. A message that
-// was given up may still arrive later.
+// was given up may still arrive later. Each message waits anew: one that extends a timeout must not be dropped because
+// the manager was busy before.
 func (n Notifier) send(state string) error {
 	sent := make(chan error, 1)
 
@@ -42,14 +43,19 @@ func (n Notifier) send(state string) error {
 		sent <- err
 	}()
 
-	select {
-	case err := <-sent:
-		if err != nil {
-			return fmt.Errorf("notify socket: %w", err)
-		}
-	case <-time.After(notifyTimeout):
-		return fmt.Errorf("notify socket: nothing was read in %v: %w", notifyTimeout, os.ErrDeadlineExceeded)
+	if err := waitSent(sent, notifyTimeout); err != nil {
+		return fmt.Errorf("notify socket: %w", err)
 	}
 
 	return nil
+}
+
+// waitSent returns what arrives in sent, or after the limit an os.ErrDeadlineExceeded.
+func waitSent(sent <-chan error, limit time.Duration) error {
+	select {
+	case err := <-sent:
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("nothing was read in %v: %w", limit, os.ErrDeadlineExceeded)
+	}
 }

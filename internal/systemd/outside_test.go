@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/journal"
@@ -231,4 +232,41 @@ func TestJournalFields(t *testing.T) {
 			t.Errorf("entry %d:\n got %+v\nwant %+v", i, got[i], want[i])
 		}
 	}
+}
+
+// TestJournalDoesNotHang: a journald that reads nothing costs one second, and not one for each entry. Entries are sent
+// again once it reads.
+func TestJournalDoesNotHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads := make(chan struct{})
+		var got []string
+		send := func(message string, _ journal.Priority, _ map[string]string) error {
+			<-reads
+			got = append(got, message)
+			return nil
+		}
+		h := NewJournalHandler(send, strings.ToUpper, slog.LevelInfo)
+		group := h.WithGroup("of another logger")
+
+		began := time.Now()
+		for _, handler := range []slog.Handler{h, group, h} {
+			err := handler.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "first", 0))
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("journald does not read: got error %v, want a deadline that is exceeded", err)
+			}
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("three entries took %v, want 1s", took)
+		}
+
+		close(reads)
+		synctest.Wait()
+
+		if err := group.Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "last", 0)); err != nil {
+			t.Errorf("journald reads again: got error %v, want none", err)
+		}
+		if want := "FIRST LAST"; strings.Join(got, " ") != want {
+			t.Errorf("journald got %q, want %q", got, want)
+		}
+	})
 }

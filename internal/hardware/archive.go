@@ -112,10 +112,12 @@ func unpack(r io.Reader, folder string) error {
 			return err
 		}
 
-		if total += header.Size; total > maxArchiveBytes || count >= maxArchiveEntries {
+		// A header may give any size, also for an entry without content. That of a sparse file is what it unpacks to.
+		if header.Size < 0 || header.Size > maxArchiveBytes-total || count >= maxArchiveEntries {
 			return fmt.Errorf("it is larger than %d MiB or %d entries, the most that is read",
 				maxArchiveBytes>>20, maxArchiveEntries)
 		}
+		total += header.Size
 
 		name, err := archiveName(header.Name)
 		if err != nil {

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,14 +83,25 @@ func TestArchive(t *testing.T) {
 }
 
 func TestArchiveRefuses(t *testing.T) {
-	var one, large bytes.Buffer
-	if err := tar.NewWriter(&one).WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "d"}); err != nil {
-		t.Fatal(err)
+	header := func(h tar.Header) []byte {
+		var b bytes.Buffer
+		if err := tar.NewWriter(&b).WriteHeader(&h); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
 	}
-	if err := tar.NewWriter(&large).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: maxArchiveBytes + 1}); err != nil {
-		t.Fatal(err)
+	folder := header(tar.Header{Typeflag: tar.TypeDir, Name: "d"})
+	large := header(tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: maxArchiveBytes + 1})
+	oneByte := header(tar.Header{Typeflag: tar.TypeDir, Name: "d", Size: 1})
+	linkOf := func(size int64) []byte {
+		return header(tar.Header{Typeflag: tar.TypeSymlink, Name: "l", Linkname: "x", Size: size, Format: tar.FormatGNU})
 	}
-	for name, data := range map[string][]byte{"entries": bytes.Repeat(one.Bytes(), maxArchiveEntries+1), "bytes": large.Bytes()} {
+	for name, data := range map[string][]byte{
+		"entries":                         bytes.Repeat(folder, maxArchiveEntries+1),
+		"bytes":                           large,
+		"bytes, more than a number holds": slices.Concat(oneByte, linkOf(math.MaxInt64)),
+		"bytes, after a negative number":  slices.Concat(linkOf(-maxArchiveBytes), large),
+	} {
 		if _, err := openTar(bytes.NewReader(data)); err == nil || !strings.Contains(err.Error(), "the most that is read") {
 			t.Errorf("too many %s: %v", name, err)
 		}

@@ -213,19 +213,20 @@ func finish(ctx context.Context, last outcome, count int) (world.Facts, error) {
 // detection is one reading. A section only ever assigns whole fields of facts, for the ones before are already handed out.
 type detection struct {
 	Tree
-	ctx      context.Context
-	live     bool
-	without  []string
-	patience time.Duration
-	scratch  string   // where copies of a recorded machine are made; empty of this machine
-	copy     *os.Root // the copy that ghw reads
-	copyErr  error    // why there is none
-	lent     int      // files that were copied
-	facts    world.Facts
-	unknown  []world.UnknownFact
-	evidence map[string]string
-	cpuinfo  cpuInfo
-	guids    map[string]string // of RDMA devices, by name
+	ctx       context.Context
+	live      bool
+	without   []string
+	patience  time.Duration
+	scratch   string   // where copies of a recorded machine are made; empty of this machine
+	copy      *os.Root // the copy that ghw reads
+	copyErr   error    // why there is none
+	lent      int      // files that were copied
+	lentBytes int      // what is in them
+	facts     world.Facts
+	unknown   []world.UnknownFact
+	evidence  map[string]string
+	cpuinfo   cpuInfo
+	guids     map[string]string // of RDMA devices, by name
 }
 
 // empty has no nil collection: a site may count and walk all of them.

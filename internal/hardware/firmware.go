@@ -25,7 +25,11 @@ type firmwareText struct {
 
 // readFirmware reads product, BIOS, chassis and baseboard.
 func (d *detection) readFirmware() {
-	d.lend(dmiFolder + "/*")
+	if _, err := d.ReadDir(dmiFolder); err == nil { // where the folder is, ghw does not look at the device tree
+		for _, name := range dmiFiles() {
+			d.lend(dmiFolder + "/" + name)
+		}
+	}
 	for _, name := range []string{"model", "compatible", "serial-number", "chassis-type", "chosen/u-boot,version"} {
 		d.lendFile(deviceTreeFolder+"/"+name, deviceTreeSource+"/"+name)
 	}
@@ -70,6 +74,16 @@ func (d *detection) readFirmware() {
 	})
 
 	d.facts.Product, d.facts.BIOS, d.facts.Chassis, d.facts.Baseboard = p, b, c, m
+}
+
+// dmiFiles are the files of DMI that ghw makes facts of.
+func dmiFiles() []string {
+	return []string{
+		"product_name", "sys_vendor", "product_serial", "product_uuid", "product_sku",
+		"bios_vendor", "bios_version", "bios_date",
+		"chassis_type", "chassis_vendor", "chassis_version", "chassis_serial", "chassis_asset_tag",
+		"board_name", "board_vendor", "board_version", "board_serial", "board_asset_tag",
+	}
 }
 
 // askFirmware asks ghw for a fact, and returns an empty result if that fails.

@@ -207,7 +207,8 @@ func (d *detection) closeCopy() {
 
 // lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
 // no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
-// the machine did not have it; its folder is there, so that ghw lists the device. What fails to be written is copyErr.
+// the machine did not have it; its folder is there, so that ghw lists the device. What fails to be written is copyErr,
+// and so are more files or bytes than an archive may have.
 func (d *detection) lend(patterns ...string) {
 	if d.live {
 		return
@@ -229,28 +230,50 @@ func (d *detection) lend(patterns ...string) {
 	}
 }
 
-// lendLimit is the most that is copied of one file; attributes of sysfs are at most a page.
-const lendLimit = 64 << 10
+// lendLimit is the most that is copied of one file. Attributes of sysfs are at most a page; meminfo and the entries of
+// udev may have more.
+func lendLimit(to string) int {
+	if strings.HasPrefix(to, "sys/") {
+		return sysfsLimit
+	}
 
-// lendFile copies one file to a name in the copy. Of the link to a driver ghw takes the last element of the target's name,
-// and only if the target exists.
+	return 64 << 10
+}
+
+// lendFile copies one file to a name in the copy.
 func (d *detection) lendFile(name, to string) {
 	if d.live || d.copyErr != nil {
 		return
 	}
 
 	if path.Base(name) == "driver" {
-		if driver, err := linkBase(d, name); err == nil {
-			d.copyErr = copyFailed(errors.Join(
-				d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700),
-				d.copy.Symlink("../../drivers/"+driver, to)))
-		}
+		d.lendDriver(name, to)
 		return
 	}
 
-	if data, err := d.ReadFile(name, lendLimit); err == nil {
-		d.copyErr = copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
+	data, err := d.ReadFile(name, lendLimit(to))
+	if err != nil {
+		return
 	}
+
+	// Many links of a tree may lead to one file, so a small tree can be a large copy.
+	if d.lentBytes += len(data); d.lentBytes > maxArchiveBytes {
+		d.copyErr = fmt.Errorf("the recorded hardware has more than %d MiB for ghw", maxArchiveBytes>>20)
+		return
+	}
+
+	d.copyErr = copyFailed(errors.Join(d.copy.MkdirAll(path.Dir(to), 0o700), d.copy.WriteFile(to, data, 0o600)))
+}
+
+// lendDriver makes the link to a driver. ghw takes the last element of the target's name, and only if the target exists.
+func (d *detection) lendDriver(name, to string) {
+	driver, err := linkBase(d, name)
+	if err != nil {
+		return
+	}
+
+	err = d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700)
+	d.copyErr = copyFailed(errors.Join(err, d.copy.Symlink("../../drivers/"+driver, to)))
 }
 
 // expand lists the paths that a pattern names.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -139,8 +140,9 @@ func write(t *testing.T, name, text string) {
 
 // Without a place for the copy, what a boot needs and the PCI bus are read without ghw.
 func TestNoPlaceForTheCopy(t *testing.T) {
+	machine := recorded(t)["dgx-h100"]
 	t.Setenv("TMPDIR", "/scratch")
-	d := &detection{Tree: recorded(t)["dgx-h100"], patience: time.Minute, copyErr: copyFailed(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC})}
+	d := &detection{Tree: machine, patience: time.Minute, copyErr: copyFailed(&fs.PathError{Op: "mkdir", Path: "/tmp/x1", Err: syscall.ENOSPC})}
 	var last outcome
 	for step := range d.read(context.Background()) {
 		last = step
@@ -178,6 +180,49 @@ func TestTheCopyIsInTMPDIR(t *testing.T) {
 	want := "read recorded hardware " + archive + ": " + reason
 	if _, err := ReadTree(archive); err == nil || err.Error() != want {
 		t.Errorf("an archive: got %v, want %s", err, want)
+	}
+}
+
+// What is lent to ghw is bounded in bytes: of a file in /sys a page, and of all of them what an archive may have.
+func TestLendIsBounded(t *testing.T) {
+	const file, meminfo = dmiFolder + "/product_name", "proc/meminfo"
+	large := strings.Repeat("x", 100<<10)
+	folder, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	d := &detection{Tree: tree(t, map[string]string{file: large, meminfo: large}), ctx: t.Context(), copy: folder}
+
+	d.lend(file, meminfo)
+	for name, want := range map[string]int{file: 4 << 10, meminfo: 64 << 10} {
+		if data, err := folder.ReadFile(name); err != nil || len(data) != want {
+			t.Errorf("%s: got %d bytes and %v, want %d", name, len(data), err, want)
+		}
+	}
+	if want := 68 << 10; d.lentBytes != want || d.copyErr != nil {
+		t.Errorf("got %d bytes and %v, want %d and no error", d.lentBytes, d.copyErr, want)
+	}
+
+	d.lentBytes = maxArchiveBytes - 100
+	d.lend(meminfo)
+	if want := "the recorded hardware has more than 64 MiB for ghw"; d.copyErr == nil || d.copyErr.Error() != want {
+		t.Errorf("above the bound: got %v, want %s", d.copyErr, want)
+	}
+}
+
+// Every file of DMI that a fact is made of is lent to ghw.
+func TestAllFilesOfDMI(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range dmiFiles() {
+		files[dmiFolder+"/"+name] = "A text\n"
+	}
+	files[dmiFolder+"/chassis_type"] = "23\n"
+
+	for _, u := range detect(t, Options{Tree: tree(t, files)}).Unknown {
+		if list, _, _ := strings.Cut(u.Fact, "."); slices.Contains([]string{"product", "bios", "chassis", "baseboard"}, list) {
+			t.Errorf("got no %s (%s), want a text", u.Fact, u.Why)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/jaypipes/ghw"
@@ -165,8 +166,17 @@ func copyFailed(err error) error {
 		return nil
 	}
 
-	return fmt.Errorf("the recorded hardware cannot be copied to %s (%w; set TMPDIR to a folder with room)",
-		scratchParent(), withoutName(err))
+	next := ""
+	if slices.ContainsFunc(failuresOfPlace, func(e syscall.Errno) bool { return errors.Is(err, e) }) {
+		next = "; set TMPDIR to a folder with room"
+	}
+
+	return fmt.Errorf("the recorded hardware cannot be copied to %s (%w%s)", scratchParent(), withoutName(err), next)
+}
+
+// failuresOfPlace are errors that another folder does not have.
+var failuresOfPlace = []syscall.Errno{
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ENOTDIR,
 }
 
 // withoutName returns the cause of an error that names files.
@@ -207,8 +217,8 @@ func (d *detection) closeCopy() {
 
 // lend copies files of a recorded machine for ghw, which takes folders only and follows links out of them. The copy has
 // no link but the drivers'. In a pattern, * stands for each name in a folder. A file that cannot be read is left out, as if
-// the machine did not have it; its folder is there, so that ghw lists the device. What fails to be written is copyErr,
-// and so are more files or bytes than an archive may have.
+// the machine did not have it, and so is a driver whose name is too long for a folder. The device's folder is there, so
+// that ghw lists it. What fails to be written is copyErr, and so are more files or bytes than an archive may have.
 func (d *detection) lend(patterns ...string) {
 	if d.live {
 		return
@@ -273,6 +283,10 @@ func (d *detection) lendDriver(name, to string) {
 	}
 
 	err = d.copy.MkdirAll("sys/bus/pci/drivers/"+driver, 0o700)
+	if errors.Is(err, syscall.ENAMETOOLONG) {
+		return
+	}
+
 	d.copyErr = copyFailed(errors.Join(err, d.copy.Symlink("../../drivers/"+driver, to)))
 }
 

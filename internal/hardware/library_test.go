@@ -183,6 +183,51 @@ func TestTheCopyIsInTMPDIR(t *testing.T) {
 	}
 }
 
+// A driver whose name is too long for a folder costs that driver only.
+func TestADriverWithALongName(t *testing.T) {
+	files := map[string]string{"sys/class/dmi/id/product_name": "Test\n", "sys/block/sda/size": "8\n"}
+	long := strings.Repeat("n", 300)
+	for address, driver := range map[string]string{"0000:01:00.0": long, "0000:02:00.0": "nvidia"} {
+		pci(files, address, "10de:2330", "030200", driver,
+			map[string]string{"modalias": "pci:v000010DEd00002330sv000010DEsd000016C1bc03sc02i00\n"})
+	}
+
+	facts := detect(t, Options{Tree: tree(t, files)})
+	if got := text(facts.Product.Name); got != "Test" || len(facts.BlockDevices) != 1 || why(facts, "pci") != "" {
+		t.Errorf("got product %q, %d disks and the note %q of PCI, want Test, 1 and none",
+			got, len(facts.BlockDevices), why(facts, "pci"))
+	}
+	for i, want := range []string{"-", "nvidia"} {
+		if got := text(facts.PCI[i].Driver); got != want {
+			t.Errorf("got driver %q of function %d, want %q", got, i, want)
+		}
+	}
+	want := []world.UnknownFact{{
+		Fact: "pci[0000:01:00.0].driver", Degraded: true,
+		Why: "/sys/bus/pci/devices/0000:01:00.0/driver cannot be copied for ghw",
+	}}
+	if diff := cmp.Diff(want, degraded(facts)); diff != "" {
+		t.Errorf("degraded facts differ (-want +got):\n%s", diff)
+	}
+}
+
+// The next step of a copy that failed is another folder, if another folder helps.
+func TestCopyFailed(t *testing.T) {
+	t.Setenv("TMPDIR", "/scratch")
+	for err, hasNext := range map[syscall.Errno]bool{
+		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: true, syscall.EACCES: true, syscall.ENOENT: true,
+		syscall.ENAMETOOLONG: false, syscall.EMFILE: false,
+	} {
+		want := "the recorded hardware cannot be copied to /scratch (" + err.Error()
+		if hasNext {
+			want += "; set TMPDIR to a folder with room"
+		}
+		if got := copyFailed(&fs.PathError{Op: "open", Path: "/scratch/x", Err: err}); got.Error() != want+")" {
+			t.Errorf("%v: got %q, want %q", err, got, want+")")
+		}
+	}
+}
+
 // What is lent to ghw is bounded in bytes: of a file in /sys a page, and of all of them what an archive may have.
 func TestLendIsBounded(t *testing.T) {
 	const file, meminfo = dmiFolder + "/product_name", "proc/meminfo"

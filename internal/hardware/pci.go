@@ -142,6 +142,15 @@ func (d *detection) functionsOfLibrary(entries []string) ([]function, error) {
 
 	d.noteWarnings("pci", warnings)
 
+	for _, f := range functions {
+		if d.live || f.Driver != nil { // of this machine, a driver may have come since
+			continue
+		}
+		if _, err := d.ReadLink(f.folder + "/driver"); !absent(err) {
+			d.broken("pci["+f.Address+"].driver", "/"+f.folder+"/driver cannot be copied for ghw")
+		}
+	}
+
 	if len(functions) > 0 {
 		d.saw("pci[]", pciFolder+"/{address}/modalias")
 	}

@@ -35,13 +35,9 @@ type search struct {
 
 	judged     []*judgement // in the order in which they were first asked
 	clockAsked bool
-	ahead      time.Duration // what Sleep was asked to wait and did not
 }
 
-// now is the time that waits are measured in.
-func (s *search) now() time.Time { return time.Now().Add(s.ahead) }
-
-func (s *search) due(j *judgement) bool { return !j.out && !j.notBefore.After(s.now()) }
+func (j *judgement) due() bool { return !j.out && !j.notBefore.After(time.Now()) }
 
 // try asks each server in order, a name at each of its addresses, until attempt succeeds with one. Each is judged for
 // itself: one that is not trusted, refuses, or is not Kubernetes is left out, and the next is asked at once. The
@@ -68,7 +64,7 @@ func (s *search) try(ctx context.Context) error {
 		if next == nil || ctx.Err() != nil {
 			return s.failed()
 		}
-		pause = next.notBefore.Sub(s.now())
+		pause = time.Until(next.notBefore)
 		if pause <= 0 {
 			continue // others took as long as it had to wait
 		}
@@ -80,7 +76,7 @@ func (s *search) try(ctx context.Context) error {
 		if opts.Sleep(ctx, pause) != nil {
 			return s.failed()
 		}
-		s.ahead += max(next.notBefore.Sub(s.now()), 0)
+		next.notBefore = time.Time{} // it has waited
 	}
 }
 
@@ -98,7 +94,7 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 		targets = toFront(targets, func(t target) bool { return t == worked })
 		for k, t := range targets {
 			j := s.judgementOf(t)
-			if !s.due(j) {
+			if !j.due() {
 				continue
 			}
 			// The servers that are still to be asked share what is left, so that a silent one leaves time for the next.
@@ -114,7 +110,7 @@ func (s *search) askAll(ctx context.Context, deadline time.Time, pause time.Dura
 				return true, s.failed()
 			}
 			j.out = f.class == final
-			j.notBefore = s.now().Add(pause + f.after)
+			j.notBefore = time.Now().Add(pause + f.after)
 		}
 	}
 	return false, nil
@@ -169,7 +165,7 @@ func (s *search) allWait(server *url.URL) bool {
 		if j.host != server.Host {
 			continue
 		}
-		if s.due(j) {
+		if j.due() {
 			return false
 		}
 		known = true

@@ -174,7 +174,7 @@ func classifyStatus(r *reply) *failure {
 	switch s := r.status; {
 	case s == http.StatusOK:
 		return nil
-	case r.notReady >= http.StatusInternalServerError, r.notReady == http.StatusTooManyRequests:
+	case r.isStarting():
 		f = fail(fault.ClusterUnreachable, again, "Look at `kubectl get --raw /readyz?verbose`, and at the API server's own log",
 			"%s; and the API server is not ready yet (/readyz)", says)
 		f.starting = true
@@ -199,7 +199,7 @@ func classifyStatus(r *reply) *failure {
 	default:
 		return fail(fault.ClusterUnusable, final, hintPortal, "%s", says)
 	}
-	f.after = retryAfter(r.header)
+	f.after = max(retryAfter(r.header), r.notReadyAfter)
 	return f
 }
 

@@ -183,6 +183,10 @@ func (c *Client) readConfigMap(ctx context.Context, t target, cred credential, r
 
 // refine says what a refusal means for this object and this credential.
 func refine(f *failure, r *reply, cred credential, req ObjectRequest) {
+	if r.isStarting() {
+		return // it refuses everybody
+	}
+
 	switch r.status {
 	case http.StatusUnauthorized:
 		f.Next = "What " + cred.who + " gives is expired or of another cluster; let the node join again"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,36 @@ func TestStartingServer(t *testing.T) {
 	t.Run("it never is ready", func(t *testing.T) {
 		h := starting(t, http.StatusForbidden, 1<<30)
 		_, err := fetchConfigMap(within(t, 30*time.Second), h.object(), givingUp(fast(), 3))
-		want{code: fault.ClusterUnreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+		e := want{code: fault.ClusterUnreachable, retry: true, text: []string{"cannot get resource", "not ready yet"}}.check(t, err)
+		if !strings.Contains(e.Next, "/readyz") || strings.Contains(e.Next, "role") {
+			t.Errorf("got the hint %q, want to look at /readyz, and no role: everybody is refused", e.Next)
+		}
+	})
+	t.Run("it says when", func(t *testing.T) { // in the refusal, in the response of /readyz, or in both
+		for _, c := range []struct {
+			refusal, readyz string
+			want            time.Duration
+		}{{"", "20", 20 * time.Second}, {"7", "20", 20 * time.Second}, {"20", "7", 20 * time.Second}, {"", "", 0}} {
+			h := newHostile(t, newTestCA(t, "cluster"))
+			h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+				if r.URL.Path == "/readyz" {
+					return answerWith(http.StatusTooManyRequests, "Retry-After", c.readyz)(h, w, r, n)
+				}
+				return n == 1 && answerWith(http.StatusForbidden, "Retry-After", c.refusal)(h, w, r, n)
+			}
+			opts := fast()
+			var waits []time.Duration
+			opts.Sleep = func(_ context.Context, d time.Duration) error {
+				waits = append(waits, d.Round(time.Second))
+				return nil
+			}
+			if _, err := fetchConfigMap(within(t, time.Hour), h.object(), opts); err != nil {
+				t.Error(err)
+			}
+			if len(waits) != 1 || waits[0] != c.want {
+				t.Errorf("Retry-After %q and %q: got waits %v, want one of %v", c.refusal, c.readyz, waits, c.want)
+			}
+		}
 	})
 	t.Run("it does not say", func(t *testing.T) { // the roles that let anybody ask /readyz are not loaded either
 		h := newHostile(t, newTestCA(t, "cluster"))

@@ -212,7 +212,14 @@ type reply struct {
 	tls    *tls.ConnectionState
 	secret string // the credential that was sent, and must not be printed if the server echoes it
 
-	notReady int // with a refusal: the status of a /readyz that does not say that the server is ready
+	// With a refusal: the status of a /readyz that does not say that the server is ready, and how long it asks to wait.
+	notReady      int
+	notReadyAfter time.Duration
+}
+
+// isStarting says whether the server refused because it is not ready yet, and not because of who asked.
+func (r *reply) isStarting() bool {
+	return r.notReady >= http.StatusInternalServerError || r.notReady == http.StatusTooManyRequests
 }
 
 // get requests one path from a target and reads the whole response. It does not repeat anything.
@@ -278,7 +285,7 @@ func (c *Client) getReady(ctx context.Context, t target, config *rest.Config, pa
 		return nil, f
 	case ready.status >= http.StatusInternalServerError, ready.status == http.StatusTooManyRequests,
 		ready.status == http.StatusUnauthorized, ready.status == http.StatusForbidden:
-		r.notReady = ready.status
+		r.notReady, r.notReadyAfter = ready.status, retryAfter(ready.header)
 		return r, nil
 	}
 	return c.get(ctx, t, config, path) // it may have become ready in between

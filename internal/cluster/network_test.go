@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -400,4 +402,43 @@ func TestCancel(t *testing.T) {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
+}
+
+// The client that asks as the kubelet does has the same limits: it asks for no compression, unpacks none, and reads at
+// most 1 MiB.
+func TestHTTPClientIsBounded(t *testing.T) {
+	ca := newTestCA(t, "cluster")
+	h := newHostile(t, ca)
+	k := Kubeconfig{
+		Cluster: &clientcmdapi.Cluster{Server: h.URL, CertificateAuthorityData: ca.pem()}, User: &clientcmdapi.AuthInfo{},
+	}
+	client, err := k.HTTPClient(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(handle handler) ([]byte, string, error) {
+		asked := ""
+		h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool {
+			asked = r.Header.Get("Accept-Encoding")
+			return handle(h, w, r, n)
+		}
+		resp, err := client.Get(h.URL)
+		if err != nil {
+			return nil, asked, err
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		return data, asked, err
+	}
+
+	data, asked, err := get(gzipped(strings.Repeat("\x00", maxBody)))
+	if err != nil || asked != "" || !bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+		t.Errorf("gzip: asked for encoding %q, got %d bytes beginning %.2x and %v; want none asked for, and gzip's bytes",
+			asked, len(data), data, err)
+	}
+
+	var large *http.MaxBytesError
+	if data, _, err = get(bigBody(true)); !errors.As(err, &large) || len(data) != maxBody {
+		t.Errorf("a body above 1 MiB: got %d bytes and %v, want %d and an error", len(data), err, maxBody)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/hostile"
@@ -157,5 +159,25 @@ func TestDetectorsAreRecorded(t *testing.T) {
 	code, out, _ = run("explain", "label/"+hostile.Domain+"/firmware", "--from", rec)
 	if code != 0 || !strings.Contains(out, "detector good") {
 		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+// A signal is the reason why a list ends early, and not what it then found wrong in the site.
+func TestDetectorsListIsStopped(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(root+"/etc/prelet", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	putSite(t, root, "variable \"zone\" {\n  type = string\n}\ndetector \"good\" {}")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var said bytes.Buffer
+	command := (&cli{stdout: &said, stderr: &said, getenv: func(string) string { return "" }}).root()
+	command.SetArgs([]string{"detectors", "list", "--root", root})
+
+	err := command.ExecuteContext(ctx)
+	if fault.CodeOf(err) != fault.Interrupted || said.Len() > 0 {
+		t.Errorf("got %v and the output %q, want the code %q and none", err, said.String(), fault.Interrupted)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/doctor"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -32,6 +33,9 @@ func (a *cli) doctor() *cobra.Command {
 			defer stop()
 			found, err := a.env().Doctor(ctx, w.Where)
 			if err != nil {
+				return err
+			}
+			if err := app.Stopped(ctx); err != nil {
 				return err
 			}
 			if asJSON {

@@ -175,9 +175,12 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// about is which node and site a command of a scenario is about.
-func about(ts *testscript.TestScript, args []string) []string {
+// about is which node and site a command of a scenario is about. The doctor looks at this machine only.
+func about(ts *testscript.TestScript, command string, args []string) []string {
 	w := of(ts).work
+	if command == "doctor" {
+		return append([]string{"--config", w + "/site"}, args...)
+	}
 	out := []string{}
 	has := func(f string) bool {
 		return slices.ContainsFunc(args, func(a string) bool { return a == f || strings.HasPrefix(a, f+"=") })
@@ -195,7 +198,7 @@ func cmdNode(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: node N COMMAND [ARGS...]")
 	}
-	cmdExits(ts, false, append([]string{args[0], "prelet", args[1]}, about(ts, args[2:])...))
+	cmdExits(ts, false, append([]string{args[0], "prelet", args[1]}, about(ts, args[1], args[2:])...))
 }
 
 // stopped COMMAND [ARGS...]: `prelet COMMAND` gets a SIGTERM once it has asked the last server, and says so as its exit status.
@@ -211,7 +214,7 @@ func cmdStopped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 
 	var said bytes.Buffer
-	program := exec.Command("prelet", append(args[:1:1], about(ts, args[1:])...)...)
+	program := exec.Command("prelet", append(args[:1:1], about(ts, args[0], args[1:])...)...)
 	program.Dir = of(ts).work
 	program.Env = append(os.Environ(), "CREDENTIALS_DIRECTORY="+ts.Getenv("CREDENTIALS_DIRECTORY"))
 	program.Stdout, program.Stderr = &said, &said

@@ -76,6 +76,9 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	var declared []stages.Detector
 	if len(s.Detectors) > 0 {
 		all, diags := boot.Detectors(ctx, s, l)
+		if err := Stopped(ctx); err != nil {
+			return DetectorRows{}, err
+		}
 		if diags.HasErrors() {
 			return DetectorRows{Site: s, Diagnostics: diags}, nil
 		}

@@ -83,6 +83,7 @@ func TestHouse(t *testing.T) {
 			report(t, r.Check(g))
 		}
 	})
+	t.Run("libraries", func(t *testing.T) { report(t, CheckLibraries(g)) })
 	t.Run("order", func(t *testing.T) { report(t, CheckOrder(g)) })
 	t.Run("source", func(t *testing.T) {
 		broken, err := CheckSource(g.Own())

@@ -110,6 +110,29 @@ func TestOrderBites(t *testing.T) {
 	}
 }
 
+// TestLibrariesBites drops one library after the other from programs that have them all.
+func TestLibrariesBites(t *testing.T) {
+	lines := func(without string) []string {
+		imports := map[string]string{}
+		for _, l := range libraries() {
+			if l.Path != without {
+				imports[l.Program] += " " + l.Path
+			}
+		}
+		return []string{
+			"~cmd/prelet: ~internal/live", "~internal/live:" + imports["cmd/prelet"],
+			"~cmd/prelet-detect:" + imports["cmd/prelet-detect"],
+		}
+	}
+
+	one(t, CheckLibraries(toy(lines("")...)), "")
+	for _, l := range libraries() {
+		t.Run(l.Path, func(t *testing.T) {
+			one(t, CheckLibraries(toy(lines(l.Path)...)), l.Program+" does not contain "+l.Path+", which "+l.Does)
+		})
+	}
+}
+
 func TestSourceBites(t *testing.T) {
 	tests := []struct{ name, source, doc, pkg, want string }{
 		{"clean", "package a\n\nfunc Init() {}\n\ntype t int\n\nfunc (t) init() {}\n", "Package a is one.", "a", ""},

@@ -25,6 +25,7 @@
 //     folder says so, and so survives us.
 //   - The gate is open only on a whole generation, and a kubelet that runs or is about to is stopped before a file
 //     changes.
+//   - The gate opens after systemd has read what changed of its unit files, also where a killed process changed them.
 //   - A try is a boot that began to verify and did not come to an end. After three, back, before the kubelet starts.
 //   - What was begun after the commit is not interrupted by SIGTERM; only waiting is.
 package activate

@@ -5,8 +5,8 @@
 // becomes must not be able to dial or to start a program, not even through a library's library.
 //
 // The rules are in rules.go, the order of the rooms in order.go, the libraries that a program must contain in
-// libraries.go. To move a wall, change the rule and its reason in the
-// same commit; a rule without a reason that convinces does not stand long.
+// libraries.go. To move a wall, change the rule and its reason in the same commit; a rule without a reason that convinces
+// does not stand long.
 //
 // It may run `go list` and read this module's source files. It writes nothing, and nothing but its own test imports it.
 package deptest

@@ -48,7 +48,7 @@ type journalQueue struct {
 	send JournalSend
 
 	mu   sync.Mutex
-	late <-chan error // of an entry that was given up, and may still arrive; nil for none
+	late <-chan struct{} // closed when an entry that was given up has arrived after all; nil for none
 }
 
 // put sends an entry. While an earlier one waits it drops the entry, so that all of them together wait for a second.
@@ -66,16 +66,16 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 		return fmt.Errorf("journal: dropped, because an earlier entry was not read: %w", os.ErrDeadlineExceeded)
 	}
 
-	sent := make(chan error, 1)
+	sent, done := make(chan error, 1), make(chan struct{})
 
 	go func() {
-		defer close(sent)
+		defer close(done)
 		sent <- q.send(message, priority, fields)
 	}()
 
 	err := waitSent(sent, journalTimeout)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		q.late = sent
+		q.late = done
 	}
 
 	if err != nil {

@@ -47,7 +47,7 @@ func TestExamplesOfPages(t *testing.T) {
 		{fault.ConfigInvalid, fmt.Sprintf(kubelet, `patch = { evictionHard = { "memory.available" = "10 GB" } }`, ""), `patch = { evictionHard = { "memory.available" = "10 GB" } }`},
 	} {
 		t.Run(string(c.code), func(t *testing.T) {
-			p, ok := fault.PageOf(c.code)
+			p, ok := c.code.Page()
 			if c.page == "" {
 				c.page = c.site
 			}

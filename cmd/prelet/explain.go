@@ -125,7 +125,7 @@ func (a *cli) printExplanation(x app.Explanation, source string, asJSON bool) er
 
 func (a *cli) explainCode(name string, asJSON bool) error {
 	c := fault.Code(name)
-	page, ok := fault.PageOf(c)
+	page, ok := c.Page()
 	if !ok {
 		var known []string
 		for _, x := range fault.Codes() {

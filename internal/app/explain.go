@@ -20,7 +20,7 @@ type Explanation struct {
 }
 
 // Explain explains a word over the node of w: an item, or a bare word that fits only one. For the code of a message it returns
-// the item only: fault.PageOf has the rest.
+// the item only: fault.Code.Page has the rest.
 func (e *Env) Explain(ctx context.Context, w Where, word string) (Explanation, error) {
 	n, found, err := e.Open(w, nil)
 	if err != nil {

@@ -117,7 +117,7 @@ func (c Code) Lasts() bool {
 // have it is not said. It is "" for 0 and for a status that no code has.
 func OfExit(status int) Code {
 	for _, c := range Codes() {
-		if p, _ := PageOf(c); c.Exit() == status && !p.Warning {
+		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
 			return c
 		}
 	}

@@ -81,7 +81,7 @@ elsewhere, and not at all for what only a change on the node can mend.
 
 func codesWith(status int) (out []string) {
 	for _, c := range Codes() {
-		if p, _ := PageOf(c); c.Exit() == status && !p.Warning {
+		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
 			out = append(out, fmt.Sprintf("[%s](../codes/%[1]s.md)", c))
 		}
 	}
@@ -94,7 +94,7 @@ func CodePages() map[string]string {
 	var index strings.Builder
 	index.WriteString("# Codes of messages\n\nEach message of prelet has a code. `prelet explain code/NAME` prints its page.\n\n| code | means | exit status |\n|---|---|---|\n")
 	for _, c := range Codes() {
-		p, _ := PageOf(c)
+		p, _ := c.Page()
 		out[string(c)+".md"] = p.Markdown(c)
 		status := fmt.Sprint(c.Exit())
 		if p.Warning {

@@ -90,7 +90,7 @@ func TestOfExit(t *testing.T) {
 	}
 
 	for _, c := range Codes() {
-		if p, _ := PageOf(c); !p.Warning && c.Lasts() != OfExit(c.Exit()).Lasts() {
+		if p, _ := c.Page(); !p.Warning && c.Lasts() != OfExit(c.Exit()).Lasts() {
 			t.Errorf("%s lasts: %t; others with its exit status do otherwise", c, c.Lasts())
 		}
 	}

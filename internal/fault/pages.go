@@ -19,8 +19,8 @@ type Page struct {
 	Warning bool
 }
 
-// PageOf is the page of a code.
-func PageOf(c Code) (Page, bool) {
+// Page is the page that explains the code to its readers; false if it has none.
+func (c Code) Page() (Page, bool) {
 	p, ok := pages()[c]
 	return p, ok
 }

@@ -62,7 +62,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		}
 	}
 	for _, c := range want {
-		p, ok := PageOf(c)
+		p, ok := c.Page()
 		if !ok {
 			continue
 		}
@@ -96,7 +96,7 @@ func TestWarningsAreNoErrors(t *testing.T) {
 		}
 		for _, m := range raised.FindAllStringSubmatch(string(b), -1) {
 			seen++
-			if p, _ := PageOf(codes[m[1]]); p.Warning {
+			if p, _ := codes[m[1]].Page(); p.Warning {
 				t.Errorf("%s raises %s as an error, and its page says that it is a warning", path, m[1])
 			}
 		}
@@ -165,14 +165,14 @@ func TestUnitsAgree(t *testing.T) {
 }
 
 func TestPagesLinkToTheirStatus(t *testing.T) {
-	p, _ := PageOf(ClusterUntrusted)
+	p, _ := ClusterUntrusted.Page()
 	if md := p.Markdown(ClusterUntrusted); !strings.Contains(md, "[21](../reference/exit-codes.md#21)") || !strings.HasPrefix(md, "# cluster-untrusted\n") {
 		t.Errorf("page:\n%s", md)
 	}
 	if s := ExitStatusPage(); !strings.Contains(s, "[cluster-untrusted](../codes/cluster-untrusted.md)") || strings.Contains(s, "codes/drift.md") {
 		t.Error("the codes of a status are not those that end with it")
 	}
-	p, _ = PageOf(Drift)
+	p, _ = Drift.Page()
 	if md := p.Markdown(Drift); strings.Contains(md, "Exit status:") {
 		t.Errorf("a warning has no exit status:\n%s", md)
 	}

@@ -187,14 +187,3 @@ func withoutNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	}
 	return out
 }
-
-// storeFailure is an error of apply, told in full.
-func (a *cli) storeFailure(err error) error {
-	if x, known := ending(err); known && len(x.diags) > 0 {
-		return x
-	}
-	x := endedBy(err)
-	x.diags = apply.Explain(err)
-
-	return x
-}

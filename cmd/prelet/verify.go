@@ -1,18 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/apply"
-	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/present"
-	"github.com/prelet/prelet/internal/report"
 )
 
 func (a *cli) verify() *cobra.Command {
@@ -30,9 +25,15 @@ func (a *cli) verify() *cobra.Command {
 			}
 			ctx, stop := stoppable(c.Context())
 			defer stop()
-			h := a.env().Host(ctx)
-			defer h.Units.Close()
-			return a.verifyNode(ctx, h, asJSON)
+			found, err := a.env().Verify(ctx)
+			switch {
+			case err != nil:
+				return err
+			case found.Off:
+				a.complain("prelet=off stands on the kernel command line: nothing is judged")
+				return nil
+			}
+			return a.endVerify(found.Result, asJSON)
 		}}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
@@ -52,106 +53,14 @@ type verdict struct {
 	Diagnostics []present.Diagnostic `json:"diagnostics"`
 }
 
-func (a *cli) verifyNode(ctx context.Context, h *app.Host, asJSON bool) error {
-	if h.Self == "" && !h.Off() && never(h) {
-		return a.endVerify(h, apply.Result{}, asJSON)
-	}
-	store, err := h.LockNode(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	if h.Off() {
-		a.complain("prelet=off stands on the kernel command line: nothing is judged")
-		return nil
-	}
-	j, err := store.Journal()
-	if err == nil && j == nil {
-		if gen, open, gateErr := h.Gate().State(); gateErr == nil && open {
-			return a.look(ctx, h, store, gen, asJSON)
-		}
-	}
-	codeBefore, before := earlier(h)
-	rep := a.env().Report(h, true)
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
-	res := r.Verify(ctx)
-	code, summary := res.Code, res.Summary
-	switch {
-	case res.Outcome.HeldBack != "" && codeBefore != "":
-		code, summary = codeBefore, before // that is why, and prelet.service has said so
-	case res.Outcome.HeldBack != "":
-		code = fault.RolledBack
-	case code == "" && codeBefore.Lasts():
-		code, summary = codeBefore, before+"; "+summary
-	}
-	if _, err := rep.Finish(code.Exit(), summary); err != nil {
-		a.complain(err.Error())
-	}
-	return a.endVerify(h, res, asJSON)
-}
-
-// never says that prelet has not done anything on this node yet, and keeps nothing back: no generation, no commit under way,
-// and no run of this boot that shut the gate. It leaves no trace. Where it cannot be seen, who takes the lock finds out.
-func never(h *app.Host) bool {
-	store, err := generation.OpenReadOnly(h.StoreOptions())
-	if err != nil {
-		return false
-	}
-	defer store.Close()
-	j, err := store.Journal()
-	if err != nil || j != nil {
-		return false
-	}
-	cur, err := store.Current()
-	return err == nil && cur == nil && h.Gate().Why() == ""
-}
-
-// look is for a kubelet that was judged already: it writes nothing at all.
-func (a *cli) look(ctx context.Context, h *app.Host, store *generation.Store, gen int, asJSON bool) error {
-	res := apply.Result{}
-	if cur, err := store.Current(); err == nil && cur != nil {
-		gen = cur.Gen
-	}
-	res.Outcome.Generation = gen
-	if h.Self == "" && gen > 0 {
-		if err := store.Unlock(); err != nil { // it waits for a kubelet that has just started
-			return a.storeFailure(err)
-		}
-		checks, cause, err := h.Machine(store, nil).Examine(ctx, gen)
-		if err != nil {
-			checks = []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
-		}
-		res.Outcome.Checks, res.Outcome.Cause = checks, cause
-		for _, c := range res.Outcome.Checks {
-			if c.State == "failed" {
-				res.Code = fault.RolledBack
-				res.Summary = fmt.Sprintf("the kubelet is not well on generation %d: %s: %s", gen, c.Name, c.Message)
-				if cause != nil {
-					res.Summary += "; the kubelet: " + cause.String()
-				}
-				break
-			}
-		}
-	}
-	return a.endVerify(h, res, asJSON)
-}
-
-// earlier is how the run before in this boot ended: the code stands for all with the exit status in status.json.
-func earlier(h *app.Host) (code fault.Code, summary string) {
-	s, err := report.Load(h.RunDir)
-	if err != nil || s.BootID != h.BootID {
-		return "", ""
-	}
-	return fault.OfExit(s.Exit), s.Summary
-}
-
-func (a *cli) endVerify(h *app.Host, res apply.Result, asJSON bool) error {
+func (a *cli) endVerify(res apply.Result, asJSON bool) error {
 	out, code := res.Outcome, res.Code
-	if out.HeldBack != "" && h.Self == "" && code == "" {
-		code = fault.RolledBack // the unit has nothing to add to a failure that prelet.service shows
-	}
 	if asJSON {
-		v := verdict{1, out.Generation, string(out.Verdict), out.Why, out.HeldBack, append([]activate.Check{}, out.Checks...), out.Cause, code.Exit(), present.DiagnosticsJSON(apply.Explain(res.Err))}
+		v := verdict{
+			FormatVersion: 1, Generation: out.Generation, Verdict: string(out.Verdict), Why: out.Why, HeldBack: out.HeldBack,
+			Checks: append([]activate.Check{}, out.Checks...), Cause: out.Cause, Exit: code.Exit(),
+			Diagnostics: present.DiagnosticsJSON(apply.Explain(res.Err)),
+		}
 		if res.Err != nil && v.Why == "" {
 			v.Why = res.Err.Error()
 		}

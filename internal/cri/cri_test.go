@@ -51,6 +51,8 @@ func listen(t *testing.T) (net.Listener, string) {
 }
 
 func TestAsk(t *testing.T) {
+	silenceLibrary() // before the first server of this test logs, too
+
 	withDriver := func(driver runtimeapi.CgroupDriver) *runtimeapi.RuntimeConfigResponse {
 		return &runtimeapi.RuntimeConfigResponse{Linux: &runtimeapi.LinuxRuntimeConfiguration{CgroupDriver: driver}}
 	}

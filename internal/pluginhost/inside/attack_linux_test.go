@@ -19,7 +19,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc/grpclog"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/prelet/prelet/internal/pluginhost/wire"
@@ -411,7 +410,6 @@ func undergo(t *testing.T, test attack) {
 			t.Fatal(err)
 		}
 	}
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	limit := 30 * time.Second // a busy machine is not an attack
 	if test.late {
 		limit = time.Second

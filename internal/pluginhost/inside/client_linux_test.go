@@ -114,10 +114,15 @@ func TestLargeOutput(t *testing.T) {
 	}
 }
 
-// within returns a context of d, and keeps grpc-go from logging.
+// TestMain keeps grpc-go from logging, as prelet-detect does before its first connection.
+func TestMain(m *testing.M) {
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	m.Run()
+}
+
+// within returns a context of d.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 

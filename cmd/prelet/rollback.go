@@ -23,7 +23,7 @@ func (a *cli) rollback() *cobra.Command {
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
 				if err != nil || n < 0 {
-					return failure(fault.Usage, "%s is no number of a generation; prelet history lists them", args[0])
+					return failure(fault.Usage, "%q is not the number of a generation; prelet history lists them", args[0])
 				}
 				to = n
 			}

@@ -45,10 +45,14 @@ func (e *Explained) Error() string { return e.Err.Error() }
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
 
-// explained adds to an error of the store or of a unit what there is to say of it.
+// explained adds its messages to an error of the store or of a unit. A fault that only has a summary, and that nothing
+// wraps, needs none.
 func explained(err error) error {
 	var known *Explained
 	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if f, ok := err.(*fault.Fault); ok && f.Err == nil && f.Next == "" {
 		return err
 	}
 

@@ -118,8 +118,8 @@ type Node struct {
 	source world.Source
 	live   *live.Live // nil with a recording
 	rec    *world.Recording
-	Store  *generation.Store // nil where it could not be opened
-	past   func() *live.Past // the last good generation's recording; nil where none counts
+	Store  *generation.Store      // nil where it could not be opened
+	past   func() *world.LastGood // the last good generation's recording; nil where none counts
 	waits  *waits
 }
 
@@ -159,7 +159,7 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, er
 	})
 	n.source = n.live
 	if n.Store != nil {
-		n.past = n.live.Past
+		n.past = n.live.LastGood
 	}
 	return n, diags, nil
 }
@@ -188,7 +188,7 @@ func (n *Node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 			if _, ok := n.Store.LastGood(); ok {
 				n.live.Hurry(lastGoodPatience)
 			}
-			return live.FallBack(n.past, maxAge, time.Now())
+			return world.FallBack(n.past, maxAge, time.Now())
 		}
 	}
 	if n.waits != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -115,7 +114,7 @@ func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, o
 		return out, act, false, err
 	}
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
-	for _, name := range []string{"plan.json", "recording.json", live.TrustBlob} {
+	for _, name := range []string{"plan.json", world.RecordingBlob, world.TrustBlob} {
 		b, err := s.Blob(cur.Gen, name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 			continue

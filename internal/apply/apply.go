@@ -23,7 +23,6 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
@@ -94,7 +93,7 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	rec := *o.Recording
 	rec.Compact = true
 
-	for name, r := range map[string]*world.Recording{"recording.json": &rec, live.TrustBlob: rec.Only(world.KindTrust)} {
+	for name, r := range map[string]*world.Recording{world.RecordingBlob: &rec, world.TrustBlob: rec.Only(world.KindTrust)} {
 		var text bytes.Buffer
 		if err := r.Encode(&text); err != nil {
 			return nil, err

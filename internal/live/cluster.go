@@ -97,7 +97,7 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 		return world.TrustAns{}, false
 	}
 
-	for _, e := range l.verified() {
+	for _, e := range world.ReadTrust(l.o.Store, l.past) {
 		if e.Kind != world.KindTrust || e.Answer.Fault != nil {
 			continue
 		}

@@ -50,7 +50,7 @@ type Retry = cluster.Retry
 type Live struct {
 	o      Options
 	client *cluster.Client
-	past   func() *Past // memoised
+	past   func() *world.LastGood // memoised
 	found  func() *program.Binary
 
 	patience time.Duration // 0: the site's retry
@@ -70,16 +70,19 @@ func New(o Options) *Live {
 		o.Now = time.Now
 	}
 	l := &Live{o: o, trusts: map[string]*trustCall{}, secret: map[string][]byte{}}
-	l.past = sync.OnceValue(func() *Past {
+	l.past = sync.OnceValue(func() *world.LastGood {
 		if o.Store == nil {
 			return nil
 		}
-		return LastGood(o.Store)
+		return world.ReadLastGood(o.Store)
 	})
 	l.found = sync.OnceValue(func() *program.Binary { return program.Find(o.Root, l.cacheFile()) })
 	l.client = cluster.New(cluster.Options{Now: o.Now, WaitClock: o.WaitClock, OnRetry: o.OnRetry})
 	return l
 }
+
+// LastGood returns the recording of this node's last good generation, nil if there is none. It is read once.
+func (l *Live) LastGood() *world.LastGood { return l.past() }
 
 // Close ends connections.
 func (l *Live) Close() { l.client.Close() }

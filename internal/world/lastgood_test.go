@@ -1,0 +1,103 @@
+package world
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// TestFallBackAge replaces a failed answer of the cluster, and of nothing else, up to the age limit and not a second longer.
+func TestFallBackAge(t *testing.T) {
+	then := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	trust, object, file := Question{Kind: KindTrust}, Question{Kind: KindObject}, Question{Kind: KindFile}
+	good := &LastGood{Generation: 7, Recording: &Recording{
+		Header: Header{Time: then.Format(time.RFC3339)},
+		Entries: []Entry{
+			{Question: trust, Answer: Answer{Value: json.RawMessage(`{"ca":"x"}`)}},
+			{Question: file, Answer: Answer{Value: json.RawMessage(`{}`)}},
+		},
+	}}
+	failed := Failure(fault.ClusterUnreachable, "connection refused.", "")
+
+	for name, c := range map[string]struct {
+		good *LastGood
+		q    Question
+		age  time.Duration
+		want bool
+	}{
+		"young":              {good, trust, time.Hour, true},
+		"at its limit":       {good, trust, 2 * time.Hour, true},
+		"too old":            {good, trust, 2*time.Hour + time.Second, false},
+		"never asked":        {good, object, time.Hour, false},
+		"not the cluster's":  {good, file, time.Hour, false},
+		"no good generation": {nil, trust, time.Hour, false},
+	} {
+		a, ok := FallBack(func() *LastGood { return c.good }, 2*time.Hour, then.Add(c.age))(c.q, failed)
+		switch {
+		case ok != c.want:
+			t.Errorf("%s: got %t, want %t", name, ok, c.want)
+		case ok && (a.Stale != 7 || a.Because != "unreachable: connection refused" || a.Fault != nil):
+			t.Errorf("%s: got %+v, want the answer of generation 7, stale because the cluster is unreachable", name, a)
+		case !ok && a.Code() != failed.Code():
+			t.Errorf("%s: got %+v, want the failed answer", name, a)
+		}
+	}
+}
+
+// generations is a store with one good generation, number 3, unless it is nil.
+type generations map[string][]byte
+
+func (g generations) LastGood() (int, bool) { return 3, g != nil }
+
+func (g generations) Blob(gen int, name string) ([]byte, error) {
+	if b, ok := g[name]; ok && gen == 3 {
+		return b, nil
+	}
+	return nil, errors.New("no such file")
+}
+
+func TestReadLastGood(t *testing.T) {
+	recordingOf := func(kinds ...Kind) []byte {
+		r := &Recording{}
+		for _, k := range kinds {
+			e := Entry{Question: Question{Kind: k, Args: `{}`}, Answer: Answer{Value: json.RawMessage(`{}`)}}
+			r.Entries = append(r.Entries, e)
+		}
+		var text bytes.Buffer
+		if err := r.Encode(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text.Bytes()
+	}
+	whole, trust := recordingOf(KindFile, KindTrust), recordingOf(KindTrust)
+
+	for name, c := range map[string]struct {
+		store               generations
+		wantWhole, wantOnly int // answers of ReadLastGood and ReadTrust; -1: ReadLastGood returns nil
+	}{
+		"both are kept":            {generations{RecordingBlob: whole, TrustBlob: trust}, 2, 1},
+		"of an older prelet":       {generations{RecordingBlob: whole}, 2, 2},
+		"trust cannot be read":     {generations{RecordingBlob: whole, TrustBlob: []byte("{")}, 2, 2},
+		"the whole cannot be read": {generations{RecordingBlob: []byte("{"), TrustBlob: trust}, -1, 1},
+		"nothing is kept":          {generations{}, -1, 0},
+		"there is no such at all":  {nil, -1, 0},
+	} {
+		good := ReadLastGood(c.store)
+		got := -1
+		if good != nil {
+			got = len(good.Recording.Entries)
+		}
+		if got != c.wantWhole || good != nil && good.Generation != 3 {
+			t.Errorf("%s: ReadLastGood: got %d answers (%+v), want %d of generation 3", name, got, good, c.wantWhole)
+		}
+
+		only := ReadTrust(c.store, func() *LastGood { return good })
+		if len(only) != c.wantOnly {
+			t.Errorf("%s: ReadTrust: got %d answers, want %d", name, len(only), c.wantOnly)
+		}
+	}
+}

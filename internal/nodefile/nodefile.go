@@ -1,5 +1,6 @@
-// Package nodefile reads files of a node, below a root: bounded, and without waiting. A fault has code Absent, Denied
-// or FileUnusable, and names the file as the node does. It never writes.
+// Package nodefile reads files of a node, below a root: contents, states, owners, the kernel command line, and the room
+// on their file systems. Contents are bounded, and read without waiting. A fault has code Absent, Denied or
+// FileUnusable, and names the file as the node does. The package never writes.
 package nodefile
 
 import (
@@ -15,13 +16,13 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Max bounds what is read of one file, in bytes.
+// Max is the largest file that is read, in bytes.
 const Max = 1 << 20
 
 // Root is the folder that a node's files are below; "" is /.
 type Root string
 
-// Path is a node's path below the root.
+// Path returns the path on this machine of a node's path.
 func (r Root) Path(p string) string {
 	if r == "" {
 		return p
@@ -36,6 +37,15 @@ func (r Root) Text(path string) (string, *fault.Fault) {
 		return "", Unusable("%s is no UTF-8 text", path)
 	}
 	return string(b), f
+}
+
+// TextIfReadable reads a regular file that is UTF-8, "" if that fails.
+func (r Root) TextIfReadable(path string) string {
+	text, f := r.Text(path)
+	if f != nil {
+		return ""
+	}
+	return text
 }
 
 // Bytes reads a regular file. It opens without waiting, so that a FIFO cannot hold a boot.
@@ -62,12 +72,12 @@ func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
 	return b, nil
 }
 
-// Unusable is the fault of a file that cannot be used, and why.
+// Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.
 func Unusable(format string, args ...any) *fault.Fault {
 	return &fault.Fault{Code: fault.FileUnusable, Why: fmt.Sprintf(format, args...)}
 }
 
-// KindOf names what is no regular file.
+// KindOf returns the name of a kind of file other than a regular file.
 func KindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -82,7 +92,7 @@ func KindOf(m fs.FileMode) string {
 	return "device"
 }
 
-// Failure is the fault of a path that could not be looked at.
+// Failure returns the fault of a path that could not be read, for the error of that read.
 func Failure(path string, err error) *fault.Fault {
 	f := Unusable("%s: %s", path, Reason(err))
 	switch {
@@ -94,7 +104,7 @@ func Failure(path string, err error) *fault.Fault {
 	return f
 }
 
-// Reason is an error without the path in it, which would be the path below --root.
+// Reason returns the text of an error without its path, which would be the path on this machine and not the node's.
 func Reason(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -43,5 +43,9 @@ func TestText(t *testing.T) {
 		case want.code != "" && (f == nil || f.Code != want.code || f.Why != want.why):
 			t.Errorf("%s: got %q, %v; want %s: %s", path, text, f, want.code, want.why)
 		}
+
+		if got := Root(root).TextIfReadable(path); got != "" && want.code != "" || got != "text" && want.code == "" {
+			t.Errorf("TextIfReadable(%s): got %q, want the text of a readable file and \"\" otherwise", path, got)
+		}
 	}
 }

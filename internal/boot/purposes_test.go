@@ -1,0 +1,20 @@
+package boot
+
+import (
+	"maps"
+	"testing"
+)
+
+func TestParsePurposes(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":                {},
+		"{":               {},
+		`{"files":null}`:  {},
+		`{"machine":"x"}`: {},
+		`{"files":[{"path":"/a","purpose":"state","mode":1},{"path":"/b"}],"x":1}`: {"/a": "state", "/b": ""},
+	} {
+		if got := ParsePurposes([]byte(text)); !maps.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

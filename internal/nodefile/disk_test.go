@@ -1,0 +1,52 @@
+package nodefile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// newTree returns a root with one file, /etc/kubernetes/x.
+func newTree(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc/kubernetes"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "etc/kubernetes/x"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+func TestFindDisk(t *testing.T) {
+	root := newTree(t)
+	for path, want := range map[string]string{
+		"/etc/kubernetes/y": "/etc/kubernetes",
+		"/etc/a/b/c":        "/etc",
+		"/var/lib/prelet/x": "/",
+	} {
+		d := Root(root).FindDisk(path)
+		if d.Err != nil || d.Path != filepath.Join(root, want) || d.FreeBytes == 0 || !d.Writable || d.ReadOnly {
+			t.Errorf("%s: got %+v, want a writable %s with room and no error", path, d, want)
+		}
+	}
+
+	if d := Root(root).FindDisk("/etc/kubernetes/x/y"); d.Err == nil {
+		t.Errorf("below a file: got %+v, want an error", d)
+	}
+	if d := Root("").FindDisk("/proc/x"); d.Err == nil && d.FreeBytes > 0 {
+		t.Errorf("/proc: got %+v, want no free bytes", d)
+	}
+}
+
+func TestDiskSize(t *testing.T) {
+	root := Root(newTree(t))
+	have, missing := root.DiskSize("/etc"), root.DiskSize("/none/at/all")
+	if have <= 0 || have != missing {
+		t.Errorf("got %d bytes for /etc and %d for a missing folder, want the same size above 0", have, missing)
+	}
+	if got := root.DiskSize("/etc/kubernetes/x/y"); got != 0 {
+		t.Errorf("below a file: got %d bytes, want 0", got)
+	}
+}

@@ -1,0 +1,35 @@
+package nodefile
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// OwnerName returns the owner of a file as USER:GROUP, by the names in /etc/passwd and /etc/group below the root. An id
+// without a name stays a number; 0 is always root.
+func (r Root) OwnerName(uid, gid int) string {
+	return r.nameOf("/etc/passwd", uid) + ":" + r.nameOf("/etc/group", gid)
+}
+
+// nameOf returns the name of an id in a file like /etc/passwd, or the id as a number.
+func (r Root) nameOf(file string, id int) string {
+	if id == 0 {
+		return "root"
+	}
+
+	number := strconv.Itoa(id)
+	f, err := os.Open(r.Path(file))
+	if err != nil {
+		return number
+	}
+	defer f.Close()
+
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if p := strings.Split(s.Text(), ":"); len(p) > 2 && p[2] == number {
+			return p[0]
+		}
+	}
+	return number
+}

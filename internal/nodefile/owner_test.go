@@ -1,0 +1,37 @@
+package nodefile
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestOwnerName names ids by the files below the root, not by those of this machine.
+func TestOwnerName(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"passwd": "root:x:0:0::/:\nbroken\netcd:x:998:997::/:\n",
+		"group":  "root:x:0:\netcd:x:997:\n",
+	} {
+		if err := os.WriteFile(filepath.Join(root, "etc", file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, c := range []struct {
+		uid, gid int
+		want     string
+	}{
+		{0, 0, "root:root"},
+		{998, 997, "etcd:etcd"},
+		{998, 5, "etcd:5"},
+		{7, 997, "7:etcd"},
+	} {
+		if got := Root(root).OwnerName(c.uid, c.gid); got != c.want {
+			t.Errorf("%d:%d: got %s, want %s", c.uid, c.gid, got, c.want)
+		}
+	}
+}

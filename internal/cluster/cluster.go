@@ -2,7 +2,8 @@
 //
 // FetchTrust returns the cluster's CA and what it was verified by. Client.FetchConfigMap returns the content of a
 // ConfigMap. The package may use the network, and the client certificate files, the token file or the exec plugin
-// that a kubeconfig names. It never writes, to disk or to the cluster.
+// that a kubeconfig names. Folder reads the same from a folder that replaces a cluster. It never writes, to disk or to
+// the cluster.
 //
 // Requests are made with client-go's rest, kubeconfigs are read with its clientcmd. The rules on top are ours:
 //

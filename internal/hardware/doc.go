@@ -1,6 +1,6 @@
 // Package hardware reads what a machine is made of, as world.Facts: processors, memory, NUMA nodes, PCI devices,
 // accelerators, network cards, addresses, firmware, operating system, and what the container runtime is configured to
-// be.
+// be. ReadKernelState reads what a kubelet checks of the running kernel.
 //
 // It may read below one root and nothing else: /sys, /proc, /etc, udev's database in /run and, of a recorded tree,
 // addresses.json at its top. The one exception is Detect of this machine itself, which asks the kernel for the
@@ -8,9 +8,10 @@
 // recorded one: a symbolic link that leads out of a recorded tree is refused.
 //
 // The only files that it writes are a recorded machine's: what an archive has, and copies for ghw. They are in one
-// folder, which is removed again, in TMPDIR, or in /dev/shm if that is not set, or in /tmp on a system without /dev/shm.
-// Where there is no room, nothing else is tried: the error names the place and says to set TMPDIR. A boot writes none of
-// them, because it reads this machine. (prelet's units have PrivateTmp=, so /tmp is mounted before they start.)
+// folder, which is removed again, in TMPDIR, or in /dev/shm if that is not set, or in /tmp on a system without
+// /dev/shm. Where there is no room, nothing else is tried: the error names the place and says to set TMPDIR. A boot
+// writes none of them, because it reads this machine. (prelet's units have PrivateTmp=, so /tmp is mounted before they
+// start.)
 //
 // ghw reads the product, BIOS, chassis, baseboard, total memory, disks, and the PCI functions with their names.
 // Everything that it does is behind ask, because ghw 0.26 takes no context, follows links out of a root, reads the

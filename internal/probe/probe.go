@@ -1,5 +1,6 @@
-// Package probe sees how a kubelet is: its health, its flags and files, its configuration, its node object and its log.
-// It reads the node and asks the kubelet and the cluster; only PatchLabels writes, to the cluster.
+// Package probe looks at a running kubelet: its health, its flags and files, its configuration, its node object and its
+// log; and at the socket of the container runtime. It reads the node and asks the kubelet and the cluster. Only
+// PatchLabels writes, to the cluster.
 package probe
 
 import (

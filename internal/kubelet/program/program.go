@@ -1,5 +1,6 @@
-// Package program is the kubelet's binary on an image: which file it is, its version, and what its --help lists. It
-// starts that binary, for five seconds at most and never below another root, and reads what apply keeps of its answers.
+// Package program is the kubelet's binary on an image: which file it is, its version, what its --help lists, and which
+// certificates it refuses when it starts. It starts that binary, for five seconds at most and never below another root,
+// and reads what apply keeps of its output.
 package program
 
 import (

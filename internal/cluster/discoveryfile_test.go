@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+func TestFetchDiscoveryFile(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/file":
+			if r.Header.Get("Accept-Encoding") == "" {
+				_, _ = w.Write([]byte("text"))
+			}
+		case "/largest":
+			_, _ = w.Write(make([]byte, maxBody))
+		case "/larger":
+			_, _ = w.Write(make([]byte, maxBody+1))
+		case "/moved":
+			http.Redirect(w, r, "/file", http.StatusFound)
+		case "/cut":
+			w.Header().Set("Content-Length", "9")
+			_, _ = w.Write([]byte("text"))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it would report the client that does not trust it
+	s.StartTLS()
+	defer s.Close()
+
+	// The client of a fetch, except that it trusts the server of this test.
+	client := discoveryClient(time.Now)
+	trusting, ok := s.Client().Transport.(*http.Transport)
+	if !ok {
+		t.Fatalf("the client of the test has transport %T", s.Client().Transport)
+	}
+	if transport, ok := client.Transport.(*http.Transport); ok {
+		transport.TLSClientConfig.RootCAs = trusting.TLSClientConfig.RootCAs
+	}
+
+	for path, want := range map[string]struct {
+		size int
+		code fault.Code
+		why  string
+	}{
+		"/file":    {4, "", ""},
+		"/largest": {maxBody, "", ""},
+		"/larger":  {0, fault.ClusterUnusable, "discovery_file: more than 1 MiB"},
+		"/moved":   {0, fault.ClusterUnusable, "answered 302 Found"},
+		"/none":    {0, fault.ClusterUnusable, "answered 404 Not Found"},
+		"/cut":     {0, fault.ClusterUnreachable, "discovery_file: unexpected EOF"},
+	} {
+		text, f := fetchDiscoveryFile(t.Context(), client, s.URL+path)
+		switch {
+		case want.code == "" && (f != nil || len(text) != want.size):
+			t.Errorf("%s: got %d bytes, %v; want %d bytes", path, len(text), f, want.size)
+		case want.code != "" && (f == nil || f.Code != want.code || !strings.Contains(f.Why, want.why)):
+			t.Errorf("%s: got %v, want code %s: %s", path, f, want.code, want.why)
+		}
+	}
+
+	for url, want := range map[string]fault.Code{
+		s.URL + "/file":            fault.ClusterUntrusted, // not by a CA of this system
+		"https://127.0.0.1:1/file": fault.ClusterUnreachable,
+		"https://a b/file":         fault.ClusterUntrusted, // not a URL
+	} {
+		if _, f := FetchDiscoveryFile(t.Context(), url, time.Now); f == nil || f.Code != want {
+			t.Errorf("%s: got %v, want code %s", url, f, want)
+		}
+	}
+}

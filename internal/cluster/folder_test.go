@@ -1,0 +1,102 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// writeFolder writes files by their names below a new folder.
+func writeFolder(t *testing.T, files map[string]string) Folder {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Folder(dir)
+}
+
+func TestFolderTrust(t *testing.T) {
+	ca, other := newTestCA(t, "a"), newTestCA(t, "b")
+	for name, c := range map[string]struct {
+		text string
+		pins []string
+		by   string
+		code fault.Code
+		why  string
+	}{
+		"a CA":               {string(ca.pem()), nil, ByCAFile, "", ""},
+		"a pinned CA":        {string(ca.pem()), []string{ca.pin()}, ByPins, "", ""},
+		"pins of another CA": {string(ca.pem()), []string{other.pin()}, "", fault.ClusterUntrusted, "ca.crt: "},
+		"no certificate":     {"hello", nil, "", fault.ClusterUnusable, "ca.crt holds no certificate"},
+		"no file":            {"", nil, "", fault.Absent, "ca.crt: no such file or directory"},
+	} {
+		files := map[string]string{}
+		if c.text != "" {
+			files["ca.crt"] = c.text
+		}
+		got, err := writeFolder(t, files).ReadTrust([]string{"a:6443"}, c.pins)
+		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		}
+		if err != nil {
+			continue
+		}
+		isSame := got.PEM == c.text && got.Hash == ca.pin() && slices.Equal(got.Servers, []string{"a:6443"})
+		if !isSame || got.VerifiedBy != c.by {
+			t.Errorf("%s: got %+v, want the CA with pin %s by %s", name, got, ca.pin(), c.by)
+		}
+	}
+}
+
+// TestFolderConfigMap returns a ConfigMap only under the name that is in its metadata, if there is one.
+func TestFolderConfigMap(t *testing.T) {
+	configMap := func(metadata string) string {
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {" + metadata + "}\ndata: {kubelet: x}\n"
+	}
+	d := writeFolder(t, map[string]string{
+		"kube-system/right.yaml":  configMap("name: right, namespace: kube-system, resourceVersion: '7'"),
+		"kube-system/bare.yaml":   configMap(""),
+		"kube-system/json.json":   `{"kind":"ConfigMap","data":{"kubelet":"x"}}`,
+		"kube-system/both.yaml":   configMap("name: both"),
+		"kube-system/both.json":   "broken",
+		"kube-system/other.yaml":  configMap("name: kubelet-config, namespace: kube-system"),
+		"kube-system/moved.json":  `{"kind":"ConfigMap","metadata":{"name":"moved","namespace":"default"},"data":{}}`,
+		"kube-system/secret.yaml": "kind: Secret\nmetadata: {name: secret}\n",
+		"kube-system/broken.yaml": "{",
+	})
+
+	for name, c := range map[string]struct {
+		version string
+		code    fault.Code
+		why     string
+	}{
+		"right":  {"7", "", ""},
+		"bare":   {"", "", ""},
+		"json":   {"", "", ""},
+		"both":   {"", "", ""},
+		"other":  {"", fault.ClusterUnusable, "other.yaml holds the ConfigMap kube-system/kubelet-config, and kube-system/other "},
+		"moved":  {"", fault.ClusterUnusable, "moved.json holds the ConfigMap default/moved, and kube-system/moved is "},
+		"secret": {"", fault.ClusterUnusable, "secret.yaml is no ConfigMap"},
+		"broken": {"", fault.ClusterUnusable, "broken.yaml is no ConfigMap"},
+		"none":   {"", fault.Absent, "there is no " + string(d) + "/kube-system/none.yaml or "},
+	} {
+		got, err := d.ReadConfigMap("kube-system", name)
+		if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.why) {
+			t.Errorf("%s: got %v, want code %q: %s", name, err, c.code, c.why)
+		}
+		if err == nil && (got.ResourceVersion != c.version || got.Data["kubelet"] != "x") {
+			t.Errorf("%s: got %+v, want version %q and its data", name, got, c.version)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package program
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newCertificates returns, in PEM, a CA, a certificate of that CA with its private key, and another private key.
+func newCertificates(t *testing.T) (ca, cert, key, other string) {
+	t.Helper()
+	var keys [3]*ecdsa.PrivateKey
+	var texts [3]string
+	for i := range keys {
+		k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := x509.MarshalPKCS8PrivateKey(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[i], texts[i] = k, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b}))
+	}
+
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	sign := func(k *ecdsa.PrivateKey) string {
+		b, err := x509.CreateCertificate(rand.Reader, template, template, &k.PublicKey, keys[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: b}))
+	}
+	return sign(keys[0]), sign(keys[1]), texts[1], texts[2]
+}
+
+// checkRefusal compares an error with a part of its text, "" for no error, and finds no line of a private key in it.
+func checkRefusal(t *testing.T, name string, err error, want string, keys ...string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: got %v, want %q", name, err, want)
+	}
+	for line := range strings.Lines(strings.Join(keys, "")) {
+		line = strings.TrimSpace(line)
+		if err != nil && !strings.Contains(line, "-----") && strings.Contains(err.Error(), line) {
+			t.Errorf("%s: the error has a line of a private key", name)
+		}
+	}
+}
+
+func TestCheckClientCAs(t *testing.T) {
+	ca, cert, key, _ := newCertificates(t)
+	const none = `error loading CA bundle for "client-ca-bundle::/ca": data does not contain any valid`
+	for name, c := range map[string]struct{ text, want string }{
+		"one":                     {ca, ""},
+		"several, and a key":      {key + cert + ca, ""},
+		"empty":                   {"", `missing content for CA bundle "client-ca-bundle::/ca"`},
+		"not PEM":                 {"hello", none},
+		"DER":                     {"0\x82\x01\xff", none},
+		"a key only":              {key, none},
+		"a block with headers":    {strings.Replace(ca, "-----\n", "-----\na: b\n\n", 1), none},
+		"a damaged second one":    {ca + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "malformed certificate"},
+		"a damaged one, and a CA": {"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + ca, "malformed certificate"},
+	} {
+		checkRefusal(t, name, CheckClientCAs("/ca", []byte(c.text)), c.want, key)
+	}
+}
+
+func TestCheckServingPair(t *testing.T) {
+	ca, cert, key, other := newCertificates(t)
+	const missing = `missing content for serving cert "kubelet-server-cert-files::/cert::/key"`
+	for name, c := range map[string]struct{ cert, key, want string }{
+		"a pair":               {cert, key, ""},
+		"a pair in one file":   {key + cert + ca, key + cert + ca, ""},
+		"another key":          {cert, other, "tls: private key does not match public key"},
+		"no key":               {cert, "hello", "find any PEM data in key input"},
+		"no certificate":       {"hello", key, "find any PEM data in certificate input"},
+		"exchanged":            {key, cert, "PEM inputs may have been switched"},
+		"an empty key":         {cert, "", missing},
+		"an empty certificate": {"", key, missing},
+	} {
+		err := CheckServingPair("/cert", []byte(c.cert), "/key", []byte(c.key))
+		checkRefusal(t, name, err, c.want, key, other)
+	}
+}

@@ -4,15 +4,25 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// BootID says which boot this is, as 32 lower-case hexadecimal digits. The units set PRELET_BOOT_ID=%b, because a unit that has
-// its own /proc in a container reads the host's boot_id there, which never changes; a process that no unit runs asks the
-// kernel, below root ("/" as a file system).
+// OwnBootID returns the id of this machine's boot as BootID does, "" if it cannot be found out.
+func OwnBootID(getenv func(string) string) string {
+	id, err := BootID(getenv, os.DirFS("/"))
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// BootID returns the id of this boot as 32 lower-case hexadecimal digits. The units set PRELET_BOOT_ID=%b, because a
+// unit in a container with a /proc of its own reads the boot_id of the host there, which never changes. A process
+// without that variable reads the id from the kernel, below root ("/" as a file system).
 func BootID(getenv func(string) string, root fs.FS) (string, error) {
 	const file = "proc/sys/kernel/random/boot_id"
 	id, source := getenv("PRELET_BOOT_ID"), "$PRELET_BOOT_ID"

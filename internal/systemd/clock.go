@@ -21,6 +21,17 @@ const (
 // ErrClockNotSet is wrapped when nobody set the clock in time.
 var ErrClockNotSet = errors.New("nobody has set the clock")
 
+// WaitClock returns nil as soon as the clock of this machine is set; see TimeSync.Wait.
+func WaitClock(ctx context.Context) error { return TimeSync{}.Wait(ctx) }
+
+// CheckClock returns nil if the clock of this machine is set, and otherwise, at once, an error that wraps
+// ErrClockNotSet.
+func CheckClock(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	return WaitClock(ctx)
+}
+
 // TimeSync tells when this machine's clock has been set. Its zero value looks at this machine.
 type TimeSync struct {
 	// Run is the folder that systemd-timesyncd and systemd-time-wait-sync tell it in. Default /run/systemd/timesync.
@@ -35,8 +46,8 @@ type TimeSync struct {
 	Poll time.Duration
 }
 
-// Wait returns nil as soon as the clock is known to be set: systemd's mark is there, the kernel says so, or the clock jumps
-// while we wait, which covers every other way to set it. After the context's end it wraps ErrClockNotSet.
+// Wait returns nil as soon as the clock is known to be set: systemd's mark is there, the kernel says so, or the clock
+// jumps while we wait, which covers every other way to set it. After the context's end it wraps ErrClockNotSet.
 func (t TimeSync) Wait(ctx context.Context) error {
 	t = t.withDefaults()
 	behind := t.Wall().Sub(time.Unix(0, 0)) - t.Monotonic()

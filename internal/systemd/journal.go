@@ -36,14 +36,14 @@ type JournalHandler struct {
 // journalTimeout is how long an entry waits for a journald whose queue of messages is full.
 const journalTimeout = time.Second
 
-// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so. An entry that
-// send does not hand over within a second is an error, and so is, at once, every other until it has.
+// NewJournalHandler returns a handler for slog.New. Pass journal.Send as send where JournalEnabled says so. An entry
+// that send does not hand over within a second is an error, and so is, at once, every other until it has.
 func NewJournalHandler(send JournalSend, redact func(string) string, level slog.Leveler) *JournalHandler {
 	return &JournalHandler{send: (&journalQueue{send: send}).put, redact: redact, level: level, fields: map[string]string{"SYSLOG_IDENTIFIER": "prelet"}}
 }
 
-// journalQueue gives up waiting for a journald that does not read; journal.Send has no deadline. It is safe for concurrent
-// use.
+// journalQueue gives up waiting for a journald that does not read; journal.Send has no deadline. It is safe for
+// concurrent use.
 type journalQueue struct {
 	send JournalSend
 
@@ -83,6 +83,15 @@ func (q *journalQueue) put(message string, priority journal.Priority, fields map
 	}
 
 	return nil
+}
+
+// NewJournalLogger returns a logger that writes entries with fields to the journal, from level info on. It returns nil
+// if no journald listens. redact is applied to each text.
+func NewJournalLogger(redact func(string) string) *slog.Logger {
+	if !JournalEnabled() {
+		return nil
+	}
+	return slog.New(NewJournalHandler(journal.Send, redact, slog.LevelInfo))
 }
 
 // JournalEnabled says whether a journald listens on this machine.
@@ -146,8 +155,8 @@ func (h *JournalHandler) put(fields map[string]string, prefix string, attr slog.
 	fields[fieldName(prefix+attr.Key)] = h.redact(value.String())
 }
 
-// fieldName makes a name that journald takes: upper-case letters, digits and "_", at most 64. go-systemd only complains of
-// others on stderr and sends them all the same, so none may reach it.
+// fieldName makes a name that journald takes: upper-case letters, digits and "_", at most 64. go-systemd only complains
+// of others on stderr and sends them all the same, so none may reach it.
 func fieldName(key string) string {
 	switch key {
 	case KeyMessage:

@@ -1,14 +1,16 @@
-// Package systemd is the connection to systemd: units and jobs over D-Bus, the notify socket, the credentials folder, the
-// journal, and the boot ID. It uses /run/systemd/private and the system bus, the sockets of notify and of journald,
-// $CREDENTIALS_DIRECTORY, and /proc/sys/kernel/random/boot_id; it writes no file.
+// Package systemd is the connection to systemd: units and jobs over D-Bus, the notify socket, the credentials folder,
+// the journal, and the boot ID. It uses /run/systemd/private and the system bus, the sockets of notify and of journald,
+// $CREDENTIALS_DIRECTORY, and /proc/sys/kernel/random/boot_id; CheckGiven also reads unit files and systemd's stores of
+// credentials, and OwnUnit reads /proc/self/cgroup. It writes no file.
 //
-// D-Bus, the notify socket and sending to the journal are go-systemd's. Not in go-systemd, and therefore here: credentials,
-// the boot ID, waiting for a set clock, and whether a job may be waited for (MayWait). Reading the journal is there, but its
-// sdjournal package needs cgo and libsystemd, and prelet is static and built without cgo, so Log runs journalctl.
+// D-Bus, the notify socket and sending to the journal are go-systemd's. Not in go-systemd, and therefore here:
+// credentials, the boot ID, waiting for a set clock, the unit of this process, and whether a job may be waited for
+// (MayWait). Reading the journal is there, but its sdjournal package needs cgo and libsystemd, and prelet is static and
+// built without cgo, so Log runs journalctl.
 //
-// Facts below were measured with systemd 252: a signal reports the end of a job, and only "done" is success; StartUnit on a
-// unit in auto-restart waits for RestartSec=, RestartUnit does not; a job of the kubelet must not be waited for from inside a
-// unit that the kubelet is ordered after and that has a job itself, because that is a deadlock (MayWait).
+// Facts below were measured with systemd 252: a signal reports the end of a job, and only "done" is success; StartUnit
+// on a unit in auto-restart waits for RestartSec=, RestartUnit does not; a job of the kubelet must not be waited for
+// from inside a unit that the kubelet is ordered after and that has a job itself, because that is a deadlock (MayWait).
 package systemd
 
 import (
@@ -28,7 +30,8 @@ const (
 	heartbeat   = 250 * time.Millisecond
 )
 
-// ErrGone is wrapped by every error that means systemd itself did not answer, as opposed to an answer that is a refusal.
+// ErrGone is wrapped by every error that means systemd itself did not answer, as opposed to an answer that is a
+// refusal.
 var ErrGone = errors.New("systemd does not answer over D-Bus")
 
 // manager is the part of go-systemd's connection that is used, so that tests can answer in its place.
@@ -50,8 +53,9 @@ type Conn struct {
 	heartbeat time.Duration
 }
 
-// Connect reaches systemd over its private socket, which needs root and no D-Bus daemon, and else over the system bus. The
-// connection outlives ctx, because what follows a SIGTERM (opening a gate, asking for a start) still needs it: Close ends it.
+// Connect reaches systemd over its private socket, which needs root and no D-Bus daemon, and else over the system bus.
+// The connection outlives ctx, because what follows a SIGTERM (opening a gate, asking for a start) still needs it:
+// Close ends it.
 func Connect(ctx context.Context) (*Conn, error) {
 	bus, private := dial(ctx, dbus.NewSystemdConnectionContext)
 	if private != nil {
@@ -63,8 +67,8 @@ func Connect(ctx context.Context) (*Conn, error) {
 	return &Conn{manager: bus, pid: uint32(os.Getpid()), heartbeat: heartbeat}, nil
 }
 
-// dial bounds a connect that has no timeout of its own. A connection that comes too late is closed by nobody but the end of
-// the process: prelet then exits with 52 anyway.
+// dial bounds a connect that has no timeout of its own. A connection that comes too late is closed by nobody but the
+// end of the process: prelet then exits with 52 anyway.
 func dial(ctx context.Context, connect func(context.Context) (*dbus.Conn, error)) (*dbus.Conn, error) {
 	type answer struct {
 		bus *dbus.Conn
@@ -113,9 +117,10 @@ func (c *Conn) properties(ctx context.Context, name string) (map[string]any, err
 	return properties, nil
 }
 
-// MayWait says whether a job of the named unit may be waited for from this process. It may not inside a unit that the named
-// one is ordered after and that has a job of its own: prelet.service at boot, or while somebody restarts it. The named unit's
-// job then runs only after this process has ended. A process of no unit, or of one that is not in that order, may wait.
+// MayWait says whether a job of the named unit may be waited for from this process. It may not inside a unit that the
+// named one is ordered after and that has a job of its own: prelet.service at boot, or while somebody restarts it. The
+// named unit's job then runs only after this process has ended. A process of no unit, or of one that is not in that
+// order, may wait.
 func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -141,8 +146,9 @@ func (c *Conn) MayWait(ctx context.Context, name string) (bool, error) {
 	return ours.Job == 0, nil
 }
 
-// Reload makes systemd read unit files again, and takes 200 to 450 ms. Queued jobs survive it, so it is safe inside a oneshot
-// at boot. Call it only when a unit file or a drop-in changed; NeedDaemonReload does not see a drop-in in a new folder.
+// Reload makes systemd read unit files again, and takes 200 to 450 ms. Queued jobs survive it, so it is safe inside a
+// oneshot at boot. Call it only when a unit file or a drop-in changed; NeedDaemonReload does not see a drop-in in a new
+// folder.
 func (c *Conn) Reload(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -1,0 +1,96 @@
+package systemd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func writeFile(t *testing.T, root, path, text string) {
+	t.Helper()
+	file := filepath.Join(root, path)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckGiven(t *testing.T) {
+	root, given := t.TempDir(), t.TempDir()
+	writeFile(t, given, "process", "x")
+	writeFile(t, root, "/root/token", "x")
+	// go-systemd's unit package reads no line of more than 2048 bytes, and nothing of a file that has one.
+	long := "SetCredential=other:" + strings.Repeat("x", 4096) + "\n"
+	writeFile(t, root, "/etc/systemd/system/prelet.service.d/10.conf", "[Service]\n"+long+
+		"LoadCredential=loaded:/root/token\n"+
+		"LoadCredentialEncrypted=gone:/root/none\n"+
+		"LoadCredential=relative:name\n"+
+		"LoadCredential=twice:/root/none\nLoadCredential=twice:/root/token\n")
+	writeFile(t, root, "/usr/lib/systemd/system/prelet.service", "[Service]\nLoadCredential=own:/root/token\n")
+
+	creds := NewCredentials(func(string) string { return given })
+	for name, want := range map[string]string{
+		"process":  "",
+		"loaded":   "",
+		"twice":    "",
+		"own":      "",
+		"gone":     "loads it from /root/none",
+		"relative": "no drop-in of prelet.service loads it",
+		"nosuch":   "in none of systemd's stores",
+	} {
+		err := creds.CheckGiven(root, "prelet.service", name)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+	}
+}
+
+// TestCheckGivenFolders looks into each folder that systemd looks into, also where this process has no credentials at
+// all.
+func TestCheckGivenFolders(t *testing.T) {
+	creds := NewCredentials(func(string) string { return "" })
+	for _, path := range []string{
+		"/etc/credstore/x", "/etc/credstore.encrypted/x", "/run/credstore/x", "/run/credstore.encrypted/x",
+		"/usr/lib/credstore/x", "/usr/lib/credstore.encrypted/x",
+		"/run/credentials/@system/x", "/run/credentials/@encrypted/x",
+		"/etc/systemd/system/a.service", "/run/systemd/system/a.service",
+		"/usr/local/lib/systemd/system/a.service", "/usr/lib/systemd/system/a.service",
+		"/run/systemd/system/a.service.d/x.conf",
+	} {
+		root := t.TempDir()
+		writeFile(t, root, "/secret", "x")
+		writeFile(t, root, path, "LoadCredential=x:/secret\n")
+		if err := creds.CheckGiven(root, "a.service", "x"); err != nil {
+			t.Errorf("with %s: got %v, want no error", path, err)
+		}
+	}
+}
+
+// TestCheckGivenDenied returns the error of a store that this user may not look into, unless the unit loads the
+// credential itself.
+func TestCheckGivenDenied(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may read everything")
+	}
+	root := t.TempDir()
+	writeFile(t, root, "/etc/credstore/x", "x")
+	if err := os.Chmod(filepath.Join(root, "etc/credstore/x"), 0); err != nil {
+		t.Fatal(err)
+	}
+
+	creds := NewCredentials(func(string) string { return "" })
+	if err := creds.CheckGiven(root, "a.service", "x"); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a store that may not be read: got %v, want %v", err, fs.ErrPermission)
+	}
+
+	writeFile(t, root, "/secret", "x")
+	writeFile(t, root, "/etc/systemd/system/a.service", "LoadCredential=x:/secret\n")
+	if err := creds.CheckGiven(root, "a.service", "x"); err != nil {
+		t.Errorf("loaded by the unit: got %v, want no error", err)
+	}
+}

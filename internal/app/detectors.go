@@ -16,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/replace"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
@@ -37,7 +38,7 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 		return Detected{Site: s, Diagnostics: wrong}, nil
 	}
 
-	l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor, Credentials: live.SystemCredentials(e.Getenv),
+	l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor, Credentials: systemd.NewCredentials(e.Getenv),
 		Detectors: e.DetectorHost(w)})
 	defer l.Close()
 

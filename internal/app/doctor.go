@@ -15,7 +15,9 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/program"
-	"github.com/prelet/prelet/internal/live"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/probe"
+	"github.com/prelet/prelet/internal/systemd"
 )
 
 // doctorPatience bounds what is asked of the cluster: a preflight is read by somebody who waits.
@@ -32,15 +34,15 @@ func (e *Env) Doctor(ctx context.Context, w Where) ([]doctor.Finding, error) {
 		return nil, err
 	}
 	defer n.Close()
-	in := doctor.Input{Root: os.Geteuid() == 0, Systemd: h.Systemd, Loaded: diags, Kubeadm: live.NodeText(h.Root, kubelet.KubeadmDeb().KubeadmFlagsFile)}
+	in := doctor.Input{Root: os.Geteuid() == 0, Systemd: h.Systemd, Loaded: diags, Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile)}
 	given := func(name string) error {
-		return live.CredentialGiven(live.SystemCredentials(e.Getenv), h.Root, BootUnit, name)
+		return systemd.NewCredentials(e.Getenv).CheckGiven(h.Root, BootUnit, name)
 	}
 	asked := askKubelet(ctx, h)
 	in.Binary = doctor.Binary{Path: asked.Path, Version: asked.Version}
 	if !diags.HasErrors() {
 		in.Loaded = append(in.Loaded, boot.CheckFor(n.Site, boot.Witnesses(), "")...)
-		n.source = live.AtRest(n.source, n.joined(), given)
+		n.source = doctor.LimitSource(n.source, n.joined(), given)
 		short, cancel := context.WithTimeout(ctx, doctorPatience)
 		in.Plan = n.Plan(short, e.Progress)
 		cancel()
@@ -49,7 +51,7 @@ func (e *Env) Doctor(ctx context.Context, w Where) ([]doctor.Finding, error) {
 		}
 	}
 	in.Unit, in.Gate = unitOf(ctx, h, in.Plan)
-	in.Clock = live.ClockSet(ctx)
+	in.Clock = systemd.CheckClock(ctx)
 	in.Runtime = runtimeOf(ctx, in.Plan)
 	if p := in.Plan; p != nil {
 		for _, name := range p.Credentials() {
@@ -87,7 +89,7 @@ func runtimeOf(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	default:
 		return r
 	}
-	r.Err = live.DialRuntime(ctx, r.Endpoint)
+	r.Err = probe.DialRuntime(ctx, r.Endpoint)
 	return r
 }
 
@@ -119,11 +121,11 @@ func placesOf(h *Host, p *boot.Plan) (out []doctor.Place) {
 		}
 	}
 	for _, file := range paths {
-		d := live.DiskOf(h.Root, file)
+		d := nodefile.Root(h.Root).FindDisk(file)
 		if slices.ContainsFunc(out, func(p doctor.Place) bool { return p.Path == d.Path }) {
 			continue
 		}
-		out = append(out, doctor.Place{Path: d.Path, For: path.Dir(file), Err: d.Err, ReadOnly: d.ReadOnly, Writable: d.Writable, FreeBytes: d.FreeBytes, FreeFiles: d.FreeFiles, NoFiles: d.NoFiles})
+		out = append(out, doctor.Place{Disk: d, For: path.Dir(file)})
 	}
 	return out
 }

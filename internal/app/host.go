@@ -13,10 +13,11 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
-	"github.com/prelet/prelet/internal/live"
 	"github.com/prelet/prelet/internal/machineid"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
+	"github.com/prelet/prelet/internal/systemd"
 )
 
 // The units that the packages ship.
@@ -64,14 +65,14 @@ func (e *Env) Host(ctx context.Context) *Host {
 	}
 	name, _ := os.Hostname() // then the Node object is not asked for
 	h := &Host{
-		RunDir: "/run/prelet", BootID: live.BootID(e.Getenv), Hostname: name, Systemd: live.HasSystemd(),
-		Units: live.NewUnits(ctx), Clock: live.Clock{}, Notify: live.Notifier{}, Jitter: rand.Float64,
-		Probe: probe.Probe{Now: time.Now, Credentials: live.SystemCredentials(e.Getenv)},
+		RunDir: "/run/prelet", BootID: systemd.OwnBootID(e.Getenv), Hostname: name, Systemd: systemd.IsRunning(),
+		Units: systemd.NewUnits(ctx), Clock: systemd.Clock{}, Notify: systemd.Notifier{}, Jitter: rand.Float64,
+		Probe: probe.Probe{Now: time.Now, Credentials: systemd.NewCredentials(e.Getenv)},
 	}
-	switch unit := live.OwnUnit(live.SelfCgroup()); unit {
+	switch unit := systemd.OwnUnit(); unit {
 	case BootUnit, ApplyUnit, VerifyUnit:
 		h.Self = unit
-		h.Log = live.JournalLog(e.Redactor.String) // by hand, what is printed is enough
+		h.Log = systemd.NewJournalLogger(e.Redactor.String) // by hand, what is printed is enough
 		if h.Log != nil && e.Journaled != nil {
 			e.Journaled()
 		}
@@ -86,7 +87,7 @@ func (h *Host) StateDir() string { return filepath.Join("/", h.Root, "var/lib/pr
 func (h *Host) Gate() activate.Gate { return activate.Gate{Dir: h.RunDir, BootID: h.BootID} }
 
 // Off says whether somebody turned prelet off on the kernel command line.
-func (h *Host) Off() bool { return live.CommandLine(h.Root)["prelet"] == "off" }
+func (h *Host) Off() bool { return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off" }
 
 // Lock opens the generations for writing.
 func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
@@ -132,12 +133,12 @@ func (h *Host) ready() error {
 // elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
 // the init, as where an image is built, no unit runs.
 func (e *Env) elsewhere(root string) error {
-	systemd := live.HasSystemd()
+	running := systemd.IsRunning()
 	if e.On != nil {
-		systemd = e.On.Systemd
+		running = e.On.Systemd
 	}
 	here, err := os.Stat("/")
-	if err != nil || !systemd {
+	if err != nil || !running {
 		return err
 	}
 	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
@@ -163,7 +164,7 @@ const lockWait = 30 * time.Second
 func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.StateDir(), BootID: live.BootID(e.Getenv)})
+	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.StateDir(), BootID: systemd.OwnBootID(e.Getenv)})
 
 	return s, explained(err)
 }

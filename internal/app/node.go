@@ -22,6 +22,7 @@ import (
 	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
@@ -154,8 +155,8 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, er
 	n.waits = &waits{say: e.Say}
 	n.live = live.New(live.Options{
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: w.vars(), Redactor: e.Redactor,
-		Credentials: live.SystemCredentials(e.Getenv), Store: n.Store, StateDir: w.StateDir(), Detectors: e.DetectorHost(w),
-		OnRetry: n.waits.retry, WaitClock: n.waits.clock(live.WaitClock),
+		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.StateDir(), Detectors: e.DetectorHost(w),
+		OnRetry: n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
 	n.source = n.live
 	if n.Store != nil {
@@ -240,7 +241,7 @@ func readRecording(path string) (*world.Recording, error) {
 
 // Recording is what the tape of p becomes, with the site that it was made of.
 func (n *Node) Recording(p *boot.Plan) *world.Recording {
-	header := world.Header{Format: world.Format, Prelet: n.env.Version, Time: time.Now().UTC().Format(time.RFC3339), Boot: live.BootID(n.env.Getenv)}
+	header := world.Header{Format: world.Format, Prelet: n.env.Version, Time: time.Now().UTC().Format(time.RFC3339), Boot: systemd.OwnBootID(n.env.Getenv)}
 	if n.Hardware == "" {
 		header.Machine = machineid.Of(n.Root).ID
 	}

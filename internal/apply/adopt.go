@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"slices"
@@ -14,25 +13,10 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// purposes are what the targets of a generation are for, by its plan; empty for one that has none.
+// purposes returns what the targets of a generation are for, by path; empty if the generation keeps no plan.
 func purposes(s *generation.Store, gen int) map[string]string {
-	out := map[string]string{}
-	b, err := s.Blob(gen, "plan.json")
-	if err != nil {
-		return out
-	}
-	var doc struct {
-		Files []struct {
-			Path    string `json:"path"`
-			Purpose string `json:"purpose"`
-		} `json:"files"`
-	}
-	if json.Unmarshal(b, &doc) == nil {
-		for _, f := range doc.Files {
-			out[f.Path] = f.Purpose
-		}
-	}
-	return out
+	plan, _ := s.Blob(gen, "plan.json")
+	return boot.ParsePurposes(plan)
 }
 
 // adopt takes over what the generation in place has, and what no plan names although it must not be put back:

@@ -14,6 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/origin"
 )
 
@@ -98,16 +99,10 @@ type Secret struct {
 	Needed bool // for this boot: the token of a node that has joined is not
 }
 
-// Place is a folder that prelet writes to.
+// Place is a folder that prelet writes to, or the deepest existing folder above it.
 type Place struct {
-	Path      string // the deepest that is there
-	For       string // what will stand in it
-	Err       error
-	ReadOnly  bool
-	Writable  bool
-	FreeBytes uint64
-	FreeFiles uint64
-	NoFiles   bool // the file system does not count them
+	nodefile.Disk
+	For string // the folder itself
 }
 
 // Kept is what earlier runs have left.

@@ -11,6 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
@@ -29,7 +30,9 @@ func well() Input {
 		Gate:    Gate{Open: true, Generation: 3},
 		Runtime: Runtime{Endpoint: "unix:///run/x.sock", Driver: "systemd"},
 		Secrets: []Secret{{Name: "token", Needed: true}},
-		Places:  []Place{{Path: "/etc", For: "/etc/kubernetes", Writable: true, FreeBytes: 1 << 30, FreeFiles: 1000}},
+		Places: []Place{{
+			Disk: nodefile.Disk{Path: "/etc", Writable: true, FreeBytes: 1 << 30, FreeFiles: 1000}, For: "/etc/kubernetes",
+		}},
 		Kept:    Kept{Current: 3},
 		Kubeadm: "KUBELET_KUBEADM_ARGS=\"--node-ip=198.51.100.7\"\n",
 	}

@@ -1,35 +1,29 @@
 package live
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/joined"
-	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
 
-// trustCall is one exchange that several questions wait for.
+// trustCall is one exchange with a cluster that several questions wait for.
 type trustCall struct {
 	done   chan struct{}
 	answer world.Answer
 }
 
-// trust is asked once for each way of access: the questions "trust" and "object" share the exchange and its
-// connection.
-func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
+// answerTrust returns the identity of the cluster. There is one exchange for each way of access: the questions "trust"
+// and "object" share it and its connection.
+func (l *Live) answerTrust(ctx context.Context, a world.Access) world.Answer {
 	b, _ := json.Marshal(a)
 	l.mu.Lock()
 	c, ok := l.trusts[string(b)]
@@ -38,13 +32,15 @@ func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
 		l.trusts[string(b)] = c
 	}
 	l.mu.Unlock()
+
 	if !ok {
 		func() {
 			defer close(c.done)
-			c.answer = world.Failure(fault.ClusterUnusable, "the exchange was given up", "")
-			c.answer = l.exchange(ctx, a)
+			c.answer = world.Failure(fault.ClusterUnusable, "the exchange was given up", "") // if fetchTrust panics
+			c.answer = l.fetchTrust(ctx, a)
 		}()
 	}
+
 	select {
 	case <-c.done:
 		return c.answer
@@ -53,47 +49,59 @@ func (l *Live) trust(ctx context.Context, a world.Access) world.Answer {
 	}
 }
 
-func (l *Live) exchange(ctx context.Context, a world.Access) world.Answer {
+// fetchTrust returns the identity of the cluster: from the folder that replaces a cluster, from the last good
+// generation, or from the cluster.
+func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 	if l.o.Objects != "" {
-		if f := l.offlineToken(ctx, a); f != nil {
+		if f := l.checkToken(ctx, a); f != nil {
 			return world.Answer{Fault: f}
 		}
-		return l.offlineTrust(a)
+		t, err := cluster.Folder(l.o.Objects).ReadTrust(a.Servers, a.CACertHashes)
+		return trustAnswer(t, err)
 	}
 	if ca, ok := l.knownCA(a); ok {
 		return world.Trust.Answer(ca)
 	}
+
 	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
 	if a.CAFile != "" {
 		text, f := l.root().Text(a.CAFile)
 		if f != nil {
-			return world.Failure(fault.ClusterUntrusted, f.Why, "ca_file of the cluster block names it; put the cluster's CA there")
+			return world.Failure(fault.ClusterUntrusted, f.Why,
+				"ca_file of the cluster block names it; put the cluster's CA there")
 		}
 		req.CAPEM = []byte(text)
 	}
 	if a.DiscoveryFile != "" {
-		text, f := l.discovery(ctx, a.DiscoveryFile)
+		text, f := l.readDiscoveryFile(ctx, a.DiscoveryFile)
 		if f != nil {
 			return world.Answer{Fault: f}
 		}
 		req.DiscoveryFile = text
 	}
-	if a.Token != "" && (a.TrustToken || !l.node().Joined) { // cluster-info has no signatures of expired tokens
+	// cluster-info has no signatures of expired tokens, which a joined node may have.
+	if a.Token != "" && (a.TrustToken || !l.membership().Joined) {
 		req.Token = l.token(a.Token)
 	}
-	ctx, cancel := l.bounded(ctx, a)
+
+	ctx, cancel := l.limit(ctx, a)
 	defer cancel()
 	t, err := l.client.FetchTrust(ctx, req)
+	return trustAnswer(t, err)
+}
+
+// trustAnswer returns a result of the cluster package as an answer.
+func trustAnswer(t cluster.Trust, err error) world.Answer {
 	if err != nil {
 		return clusterFailure(err)
 	}
 	return world.Trust.Answer(world.TrustAns{PEM: t.PEM, Hash: t.Hash, Servers: t.Servers, VerifiedBy: t.VerifiedBy})
 }
 
-// knownCA is the CA that a joined node's last good generation verified, as long as the site's pins cover it: when
-// they do not, the cluster's CA was changed, and the pins decide.
+// knownCA returns the CA that the last good generation of a joined node verified. The pins of the site must cover it:
+// otherwise the CA of the cluster was changed, and the pins decide.
 func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
-	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.node().Joined {
+	if len(a.CACertHashes) == 0 && !a.TrustToken || l.o.Store == nil || !l.membership().Joined {
 		return world.TrustAns{}, false
 	}
 
@@ -117,12 +125,96 @@ func (l *Live) knownCA(a world.Access) (world.TrustAns, bool) {
 	return world.TrustAns{}, false
 }
 
-// Hurry bounds each exchange with the cluster, whatever the site's retry says: for a node that has an answer of its
-// last good generation to fall back on, and must not wait for minutes at each boot while the apiserver is away. Call
-// it before the first question.
+// readDiscoveryFile reads a discovery file, from the node or over https.
+func (l *Live) readDiscoveryFile(ctx context.Context, where string) (string, *fault.Fault) {
+	if strings.HasPrefix(where, "https://") {
+		return cluster.FetchDiscoveryFile(ctx, where, l.o.Now)
+	}
+
+	text, f := l.root().Text(where)
+	if f != nil {
+		f.Code, f.Next = fault.ClusterUntrusted, "discovery_file of the cluster block names it"
+	}
+	return text, f
+}
+
+// answerObject returns a ConfigMap, from the folder that replaces a cluster or from the cluster.
+func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer {
+	if l.o.Objects != "" {
+		if f := l.checkToken(ctx, r.Access); f != nil {
+			return world.Answer{Fault: f}
+		}
+		o, err := cluster.Folder(l.o.Objects).ReadConfigMap(r.Namespace, r.Name)
+		return objectAnswer(o, err)
+	}
+
+	t := l.answerTrust(ctx, r.Access)
+	if t.Fault != nil {
+		return t
+	}
+	var ca world.TrustAns
+	if err := json.Unmarshal(t.Value, &ca); err != nil {
+		return world.Failure(fault.ClusterUnusable, err.Error(), "")
+	}
+
+	req := cluster.ObjectRequest{
+		Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name, Optional: r.Optional,
+	}
+	if len(req.Servers) == 0 {
+		req.Servers = ca.Servers
+	}
+	if f := l.addCredentials(&req, r.Token); f != nil {
+		return world.Answer{Fault: f}
+	}
+
+	ctx, cancel := l.limit(ctx, r.Access)
+	defer cancel()
+	o, err := l.client.FetchConfigMap(ctx, req)
+	return objectAnswer(o, err)
+}
+
+// objectAnswer returns a result of the cluster package as an answer.
+func objectAnswer(o cluster.Object, err error) world.Answer {
+	if err != nil {
+		return clusterFailure(err)
+	}
+	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
+}
+
+// addCredentials sets what a request identifies itself with: kubelet.conf on a joined node, and the token, if the site
+// names one. Without both, it is the bootstrap kubeconfig of the image, which may start a credential plugin.
+func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.Fault {
+	conf := ""
+	switch {
+	case l.membership().Joined:
+		conf = joined.Conf
+	case token == "":
+		conf, req.KubeconfigName = joined.BootstrapConf, "the bootstrap kubeconfig"
+	}
+
+	if conf != "" {
+		text, f := l.root().Text(conf)
+		if f != nil && conf == joined.BootstrapConf {
+			return &fault.Fault{
+				Code: fault.CredentialMissing, Why: "the cluster block names no token, and " + f.Why,
+				Next: "Write token = credential(\"bootstrap-token\") there, or let the image bring " + joined.BootstrapConf,
+			}
+		}
+		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.root().Path(conf))
+	}
+	if token != "" {
+		req.Token = l.token(token)
+	}
+	return nil
+}
+
+// Hurry limits each exchange with the cluster to d if the site's retry is longer. It is for a node that can fall back
+// on its last good generation: it must not wait for minutes at each boot while the apiserver is unreachable. Call it
+// before the first question.
 func (l *Live) Hurry(d time.Duration) { l.patience = d }
 
-func (l *Live) bounded(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
+// limit returns a context that ends with the site's retry, or with the limit of Hurry.
+func (l *Live) limit(ctx context.Context, a world.Access) (context.Context, context.CancelFunc) {
 	d := time.Duration(a.RetryMillis) * time.Millisecond
 	if l.patience > 0 && (d <= 0 || d > l.patience) {
 		d = l.patience
@@ -133,11 +225,13 @@ func (l *Live) bounded(ctx context.Context, a world.Access) (context.Context, co
 	return context.WithTimeout(ctx, d)
 }
 
+// endpoint returns where the cluster is.
 func endpoint(a world.Access) cluster.Endpoint {
 	return cluster.Endpoint{Servers: a.Servers, ProxyURL: a.ProxyURL}
 }
 
-// token reads a token's credential. That it is not there has an exit status of its own.
+// token returns a reader of the credential that has a token. An error of that reader has the code CredentialMissing,
+// and with it an exit status of its own.
 func (l *Live) token(name string) cluster.Token {
 	return func(context.Context) (string, error) {
 		b, err := l.Secret(name)
@@ -150,65 +244,10 @@ func (l *Live) token(name string) cluster.Token {
 	}
 }
 
-func (l *Live) object(ctx context.Context, r world.ObjectReq) world.Answer {
-	if l.o.Objects != "" {
-		if f := l.offlineToken(ctx, r.Access); f != nil {
-			return world.Answer{Fault: f}
-		}
-		return l.offlineObject(r)
-	}
-	t := l.trust(ctx, r.Access)
-	if t.Fault != nil {
-		return t
-	}
-	var ca world.TrustAns
-	if err := json.Unmarshal(t.Value, &ca); err != nil {
-		return world.Failure(fault.ClusterUnusable, err.Error(), "")
-	}
-	req := cluster.ObjectRequest{Endpoint: endpoint(r.Access), CAPEM: []byte(ca.PEM), Namespace: r.Namespace, Name: r.Name, Optional: r.Optional}
-	if len(req.Servers) == 0 {
-		req.Servers = ca.Servers
-	}
-	conf := joined.Conf
-	if !l.node().Joined {
-		conf = ""
-		if r.Token == "" { // an image may bring what its kubelet joins with, such as a credential plugin
-			conf, req.KubeconfigName = joined.BootstrapConf, "the bootstrap kubeconfig"
-		}
-	}
-	if conf != "" {
-		text, f := l.root().Text(conf)
-		if f != nil && conf == joined.BootstrapConf {
-			return world.Failure(fault.CredentialMissing, "the cluster block names no token, and "+f.Why,
-				"Write token = credential(\"bootstrap-token\") there, or let the image bring "+joined.BootstrapConf)
-		}
-		req.Kubeconfig, req.KubeconfigDir = []byte(text), filepath.Dir(l.root().Path(conf))
-	}
-	if r.Token != "" {
-		req.Token = l.token(r.Token)
-	}
-	ctx, cancel := l.bounded(ctx, r.Access)
-	defer cancel()
-	o, err := l.client.FetchConfigMap(ctx, req)
-	if err != nil {
-		return clusterFailure(err)
-	}
-	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
-}
-
-// clusterFailure is an error of internal/cluster as an answer.
-func clusterFailure(err error) world.Answer {
-	var f *fault.Fault
-	if !errors.As(err, &f) {
-		return world.Failure(fault.ClusterUnusable, err.Error(), "")
-	}
-
-	return world.Answer{Fault: f}
-}
-
-// offlineToken refuses a token that the cluster would not be asked with either. Whether there is one does not matter: a laptop has none.
-func (l *Live) offlineToken(ctx context.Context, a world.Access) *fault.Fault {
-	if a.Token == "" || l.node().Joined {
+// checkToken returns why a token could not be sent to a cluster, if there is a folder instead of a cluster. A missing
+// token is no error then: a laptop has none.
+func (l *Live) checkToken(ctx context.Context, a world.Access) *fault.Fault {
+	if a.Token == "" || l.membership().Joined {
 		return nil
 	}
 	if err := cluster.CheckToken(ctx, l.token(a.Token)); err != nil {
@@ -217,68 +256,11 @@ func (l *Live) offlineToken(ctx context.Context, a world.Access) *fault.Fault {
 	return nil
 }
 
-// offlineTrust takes the CA from ca.crt in the folder of objects. Pins of the site must cover it.
-func (l *Live) offlineTrust(a world.Access) world.Answer {
-	path := filepath.Join(l.o.Objects, "ca.crt")
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return world.Failure(fault.Absent, path+": "+nodefile.Reason(err), "With --objects, the cluster's CA is ca.crt in that folder")
+// clusterFailure returns an error of the cluster package as an answer.
+func clusterFailure(err error) world.Answer {
+	var f *fault.Fault
+	if !errors.As(err, &f) {
+		return world.Failure(fault.ClusterUnusable, err.Error(), "")
 	}
-	hashes, err := cluster.CAHashes(b)
-	if err != nil || len(hashes) == 0 {
-		return world.Failure(fault.ClusterUnusable, path+" holds no certificate", "")
-	}
-	by := "ca_file"
-	if len(a.CACertHashes) > 0 {
-		by = "ca_cert_hashes"
-		if err := cluster.Covers(b, a.CACertHashes); err != nil {
-			return world.Failure(fault.ClusterUntrusted, path+": "+err.Error(),
-				"With --objects, ca.crt in that folder is the CA: put the one there that the site pins, or its pin into ca_cert_hashes")
-		}
-	}
-	return world.Trust.Answer(world.TrustAns{PEM: string(b), Hash: hashes[0], Servers: a.Servers, VerifiedBy: by})
-}
-
-// offlineObject reads NAMESPACE/NAME.yaml (or .json): a ConfigMap as kubectl prints it.
-func (l *Live) offlineObject(r world.ObjectReq) world.Answer {
-	var tried []string
-	for _, ext := range []string{".yaml", ".json"} {
-		path := filepath.Join(l.o.Objects, r.Namespace, r.Name+ext)
-		b, err := os.ReadFile(path)
-		if err != nil {
-			tried = append(tried, path)
-			continue
-		}
-		var cm struct {
-			Kind     string `json:"kind"`
-			Metadata struct {
-				Namespace, Name string
-				ResourceVersion string `json:"resourceVersion"`
-			} `json:"metadata"`
-			Data map[string]string `json:"data"`
-		}
-		if err := yaml.Unmarshal(b, &cm); err != nil || cm.Kind != "ConfigMap" {
-			return world.Failure(fault.ClusterUnusable, path+" is no ConfigMap",
-				"Write it as `kubectl get configmap -o yaml` prints it")
-		}
-		if found, want := cmp.Or(cm.Metadata.Namespace, r.Namespace)+"/"+cmp.Or(cm.Metadata.Name, r.Name), r.Namespace+"/"+r.Name; found != want {
-			return world.Failure(fault.ClusterUnusable, fmt.Sprintf("%s holds the ConfigMap %s, and %s is wanted", path, found, want),
-				"With --objects, a ConfigMap lies in NAMESPACE/NAME.yaml, by its metadata: move it, or put the one there that the site asks for")
-		}
-		return world.Object.Answer(world.ObjectAns{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data})
-	}
-	return world.Failure(fault.Absent, "there is no "+strings.Join(tried, " or "),
-		"With --objects, each ConfigMap is a file NAMESPACE/NAME.yaml in that folder")
-}
-
-// discovery reads a discovery file, local or over https.
-func (l *Live) discovery(ctx context.Context, where string) (string, *fault.Fault) {
-	if strings.HasPrefix(where, "https://") {
-		return l.fetchDiscovery(ctx, where)
-	}
-	text, f := l.root().Text(where)
-	if f != nil {
-		f.Code, f.Next = fault.ClusterUntrusted, "discovery_file of the cluster block names it"
-	}
-	return text, f
+	return world.Answer{Fault: f}
 }

@@ -9,32 +9,50 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// detector passes the questions about detectors on. What a stranger's program said may hold a secret that it came by: the
-// secrets of the site are read before anything of it is kept.
-func (l *Live) detector(ctx context.Context, name string, q world.Question) world.Answer {
-	hint := "See that the site does without them: try(…, null) or a test of the state where they are used"
-	if st, err := os.Stat(l.o.Hardware); l.o.Hardware != "" && (err != nil || !st.IsDir()) {
-		return world.Failure(fault.Absent, fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, "+
-			"so %q gives no facts and has state = \"absent\"", name), hint)
+// answerDetector passes a question about a detector on. The output of a vendor's program may have a secret of this node
+// that the program found: all secrets of the site are read, and so known to the redactor, before any of it is kept.
+func (l *Live) answerDetector(ctx context.Context, name string, q world.Question) world.Answer {
+	if f := l.checkDetectors(name); f != nil {
+		return world.Answer{Fault: f}
 	}
-	if l.o.Detectors == nil {
-		return world.Failure(fault.Absent, fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name), hint)
-	}
+
 	a := l.o.Detectors.Ask(ctx, q)
-	if q.Kind == world.KindDetector && l.o.Redactor != nil {
-		l.learnSecrets()
-		if f := a.Fault; f != nil {
-			a = world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
-		}
-		if text := l.o.Redactor.String(string(a.Value)); a.Value != nil && text != string(a.Value) {
-			a = world.Failure(fault.DetectorFailed, fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name),
-				"See what the site grants it, and who else may read that credential")
-		}
+	if q.Kind != world.KindDetector || l.o.Redactor == nil {
+		return a
+	}
+
+	l.learnSecrets()
+	if f := a.Fault; f != nil {
+		a = world.Failure(f.Code, l.o.Redactor.String(f.Why), l.o.Redactor.String(f.Next))
+	}
+	if text := l.o.Redactor.String(string(a.Value)); a.Value != nil && text != string(a.Value) {
+		why := fmt.Sprintf("Detector %q: its answer is refused whole: it holds a secret of this node", name)
+		a = world.Failure(fault.DetectorFailed, why, "See what the site grants it, and who else may read that credential")
 	}
 	return a
 }
 
-// learnSecrets tells the redactor every credential that this process was given.
+// checkDetectors returns why no detector can run here: there is no folder to look into, or nothing to run it.
+func (l *Live) checkDetectors(name string) *fault.Fault {
+	f := &fault.Fault{
+		Code: fault.Absent,
+		Next: "See that the site does without them: try(…, null) or a test of the state where they are used",
+	}
+
+	if st, err := os.Stat(l.o.Hardware); l.o.Hardware != "" && (err != nil || !st.IsDir()) {
+		f.Why = fmt.Sprintf("Detectors look into a tree, and the hardware here is recorded in one file, "+
+			"so %q gives no facts and has state = \"absent\"", name)
+		return f
+	}
+	if l.o.Detectors == nil {
+		f.Why = fmt.Sprintf("Nothing runs detectors here, so %q gives no facts and has state = \"absent\"", name)
+		return f
+	}
+	return nil
+}
+
+// learnSecrets reads each credential that this process was given, so that the redactor knows them. One that cannot be
+// read here cannot be read by a detector either.
 func (l *Live) learnSecrets() {
 	given, ok := l.o.Credentials.(interface{ Names() ([]string, error) })
 	if !ok {
@@ -42,6 +60,6 @@ func (l *Live) learnSecrets() {
 	}
 	names, _ := given.Names()
 	for _, n := range names {
-		_, _ = l.Secret(n) // one that cannot be read is not known to the detector's words either
+		_, _ = l.Secret(n)
 	}
 }

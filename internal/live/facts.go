@@ -10,12 +10,15 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
+// answerFacts returns the hardware, after waiting for the links and drivers that the site names. One that did not come
+// in time is an unknown fact.
+func (l *Live) answerFacts(ctx context.Context, r world.FactsReq) world.Answer {
 	o := hardware.Options{Root: l.o.Hardware}
 	var missing hardware.Missing
 	if len(r.WaitLinks)+len(r.WaitDrivers) > 0 {
 		var err error
-		if missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, time.Duration(r.WaitMillis)*time.Millisecond); err != nil {
+		timeout := time.Duration(r.WaitMillis) * time.Millisecond
+		if missing, err = hardware.WaitFor(ctx, o, r.WaitLinks, r.WaitDrivers, timeout); err != nil {
 			return world.Failure(fault.HardwareFailed, err.Error(), "")
 		}
 	}
@@ -24,17 +27,20 @@ func (l *Live) facts(ctx context.Context, r world.FactsReq) world.Answer {
 	if err != nil {
 		return world.Failure(fault.HardwareFailed, err.Error(), "`prelet detect` shows what can be read")
 	}
+
 	for _, n := range missing.Links {
-		f.Unknown = append(f.Unknown, l.notThere("link "+n, "it did not come up", "it is down", missing.Waited))
+		f.Unknown = append(f.Unknown, l.missingFact("link "+n, "it did not come up", "it is down", missing.Waited))
 	}
 	for _, n := range missing.Drivers {
-		f.Unknown = append(f.Unknown, l.notThere("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
+		f.Unknown = append(f.Unknown,
+			l.missingFact("driver "+n, "no device was bound to it", "no device is bound to it", missing.Waited))
 	}
 	return world.FactsOf.Answer(f)
 }
 
-// notThere says that what the site waits for did not come, or is not there in a recorded tree.
-func (l *Live) notThere(what, didNot, isNot string, waited time.Duration) world.UnknownFact {
+// missingFact returns the unknown fact for something that the site waits for. Its reason is didNot on this machine,
+// where it was waited for, and isNot on a recorded one.
+func (l *Live) missingFact(what, didNot, isNot string, waited time.Duration) world.UnknownFact {
 	why := fmt.Sprintf("%s in %s", didNot, waited.Round(100*time.Millisecond))
 	if l.o.Hardware != "" {
 		why = isNot + " in this recording"

@@ -1,12 +1,13 @@
 package live
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -17,122 +18,113 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func (l *Live) file(r world.FileReq) world.Answer {
+// answerFile returns the text of a file. It refuses private keys in PEM, because plans and recordings have the text.
+func (l *Live) answerFile(r world.FileReq) world.Answer {
 	text, f := l.root().Text(r.Path)
 	if f != nil {
 		return world.Answer{Fault: f}
 	}
-	if strings.Contains(text, "PRIVATE KEY-----") { // PEM's armour, whatever kind of key
-		return world.Failure(fault.Denied, fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
-			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path), "")
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		why := fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
+			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path)
+		return world.Failure(fault.Denied, why, "")
 	}
 	return world.File.Answer(world.FileAns{Text: text})
 }
 
-func (l *Live) credential(r world.CredentialReq) world.Answer {
+// answerExists reports whether a path exists on this machine. What another node has when it boots is not known.
+func (l *Live) answerExists(path string) world.Answer {
+	if l.isOtherMachine() {
+		return world.Failure(fault.Absent, "what will be at "+path+" is not known below another root", "")
+	}
+
+	_, err := os.Stat(path)
+	if err != nil {
+		if f := nodefile.Failure(path, err); f.Code != fault.Absent {
+			return world.Answer{Fault: f}
+		}
+	}
+	return world.Exists.Answer(world.ExistsAns{Exists: err == nil})
+}
+
+// answerCredential reports whether a credential can be read, not its content.
+func (l *Live) answerCredential(r world.CredentialReq) world.Answer {
 	if _, err := l.Secret(r.Name); err != nil {
 		return world.Answer{Fault: systemd.CredentialFault(r.Name, err)}
 	}
 	return world.Credential.Answer(world.CredentialAns{Source: "credential"})
 }
 
-// variable looks where later sources win: --var, the kernel command line, credentials. Default and vars files
-// belong to the site. A sensitive variable comes from a credential only, for both command lines are public.
-func (l *Live) variable(r world.VariableReq) world.Answer {
-	if !r.Sensitive {
-		if v, ok := l.o.Variables[r.Name]; ok {
-			return world.Variable.Answer(world.VariableAns{Text: v, Source: "--var"})
-		}
-		if v, ok := l.cmdline()["prelet.var."+r.Name]; ok {
-			return world.Variable.Answer(world.VariableAns{Text: v, Source: "the kernel command line"})
-		}
-	} else if _, ok := l.o.Variables[r.Name]; ok {
-		return world.Failure(fault.Denied, fmt.Sprintf("variable %q is sensitive and was given with --var, where everybody reads it", r.Name),
-			"Take the value as leaked, change it, and pass it as credential prelet.var."+r.Name)
-	} else if _, ok := l.cmdline()["prelet.var."+r.Name]; ok {
-		return world.Failure(fault.Denied, fmt.Sprintf("variable %q is sensitive and stands on the kernel command line, where everybody reads it", r.Name),
-			"Take the value as leaked, change it, and pass it as credential prelet.var."+r.Name)
-	}
-	b, err := l.secretOf(r)
+// variablePrefix precedes the name of a variable on the kernel command line and in the name of a credential.
+const variablePrefix = "prelet.var."
+
+// answerVariable returns the value of a variable from the sources that override the site: --var, the kernel command
+// line, credentials, in this order. A sensitive variable comes from a credential only, because everyone can read both
+// command lines, and its value is not returned.
+func (l *Live) answerVariable(r world.VariableReq) world.Answer {
+	name := variablePrefix + r.Name
+	given, isGiven := l.o.Variables[r.Name]
+	parameter, isParameter := l.commandLine()[name]
 	switch {
-	case err == nil:
-		a := world.VariableAns{Source: "credential prelet.var." + r.Name}
-		if !r.Sensitive {
-			if !utf8.Valid(b) {
-				return world.Answer{Fault: nodefile.Unusable("credential prelet.var.%s is no UTF-8 text", r.Name)}
-			}
-			a.Text = string(b)
-		}
-		return world.Variable.Answer(a)
+	case isGiven && r.Sensitive:
+		return leaked(r, "was given with --var")
+	case isGiven:
+		return world.Variable.Answer(world.VariableAns{Text: given, Source: "--var"})
+	case isParameter && r.Sensitive:
+		return leaked(r, "stands on the kernel command line")
+	case isParameter:
+		return world.Variable.Answer(world.VariableAns{Text: parameter, Source: "the kernel command line"})
+	}
+
+	b, err := l.readVariable(r)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return world.Failure(fault.Absent, "no source has it", "")
+	case err != nil:
+		return world.Answer{Fault: systemd.CredentialFault(name, err)}
 	}
-	return world.Answer{Fault: systemd.CredentialFault("prelet.var."+r.Name, err)}
+
+	a := world.VariableAns{Source: "credential " + name}
+	if !r.Sensitive {
+		if !utf8.Valid(b) {
+			return world.Answer{Fault: nodefile.Unusable("credential %s is no UTF-8 text", name)}
+		}
+		a.Text = string(b)
+	}
+	return world.Variable.Answer(a)
 }
 
-// secretOf reads the credential of a variable. One that is not sensitive is no secret: the redactor must not learn
-// a word as short and common as a zone.
-func (l *Live) secretOf(r world.VariableReq) ([]byte, error) {
+// leaked refuses a sensitive variable that was given where everyone can read it.
+func leaked(r world.VariableReq, how string) world.Answer {
+	why := fmt.Sprintf("variable %q is sensitive and %s, where everybody reads it", r.Name, how)
+	return world.Failure(fault.Denied, why,
+		"Take the value as leaked, change it, and pass it as credential "+variablePrefix+r.Name)
+}
+
+// readVariable reads the credential of a variable, without one newline at its end. The redactor does not learn the
+// value of a variable that is not sensitive: it may be as short and common as the name of a zone.
+func (l *Live) readVariable(r world.VariableReq) ([]byte, error) {
 	if r.Sensitive {
-		return l.Secret("prelet.var." + r.Name)
+		return l.Secret(variablePrefix + r.Name)
 	}
 	if l.o.Credentials == nil {
 		return nil, fs.ErrNotExist
 	}
-	b, err := l.o.Credentials.Read("prelet.var." + r.Name)
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		b = b[:n-1]
-	}
-	return b, err
+	b, err := l.o.Credentials.Read(variablePrefix + r.Name)
+	return bytes.TrimSuffix(b, []byte("\n")), err
 }
 
-// cmdline is the kernel command line, of a recorded machine where there is one.
-func (l *Live) cmdline() map[string]string {
-	path := "/proc/cmdline"
-	switch {
-	case l.o.Hardware != "":
-		path = filepath.Join(l.o.Hardware, path)
-	case l.o.Root != "":
-		path = filepath.Join(l.o.Root, path)
-	}
-	b, err := os.ReadFile(path)
+// commandLine returns the parameters of the kernel command line, those of the recorded machine if there is one.
+func (l *Live) commandLine() map[string]string {
+	return nodefile.Root(cmp.Or(l.o.Hardware, l.o.Root)).ReadCommandLine()
+}
+
+// answerValidation reports whether a sensitive variable passes a validation rule of the site.
+func (l *Live) answerValidation(ctx context.Context, r world.ValidationReq) world.Answer {
+	name := variablePrefix + r.Variable
+	b, err := l.Secret(name)
 	if err != nil {
-		return nil
-	}
-	return ParseCmdline(string(b))
-}
-
-// ParseCmdline splits a kernel command line into its parameters. Double quotes keep spaces together, as the
-// kernel reads them; of a parameter given twice the last counts; one without a value has "".
-func ParseCmdline(s string) map[string]string {
-	out := map[string]string{}
-	var word strings.Builder
-	quoted := false
-	flush := func() {
-		if word.Len() > 0 {
-			k, v, _ := strings.Cut(word.String(), "=")
-			out[k] = v
-		}
-		word.Reset()
-	}
-	for _, r := range s {
-		switch {
-		case r == '"':
-			quoted = !quoted
-		case !quoted && (r == ' ' || r == '\t' || r == '\n'):
-			flush()
-		default:
-			word.WriteRune(r)
-		}
-	}
-	flush()
-	return out
-}
-
-func (l *Live) validation(ctx context.Context, r world.ValidationReq) world.Answer {
-	b, err := l.Secret("prelet.var." + r.Variable)
-	if err != nil {
-		return world.Answer{Fault: systemd.CredentialFault("prelet.var."+r.Variable, err)}
+		return world.Answer{Fault: systemd.CredentialFault(name, err)}
 	}
 	return world.Validation.Answer(world.ValidationAns{OK: eval.Judge(ctx, l.o.Site, r.Variable, r.Rule, string(b))})
 }

@@ -1,8 +1,10 @@
-// Package live answers questions on a real node: it is the only room that brings the cluster, the hardware, files,
-// credentials and the kubelet at hand to the tape. It reads; it never writes.
+// Package live answers the questions of a tape on a real node: one function for each question, which asks the room that
+// knows. It is the only package that brings the cluster, the hardware, files, credentials and the installed kubelet to
+// the tape. It reads, and never writes.
 package live
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"slices"
@@ -19,31 +21,30 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Credentials are the secrets that this process was given.
+// Credentials are the secrets that this process was given. Read wraps fs.ErrNotExist in its error for one that was not.
 type Credentials interface {
 	Read(name string) ([]byte, error)
 }
 
-// Options say where a node is looked for. The zero value is this machine.
+// Options name the places that answers come from. The zero value is this machine.
 type Options struct {
-	Root        string // files and targets stand below it; "" is /
+	Root        string // files of the node are below it; "" is /
 	Hardware    string // a recorded machine's tree or archive; "" is this machine
-	Objects     string // a folder with ConfigMaps and the CA in place of a cluster
+	Objects     string // a cluster.Folder that replaces the cluster
 	Site        *site.Site
 	Credentials Credentials
 	Variables   map[string]string // --var
 	Redactor    *value.Redactor   // learns every secret that is read
-	Store       *generation.Store // nil: there never was a generation
-	StateDir    string            // prelet's own folder, the root included
-	// Detectors answers the questions "lock" and "detector"; nil: nobody does, and each counts as absent.
+	Store       *generation.Store // nil if it could not be opened: there never was a generation
+	StateDir    string            // prelet's own folder, with the root in front
+	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
 	Now       func() time.Time
-	BootTime  func() int64
-	OnRetry   func(Retry) // told before the cluster is asked again
+	OnRetry   func(Retry) // called before the cluster is asked again
 	WaitClock func(ctx context.Context) error
 }
 
-// Retry is an attempt at the cluster that failed, and that another follows.
+// Retry is a failed attempt to reach the cluster that another attempt follows.
 type Retry = cluster.Retry
 
 // Live is a world.Source. Close it at the end.
@@ -51,24 +52,25 @@ type Live struct {
 	o      Options
 	client *cluster.Client
 	past   func() *world.LastGood // memoised
-	found  func() *program.Binary
+	found  func() *program.Binary // memoised
 
 	patience time.Duration // 0: the site's retry
 
 	secrets sync.Mutex
-	secret  map[string][]byte // that were read, by name
+	secret  map[string][]byte // those that were read, by name
 
 	mu     sync.Mutex
 	trusts map[string]*trustCall
-	joined *world.KubeletAns
-	denied *fault.Fault // what this user may not read of kubelet.conf; known with joined
+	joined *world.KubeletAns // nil until membership has read it
+	denied *fault.Fault      // why this user may not read all of kubelet.conf; set with joined
 }
 
-// New makes the adapters; nothing is read yet.
+// New returns a Live that has read nothing yet.
 func New(o Options) *Live {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	l := &Live{o: o, trusts: map[string]*trustCall{}, secret: map[string][]byte{}}
 	l.past = sync.OnceValue(func() *world.LastGood {
 		if o.Store == nil {
@@ -91,41 +93,42 @@ func (l *Live) Close() { l.client.Close() }
 func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 	switch q.Kind {
 	case world.KindFile:
-		return answer(q, world.File, func(r world.FileReq) world.Answer { return l.file(r) })
+		return answer(q, world.File, l.answerFile)
 	case world.KindCredential:
-		return answer(q, world.Credential, func(r world.CredentialReq) world.Answer { return l.credential(r) })
+		return answer(q, world.Credential, l.answerCredential)
 	case world.KindVariable:
-		return answer(q, world.Variable, func(r world.VariableReq) world.Answer { return l.variable(r) })
+		return answer(q, world.Variable, l.answerVariable)
 	case world.KindValidation:
-		return answer(q, world.Validation, func(r world.ValidationReq) world.Answer { return l.validation(ctx, r) })
+		return answer(q, world.Validation, func(r world.ValidationReq) world.Answer { return l.answerValidation(ctx, r) })
 	case world.KindTrust:
-		return answer(q, world.Trust, func(r world.TrustReq) world.Answer { return l.trust(ctx, r.Access) })
+		return answer(q, world.Trust, func(r world.TrustReq) world.Answer { return l.answerTrust(ctx, r.Access) })
 	case world.KindObject:
-		return answer(q, world.Object, func(r world.ObjectReq) world.Answer { return l.object(ctx, r) })
+		return answer(q, world.Object, func(r world.ObjectReq) world.Answer { return l.answerObject(ctx, r) })
 	case world.KindFacts:
-		return answer(q, world.FactsOf, func(r world.FactsReq) world.Answer { return l.facts(ctx, r) })
+		return answer(q, world.FactsOf, func(r world.FactsReq) world.Answer { return l.answerFacts(ctx, r) })
 	case world.KindDetector:
-		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.detector(ctx, r.Name, q) })
+		return answer(q, world.DetectorOf, func(r world.DetectorReq) world.Answer { return l.answerDetector(ctx, r.Name, q) })
 	case world.KindLock:
-		return answer(q, world.LockOf, func(r world.LockReq) world.Answer { return l.detector(ctx, r.Name, q) })
+		return answer(q, world.LockOf, func(r world.LockReq) world.Answer { return l.answerDetector(ctx, r.Name, q) })
 	case world.KindKubelet:
-		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return l.kubelet(ctx) })
+		return answer(q, world.Kubelet, func(world.KubeletReq) world.Answer { return l.answerKubelet(ctx) })
 	case world.KindAccepts:
-		return answer(q, world.Accepts, func(world.AcceptsReq) world.Answer { return l.accepts(ctx) })
+		return answer(q, world.Accepts, func(world.AcceptsReq) world.Answer { return l.answerAccepts(ctx) })
 	case world.KindExists:
-		return answer(q, world.Exists, func(r world.ExistsReq) world.Answer { return l.exists(r.Path) })
+		return answer(q, world.Exists, func(r world.ExistsReq) world.Answer { return l.answerExists(r.Path) })
 	case world.KindServing:
-		return answer(q, world.Serving, l.serving)
+		return answer(q, world.Serving, l.answerServing)
 	case world.KindOriginal:
-		return answer(q, world.Original, func(r world.OriginalReq) world.Answer { return l.original(r) })
+		return answer(q, world.Original, l.answerOriginal)
 	case world.KindTarget:
-		return answer(q, world.Target, func(r world.TargetReq) world.Answer { return l.target(r) })
+		return answer(q, world.Target, l.answerTarget)
 	case world.KindManaged:
-		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.managed() })
+		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
 	}
 	return world.NoAdapter(q.Kind)
 }
 
+// answer decodes the request of a question and calls f with it.
 func answer[Req, Ans any](q world.Question, t world.Topic[Req, Ans], f func(Req) world.Answer) world.Answer {
 	r, err := t.Request(q)
 	if err != nil {
@@ -134,26 +137,27 @@ func answer[Req, Ans any](q world.Question, t world.Topic[Req, Ans], f func(Req)
 	return f(r)
 }
 
-// root is where the node's files are.
+// root returns the folder that the node's files are below.
 func (l *Live) root() nodefile.Root { return nodefile.Root(l.o.Root) }
 
-// Secret reads a credential's bytes, less one newline at the end, for commit and for the cluster's token.
+// Secret returns the content of a credential, without one newline at its end, for commit and for the cluster's token. A
+// credential is read once: all of a run sees the same content, even if its file changes. That there is none is not
+// kept.
 func (l *Live) Secret(name string) ([]byte, error) {
 	if l.o.Credentials == nil {
 		return nil, os.ErrNotExist
 	}
 	l.secrets.Lock()
 	defer l.secrets.Unlock()
-	if b, ok := l.secret[name]; ok { // one run, one secret, whatever becomes of its file meanwhile
+	if b, ok := l.secret[name]; ok {
 		return b, nil
 	}
+
 	b, err := l.o.Credentials.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	if n := len(b); n > 0 && b[n-1] == '\n' {
-		b = b[:n-1]
-	}
+	b = bytes.TrimSuffix(b, []byte("\n"))
 	if l.o.Redactor != nil {
 		l.o.Redactor.Add(b)
 	}

@@ -13,46 +13,57 @@ import (
 
 const (
 	usualRuntime = "unix:///run/containerd/containerd.sock" // the kubelet's own default
-	// A runtime that runs answers in a millisecond. One that does not is asked beside the cluster, and holds nobody up for long.
+	// runtimePatience limits the question to the runtime. One that runs answers within a millisecond.
 	runtimePatience = 200 * time.Millisecond
 )
 
-// runtime is the container runtime that this machine is configured for. That it does not run yet, or that this user may not ask
-// it, is nothing to tell.
-func (l *Live) runtime(ctx context.Context) *world.RuntimeAns {
+// findRuntime returns the container runtime that this machine is configured for, nil if none is known. It is no error
+// if the runtime does not run yet, or if this user may not connect to it. The facts of a recorded machine have its
+// runtime.
+func (l *Live) findRuntime(ctx context.Context) *world.RuntimeAns {
 	if l.o.Hardware != "" {
-		return nil // its facts have what its tree has
+		return nil
 	}
 	ask := cri.Ask
 	if l.o.Root != "" {
 		ask = nil
 	}
+
 	configured := hardware.RuntimeOf(ctx, l.o.Root)
 	ctx, cancel := context.WithTimeout(ctx, runtimePatience)
 	defer cancel()
-	return runtimeOf(ctx, configured, ask)
+	return mergeRuntime(ctx, configured, ask)
 }
 
-// runtimeOf is a runtime by its configuration and by what it says where it can be asked (nil: not here). Nil: none is known.
-func runtimeOf(ctx context.Context, set world.Runtime, ask func(context.Context, string) (cri.Runtime, error)) *world.RuntimeAns {
+// mergeRuntime returns a runtime by its configuration and by its own answer, nil if none is known. ask connects to its
+// socket; nil: not from here.
+func mergeRuntime(
+	ctx context.Context, configured world.Runtime, ask func(ctx context.Context, socket string) (cri.Runtime, error),
+) *world.RuntimeAns {
 	text := func(s *string) string {
 		if s == nil {
 			return ""
 		}
 		return *s
 	}
-	r := &world.RuntimeAns{Endpoint: cmp.Or(text(set.Endpoint), usualRuntime), Name: text(set.Name), Driver: text(set.CgroupDriver)}
-	if socket, ok := strings.CutPrefix(r.Endpoint, "unix://"); ok && ask != nil {
-		told, _ := ask(ctx, socket)
-		switch {
-		case told.Name == "" || told.Name == r.Name:
-		case r.Name == "" && told.Name == "containerd":
-			r.Driver = "cgroupfs" // without a configuration
-		default:
-			r.Driver = "" // of another runtime
-		}
-		r.Name, r.Version, r.Told = cmp.Or(told.Name, r.Name), told.Version, told.Driver
+
+	r := &world.RuntimeAns{
+		Endpoint: cmp.Or(text(configured.Endpoint), usualRuntime),
+		Name:     text(configured.Name),
+		Driver:   text(configured.CgroupDriver),
 	}
+	if socket, ok := strings.CutPrefix(r.Endpoint, "unix://"); ok && ask != nil {
+		answer, _ := ask(ctx, socket) // what it answered before an error counts
+		switch {
+		case answer.Name == "" || answer.Name == r.Name:
+		case r.Name == "" && answer.Name == "containerd":
+			r.Driver = "cgroupfs" // the default of a containerd without a configuration
+		default:
+			r.Driver = "" // the configuration is that of another runtime
+		}
+		r.Name, r.Version, r.Told = cmp.Or(answer.Name, r.Name), answer.Version, answer.Driver
+	}
+
 	if r.Name == "" {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-func TestRuntimeOf(t *testing.T) {
+func TestMergeRuntime(t *testing.T) {
 	p := func(s string) *string { return &s }
 	set := world.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
 	away := errors.New("connection refused")
@@ -32,7 +32,7 @@ func TestRuntimeOf(t *testing.T) {
 		{"containerd without a configuration", world.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil, &world.RuntimeAns{Endpoint: usualRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"}},
 		{"an endpoint that is no socket", world.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")}, cri.Runtime{Name: "never asked"}, nil, &world.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"}},
 	} {
-		got := runtimeOf(t.Context(), c.set, func(_ context.Context, socket string) (cri.Runtime, error) {
+		got := mergeRuntime(t.Context(), c.set, func(_ context.Context, socket string) (cri.Runtime, error) {
 			if "unix://"+socket != usualRuntime && "unix://"+socket != "unix:///run/x.sock" {
 				t.Errorf("%s: asked at %s", c.name, socket)
 			}
@@ -48,7 +48,7 @@ func TestRuntimeOf(t *testing.T) {
 func TestRuntimeBelowARoot(t *testing.T) {
 	root := t.TempDir()
 	l := New(Options{Root: root})
-	if r := l.runtime(t.Context()); r != nil {
+	if r := l.findRuntime(t.Context()); r != nil {
 		t.Errorf("%+v", r)
 	}
 	if err := os.MkdirAll(filepath.Join(root, "etc/containerd"), 0o755); err != nil {
@@ -57,10 +57,10 @@ func TestRuntimeBelowARoot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "etc/containerd/config.toml"), []byte("version = 2\n[grpc]\naddress = \"/run/x.sock\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := l.runtime(t.Context()); r == nil || *r != (world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Driver: "cgroupfs"}) {
+	if r := l.findRuntime(t.Context()); r == nil || *r != (world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Driver: "cgroupfs"}) {
 		t.Errorf("%+v", r)
 	}
-	if r := New(Options{Hardware: root}).runtime(t.Context()); r != nil {
+	if r := New(Options{Hardware: root}).findRuntime(t.Context()); r != nil {
 		t.Errorf("%+v", r)
 	}
 }

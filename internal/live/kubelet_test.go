@@ -9,7 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/joined"
 )
 
-// A user who may read kubelet.conf and not its key cannot tell: "not joined" would plan a bootstrap that nobody needs.
+// TestJoinedDenied fails for a user who may not read kubelet.conf: "not joined" would plan a bootstrap that is not needed.
 func TestJoinedDenied(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root reads everything")
@@ -30,7 +30,7 @@ func TestJoinedDenied(t *testing.T) {
 	}
 	l := New(Options{Root: root})
 	defer l.Close()
-	if a := l.kubelet(t.Context()); a.Code() != fault.Denied {
-		t.Errorf("%+v", a)
+	if a := l.answerKubelet(t.Context()); a.Code() != fault.Denied {
+		t.Errorf("got %+v, want code %s", a, fault.Denied)
 	}
 }

@@ -1,0 +1,88 @@
+package live
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/world"
+)
+
+func TestExists(t *testing.T) {
+	dir := t.TempDir()
+	here := &Live{}
+	for path, want := range map[string]string{
+		dir:                        `{"exists":true}`,
+		filepath.Join(dir, "none"): `{"exists":false}`,
+	} {
+		if a := here.answerExists(path); a.Fault != nil || string(a.Value) != want {
+			t.Errorf("%s: got %+v, want %s", path, a, want)
+		}
+	}
+
+	other := &Live{o: Options{Root: dir}}
+	if a := other.answerExists("/etc"); a.Code() != fault.Absent {
+		t.Errorf("below another root: got %+v, want code %s", a, fault.Absent)
+	}
+}
+
+// TestVariableSources takes a variable from the first source that has it, and a sensitive one from a credential only.
+func TestVariableSources(t *testing.T) {
+	root, hardware := t.TempDir(), t.TempDir()
+	place(t, root, "/proc/cmdline", "quiet prelet.var.both=line prelet.var.line=\"a b\"\n")
+	place(t, hardware, "/proc/cmdline", "prelet.var.line=recorded\n")
+	credentials := creds{
+		"prelet.var.both": "credential", "prelet.var.line": "credential", "prelet.var.own": "credential\n",
+		"prelet.var.bytes": "\xff",
+	}
+
+	for _, c := range []struct {
+		name      string
+		sensitive bool
+		hardware  string
+		want      world.VariableAns
+		code      fault.Code
+	}{
+		{"both", false, "", world.VariableAns{Text: "given", Source: "--var"}, ""},
+		{"line", false, "", world.VariableAns{Text: "a b", Source: "the kernel command line"}, ""},
+		{"line", false, hardware, world.VariableAns{Text: "recorded", Source: "the kernel command line"}, ""},
+		{"own", false, "", world.VariableAns{Text: "credential", Source: "credential prelet.var.own"}, ""},
+		{"own", true, "", world.VariableAns{Source: "credential prelet.var.own"}, ""},
+		{"bytes", true, "", world.VariableAns{Source: "credential prelet.var.bytes"}, ""},
+		{"bytes", false, "", world.VariableAns{}, fault.FileUnusable},
+		{"both", true, "", world.VariableAns{}, fault.Denied},
+		{"line", true, "", world.VariableAns{}, fault.Denied},
+		{"none", false, "", world.VariableAns{}, fault.Absent},
+	} {
+		l := New(Options{
+			Root: root, Hardware: c.hardware, Credentials: credentials, Variables: map[string]string{"both": "given"},
+		})
+		got, a, _ := world.Variable.Ask(t.Context(), l, world.VariableReq{Name: c.name, Sensitive: c.sensitive})
+		if got != c.want || a.Code() != c.code {
+			t.Errorf("%s, sensitive %t: got %+v, %+v; want %+v, code %q", c.name, c.sensitive, got, a, c.want, c.code)
+		}
+		l.Close()
+	}
+}
+
+// creds are credentials by name.
+type creds map[string]string
+
+func (c creds) Read(name string) ([]byte, error) {
+	if s, ok := c[name]; ok {
+		return []byte(s), nil
+	}
+	return nil, os.ErrNotExist
+}
+
+// place writes a file below a root.
+func place(t *testing.T, root, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

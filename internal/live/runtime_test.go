@@ -3,8 +3,8 @@ package live
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -14,53 +14,99 @@ import (
 
 func TestMergeRuntime(t *testing.T) {
 	p := func(s string) *string { return &s }
-	set := world.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
-	away := errors.New("connection refused")
+	configured := world.Runtime{Endpoint: p("unix:///run/x.sock"), Name: p("containerd"), CgroupDriver: p("systemd")}
+	refused := errors.New("connection refused")
+	containerd := func(version, told, driver string) *world.RuntimeAns {
+		return &world.RuntimeAns{
+			Endpoint: "unix:///run/x.sock", Name: "containerd", Version: version, Told: told, Driver: driver,
+		}
+	}
+
 	for _, c := range []struct {
-		name string
-		set  world.Runtime
-		told cri.Runtime
-		err  error
-		want *world.RuntimeAns
+		name       string
+		configured world.Runtime
+		answer     cri.Runtime
+		err        error
+		want       *world.RuntimeAns
 	}{
-		{"nothing is configured, and nobody answers", world.Runtime{}, cri.Runtime{}, away, nil},
-		{"it does not run", set, cri.Runtime{}, away, &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Driver: "systemd"}},
-		{"it does not tell its driver", set, cri.Runtime{Name: "containerd", Version: "1.6.20"}, nil, &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Version: "1.6.20", Driver: "systemd"}},
-		{"it tells", set, cri.Runtime{Name: "containerd", Version: "v2.0.1", Driver: "cgroupfs"}, nil, &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Version: "v2.0.1", Told: "cgroupfs", Driver: "systemd"}},
-		{"it tells, and breaks off", set, cri.Runtime{Name: "containerd", Version: "v2.0.1"}, away, &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Version: "v2.0.1", Driver: "systemd"}},
-		{"another runtime than the configured one", set, cri.Runtime{Name: "cri-o", Version: "1.30.1"}, nil, &world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "cri-o", Version: "1.30.1"}},
-		{"containerd without a configuration", world.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil, &world.RuntimeAns{Endpoint: usualRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"}},
-		{"an endpoint that is no socket", world.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")}, cri.Runtime{Name: "never asked"}, nil, &world.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"}},
+		{"nothing is configured, and nothing answers", world.Runtime{}, cri.Runtime{}, refused, nil},
+		{"it does not run", configured, cri.Runtime{}, refused, containerd("", "", "systemd")},
+		{
+			"it does not report its driver", configured, cri.Runtime{Name: "containerd", Version: "1.6.20"}, nil,
+			containerd("1.6.20", "", "systemd"),
+		},
+		{
+			"it reports its driver", configured,
+			cri.Runtime{Name: "containerd", Version: "v2.0.1", Driver: "cgroupfs"}, nil,
+			containerd("v2.0.1", "cgroupfs", "systemd"),
+		},
+		{
+			"it answers, and breaks off", configured, cri.Runtime{Name: "containerd", Version: "v2.0.1"}, refused,
+			containerd("v2.0.1", "", "systemd"),
+		},
+		{
+			"another runtime than the configured one", configured, cri.Runtime{Name: "cri-o", Version: "1.30.1"}, nil,
+			&world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "cri-o", Version: "1.30.1"},
+		},
+		{
+			"containerd without a configuration", world.Runtime{}, cri.Runtime{Name: "containerd", Version: "1.7.2"}, nil,
+			&world.RuntimeAns{Endpoint: usualRuntime, Name: "containerd", Version: "1.7.2", Driver: "cgroupfs"},
+		},
+		{
+			"an endpoint that is not a socket", world.Runtime{Endpoint: p("tcp://127.0.0.1:1"), Name: p("x")},
+			cri.Runtime{Name: "never asked"}, nil,
+			&world.RuntimeAns{Endpoint: "tcp://127.0.0.1:1", Name: "x"},
+		},
 	} {
-		got := mergeRuntime(t.Context(), c.set, func(_ context.Context, socket string) (cri.Runtime, error) {
-			if "unix://"+socket != usualRuntime && "unix://"+socket != "unix:///run/x.sock" {
-				t.Errorf("%s: asked at %s", c.name, socket)
+		ask := func(_ context.Context, socket string) (cri.Runtime, error) {
+			if "unix://"+socket != usualRuntime && socket != "/run/x.sock" {
+				t.Errorf("%s: asked at %s, want the configured or the usual socket", c.name, socket)
 			}
-			return c.told, c.err
-		})
-		if !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
+			return c.answer, c.err
+		}
+		if got := mergeRuntime(t.Context(), c.configured, ask); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
 }
 
-// Below another root only files count: what runs here is not that machine's.
+// TestRuntimeBelowARoot reads only files: what runs here is not the other machine's.
 func TestRuntimeBelowARoot(t *testing.T) {
 	root := t.TempDir()
 	l := New(Options{Root: root})
 	if r := l.findRuntime(t.Context()); r != nil {
-		t.Errorf("%+v", r)
+		t.Errorf("without a configuration: got %+v, want nil", r)
 	}
-	if err := os.MkdirAll(filepath.Join(root, "etc/containerd"), 0o755); err != nil {
+
+	dir, err := os.MkdirTemp("", "") // the path of a socket has at most 107 bytes, so t.TempDir is too long
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "etc/containerd/config.toml"), []byte("version = 2\n[grpc]\naddress = \"/run/x.sock\"\n"), 0o600); err != nil {
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := dir + "/s"
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if r := l.findRuntime(t.Context()); r == nil || *r != (world.RuntimeAns{Endpoint: "unix:///run/x.sock", Name: "containerd", Driver: "cgroupfs"}) {
-		t.Errorf("%+v", r)
+	asked := make(chan struct{}, 1)
+	go func() {
+		if c, err := listener.Accept(); err == nil {
+			asked <- struct{}{}
+			_ = c.Close()
+		}
+	}()
+
+	place(t, root, "/etc/containerd/config.toml", "version = 2\n[grpc]\naddress = \""+socket+"\"\n")
+	want := world.RuntimeAns{Endpoint: "unix://" + socket, Name: "containerd", Driver: "cgroupfs"}
+	if r := l.findRuntime(t.Context()); r == nil || *r != want {
+		t.Errorf("with a configuration: got %+v, want %+v", r, want)
 	}
-	if r := New(Options{Hardware: root}).findRuntime(t.Context()); r != nil {
-		t.Errorf("%+v", r)
+	if r := New(Options{Root: root, Hardware: root}).findRuntime(t.Context()); r != nil {
+		t.Errorf("a recorded machine: got %+v, want nil", r)
+	}
+
+	_ = listener.Close()
+	if len(asked) > 0 {
+		t.Error("the runtime of this machine was asked, want no connection")
 	}
 }

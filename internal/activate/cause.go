@@ -30,10 +30,10 @@ func (c *Cause) String() string {
 	return fmt.Sprintf("%s (%s, %s)", c.Sentence, c.Item, c.At)
 }
 
-// cause asks the kubelet's log why, from when the files were in place on. Nil when it says nothing, or cannot be read: what was
+// findCause asks the kubelet's log why, from when the files were in place on. Nil when it says nothing, or cannot be read: what was
 // seen from outside is the verdict, and this only explains it.
-func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause {
-	lines, err := m.said(ctx, p, since)
+func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *Cause {
+	lines, err := m.readLog(ctx, p, since)
 	if err != nil || len(lines) == 0 {
 		return nil
 	}
@@ -44,16 +44,16 @@ func (m *Machine) cause(ctx context.Context, p Plan, since time.Duration) *Cause
 		}
 		return nil
 	}
-	return p.located(found)
+	return p.withItem(found)
 }
 
-// said is what the kubelet has logged since a moment of the monotonic clock.
-func (m *Machine) said(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
+// readLog is what the kubelet has logged since a moment of the monotonic clock.
+func (m *Machine) readLog(ctx context.Context, p Plan, since time.Duration) ([]string, error) {
 	return m.Probe.Log(ctx, p.Unit, m.Clock.Now().Add(since-m.Clock.Monotonic()))
 }
 
-// located is a cause with the item of the plan that it is about.
-func (p Plan) located(found failure.Cause) *Cause {
+// withItem is a cause with the item of the plan that it is about.
+func (p Plan) withItem(found failure.Cause) *Cause {
 	c := &Cause{ID: found.ID, Sentence: found.Sentence, Words: found.Words, final: found.Final}
 	for _, item := range found.Items {
 		if at, ok := p.Sources[item]; ok {

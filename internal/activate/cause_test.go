@@ -19,7 +19,7 @@ func TestLocated(t *testing.T) {
 		{failure.Cause{Words: `nodes "n" is forbidden: policy 'lazy' denied request: example.com/ab is not allowed`}, "label/example.com/ab", "site.hcl:2:2"},
 		{failure.Cause{Words: "no more"}, "", ""},
 	} {
-		if got := p.located(c.found); got.Item != c.item || got.At != c.at {
+		if got := p.withItem(c.found); got.Item != c.item || got.At != c.at {
 			t.Errorf("%+v: %+v, want %s at %s", c.found, got, c.item, c.at)
 		}
 	}

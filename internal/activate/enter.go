@@ -23,7 +23,7 @@ type Change struct {
 // Inside prelet.service the verdict is Pending when it returns. Elsewhere it waits for the verdict.
 func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	c.Plan = c.Plan.withDefaults()
-	t := &trip{change: &c}
+	t := &walkState{change: &c}
 
 	out, err := m.walk(ctx, t, onChange)
 	if err != nil && !t.handed {
@@ -41,7 +41,7 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 // leaves all as it is (fault.Interrupted). Without anything to finish it touches nothing but what a commit that never
 // happened staged. Afterwards the journal, which it returns, is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
-	if _, err := m.walk(ctx, &trip{}, onFinish); err != nil {
+	if _, err := m.walk(ctx, &walkState{}, onFinish); err != nil {
 		return nil, err
 	}
 
@@ -52,17 +52,17 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 // is held, the site is gone): opens the gate on it, makes sure that a kubelet which waits for it starts, and judges it
 // if nobody has. A generation that is good, on a node where the gate is open, is left alone wholly.
 func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
-	return m.finishAnd(ctx, &trip{}, onSame)
+	return m.recoverThen(ctx, &walkState{}, onSame)
 }
 
 // Verify is prelet-verify.service: pulled in by each start and each crash of the kubelet, when there is a journal or no
 // gate. It finishes what a killed prelet left, opens a gate that was lost, and judges what awaits a verdict.
 func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
-	return m.finishAnd(ctx, &trip{}, onCheck)
+	return m.recoverThen(ctx, &walkState{}, onCheck)
 }
 
-// finishAnd finishes what a crash left before anything else.
-func (m *Machine) finishAnd(ctx context.Context, t *trip, on trigger) (Outcome, error) {
+// recoverThen finishes what a crash left before anything else.
+func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
 	if out, err := m.walk(ctx, t, onFinish); err != nil {
 		return out, err
 	}
@@ -74,20 +74,20 @@ func (m *Machine) finishAnd(ctx context.Context, t *trip, on trigger) (Outcome, 
 // it is whole and good, or whole, not judged yet and the node has joined. A typo must not take a fleet down at its next
 // reboot. Otherwise the gate stays shut, and HeldBack says why.
 func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
-	return m.walk(ctx, &trip{failure: failure}, onFailed)
+	return m.walk(ctx, &walkState{failure: failure}, onFailed)
 }
 
 // StandAside is for a node without a site. Where there never was a generation, prelet is not in use, and the kubelet
 // starts as it is; else it is Keep.
 func (m *Machine) StandAside(ctx context.Context) (Outcome, error) {
-	return m.walk(ctx, &trip{failure: "there is no site any more"}, onNoSite)
+	return m.walk(ctx, &walkState{failure: "there is no site any more"}, onNoSite)
 }
 
 // GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the
 // plan that is left until somebody releases it is the caller's. While pods may hold what a state file of the kubelet's
 // managers lists, a way back that takes it is refused as a run is (fault.CannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
-	t := &trip{to: to, why: why}
+	t := &walkState{to: to, why: why}
 
 	out, err := m.walk(ctx, t, onBack)
 	if err != nil || t.left == nil {

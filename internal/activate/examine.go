@@ -25,8 +25,8 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 		if u.Active != "active" {
 			w.checks = nil
-			w.wrong("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
-			return w.checks, m.cause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+			w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
 		if first {
 			w.steady = u.Started // it has answered well since then, as far as anybody knows
@@ -34,7 +34,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		now := m.Clock.Monotonic()
 		last = u
 		verdict, _ := w.look(ctx, u, now)
-		if verdict != Pending || !w.settles() || now-begun > plan.Settle {
+		if verdict != Pending || !w.hasSettled() || now-begun > plan.Settle {
 			break
 		}
 		if m.Clock.Sleep(ctx, lookEvery) != nil {
@@ -43,17 +43,17 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 	}
 	for _, c := range w.checks {
 		if c.State == "failed" && !w.podless {
-			return w.checks, m.cause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
+			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
 	}
 	if len(w.answers) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
-		w.pods(ctx, last, m.Clock.Monotonic())
+		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 	return w.checks, w.cause, nil
 }
 
-// settles says whether all is well but for the time that it has been so.
-func (w *watcher) settles() bool {
+// hasSettled says whether all is well but for the time that it has been so.
+func (w *watcher) hasSettled() bool {
 	for _, c := range w.checks {
 		if c.State != "ok" && c.Name != "steady" {
 			return false
@@ -86,9 +86,9 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 	return time.Duration(r.Since) * time.Microsecond
 }
 
-// configz compares what the kubelet runs with to what is planned. What cannot be told is no reason to wait: it was asked for
+// checkConfigz compares what the kubelet runs with to what is planned. What cannot be told is no reason to wait: it was asked for
 // besides.
-func (w *watcher) configz(ctx context.Context) (ok bool) {
+func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 	c := w.plan.Configz
 	differ, err := w.m.Probe.Configz(ctx, *c)
 	switch {
@@ -96,9 +96,9 @@ func (w *watcher) configz(ctx context.Context) (ok bool) {
 		w.ask("configz", err)
 		return w.dunno
 	case len(differ) > 0:
-		w.wrong("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", told(differ)))
+		w.addBad("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", joinShort(differ)))
 		return false
 	}
-	w.right("configz")
+	w.addOK("configz")
 	return true
 }

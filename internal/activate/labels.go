@@ -18,44 +18,44 @@ import (
 // madeSlack is how much later than the kubelet's start its Node may seem to have been made: the API server tells whole seconds.
 const madeSlack = 2 * time.Second
 
-// made says whether this generation made the Node: the node joined with it, and the Node is not older than its files.
-func (p Plan) made(n kubelet.Node, since, now time.Duration) bool {
+// madeNode says whether this generation madeNode the Node: the node joined with it, and the Node is not older than its files.
+func (p Plan) madeNode(n kubelet.Node, since, now time.Duration) bool {
 	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+madeSlack
 }
 
-// object judges the labels and the taints of the Node.
-func (w *watcher) object(n kubelet.Node, now time.Duration) (ok bool) {
+// checkNodeObject judges the labels and the taints of the Node.
+func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
 	ours := slices.ContainsFunc(w.plan.labelChanges(n), func(c kubelet.LabelChange) bool { return !c.Remove }) // cloud controllers set zones and types
 	switch {
 	case len(w.plan.Labels) == 0 && len(differ) == 0:
 		ok = true
 	case len(differ) == 0:
-		w.right("labels")
+		w.addOK("labels")
 		ok = true
-	case ours && w.plan.made(n, w.since, now) && !w.plan.Reconcile:
-		w.wrong("labels", "the kubelet has just made node %s with other labels: %s", n.Name, told(differ))
+	case ours && w.plan.madeNode(n, w.since, now) && !w.plan.Reconcile:
+		w.addBad("labels", "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
 	default:
-		w.drifts("labels", "%s; %s", told(differ), kubectl)
+		w.reportDrift("labels", "%s; %s", joinShort(differ), kubectl)
 		ok = true
 	}
 	// Not judged even when the Node is new: controllers take the taints off that a node was to start with, within seconds.
 	if differ, kubectl := w.plan.taintDrift(n); len(differ) > 0 {
-		w.drifts("taints", "%s; a node cannot change its own taints: %s", told(differ), kubectl)
+		w.reportDrift("taints", "%s; a node cannot change its own taints: %s", joinShort(differ), kubectl)
 	} else if len(w.plan.Taints) > 0 {
-		w.right("taints")
+		w.addOK("taints")
 	}
 	return ok
 }
 
-func (w *watcher) drifts(name, format string, args ...any) {
+func (w *watcher) reportDrift(name, format string, args ...any) {
 	w.checks = append(w.checks, Check{Name: name, State: Drift, Message: fmt.Sprintf(format, args...)})
 }
 
 // mostTold bounds how many differences a message lists.
 const mostTold = 5
 
-func told(list []string) string {
+func joinShort(list []string) string {
 	if len(list) > mostTold {
 		return strings.Join(list[:mostTold], ", ") + fmt.Sprintf(" and %d more", len(list)-mostTold)
 	}
@@ -146,7 +146,7 @@ func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 
 	var checks []Check
 
-	err := m.unlocked(ctx, func() { checks = m.reconcile(ctx, p, nil) })
+	err := m.runUnlocked(ctx, func() { checks = m.reconcile(ctx, p, nil) })
 
 	return checks, err
 }
@@ -165,7 +165,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	if len(todo) == 0 {
 		return checks
 	}
-	done, failed := m.patch(ctx, p, n.Name, todo)
+	done, failed := m.patchLabels(ctx, p, n.Name, todo)
 	if len(done) > 0 {
 		m.note("labels", "ok", "patched node %s: %s", n.Name, strings.Join(done, " "))
 	}
@@ -176,13 +176,13 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	if len(failed) == 0 {
 		return withCheck(checks, Check{"labels", "ok", message})
 	}
-	m.note("labels", "notice", "not patched: %s", told(failed))
-	return withCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+told(failed), "; ")})
+	m.note("labels", "notice", "not patched: %s", joinShort(failed))
+	return withCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
 }
 
-// patch makes all changes at once. When the cluster refuses that, each is tried by itself, so that one label that a node may not
+// patchLabels makes all changes at once. When the cluster refuses that, each is tried by itself, so that one label that a node may not
 // set does not keep the others back.
-func (m *Machine) patch(ctx context.Context, p Plan, node string, todo []kubelet.LabelChange) (done, failed []string) {
+func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []kubelet.LabelChange) (done, failed []string) {
 	err := m.Probe.PatchLabels(ctx, node, todo)
 	alone := len(todo) == 1
 	for _, c := range todo {

@@ -9,8 +9,8 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// here is where a node is: its phase, and what the rows for one trigger ask. What they do not ask is not read.
-type here struct {
+// location is where a node is: its phase, and what the rows for one trigger ask. What they do not ask is not read.
+type location struct {
 	phase   phase
 	journal *generation.Journal // nil: nothing is in flight
 	current *generation.Info    // the generation in place; nil: there never was one
@@ -24,13 +24,13 @@ type here struct {
 	exhausted bool
 	mayWait   bool
 	unseen    bool   // no kubelet can have started in this boot
-	way       *way   // back; nil: there is none
+	way       *rollback   // back; nil: there is none
 	stay      string // why there is none
 	rounds    int    // others took over so often while we watched
 }
 
-// way is a way back from what is in place.
-type way struct {
+// rollback is a rollback back from what is in place.
+type rollback struct {
 	from, to int // generations; 0 is as before prelet
 	why      string
 	cause    *Cause   // of why, by the kubelet's word
@@ -38,8 +38,8 @@ type way struct {
 	without  []string // files that the goal cannot live with
 }
 
-// is says whether a fact holds. It is pure.
-func (h here) is(f fact) bool {
+// holds says whether a fact holds. It holds pure.
+func (h location) holds(f fact) bool {
 	switch f {
 	case isOpen:
 		return h.open
@@ -63,8 +63,8 @@ func (h here) is(f fact) bool {
 }
 
 // locate reads where the node is, for a trigger. It changes nothing. t is what this process knows of its own doing.
-func (m *Machine) locate(ctx context.Context, t *trip, on trigger) (here, error) {
-	h := here{rounds: t.rounds}
+func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (location, error) {
+	h := location{rounds: t.rounds}
 
 	var err error
 	if h.journal, err = m.Store.Journal(); err != nil {
@@ -91,7 +91,7 @@ func (m *Machine) locate(ctx context.Context, t *trip, on trigger) (here, error)
 	published := h.journal != nil && !h.newBoot // by one that was killed before it opened the gate
 	h.kept = !h.open && !t.finished && !published && !m.Gate.OpenedInThisBoot()
 
-	return h, m.look(ctx, t, on, &h)
+	return h, m.readFacts(ctx, t, on, &h)
 }
 
 // phaseOf is the phase that a journal and the generation in place say. Either may be nil.
@@ -110,8 +110,8 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 	return none
 }
 
-// look reads what only some triggers ask.
-func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err error) {
+// readFacts reads what only some triggers ask.
+func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *location) (err error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch {
@@ -130,7 +130,7 @@ func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err e
 		}
 
 		if !h.open {
-			h.whyNot = m.mixture(ctx, h.current.Gen)
+			h.whyNot = m.whyMixed(ctx, h.current.Gen)
 		}
 
 		if h.whyNot == "" {
@@ -138,20 +138,20 @@ func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err e
 		}
 	case on == onSame:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
-			err = m.lookExhausted(steady, h)
+			err = m.readExhausted(steady, h)
 		}
 	case on == onBack:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.lookBack(h, way{to: t.to, why: t.why})
+			err = m.planRollback(h, rollback{to: t.to, why: t.why})
 		}
 	case on == onJudge:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
 			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
-			err = afterCommit(inPlace(h), err)
+			err = afterCommit(describeInPlace(h), err)
 		}
 	case on == onBad && h.phase == pending:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.lookBad(steady, t.found, h)
+			err = m.readBad(steady, t.found, h)
 		}
 	case on == onGood:
 		h.plan, err = m.planOf(h.current.Gen)
@@ -160,8 +160,8 @@ func (m *Machine) look(ctx context.Context, t *trip, on trigger, h *here) (err e
 	return err
 }
 
-// inPlace is what an error after a commit begins with.
-func inPlace(h *here) string { return fmt.Sprintf("generation %d is in place", h.current.Gen) }
+// describeInPlace is what an error after a commit begins with.
+func describeInPlace(h *location) string { return fmt.Sprintf("generation %d is in place", h.current.Gen) }
 
 // planOrDefault is the plan of a generation that may not be readable: then the kubelet's usual unit.
 func (m *Machine) planOrDefault(gen int) Plan {
@@ -180,8 +180,8 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 		return fmt.Sprintf("%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why)
 	}
 
-	why := m.mixture(ctx, current.Gen)
-	if why == "" && current.Status == generation.StatusPending && !m.joined(ctx, current.Gen) {
+	why := m.whyMixed(ctx, current.Gen)
+	if why == "" && current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
 		why = fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
 	}
 
@@ -192,8 +192,8 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 	return failure + "; and " + why
 }
 
-// lookExhausted finds the way back from a generation that more than maxTries boots began to verify, this one included.
-func (m *Machine) lookExhausted(ctx context.Context, h *here) error {
+// readExhausted finds the way back from a generation that more than maxTries boots began to verify, this one included.
+func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	to, some := m.lastGood()
 	tries := h.journal.Tries + 1 - m.untried(h.journal).Boots
 	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries {
@@ -207,23 +207,23 @@ func (m *Machine) lookExhausted(ctx context.Context, h *here) error {
 	h.exhausted = true
 	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
 
-	return m.lookBack(h, way{to: to, why: why, hold: true})
+	return m.planRollback(h, rollback{to: to, why: why, hold: true})
 }
 
-// lookBad finds the way back from a generation that is bad, or why there is none.
-func (m *Machine) lookBad(ctx context.Context, f finding, h *here) error {
+// readBad finds the way back from a generation that is bad, or why there is none.
+func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	to, some := m.lastGood()
 	switch {
 	case !some:
 		h.stay = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
 		return nil
 	case f.pods:
-		goal, err := m.goal(h.plan, to)
+		goal, err := m.planAfterRollback(h.plan, to)
 		if err != nil {
 			return afterCommit("going back", err)
 		}
 
-		if h.plan.inherited(goal) {
+		if h.plan.sharesPods(goal) {
 			h.stay = "the generation before has the same, so this one is not at fault: it stays, and is verified again"
 			return nil
 		}
@@ -238,24 +238,24 @@ func (m *Machine) lookBad(ctx context.Context, f finding, h *here) error {
 		return afterCommit("going back", err)
 	}
 
-	return m.lookBack(h, way{to: to, why: f.why, cause: f.cause, hold: true})
+	return m.planRollback(h, rollback{to: to, why: f.why, cause: f.cause, hold: true})
 }
 
-// lookBack completes a way back from what is in place.
-func (m *Machine) lookBack(h *here, w way) error {
-	goal, err := m.goal(h.plan, w.to)
+// planRollback completes a way back from what is in place.
+func (m *Machine) planRollback(h *location, w rollback) error {
+	goal, err := m.planAfterRollback(h.plan, w.to)
 	if err != nil {
 		return err
 	}
 
-	w.from, w.without = h.current.Gen, h.plan.outlived(goal)
+	w.from, w.without = h.current.Gen, h.plan.staleStateFiles(goal)
 	h.way = &w
 
 	return nil
 }
 
-// goal is the plan of what is gone back to from another.
-func (m *Machine) goal(left Plan, to int) (Plan, error) {
+// planAfterRollback is the plan of what is gone back to from another.
+func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 	if to == 0 {
 		return left.before(), nil
 	}
@@ -268,14 +268,14 @@ func (m *Machine) goal(left Plan, to int) (Plan, error) {
 // of ours.
 func (m *Machine) lastGood() (gen int, ok bool) {
 	gen, ok = m.Store.LastGood()
-	if ok && m.foreign(gen) != "" {
+	if ok && m.whyForeign(gen) != "" {
 		return 0, false
 	}
 
 	return gen, ok
 }
 
-func (m *Machine) foreign(gen int) string {
+func (m *Machine) whyForeign(gen int) string {
 	if m.Foreign == nil {
 		return ""
 	}
@@ -283,10 +283,10 @@ func (m *Machine) foreign(gen int) string {
 	return m.Foreign(gen)
 }
 
-// mixture says why the files on disk are not those of the generation, or nothing. Those of another machine are none of
+// whyMixed says why the files on disk are not those of the generation, or nothing. Those of another machine are none of
 // ours, however whole: with them the kubelet would be that node.
-func (m *Machine) mixture(ctx context.Context, gen int) string {
-	if why := m.foreign(gen); why != "" {
+func (m *Machine) whyMixed(ctx context.Context, gen int) string {
+	if why := m.whyForeign(gen); why != "" {
 		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
 	}
 
@@ -302,7 +302,7 @@ func (m *Machine) mixture(ctx context.Context, gen int) string {
 	return ""
 }
 
-func (m *Machine) joined(ctx context.Context, gen int) bool {
+func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 	plan, err := m.planOf(gen)
 
 	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
@@ -317,7 +317,7 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 
 	for _, info := range all {
 		if info.Gen == gen && info.Restores == 0 { // as before prelet: nothing was planned, so only that it runs can be asked
-			plan, err := m.planBefore(all)
+			plan, err := m.newestPlan(all)
 			return plan.before(), err
 		}
 	}
@@ -339,9 +339,9 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 	return plan, nil
 }
 
-// planBefore is the newest plan that there is: of what was before prelet, only that can tell the unit and its health
+// newestPlan is the newest plan that there is: of what was before prelet, only that can tell the unit and its health
 // address.
-func (m *Machine) planBefore(all []generation.Info) (Plan, error) {
+func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
 			return m.readPlan(all[i].Gen)

@@ -83,7 +83,7 @@ func (m *Machine) note(step, state, format string, args ...any) {
 	}
 }
 
-func (m *Machine) extend(d time.Duration) {
+func (m *Machine) extendTimeout(d time.Duration) {
 	if m.Extend != nil {
 		m.Extend(d + waitMargin)
 	}
@@ -97,7 +97,7 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 		return Unit{}, systemdTrouble("looking at "+unit, err)
 	}
 
-	if f := unfit(unit, u, m.Gate.Path()); f != nil {
+	if f := checkUnit(unit, u, m.Gate.Path()); f != nil {
 		return Unit{}, f
 	}
 
@@ -108,8 +108,8 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	return u, nil
 }
 
-// unfit says why a unit cannot be activated; nil when it can.
-func unfit(name string, u Unit, gate string) *fault.Fault {
+// checkUnit says why a unit cannot be activated; nil when it can.
+func checkUnit(name string, u Unit, gate string) *fault.Fault {
 	f := &fault.Fault{Code: fault.Systemd}
 
 	switch {
@@ -122,7 +122,7 @@ func unfit(name string, u Unit, gate string) *fault.Fault {
 	case u.Load != "loaded":
 		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
 		f.Next = "systemctl status " + name + " says why"
-	case !requires(u, gate):
+	case !requiresFile(u, gate):
 		f.Summary = fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", name, gate)
 		f.Next = fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
 			"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", name, gate)

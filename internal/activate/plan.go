@@ -85,8 +85,8 @@ func (p Plan) before() Plan {
 	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
 }
 
-// outlived are the state files that a kubelet on this plan leaves and one on another ends on.
-func (p Plan) outlived(by Plan) (out []string) {
+// staleStateFiles are the state files that a kubelet on this plan leaves and one on another ends on.
+func (p Plan) staleStateFiles(by Plan) (out []string) {
 	all := maps.Clone(by.States)
 	if all == nil {
 		all = map[string]string{}

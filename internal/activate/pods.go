@@ -13,24 +13,24 @@ import (
 // seconds (pkg/kubelet/pod_workers.go, backOffPeriod), so that what it has not said for so long is over.
 const fresh = time.Minute
 
-// pods says whether pods can start, as far as this process of the kubelet has tried: what one pod alone fails of is not looked
+// checkPods says whether checkPods can start, as far as this process of the kubelet has tried: what one pod alone fails of is not looked
 // for, and none may be there yet. That its log cannot be read is held against nobody.
-func (w *watcher) pods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
-	lines, err := w.m.said(ctx, w.plan, max(w.since, u.Started, now-fresh))
+func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
+	lines, err := w.m.readLog(ctx, w.plan, max(w.since, u.Started, now-fresh))
 	if err != nil {
-		w.unclear("pods", "%v", err)
+		w.addUnknown("pods", "%v", err)
 		return true
 	}
 	found, failing := failure.OfPods(lines)
 	if !failing {
-		w.right("pods")
+		w.addOK("pods")
 		return true
 	}
-	w.cause, w.podless = w.plan.located(found), true
-	w.wrong("pods", "the kubelet is well, and can start no pod")
+	w.cause, w.podless = w.plan.withItem(found), true
+	w.addBad("pods", "the kubelet is well, and can start no pod")
 	return false
 }
 
-// inherited says whether a plan has what pods cannot start for from the one that would be gone back to: then that is no better,
+// sharesPods says whether a plan has what pods cannot start for from the one that would be gone back to: then that is no better,
 // and the plan did not do it.
-func (p Plan) inherited(goal Plan) bool { return p.Pods != "" && p.Pods == goal.Pods }
+func (p Plan) sharesPods(goal Plan) bool { return p.Pods != "" && p.Pods == goal.Pods }

@@ -27,7 +27,7 @@ const (
 
 // step does one step. Only ready, readyBack and watch end with ctx: what was begun after the commit is not interrupted.
 // Only watch finds something.
-func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip) (trigger, error) {
+func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *walkState) (trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
 	switch s {
@@ -35,9 +35,9 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 		_, err := m.Store.Recover()
 		return done, err
 	case ready:
-		return done, m.ready(ctx, t)
+		return done, m.preflightChange(ctx, t)
 	case readyBack:
-		return done, m.readyBack(ctx, h, t)
+		return done, m.preflightBack(ctx, h, t)
 	case commit:
 		return done, m.commit(t)
 	case shut:
@@ -49,11 +49,11 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 	case complete:
 		return done, m.complete(t)
 	case comeBack:
-		return done, m.comeBack(h, t)
+		return done, m.restore(h, t)
 	case reload:
 		return done, m.reload(steady, h, t)
 	case count:
-		_, err := m.beginTry(h.journal)
+		_, err := m.countTry(h.journal)
 		return done, afterCommit("counting the try", err)
 	case openGate:
 		return done, m.openGate(h, t)
@@ -73,10 +73,10 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 		t.out.HeldBack = h.whyNot
 		return done, m.Gate.Shut(h.whyNot)
 	case tell:
-		t.out.HeldBack = m.reason(h)
+		t.out.HeldBack = m.whyShut(h)
 		return done, nil
 	case take:
-		return done, m.take(h, t)
+		return done, m.reportOther(h, t)
 	case leave:
 		t.out = Outcome{
 			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
@@ -87,8 +87,8 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h here, t *trip)
 	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
 }
 
-// ready looks whether a commit could be activated, for the last time before it.
-func (m *Machine) ready(ctx context.Context, t *trip) error {
+// preflightChange looks whether a commit could be activated, for the last time before it.
+func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	unit, err := m.Preflight(ctx, t.change.Plan.Unit)
 	if err != nil {
 		return err
@@ -98,13 +98,13 @@ func (m *Machine) ready(ctx context.Context, t *trip) error {
 		return systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
 	}
 
-	return m.saw(unit)
+	return m.noteAlive(unit)
 }
 
-// readyBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a
+// preflightBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a
 // way back that takes it is refused as a run is.
-func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
-	if why := m.foreign(t.to); t.to != 0 && why != "" {
+func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
+	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
 		return Foreign(t.to, why)
 	}
 
@@ -124,13 +124,13 @@ func (m *Machine) readyBack(ctx context.Context, h here, t *trip) error {
 		}
 	}
 
-	return m.saw(unit)
+	return m.noteAlive(unit)
 }
 
-// saw notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate
+// noteAlive notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate
 // has kept.
-func (m *Machine) saw(u Unit) error {
-	if !alive(u) {
+func (m *Machine) noteAlive(u Unit) error {
+	if !isAlive(u) {
 		return nil
 	}
 
@@ -141,9 +141,9 @@ func (m *Machine) saw(u Unit) error {
 	return nil
 }
 
-func (m *Machine) commit(t *trip) error {
+func (m *Machine) commit(t *walkState) error {
 	t.handed = true
-	m.bound(t, t.change.Plan)
+	m.startBound(t, t.change.Plan)
 	m.note("commit", "started", "%s", t.change.Plan.Unit)
 
 	gen, err := t.change.Txn.Commit()
@@ -159,7 +159,7 @@ func (m *Machine) commit(t *trip) error {
 }
 
 // shut shuts the gate, so that no kubelet starts while files change.
-func (m *Machine) shut(on trigger, h here, t *trip) error {
+func (m *Machine) shut(on trigger, h location, t *walkState) error {
 	var why string
 
 	switch {
@@ -169,13 +169,13 @@ func (m *Machine) shut(on trigger, h here, t *trip) error {
 		m.note("recover", "started", "generation %d: the journal says %s", h.journal.Gen, h.journal.Phase)
 		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
 	default:
-		m.bound(t, h.plan)
+		m.startBound(t, h.plan)
 		m.note("rollback", "started", "from generation %d to the contents of %d: %s", h.way.from, h.way.to, h.way.why)
 		why = fmt.Sprintf("going back from generation %d: %s", h.way.from, h.way.why)
 	}
 
 	if err := m.Gate.Shut(why); err != nil {
-		return afterCommit(whileStopped(on, h), err)
+		return afterCommit(describeStopped(on, h), err)
 	}
 
 	m.note("gate", "ok", "shut: %s", why)
@@ -183,8 +183,8 @@ func (m *Machine) shut(on trigger, h here, t *trip) error {
 	return nil
 }
 
-// whileStopped is what an error begins with that came while the kubelet was being kept away from the files.
-func whileStopped(on trigger, h here) string {
+// describeStopped is what an error begins with that came while the kubelet was being kept away from the files.
+func describeStopped(on trigger, h location) string {
 	switch {
 	case on == onCommitted:
 		return fmt.Sprintf("generation %d is committed and not in place yet", h.journal.Gen)
@@ -196,7 +196,7 @@ func whileStopped(on trigger, h here) string {
 }
 
 // stop stops the unit, so that no process reads the files that are about to change.
-func (m *Machine) stop(ctx context.Context, on trigger, h here, t *trip) error {
+func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState) error {
 	err := m.stopUnit(ctx, h.plan.Unit, t)
 
 	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right
@@ -206,29 +206,29 @@ func (m *Machine) stop(ctx context.Context, on trigger, h here, t *trip) error {
 		return nil
 	}
 
-	return afterCommit(whileStopped(on, h), err)
+	return afterCommit(describeStopped(on, h), err)
 }
 
 // stopUnit stops a unit if it is alive. What ran, or was about to, is owed a start. After an error no file may change.
-func (m *Machine) stopUnit(ctx context.Context, unit string, t *trip) error {
+func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
 		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errUnseen)
 	}
 
-	if !alive(u) {
+	if !isAlive(u) {
 		return nil
 	}
 
-	if wanted(u) { // one that somebody is stopping is not started by us
+	if isWanted(u) { // one that somebody is stopping is not started by us
 		if err := m.Gate.Owe(unit); err != nil {
 			return err
 		}
 	}
 
 	m.note("stop", "started", "%s", unit)
-	wait := m.within(t, stopWait, leastStop)
-	m.extend(wait)
+	wait := m.limitWait(t, stopWait, leastStop)
+	m.extendTimeout(wait)
 
 	result, err := m.Units.Stop(ctx, unit, wait)
 	if err != nil {
@@ -239,7 +239,7 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *trip) error {
 		return fmt.Errorf("looking at %s: %w", unit, err)
 	}
 
-	if alive(u) {
+	if isAlive(u) {
 		return fmt.Errorf("%s did not stop (job: %s; it is %s/%s)", unit, result, u.Active, u.Sub)
 	}
 
@@ -249,7 +249,7 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *trip) error {
 }
 
 // publish puts every file of our own commit in place.
-func (m *Machine) publish(h here, t *trip) error {
+func (m *Machine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
 
@@ -265,7 +265,7 @@ func (m *Machine) publish(h here, t *trip) error {
 }
 
 // complete puts every file in place of what somebody was interrupted at.
-func (m *Machine) complete(t *trip) error {
+func (m *Machine) complete(t *walkState) error {
 	if _, err := m.Store.Recover(); err != nil {
 		m.note("recover", "failed", "%v", err)
 		return err
@@ -277,8 +277,8 @@ func (m *Machine) complete(t *trip) error {
 	return nil
 }
 
-// comeBack puts the contents of an earlier generation in place, as a new one that awaits a verdict.
-func (m *Machine) comeBack(h here, t *trip) error {
+// restore puts the contents of an earlier generation in place, as a new one that awaits a verdict.
+func (m *Machine) restore(h location, t *walkState) error {
 	w := h.way
 
 	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.why, w.hold, w.without...)
@@ -305,8 +305,8 @@ func (m *Machine) comeBack(h here, t *trip) error {
 }
 
 // reload makes systemd read its unit files, if one changed, before a kubelet may start.
-func (m *Machine) reload(ctx context.Context, h here, t *trip) error {
-	if !m.unread(ctx, h, t) {
+func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
+	if !m.needsReload(ctx, h, t) {
 		return nil
 	}
 
@@ -329,10 +329,10 @@ func (m *Machine) reload(ctx context.Context, h here, t *trip) error {
 	return nil
 }
 
-// unread says whether systemd has not read a unit file that changed. Of what a killed process put in place, systemd
+// needsReload says whether systemd has not read a unit file that changed. Of what a killed process put in place, systemd
 // tells. But some of its versions overlook the first drop-in in a new folder, so then the plans are asked as well. A
 // boot reads all of them, and a systemd that does not answer is the trouble of the step that starts the unit.
-func (m *Machine) unread(ctx context.Context, h here, t *trip) bool {
+func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
 	if h.open {
 		return false
 	}
@@ -347,12 +347,12 @@ func (m *Machine) unread(ctx context.Context, h here, t *trip) bool {
 }
 
 // plansUnitFiles says whether what is in place has unit files, or what was left for it had.
-func (m *Machine) plansUnitFiles(h here) bool {
+func (m *Machine) plansUnitFiles(h location) bool {
 	return h.plan.UnitFiles || h.journal.From != 0 && m.planOrDefault(h.journal.From).UnitFiles
 }
 
 // openGate lets the kubelet start on what is in place whole.
-func (m *Machine) openGate(h here, t *trip) error {
+func (m *Machine) openGate(h location, t *walkState) error {
 	if h.open {
 		return nil
 	}
@@ -364,7 +364,7 @@ func (m *Machine) openGate(h here, t *trip) error {
 
 	if err := m.Gate.Open(gen); err != nil {
 		if h.journal != nil {
-			return afterCommit(inPlace(&h), err)
+			return afterCommit(describeInPlace(&h), err)
 		}
 
 		return err
@@ -380,13 +380,13 @@ func (m *Machine) openGate(h here, t *trip) error {
 
 // ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the
 // next run.
-func (m *Machine) ask(ctx context.Context, h here, t *trip) error {
+func (m *Machine) ask(ctx context.Context, h location, t *walkState) error {
 	if h.journal == nil {
 		if !t.opened && !m.Gate.Owed(h.plan.Unit) {
 			return nil
 		}
 
-		if _, err := m.bringUp(ctx, h.plan.Unit, errand{opened: t.opened}); err != nil {
+		if _, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.opened}); err != nil {
 			return systemdTrouble("the gate is open; bringing the kubelet up", err)
 		}
 
@@ -397,13 +397,13 @@ func (m *Machine) ask(ctx context.Context, h here, t *trip) error {
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.plan.Unit, errand{opened: t.opened, since: h.since})
+	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.opened, since: h.since})
 
-	return afterCommit(inPlace(&h), err)
+	return afterCommit(describeInPlace(&h), err)
 }
 
-// errand says what bringUp may do.
-type errand struct {
+// startRequest says what bringUp may do.
+type startRequest struct {
 	mayWait bool          // a start may be waited for; the lock must be free then
 	wait    time.Duration // how long
 	opened  bool          // we opened the gate just now: one that failed at it, or waits to try again, is to try now
@@ -413,7 +413,7 @@ type errand struct {
 // bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files.
 // It says how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to
 // run.
-func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result string, err error) {
+func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
 
 	u, err := m.Units.Look(steady, unit)
@@ -433,7 +433,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result st
 	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited
 	// for.
 	if e.mayWait && ctx.Err() == nil {
-		m.extend(e.wait)
+		m.extendTimeout(e.wait)
 		result, err = m.Units.Restart(ctx, unit, e.wait)
 	}
 
@@ -463,13 +463,13 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e errand) (result st
 
 // watchUnlocked brings the unit up on what is in place and watches it, with the lock free, and says what came of it: a
 // verdict, or that another prelet took over.
-func (m *Machine) watchUnlocked(ctx context.Context, h here, t *trip) (trigger, error) {
-	m.bound(t, h.plan)
+func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
+	m.startBound(t, h.plan)
 	t.watched = h.journal
 
 	var watched error
 
-	err := m.unlocked(ctx, func() { t.found, watched = m.start(ctx, h, t) })
+	err := m.runUnlocked(ctx, func() { t.found, watched = m.start(ctx, h, t) })
 	if err != nil {
 		return done, err
 	}
@@ -494,10 +494,10 @@ func (m *Machine) watchUnlocked(ctx context.Context, h here, t *trip) (trigger, 
 	return onUnknown, nil
 }
 
-// unlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for
+// runUnlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for
 // the lock. The lock is taken again also when ctx has ended: a verdict has to be written, and others hold it for a
 // moment only.
-func (m *Machine) unlocked(ctx context.Context, do func()) error {
+func (m *Machine) runUnlocked(ctx context.Context, do func()) error {
 	if err := m.Store.Unlock(); err != nil {
 		return err
 	}
@@ -515,11 +515,11 @@ func (m *Machine) relock(ctx context.Context) error {
 }
 
 // start brings the unit up and watches it, both within the plan's timeout. The lock is free.
-func (m *Machine) start(ctx context.Context, h here, t *trip) (finding, error) {
-	wait := m.within(t, h.plan.Timeout, 0)
+func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding, error) {
+	wait := m.limitWait(t, h.plan.Timeout, 0)
 	deadline := m.Clock.Monotonic() + wait
 
-	result, err := m.bringUp(ctx, h.plan.Unit, errand{mayWait: true, wait: wait, opened: t.opened, since: h.since})
+	result, err := m.bringUp(ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.opened, since: h.since})
 	if err != nil {
 		return finding{}, err
 	}
@@ -534,8 +534,8 @@ func (m *Machine) start(ctx context.Context, h here, t *trip) (finding, error) {
 
 // uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did
 // we.
-func (m *Machine) uncount(ctx context.Context, h here) error {
-	if err := m.dropTry(h.journal); err != nil {
+func (m *Machine) uncount(ctx context.Context, h location) error {
+	if err := m.uncountTry(h.journal); err != nil {
 		return afterCommit("taking the try back", err)
 	}
 
@@ -557,7 +557,7 @@ func (m *Machine) uncount(ctx context.Context, h here) error {
 
 // retire removes those files of the plan that the generation has: one that went back to an older one has not what
 // retired there. It comes before the journal is closed, for after that nobody looks again.
-func (m *Machine) retire(h here) error {
+func (m *Machine) retire(h location) error {
 	var paths []string
 
 	for _, entry := range h.current.Entries {
@@ -573,7 +573,7 @@ func (m *Machine) retire(h here) error {
 	return m.Store.Retire(h.current.Gen, paths...)
 }
 
-func (m *Machine) closeGood(h here, t *trip) error {
+func (m *Machine) closeGood(h location, t *walkState) error {
 	report, err := json.Marshal(verdictReport{Good, t.found.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()})
 	if err != nil {
 		return err
@@ -582,8 +582,8 @@ func (m *Machine) closeGood(h here, t *trip) error {
 	return m.Store.Good(h.journal.Gen, report)
 }
 
-// reason is what the gate's closer said, or else what there is to say.
-func (m *Machine) reason(h here) string {
+// whyShut is what the gate's closer said, or else what there is to say.
+func (m *Machine) whyShut(h location) string {
 	if why := m.Gate.Why(); why != "" {
 		return why
 	}
@@ -595,8 +595,8 @@ func (m *Machine) reason(h here) string {
 	return "prelet has not finished a run in this boot"
 }
 
-// take reports somebody else's verdict, where that was about what we watched, or about what they went back to from it.
-func (m *Machine) take(h here, t *trip) error {
+// reportOther reports somebody else's verdict, where that was about what we watched, or about what they went back to from it.
+func (m *Machine) reportOther(h location, t *walkState) error {
 	current, watched := h.current, t.watched
 	isGood := current.Status == generation.StatusGood
 

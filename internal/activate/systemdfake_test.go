@@ -261,7 +261,7 @@ func (f *fakeSystemd) dead(active, sub, result string) {
 // exec is the moment at which systemd reads EnvironmentFile= and starts the process.
 func (f *fakeSystemd) exec() {
 	text, err := os.ReadFile(f.gate)
-	if requires(f.unit, f.gate) && err != nil {
+	if requiresFile(f.unit, f.gate) && err != nil {
 		f.fail("resources")
 		return
 	}

@@ -171,9 +171,9 @@ var table = []row{
 }
 
 // next is the row for what happens here. It is pure.
-func next(rows []row, h here, on trigger) row {
+func next(rows []row, h location, on trigger) row {
 	for _, row := range rows {
-		if slices.Contains(row.In, h.phase) && slices.Contains(row.On, on) && h.is(row.When) {
+		if slices.Contains(row.In, h.phase) && slices.Contains(row.On, on) && h.holds(row.When) {
 			return row
 		}
 	}

@@ -104,18 +104,18 @@ func TestNextIsTotal(t *testing.T) {
 	everyPair(func(p phase, on trigger) {
 		for bits := range 1 << 8 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
-			h := here{phase: p, open: is(0), kept: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
+			h := location{phase: p, open: is(0), kept: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
 			if is(5) {
 				h.whyNot = "x"
 			}
 			if is(6) {
-				h.way = &way{}
+				h.way = &rollback{}
 			}
 			if is(7) {
 				h.rounds = maxRounds
 			}
 			r := next(table, h, on)
-			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.is(r.When) {
+			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.holds(r.When) {
 				t.Errorf("%s, %s with %08b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
 			}
 		}

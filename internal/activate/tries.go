@@ -24,8 +24,8 @@ type untried struct {
 	Last   string    `json:"last,omitempty"` // boot id of the last of them
 }
 
-// beginTry counts this boot as one that begins to verify, and returns how many did and came to no end, this one included.
-func (m *Machine) beginTry(j *generation.Journal) (int, error) {
+// countTry counts this boot as one that begins to verify, and returns how many did and came to no end, this one included.
+func (m *Machine) countTry(j *generation.Journal) (int, error) {
 	counted, err := m.Store.AddTry(m.BootID)
 	if err != nil {
 		return 0, err
@@ -40,8 +40,8 @@ func (m *Machine) beginTry(j *generation.Journal) (int, error) {
 	return counted - u.Boots, nil
 }
 
-// dropTry says that this boot's verification ended without a verdict.
-func (m *Machine) dropTry(j *generation.Journal) error {
+// uncountTry says that this boot's verification ended without a verdict.
+func (m *Machine) uncountTry(j *generation.Journal) error {
 	u := m.untried(j)
 	if u.Last == m.BootID {
 		return nil

@@ -48,9 +48,9 @@ const (
 	jobDependency = "dependency"
 )
 
-// requires says whether the unit refuses to start while the file is missing. It does not when no EnvironmentFile= line names
+// requiresFile says whether the unit refuses to start while the file is missing. It does not when no EnvironmentFile= line names
 // it (an empty one in a later drop-in clears the list) or when the line has a "-".
-func requires(u Unit, file string) bool {
+func requiresFile(u Unit, file string) bool {
 	for _, line := range u.EnvironmentFiles {
 		if line.Path == file && !line.Optional {
 			return true
@@ -62,16 +62,16 @@ func requires(u Unit, file string) bool {
 // waitsToRestart says whether systemd sits out RestartSec=.
 func waitsToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
 
-// alive says whether a process of the unit may run, or systemd may start one by itself at any moment: what has to be stopped
+// isAlive says whether a process of the unit may run, or systemd may start one by itself at any moment: what has to be stopped
 // before the files change that it reads.
-func alive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed" }
+func isAlive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed" }
 
-// wanted says whether somebody asked for the unit to run. An inactive one without a job is one that nobody asked for, or that
+// isWanted says whether somebody asked for the unit to run. An inactive one without a job is one that nobody asked for, or that
 // somebody stopped.
-func wanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
+func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
 
 // givenUp says whether systemd will not start the unit again by itself after it failed.
 func givenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
 
-// stopped says whether the unit was stopped, or never started, and no job is going to change that.
-func stopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }
+// isStopped says whether the unit was isStopped, or never started, and no job is going to change that.
+func isStopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }

@@ -9,9 +9,9 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// trip is one walk through the table: what it came for, and what this process did on the way. After a crash all of it
+// walkState is one walk through the table: what it came for, and what this process did on the way. After a crash all of it
 // is gone, and the next walk does without.
-type trip struct {
+type walkState struct {
 	change  *Change // of onChange
 	to      int     // of onBack
 	why     string  // of onBack
@@ -22,7 +22,7 @@ type trip struct {
 	known    bool                // reload is all there is to say: we put it in place, or systemd has read it
 	finished bool                // we finished what a crash left
 	opened   bool                // we opened the gate
-	left     *way                // we went back by it
+	left     *rollback                // we went back by it
 	until    time.Duration       // when all shall have ended; 0: nobody said
 	rounds   int                 // others took over so often
 	watched  *generation.Journal // what was watched last
@@ -40,7 +40,7 @@ const maxRows = 50
 // walk goes through the table until nothing follows. The lock is held, but for the step watch.
 //
 // Each row begins with a look at where the node is, so that a row that was interrupted needs nobody who remembers it.
-func (m *Machine) walk(ctx context.Context, t *trip, on trigger) (Outcome, error) {
+func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
 	for range maxRows {
 		h, err := m.locate(ctx, t, on)
 		if err != nil {
@@ -66,7 +66,7 @@ func (m *Machine) table() []row {
 }
 
 // do does one row, and says what follows. It is the only place that acts.
-func (m *Machine) do(ctx context.Context, r row, on trigger, h here, t *trip) (trigger, error) {
+func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walkState) (trigger, error) {
 	if r.Never != "" {
 		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
 	}
@@ -83,7 +83,7 @@ func (m *Machine) do(ctx context.Context, r row, on trigger, h here, t *trip) (t
 	}
 
 	for _, s := range r.Do {
-		m.around(s, false)
+		m.runHook(s, false)
 
 		found, err := m.step(ctx, s, on, h, t)
 		if err != nil {
@@ -94,33 +94,33 @@ func (m *Machine) do(ctx context.Context, r row, on trigger, h here, t *trip) (t
 			then = found
 		}
 
-		m.around(s, true)
+		m.runHook(s, true)
 	}
 
 	return then, nil
 }
 
-// around is for tests, which end the process there.
-func (m *Machine) around(s step, after bool) {
+// runHook is for tests, which end the process there.
+func (m *Machine) runHook(s step, after bool) {
 	if m.hook != nil {
 		m.hook(s, after)
 	}
 }
 
 // enter begins the outcome of a row.
-func (t *trip) enter(on trigger, h here) {
+func (t *walkState) enter(on trigger, h location) {
 	switch on {
 	case onSame, onFailed, onNoSite, onCheck:
 		if t.left == nil && h.current != nil {
 			t.out.Generation = h.current.Gen
 		}
 	case onGood, onBad, onUnknown:
-		t.out = judged(on, h, t.found)
+		t.out = describeVerdict(on, h, t.found)
 	}
 }
 
 // outcome is that of the whole walk. The kubelet's word on what was left is kept, when the way back was judged.
-func (t *trip) outcome() Outcome {
+func (t *walkState) outcome() Outcome {
 	if t.left != nil && t.out.From == t.left.from {
 		t.out.Cause = t.left.cause
 	}
@@ -130,7 +130,7 @@ func (t *trip) outcome() Outcome {
 
 // sinceOf is the time since when a journal's files are in place on this boot's monotonic clock, as it was before this
 // boot was counted as a try: 0 when that was in an earlier boot, for then every process of this one started later.
-func (t *trip) sinceOf(m *Machine, j *generation.Journal) time.Duration {
+func (t *walkState) sinceOf(m *Machine, j *generation.Journal) time.Duration {
 	if j == nil {
 		return 0
 	}
@@ -145,10 +145,10 @@ func (t *trip) sinceOf(m *Machine, j *generation.Journal) time.Duration {
 	return t.since
 }
 
-// judged is what is said of a verdict. It is pure.
-func judged(on trigger, h here, f finding) Outcome {
+// describeVerdict is what is said of a verdict. It is pure.
+func describeVerdict(on trigger, h location, f finding) Outcome {
 	if h.phase == returning {
-		return judgedBack(on, h.journal, f)
+		return describeVerdictBack(on, h.journal, f)
 	}
 
 	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
@@ -163,9 +163,9 @@ func judged(on trigger, h here, f finding) Outcome {
 	return out
 }
 
-// judgedBack is what is said of a verdict on what the node went back to. The plan that was left is held if the node is
+// describeVerdictBack is what is said of a verdict on what the node went back to. The plan that was left is held if the node is
 // well on that, and counts as held until then.
-func judgedBack(on trigger, j *generation.Journal, f finding) Outcome {
+func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 	out := Outcome{
 		Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict,
 		Held: j.HoldPlan != "", Code: fault.RolledBack,
@@ -191,15 +191,15 @@ func judgedBack(on trigger, j *generation.Journal, f finding) Outcome {
 	return out
 }
 
-// bound begins an activation, unless one is going on: from now on no wait lasts longer than the plan's bound.
-func (m *Machine) bound(t *trip, p Plan) {
+// startBound begins an activation, unless one is going on: from now on no wait lasts longer than the plan's startBound.
+func (m *Machine) startBound(t *walkState, p Plan) {
 	if t.until == 0 && p.Bound > 0 {
 		t.until = m.Clock.Monotonic() + p.Bound
 	}
 }
 
-// within cuts a wait to what is left of the activation's bound, but not below least.
-func (m *Machine) within(t *trip, d, least time.Duration) time.Duration {
+// limitWait cuts a wait to what is left of the activation's bound, but not below least.
+func (m *Machine) limitWait(t *walkState, d, least time.Duration) time.Duration {
 	if t.until == 0 {
 		return d
 	}

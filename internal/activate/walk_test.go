@@ -455,7 +455,7 @@ func (n *node) newest() (gen int) {
 func (n *node) guarded(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
 		changes := !after && slices.Contains([]step{publish, complete, comeBack}, s)
-		if changes && (n.gateSays() != "" || alive(n.systemd.unit)) {
+		if changes && (n.gateSays() != "" || isAlive(n.systemd.unit)) {
 			n.t.Errorf(
 				"%s: files change while the gate says %q and the kubelet is %s", stepNames[s].name, n.gateSays(),
 				n.systemd.unit.Active,

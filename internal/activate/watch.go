@@ -65,12 +65,12 @@ type finding struct {
 // cannot have read them. full says that the deadline leaves the verdict its own time, and not only what was left of the activation's.
 func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool) (finding, error) {
 	m.note("verify", "started", "%s", p.Unit)
-	m.extend(max(0, deadline-m.Clock.Monotonic()))
+	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{m: m, plan: p, since: since, result: result, full: full}
 	f, err := w.run(ctx, deadline)
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
-			w.cause = m.cause(ctx, p, since)
+			w.cause = m.findCause(ctx, p, since)
 		}
 		if f.cause = w.cause; f.cause != nil {
 			f.why += "; the kubelet: " + f.cause.String()
@@ -155,30 +155,30 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	w.countFalls(u)
 	w.checks = nil
 	if deaths := max(w.falls, u.Restarts-w.restarts); deaths >= crashLoop {
-		return Bad, w.wrong("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
+		return Bad, w.addBad("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
 	}
-	if w.ends(ctx, u, now) {
-		return Bad, w.wrong("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
+	if w.endsAlways(ctx, u, now) {
+		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
 	}
 	switch {
-	case stopped(u) && w.result == jobDependency:
-		return Bad, w.wrong("unit", "it was not started, because a unit that it requires failed")
-	case stopped(u):
-		return Unknown, w.unclear("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
+	case isStopped(u) && w.result == jobDependency:
+		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
+	case isStopped(u):
+		return Unknown, w.addUnknown("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
 	case givenUp(u):
-		return Bad, w.wrong("unit", "it failed (result %s), and systemd does not start it again", u.Result)
+		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
 	case u.Active != "active":
 		w.steady = 0
-		w.wrong("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+		w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
 		return Pending, ""
 	}
-	w.right("unit")
+	w.addOK("unit")
 	if u.Started < w.since {
 		w.steady = 0
-		w.wrong("started", "process %d started before the files were in place", u.MainPID)
+		w.addBad("started", "process %d started before the files were in place", u.MainPID)
 		return Pending, ""
 	}
-	w.right("started")
+	w.addOK("started")
 	if w.plan.Healthz != "" {
 		if !w.ask("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
 			w.steady = 0
@@ -189,22 +189,22 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 		w.steady = now
 	}
 	if now-w.steady < w.plan.Settle {
-		w.wrong("steady", "well for %s of %s so far", now-w.steady, w.plan.Settle)
+		w.addBad("steady", "well for %s of %s so far", now-w.steady, w.plan.Settle)
 		return Pending, ""
 	}
-	w.right("steady")
+	w.addOK("steady")
 	return w.askAll(ctx, u, now)
 }
 
-// ends says whether a kubelet that was seen dead says itself that it always ends so: then nobody waits for the loop. A unit that
+// endsAlways says whether a kubelet that was seen dead says itself that it always endsAlways so: then nobody waits for the loop. A unit that
 // failed without a process (the gate was shut) says nothing.
-func (w *watcher) ends(ctx context.Context, u Unit, now time.Duration) bool {
+func (w *watcher) endsAlways(ctx context.Context, u Unit, now time.Duration) bool {
 	dead := u.Started >= w.since && u.Result != "resources" && (waitsToRestart(u) || givenUp(u))
 	if !dead || w.read != 0 && now-w.read < askEvery {
 		return false
 	}
 	w.read = now
-	w.cause = w.m.cause(ctx, w.plan, w.since)
+	w.cause = w.m.findCause(ctx, w.plan, w.since)
 	return w.cause != nil && w.cause.final
 }
 
@@ -254,13 +254,13 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 	if w.plan.Node != "" {
 		n, err := probe.Node(ctx, w.plan.Node)
 		if all = w.ask("node", err) && all; err == nil {
-			all = w.object(n, now) && all
+			all = w.checkNodeObject(n, now) && all
 		}
 	}
-	if w.plan.Configz != nil && !w.configz(ctx) {
+	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
 		return Bad, w.why
 	}
-	if all && !w.pods(ctx, u, now) {
+	if all && !w.checkPods(ctx, u, now) {
 		return Bad, w.why
 	}
 	if all {
@@ -277,29 +277,29 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 
 func (w *watcher) ask(name string, err error) bool {
 	if err == nil {
-		w.right(name)
+		w.addOK(name)
 		return true
 	}
 	var unknown interface{ Unknown() bool }
 	if errors.As(err, &unknown) && unknown.Unknown() {
-		w.unclear(name, "%v", err)
+		w.addUnknown(name, "%v", err)
 	} else {
-		w.wrong(name, "%v", err)
+		w.addBad(name, "%v", err)
 	}
 	return false
 }
 
-func (w *watcher) right(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }
+func (w *watcher) addOK(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }
 
-func (w *watcher) wrong(name, format string, args ...any) string {
-	return w.put(name, "failed", false, format, args)
+func (w *watcher) addBad(name, format string, args ...any) string {
+	return w.addCheck(name, "failed", false, format, args)
 }
 
-func (w *watcher) unclear(name, format string, args ...any) string {
-	return w.put(name, "unknown", true, format, args)
+func (w *watcher) addUnknown(name, format string, args ...any) string {
+	return w.addCheck(name, "unknown", true, format, args)
 }
 
-func (w *watcher) put(name, state string, dunno bool, format string, args []any) string {
+func (w *watcher) addCheck(name, state string, dunno bool, format string, args []any) string {
 	message := fmt.Sprintf(format, args...)
 	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
 	w.why, w.dunno = name+": "+message, dunno

@@ -62,8 +62,8 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 	return nil
 }
 
-// seen is what the plan took a target for. Of a file with a secret the plan knows only whether it is the same.
-func seen(p *boot.Plan, path string, secret bool) *generation.State {
+// observedState is what the plan took a target for. Of a file with a secret the plan knows only whether it is the same.
+func observedState(p *boot.Plan, path string, secret bool) *generation.State {
 	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Path == path })
 	if i < 0 {
 		return nil

@@ -140,8 +140,8 @@ func targets(p *boot.Plan) []node.File {
 
 func target(o Options, f node.File) (generation.Target, error) {
 	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
-		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || ours(f)}
-	t.Seen = seen(o.Plan, f.Path, t.Secret)
+		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || isKubeletConfig(f)}
+	t.Seen = observedState(o.Plan, f.Path, t.Secret)
 	if f.Purpose == "identity" { // another machine's: put back, there would be two of one
 		t.Forget, t.Secret = true, true
 	}
@@ -185,9 +185,9 @@ func bearer(f node.File, secret func(string) ([]byte, error)) error {
 	return nil
 }
 
-// ours says whether the folders above a file are the kubelet's own, which a fresh image may lack. The folders of a
+// isKubeletConfig says whether the folders above a file are the kubelet's own, which a fresh image may lack. The folders of a
 // site's other files must be there, or be declared.
-func ours(f node.File) bool {
+func isKubeletConfig(f node.File) bool {
 	return f.Purpose != "file"
 }
 

@@ -26,11 +26,11 @@ func Back(s *generation.Store, to int, why string, do func() (int, error)) (int,
 // Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
 func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
-		return r.broken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 	to, err := choose()
 	if err == nil {
-		if other := r.otherMachine(to); other != "" { // before anything is pinned
+		if other := r.whyForeign(to); other != "" { // before anything is pinned
 			err = activate.Foreign(to, other)
 		}
 	}
@@ -53,8 +53,8 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	return r.collect(r.end(ctx, nil, hold{}, e))
 }
 
-// otherMachine says in which way a generation was made on another machine than this one, or nothing.
-func (r *Run) otherMachine(gen int) string {
+// whyForeign says in which way a generation was made on another machine than this one, or nothing.
+func (r *Run) whyForeign(gen int) string {
 	if gen == 0 || r.Machine.Foreign == nil {
 		return ""
 	}

@@ -249,9 +249,9 @@ func decideByHand(e ending) outcome {
 
 // end brings a run to its end: it does what that takes, decides what becomes of it, and lets the report know.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
-	e.out, e.acted = r.act(ctx, e)
+	e.out, e.acted = r.carryOut(ctx, e)
 	e.shut = r.isShut()
-	e.foreign = r.foreign()
+	e.foreign = r.isForeign()
 
 	switch {
 	case h.why != "" && !h.release:
@@ -265,7 +265,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 
 	o := decide(e)
-	r.inform(p, e, o)
+	r.reportOutcome(p, e, o)
 
 	if e.way == withoutSite && e.was == 0 {
 		p = nil // that there is no site is no fault of it
@@ -277,8 +277,8 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 }
 
-// failed ends a run before its commit. err is what p's diagnostics do not say.
-func (r *Run) failed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
+// endFailed ends a run before its commit. err is what p's diagnostics do not say.
+func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
 	e := ending{way: failed, code: code, err: err, failure: reasonOf(p, err)}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
@@ -293,16 +293,16 @@ func (r *Run) failed(ctx context.Context, p *boot.Plan, h hold, code fault.Code,
 	return r.end(ctx, p, h, e)
 }
 
-func (r *Run) broken(ctx context.Context, err error) Result {
+func (r *Run) endBroken(ctx context.Context, err error) Result {
 	return r.end(ctx, nil, hold{}, ending{way: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
 }
 
-func (r *Run) activated(ctx context.Context, p *boot.Plan, h hold, out activate.Outcome, err error) Result {
+func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activate.Outcome, err error) Result {
 	return r.end(ctx, p, h, ending{way: activated, out: out, acted: err})
 }
 
-// act does what an ending takes: the generation in place goes on if it can, or the gate says why it does not.
-func (r *Run) act(ctx context.Context, e ending) (activate.Outcome, error) {
+// carryOut does what an ending takes: the generation in place goes on if it can, or the gate says why it does not.
+func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) {
 	switch e.way {
 	case failed:
 		if e.stopped {
@@ -352,8 +352,8 @@ func (r *Run) openOnWhatIs() (out activate.Outcome, err error) {
 	return out, r.Machine.Gate.Open(out.Generation)
 }
 
-// inform lets the report know what became of a run.
-func (r *Run) inform(p *boot.Plan, e ending, o outcome) {
+// reportOutcome lets the report know what became of a run.
+func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 	if e.held != "" && !e.tried {
 		r.Report.Held(PlanID(p), e.held)
 	}

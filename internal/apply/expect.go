@@ -25,14 +25,14 @@ func Flags(p *boot.Plan) []string {
 	}
 	var words []string
 	for _, name := range env.Names() { // others may stand in the file: HTTP_PROXY, what an old unit read
-		if f, ok := env.Get(name); ok && holds(f, p.Node) && len(f.Argv()) > len(words) {
+		if f, ok := env.Get(name); ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
 			words = f.Argv()
 		}
 	}
 	return words
 }
 
-func holds(f *kubelet.Flags, n node.Node) bool {
+func matchesNode(f *kubelet.Flags, n node.Node) bool {
 	for _, x := range n.Flags {
 		if v, ok := f.Lookup(x.Name); !ok || !x.NoValue && v != x.Value {
 			return false
@@ -58,7 +58,7 @@ func holds(f *kubelet.Flags, n node.Node) bool {
 // last (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). "" when it is turned off, or when the site
 // leaves the configuration to others, so that nobody here knows.
 func Healthz(p *boot.Plan) string {
-	at := listens(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
+	at := listenAddress(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
 	if at == "" {
 		return ""
 	}
@@ -68,7 +68,7 @@ func Healthz(p *boot.Plan) string {
 // configz is how the planned kubelet is asked what it runs with: on its own port, where it shows a certificate of its own unless
 // tlsCertFile names another. Nil where nobody here knows its configuration.
 func configz(p *boot.Plan, credential string) *kubelet.Configz {
-	at := listens(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
+	at := listenAddress(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
 	if at == "" {
 		return nil
 	}
@@ -84,8 +84,8 @@ func configz(p *boot.Plan, credential string) *kubelet.Configz {
 	return &kubelet.Configz{URL: "https://" + at + "/configz", Credential: credential, Served: served, Planned: p.Node.Config}
 }
 
-// listens is where the planned kubelet listens, as host:port: by its flags, its configuration, or its defaults.
-func listens(p *boot.Plan, address, port string, fields, flags [2]string) string {
+// listenAddress is where the planned kubelet listenAddress, as host:port: by its flags, its configuration, or its defaults.
+func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) string {
 	if p.Node.Config == nil {
 		return ""
 	}

@@ -152,12 +152,12 @@ func TestSeen(t *testing.T) {
 		{world.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
 		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}
-		got := seen(p, "/x", c.secret)
+		got := observedState(p, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.old, got, c.want)
 		}
 	}
-	if seen(&boot.Plan{}, "/x", false) != nil {
+	if observedState(&boot.Plan{}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
 	}
 }

@@ -49,8 +49,8 @@ func message(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }
 
-// paste is a line that nobody breaks: see present.
-func paste(command string) string { return "    " + command }
+// pasteLine is a line that nobody breaks: see present.
+func pasteLine(command string) string { return "    " + command }
 
 func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	why := e.Why
@@ -67,19 +67,19 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
 	for _, w := range e.Ways {
-		detail = append(detail, w.What+":", paste(w.Command))
+		detail = append(detail, w.What+":", pasteLine(w.Command))
 	}
-	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", paste("prelet recover"))...)
+	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", pasteLine("prelet recover"))...)
 }
 
 func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
 	detail := []string{fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": "))}
 	if h, ok := generation.HeldBy(f); ok {
 		detail = append(detail, "Nothing was changed. It is released when that process ends, however it ends.", "Next: see what it does, or wait and try again:",
-			paste(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), paste("prelet status"))
+			pasteLine(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), pasteLine("prelet status"))
 	} else {
 		detail = append(detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.", "Next: see who that is, or wait and try again:",
-			paste("fuser -v "+lock.Path), paste("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
+			pasteLine("fuser -v "+lock.Path), pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
 	}
 	return message(fault.Locked, "Another prelet holds the lock", detail...)
 }

@@ -24,7 +24,7 @@ func heldNow(s *generation.Store) (*heldBefore, error) {
 		return nil, err
 	}
 	h.pin, h.why, h.pinned = s.Pinned()
-	if h.journal, h.gen, err = standing(s); err != nil {
+	if h.journal, h.gen, err = stateInPlace(s); err != nil {
 		return nil, err
 	}
 	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" { // what the verdict on going back would hold
@@ -33,7 +33,7 @@ func heldNow(s *generation.Store) (*heldBefore, error) {
 	return h, nil
 }
 
-func standing(s *generation.Store) (generation.Journal, int, error) {
+func stateInPlace(s *generation.Store) (generation.Journal, int, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return generation.Journal{}, 0, err
@@ -54,7 +54,7 @@ func (h *heldBefore) unlessMoved(err error) error {
 	if err == nil {
 		return nil
 	}
-	j, gen, unread := standing(h.store)
+	j, gen, unread := stateInPlace(h.store)
 	if unread != nil || gen != h.gen || j.Gen != h.journal.Gen || j.Phase != h.journal.Phase {
 		return err
 	}

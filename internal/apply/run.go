@@ -58,7 +58,7 @@ const keepTime = 10 * time.Second
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
-		return r.broken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
+		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
@@ -70,45 +70,45 @@ func (r *Run) Do(ctx context.Context) Result {
 	}
 
 	if err := r.Store.Check(); err != nil { // before a plan is made on what it hides
-		return r.broken(ctx, err)
+		return r.endBroken(ctx, err)
 	}
 
 	for again := 0; ; again++ {
-		res, retry := r.once(ctx)
+		res, retry := r.planAndApply(ctx)
 
 		switch {
 		case !retry:
 			return r.collect(res)
 		case again == plansAnew:
 			err := fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew)
-			return r.failed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
+			return r.endFailed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
 		}
 
 		r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "planned anew: " + res.Err.Error()})
 	}
 }
 
-// once plans and applies. again says that a target changed under the plan.
-func (r *Run) once(ctx context.Context) (res Result, again bool) {
+// planAndApply plans and applies. again says that a target changed under the plan.
+func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	p := r.Plan(ctx)
 	r.degrade(p)
 
 	if noSite(p) {
-		return r.withoutSite(ctx, p), false
+		return r.endWithoutSite(ctx, p), false
 	}
 
 	if !p.Complete {
-		return r.failed(ctx, p, hold{}, planCode(p), nil), false
+		return r.endFailed(ctx, p, hold{}, planCode(p), nil), false
 	}
 
 	h := hold{why: r.heldBy(p)}
 
 	switch {
 	case h.why == "":
-	case r.foreign(): // held on the machine that this one is a copy of
+	case r.isForeign(): // held on the machine that this one is a copy of
 		h.why, h.release = h.why+" (on another machine)", true
 	case !r.Retry:
-		return r.mend(ctx, p, h), false
+		return r.restoreInPlace(ctx, p, h), false
 	default:
 		h.release = true
 	}
@@ -116,12 +116,12 @@ func (r *Run) once(ctx context.Context) (res Result, again bool) {
 	return r.apply(ctx, p, h)
 }
 
-func (r *Run) withoutSite(ctx context.Context, p *boot.Plan) Result {
+func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
 	e := ending{way: withoutSite}
 
 	cur, err := r.Store.Current()
 	if err != nil {
-		return r.broken(ctx, err)
+		return r.endBroken(ctx, err)
 	}
 
 	if cur != nil {
@@ -139,18 +139,18 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 
 	proposal, act, err := Proposal(r.Options(p))
 	if err == nil {
-		err = r.forgets(ctx, p, act.Unit)
+		err = r.checkPodState(ctx, p, act.Unit)
 	}
 
 	if err != nil {
-		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	}
 
 	return r.commit(ctx, p, proposal, act, h)
 }
 
-// letGo does what a plan that is to be released was waiting for, and keeps it held when that comes to nothing.
-func (r *Run) letGo(h hold) func(do func() error) error {
+// releaseHeld does what a plan that is to be released was waiting for, and keeps it held when that comes to nothing.
+func (r *Run) releaseHeld(h hold) func(do func() error) error {
 	return func(do func() error) error {
 		if !h.release {
 			return do()
@@ -165,8 +165,8 @@ func (r *Run) letGo(h hold) func(do func() error) error {
 	}
 }
 
-// forgets refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists.
-func (r *Run) forgets(ctx context.Context, p *boot.Plan, unit string) error {
+// checkPodState refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists.
+func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
 	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" })
 	if i < 0 {
 		return nil
@@ -199,8 +199,8 @@ func (r *Run) degrade(p *boot.Plan) {
 	}
 }
 
-// foreign says whether the generation in place was made on another machine.
-func (r *Run) foreign() bool {
+// isForeign says whether the generation in place was made on another machine.
+func (r *Run) isForeign() bool {
 	cur, err := r.Store.Current()
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
@@ -215,22 +215,22 @@ func (r *Run) commit(
 	case errors.Is(err, generation.ErrChanged):
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
-		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	case !c.Changed && !proposal.Force:
-		return r.unchanged(ctx, p, act, h), false
+		return r.resumeUnchanged(ctx, p, act, h), false
 	}
 
 	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-		return r.failed(ctx, p, h, fault.CodeOf(err), err), false
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	}
 
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
-		change := activate.Change{Txn: told{txn, r.Report, r.letGo(h)}, Plan: act, Reload: reload(txn.Entries())}
+		change := activate.Change{Txn: told{txn, r.Report, r.releaseHeld(h)}, Plan: act, Reload: changesUnitFiles(txn.Entries())}
 
 		var out activate.Outcome
-		if out, err = r.Machine.Apply(ctx, change); !before(err) {
+		if out, err = r.Machine.Apply(ctx, change); !isBeforeCommit(err) {
 			return r.end(ctx, p, h, ending{way: activated, out: out, acted: err, changed: true}), false
 		}
 	}
@@ -239,13 +239,13 @@ func (r *Run) commit(
 		return Result{Plan: p, Err: err}, true
 	}
 
-	return r.failed(ctx, p, h, fault.CodeOf(err), err), false
+	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 }
 
-// unchanged goes on with the generation in place, which is as planned.
-func (r *Run) unchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
-	if err := r.letGo(h)(func() error { return nil }); err != nil {
-		return r.failed(ctx, p, h, fault.CodeOf(err), err)
+// resumeUnchanged goes on with the generation in place, which is as planned.
+func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
+	if err := r.releaseHeld(h)(func() error { return nil }); err != nil {
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
 	}
 
 	out, err := r.Machine.Resume(ctx)
@@ -253,16 +253,16 @@ func (r *Run) unchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h 
 		out.Checks, err = r.Machine.Reconcile(ctx, act)
 	}
 
-	return r.activated(ctx, p, h, out, err)
+	return r.endActivated(ctx, p, h, out, err)
 }
 
-// before says whether an error of Apply means that nothing was committed.
-func before(err error) bool {
+// isBeforeCommit says whether an error of Apply means that nothing was committed.
+func isBeforeCommit(err error) bool {
 	code := fault.CodeOf(err)
 	return err != nil && (code == fault.Systemd || code == fault.CannotWrite || errors.Is(err, generation.ErrChanged))
 }
 
-func reload(entries []generation.Entry) bool {
+func changesUnitFiles(entries []generation.Entry) bool {
 	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
 		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone && e.Action != generation.ActionKeep
 	})
@@ -297,8 +297,8 @@ func HeldBy(s *generation.Store, p *boot.Plan) string {
 	return ""
 }
 
-// mend puts back what somebody changed of the generation in place, and goes on with it: the site's plan is held.
-func (r *Run) mend(ctx context.Context, p *boot.Plan, h hold) Result {
+// restoreInPlace puts back what somebody changed of the generation in place, and goes on with it: the site's plan is held.
+func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	proposal, act, ok, err := InPlace(r.Store)
 	if err == nil && ok {
 		var c *generation.Comparison
@@ -311,7 +311,7 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan, h hold) Result {
 
 			res, again := r.commit(ctx, p, proposal, act, h)
 			if again { // twice in a moment: the next run sees to it
-				return r.failed(ctx, p, h, fault.CannotWrite, res.Err)
+				return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
 			}
 
 			return res
@@ -319,12 +319,12 @@ func (r *Run) mend(ctx context.Context, p *boot.Plan, h hold) Result {
 	}
 
 	if err != nil {
-		return r.failed(ctx, p, h, fault.CodeOf(err), err)
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
 	}
 
 	out, err := r.Machine.Resume(ctx)
 
-	return r.activated(ctx, p, h, out, err)
+	return r.endActivated(ctx, p, h, out, err)
 }
 
 // planOf is the hash of the plan that a generation came from.
@@ -360,10 +360,10 @@ func (r *Run) unit() string {
 func (r *Run) Verify(ctx context.Context) Result {
 	out, err := r.Machine.Verify(ctx)
 	if fault.CodeOf(err) == fault.NeedsPerson {
-		return r.broken(ctx, err)
+		return r.endBroken(ctx, err)
 	}
 
-	return r.collect(r.activated(ctx, nil, hold{}, out, err))
+	return r.collect(r.endActivated(ctx, nil, hold{}, out, err))
 }
 
 // collect removes old generations once nothing is in flight.

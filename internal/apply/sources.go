@@ -19,7 +19,7 @@ import (
 func sources(p *boot.Plan) map[string]string {
 	out := map[string]string{}
 	put := func(item string, from []origin.Origin) {
-		if at := whence(from); at != "" && out[item] == "" {
+		if at := describeOrigins(from); at != "" && out[item] == "" {
 			out[item] = at
 		}
 	}
@@ -107,8 +107,8 @@ func tokenRange(p *boot.Plan) hcl.Range {
 	return p.Site.Cluster.SrcRange
 }
 
-// whence is the place that a message names: the first one in the site, or else in words.
-func whence(from []origin.Origin) string {
+// describeOrigins is the place that a message names: the first one in the site, or else in words.
+func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {
 			return strings.TrimSuffix(fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ")

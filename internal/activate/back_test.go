@@ -13,17 +13,24 @@ import (
 func threeBoots(t *testing.T) (*node, Outcome) {
 	n := newNode(t)
 	n.bootWith("one")
+
 	var out Outcome
+
 	for range maxTries + 1 {
 		n.reboot()
+
 		var err error
+
 		out, err = n.runSite(t.Context(), "two")
 		n.want(err, "run")
 	}
+
 	expect(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+
 	if n.read(configPath) != "one" {
 		t.Fatalf("config %q", n.read(configPath))
 	}
+
 	return n, out
 }
 
@@ -31,6 +38,7 @@ func (n *node) isHeld(plan string) (held bool) {
 	n.t.Helper()
 	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(plan); return Outcome{}, nil })
 	n.want(err, "held")
+
 	return held
 }
 
@@ -42,11 +50,14 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		if !n.isHeld("two") {
 			t.Error("the plan that was left could be applied before anybody has looked")
 		}
+
 		n.started()
 		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
 		}
+
 		n.reboot()
 		run, verify := n.bootWith("two")
 		expect(t, "next boot", run, Outcome{Generation: 3})
@@ -57,6 +68,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself
 		n.started()
 		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+
 		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
 		}
@@ -69,6 +81,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 			n.want(err, "run")
 			expect(t, "next boot", run, Outcome{Verdict: Pending, Generation: 3})
 		}
+
 		n.started()
 		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 	})
@@ -85,12 +98,15 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, "by hand") })
 	n.want(err, "back")
 	expect(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+
 	if j := n.journal(); j == nil || j.Phase != generation.PhaseVerify || j.From != 2 {
 		t.Fatalf("journal %+v", j)
 	}
+
 	n.systemd.enqueue("start")
 	n.clk.advance(100 * time.Millisecond)
 	expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 3})
+
 	if n.isHeld("two") || n.journal() != nil {
 		t.Error("held, or still awaited")
 	}
@@ -107,9 +123,11 @@ func TestBadAfterAsBefore(t *testing.T) {
 	out, err = n.runSite(t.Context(), "two healthz=bad")
 	n.want(err, "run")
 	expect(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
 		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())
 	}
+
 	out, err = n.runSite(t.Context(), "two healthz=bad")
 	n.want(err, "run while it is held")
 	expect(t, "run while it is held", out, Outcome{Generation: 4})
@@ -127,22 +145,28 @@ func TestTwoWatchTheWayBack(t *testing.T) {
 	for _, well := range []bool{true, false} {
 		n := newNode(t)
 		n.bootWith("one")
+
 		var first Outcome
+
 		if !well {
 			behave := n.systemd.behave
 			n.systemd.behave = func() conduct { c := behave(); c.healthz = false; return c }
 		}
+
 		n.onCommit = func() {
 			n.clk.after(n.timeout+5*time.Second, func() { first = n.verify() }) // the run watches generation 3
 		}
 		second, err := n.runSite(t.Context(), "two healthz=bad")
 		n.want(err, "run")
+
 		want := Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack}
 		if !well {
 			want.InPlace, want.Held, want.Code = Bad, false, fault.RollbackFails
 		}
+
 		expect(t, "prelet-verify", first, want)
 		expect(t, "the run", second, want)
+
 		if n.journal() != nil || n.isHeld("two healthz=bad") != well {
 			t.Errorf("journal %+v, held %v", n.journal(), n.isHeld("two healthz=bad"))
 		}

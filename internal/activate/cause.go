@@ -27,6 +27,7 @@ func (c *Cause) String() string {
 	if c.At == "" {
 		return c.Sentence
 	}
+
 	return fmt.Sprintf("%s (%s, %s)", c.Sentence, c.Item, c.At)
 }
 
@@ -37,13 +38,16 @@ func (m *Machine) findCause(ctx context.Context, p Plan, since time.Duration) *C
 	if err != nil || len(lines) == 0 {
 		return nil
 	}
+
 	found, ok := failure.Recognise(lines)
 	if !ok {
 		if last := failure.LastError(lines); last != "" {
 			return &Cause{Sentence: "its last error is: " + last, Words: last}
 		}
+
 		return nil
 	}
+
 	return p.withItem(found)
 }
 
@@ -61,6 +65,7 @@ func (p Plan) withItem(found failure.Cause) *Cause {
 			return c
 		}
 	}
+
 	if len(found.Items) > 0 {
 		c.Item = found.Items[0]
 		return c
@@ -71,5 +76,6 @@ func (p Plan) withItem(found failure.Cause) *Cause {
 			c.Item, c.At = item, p.Sources[item]
 		}
 	}
+
 	return c
 }

@@ -22,37 +22,49 @@ func TestKilledAnywhere(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
+
 			killed := 0
+
 			for k := 1; ; k++ {
 				n := newNode(t)
 				n.bootWith("one")
+
 				if tc.boot {
 					n.reboot()
 				}
+
 				at := n.changeKilledAt(tc.config, k)
 				if at == "" {
 					break
 				}
+
 				killed++
 				where := fmt.Sprintf("killed at event %d, %q", k, at)
+
 				n.clk.advance(15 * time.Second) // a kubelet that waits at the gate tries again meanwhile
 				n.verify()
+
 				if _, err := n.runSite(t.Context(), tc.config); err != nil {
 					t.Errorf("%s: the next run: %v", where, err)
 				}
+
 				if n.read(configPath) != tc.want || n.read(flagsPath) != tc.want {
 					t.Errorf("%s: the files are %q and %q, want %q", where, n.read(configPath), n.read(flagsPath), tc.want)
 				}
+
 				if n.systemd.unit.Active != "active" || n.gateSays() == "" {
 					t.Errorf("%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.gateSays())
 				}
+
 				if n.journal() != nil {
 					t.Errorf("%s: the journal is open", where)
 				}
+
 				if (Gate{Dir: n.run, BootID: n.boot}).Owed(DefaultUnit) {
 					t.Errorf("%s: a start is owed", where)
 				}
 			}
+
 			if killed < 5 {
 				t.Errorf("only %d events to be killed at", killed)
 			}
@@ -70,21 +82,27 @@ func (n *node) changeKilledAt(config string, k int) string {
 			n.t.Errorf("run: %v", err)
 		}
 	}
+
 	at := n.maybeKilled(change)
 	if at != "" {
 		n.clk.advance(time.Second) // RestartSec=1
 		change()
 	}
+
 	if inBoot {
 		n.started()
+
 		if at == "" {
 			at = n.maybeKilled(func() { n.verify() })
 		}
+
 		if at == "" {
 			n.killAt = 0
 		}
+
 		n.clk.advance(time.Second)
 		n.verify() // Restart=on-failure of prelet-verify
 	}
+
 	return at
 }

@@ -15,40 +15,52 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), full: true}
 	begun := m.Clock.Monotonic()
+
 	var last Unit
+
 	for first := true; ; first = false {
 		u, err := m.Units.Look(ctx, plan.Unit)
 		if err != nil {
 			return []Check{{"unit", "unknown", err.Error()}}, nil, nil
 		}
+
 		if u.Active != "active" {
 			w.checks = nil
 			w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+
 			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
+
 		if first {
 			w.steady = u.Started // it has answered well since then, as far as anybody knows
 		}
+
 		now := m.Clock.Monotonic()
 		last = u
+
 		verdict, _ := w.look(ctx, u, now)
 		if verdict != Pending || !w.hasSettled() || now-begun > plan.Settle {
 			break
 		}
+
 		if m.Clock.Sleep(ctx, lookEvery) != nil {
 			break
 		}
 	}
+
 	for _, c := range w.checks {
 		if c.State == "failed" && !w.podless {
 			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
 	}
+
 	if len(w.answers) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
+
 	return w.checks, w.cause, nil
 }
 
@@ -59,6 +71,7 @@ func (w *watcher) hasSettled() bool {
 			return false
 		}
 	}
+
 	return len(w.checks) > 0 && w.checks[len(w.checks)-1].Name == "steady"
 }
 
@@ -79,10 +92,12 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 	if err != nil {
 		return 0
 	}
+
 	var r verdictReport
 	if json.Unmarshal(text, &r) != nil || r.BootID != m.BootID {
 		return 0
 	}
+
 	return time.Duration(r.Since) * time.Microsecond
 }
 
@@ -90,6 +105,7 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 // besides.
 func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 	c := w.plan.Configz
+
 	differ, err := w.m.Probe.Configz(ctx, *c)
 	switch {
 	case err != nil:
@@ -99,6 +115,8 @@ func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 		w.addBad("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", joinShort(differ)))
 		return false
 	}
+
 	w.addOK("configz")
+
 	return true
 }

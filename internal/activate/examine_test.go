@@ -17,16 +17,20 @@ func (n *node) looked(gen int) (all string, checks []Check, cause *Cause) {
 		if err := m.Store.Unlock(); err != nil {
 			return Outcome{}, err
 		}
+
 		var err error
 		if checks, cause, err = m.Examine(n.t.Context(), gen); err != nil {
 			return Outcome{}, err
 		}
+
 		return Outcome{}, m.relock(n.t.Context())
 	})
 	n.want(err, "examine")
+
 	for _, c := range checks {
 		all += c.Name + "=" + c.State + " "
 	}
+
 	return strings.TrimSpace(all), checks, cause
 }
 
@@ -41,6 +45,7 @@ func TestExamine(t *testing.T) {
 		{"one that has run for long is seen at once", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.clk.advance(time.Hour)
+
 			at := n.clk.now
 			if all, _, _ := n.looked(1); all != allOK || n.clk.now != at {
 				t.Errorf("%s after %s", all, n.clk.now-at)
@@ -50,6 +55,7 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 			n.systemd.enqueue("restart")
 			n.clk.advance(time.Second)
+
 			at := n.clk.now
 			if all, _, _ := n.looked(1); all != allOK || n.clk.now-at < 8*time.Second {
 				t.Errorf("%s after %s", all, n.clk.now-at)
@@ -61,6 +67,7 @@ func TestExamine(t *testing.T) {
 			n.clk.advance(time.Second)
 			n.clk.after(3*time.Second, func() { n.systemd.fail("exit-code") })
 			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported"`}
+
 			all, checks, cause := n.looked(1)
 			if !strings.HasPrefix(all, "unit=failed") || !strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") || cause == nil || cause.ID != "swap" {
 				t.Errorf("%s %+v %+v", all, checks, cause)
@@ -70,12 +77,14 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 			n.systemd.somebodyStops()
 			n.clk.advance(time.Second)
+
 			if all, checks, _ := n.looked(1); all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
 				t.Errorf("%s %+v", all, checks)
 			}
 		}},
 		{"a process that is older than the files of this boot", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			n.systemd.unit.Started = time.Second
 			if all, checks, _ := n.looked(1); all != "unit=ok started=failed" || !strings.Contains(checks[1].Message, "started before the files were in place") {
 				t.Errorf("%s %+v", all, checks)
@@ -86,6 +95,7 @@ func TestExamine(t *testing.T) {
 			n.reboot()
 			n.bootWith("one")
 			n.clk.advance(time.Minute)
+
 			if all, _, _ := n.looked(1); all != allOK {
 				t.Errorf("%s", all)
 			}
@@ -98,10 +108,12 @@ func TestExamine(t *testing.T) {
 			n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
 			n.bootWith("one")
 			n.clk.advance(time.Minute)
+
 			n.labels["example.com/a"] = "2"
 			if all, _, _ := n.looked(1); all != others+" labels=drift configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
+
 			n.apiserver = false
 			if all, _, _ := n.looked(1); all != strings.Replace(others, "node=ok", "node=unknown", 1)+" configz=unknown pods=ok" {
 				t.Errorf("%s", all)
@@ -117,6 +129,7 @@ func TestConfigz(t *testing.T) {
 			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
 			_, verify := n.bootWith("one")
 			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
 			if c := checkOf(verify, "configz"); c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
 				t.Errorf("%+v", c)
 			}
@@ -124,6 +137,7 @@ func TestConfigz(t *testing.T) {
 		{"as planned", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
 			n.configz = func() []string { return nil }
+
 			_, verify := n.bootWith("one")
 			if c := checkOf(verify, "configz"); verify.Verdict != Good || c.State != "ok" {
 				t.Errorf("%+v", c)
@@ -136,6 +150,7 @@ func TestConfigz(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110") || n.status(2) != generation.StatusRolledBack {
 				t.Errorf("%s", out.Why)
 			}

@@ -39,9 +39,11 @@ func (g Gate) Open(generation int) error {
 	if err := g.write(openedFile, g.BootID); err != nil {
 		return err
 	}
+
 	if err := g.write(gateFile, variable+strconv.Itoa(generation)); err != nil {
 		return err
 	}
+
 	return g.remove(reasonFile)
 }
 
@@ -50,6 +52,7 @@ func (g Gate) Shut(why string) error {
 	if err := g.remove(gateFile); err != nil {
 		return err
 	}
+
 	return g.write(reasonFile, strings.Join(strings.Fields(why), " "))
 }
 
@@ -62,11 +65,14 @@ func (g Gate) State() (generation int, open bool, err error) {
 	case err != nil:
 		return 0, false, fmt.Errorf("gate: %w", err)
 	}
+
 	number, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), variable)
+
 	n, err := strconv.Atoi(number)
 	if !ours || err != nil || n < 0 {
 		return -1, true, nil
 	}
+
 	return n, true, nil
 }
 
@@ -98,6 +104,7 @@ func (g Gate) read(name string) string {
 	if err != nil {
 		return ""
 	}
+
 	return strings.TrimSuffix(string(text), "\n")
 }
 
@@ -106,6 +113,7 @@ func (g Gate) write(name, line string) error {
 	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
 		return fmt.Errorf("gate: %w", err)
 	}
+
 	return nil
 }
 
@@ -113,5 +121,6 @@ func (g Gate) remove(name string) error {
 	if err := os.Remove(filepath.Join(g.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("gate: %w", err)
 	}
+
 	return nil
 }

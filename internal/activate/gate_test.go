@@ -11,6 +11,7 @@ func TestGate(t *testing.T) {
 	g := Gate{Dir: t.TempDir(), BootID: strings.Repeat("a", 32)}
 	state := func(wantGen int, wantOpen bool) {
 		t.Helper()
+
 		gen, open, err := g.State()
 		if err != nil || gen != wantGen || open != wantOpen {
 			t.Errorf("State = %d, %v, %v; want %d, %v", gen, open, err, wantGen, wantOpen)
@@ -18,51 +19,68 @@ func TestGate(t *testing.T) {
 	}
 	must := func(err error) {
 		t.Helper()
+
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	state(0, false)
+
 	if g.OpenedInThisBoot() {
 		t.Error("opened, before it was")
 	}
+
 	must(g.Shut("site\ninvalid")) // shutting what is shut is no error
+
 	if got := g.Why(); got != "site invalid" {
 		t.Errorf("Why = %q; one line is kept", got)
 	}
+
 	must(g.Open(12))
 	state(12, true)
+
 	text, err := os.ReadFile(g.Path())
 	if err != nil || string(text) != "PRELET_GENERATION=12\n" {
 		t.Errorf("systemd reads %q (%v)", text, err)
 	}
+
 	if info, _ := os.Stat(g.Path()); info.Mode().Perm() != 0o644 {
 		t.Errorf("mode %v", info.Mode())
 	}
+
 	if g.Why() != "" || !g.OpenedInThisBoot() {
 		t.Error("an open gate still has a reason, or does not know that it was opened")
 	}
+
 	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.OpenedInThisBoot() {
 		t.Error("another boot's opening counts")
 	}
+
 	must(g.Shut("changing"))
 	state(0, false)
+
 	if !g.OpenedInThisBoot() {
 		t.Error("shutting forgets that this boot had opened it")
 	}
 
 	must(g.Owe("kubelet.service"))
+
 	if !g.Owed("kubelet.service") || g.Owed("k3s.service") {
 		t.Error("owed to the wrong unit")
 	}
+
 	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.Owed("kubelet.service") {
 		t.Error("a debt of another boot counts")
 	}
+
 	must(g.Paid())
 	must(g.Paid())
+
 	if g.Owed("kubelet.service") {
 		t.Error("paid and still owed")
 	}
+
 	left, _ := filepath.Glob(filepath.Join(g.Dir, ".*"))
 	if len(left) != 0 {
 		t.Errorf("temporaries are left: %v", left)
@@ -75,6 +93,7 @@ func TestGateThatSomebodyElseWrote(t *testing.T) {
 		if err := os.WriteFile(g.Path(), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		if gen, open, err := g.State(); gen != -1 || !open || err != nil {
 			t.Errorf("%q: %d, %v, %v; systemd would start the kubelet with it, so it is open", text, gen, open, err)
 		}

@@ -16,13 +16,16 @@ import (
 // inTheWay runs a site that is committed and cannot be published, and looks that no file has changed and that it says who goes on.
 func (n *node) inTheWay(why string) {
 	n.t.Helper()
+
 	_, err := n.runSite(n.t.Context(), "two")
 	if n.exit(err) != fault.Interrupted || !strings.Contains(err.Error(), why) {
 		n.t.Errorf("%v; want one of %s that says %q", err, fault.Interrupted, why)
 	}
+
 	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.gateSays() != "" {
 		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.gateSays(), n.systemd.unit.Active)
 	}
+
 	if j := n.journal(); j == nil || j.Phase != generation.PhasePublish {
 		n.t.Errorf("journal %+v", j)
 	}
@@ -39,13 +42,16 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 	play(t, []scenario{
 		{"it does not stop: no run publishes, however many come, until it has", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			n.systemd.stopping = time.Hour
 			for range 3 {
 				n.inTheWay("did not stop")
 			}
+
 			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.exit(err) != fault.Interrupted || n.read(configPath) != "one" {
 				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
 			}
+
 			n.clk.advance(time.Hour)
 			n.systemd.stopping = 0
 			finishes(t, n)
@@ -54,20 +60,24 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			n.bootWith("one")
 			n.onCommit = func() { n.systemd.gone = true }
 			n.inTheWay("connection closed")
+
 			if n.systemd.unit.Active != "active" {
 				t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
 			}
+
 			n.inTheWay("it may be running")
 			n.systemd.gone = false
 			finishes(t, n)
 		}},
 		{"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			for _, name := range []string{gateFile, openedFile, seenFile} {
 				if err := os.Remove(filepath.Join(n.run, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					t.Fatal(err)
 				}
 			}
+
 			n.onCommit = func() { n.systemd.gone = true }
 			n.inTheWay("connection closed")
 			n.inTheWay("it may be running")
@@ -77,6 +87,7 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 		{"going back, and it does not stop: nothing is undone under it", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.clk.after(30*time.Second, func() { n.systemd.stopping = time.Hour })
+
 			_, err := n.runSite(t.Context(), "two healthz=bad")
 			if n.exit(err) != fault.Interrupted || n.read(configPath) != "two healthz=bad" || n.gateSays() != "" {
 				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.gateSays())
@@ -91,6 +102,7 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			j, err := (*generation.Journal)(nil), error(nil)
 			_, failed := n.process(func(m *Machine) (Outcome, error) { j, err = m.Recover(t.Context()); return Outcome{}, err })
 			n.want(failed, "recover")
+
 			if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" || n.read(flagsPath) != "two" || n.gateSays() != "" {
 				t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.gateSays())
 			}
@@ -102,36 +114,44 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 // While some may run it is refused, as a run is, with nothing changed.
 func TestBackByHandKeepsState(t *testing.T) {
 	const state = "/var/lib/kubelet/cpu_manager_state"
+
 	changed := func(t *testing.T) *node {
 		n := newNode(t)
 		n.bootWith("one")
 		n.shape = func(p *Plan) { p.States = map[string]string{state: "static"} }
 		n.reboot()
 		n.bootWith("two")
+
 		return n
 	}
+
 	back := func(n *node, to int) (Outcome, error) {
 		return n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), to, "by hand") })
 	}
 	for _, to := range []int{0, 1} {
 		n := changed(t)
 		n.events = nil
+
 		_, err := back(n, to)
 		if n.exit(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
 			t.Errorf("to %d: %v", to, err)
 		}
+
 		if n.read(configPath) != "two" || n.systemd.unit.Active != "active" || len(n.events) != 0 {
 			t.Errorf("to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active, n.events)
 		}
+
 		n.systemd.somebodyStops()
 		n.clk.advance(time.Second)
 		out, err := back(n, to)
 		n.want(err, "with the kubelet stopped")
 		expect(t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+
 		if n.systemd.unit.Active != "inactive" {
 			t.Errorf("the kubelet is %s", n.systemd.unit.Active)
 		}
 	}
+
 	n := changed(t) // the same policy on both sides: nothing is in the way
 	_, err := n.runSite(t.Context(), "three")
 	n.want(err, "run")

@@ -26,17 +26,20 @@ func (p Plan) madeNode(n kubelet.Node, since, now time.Duration) bool {
 // checkNodeObject judges the labels and the taints of the Node.
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
+
 	ours := slices.ContainsFunc(w.plan.labelChanges(n), func(c kubelet.LabelChange) bool { return !c.Remove }) // cloud controllers set zones and types
 	switch {
 	case len(w.plan.Labels) == 0 && len(differ) == 0:
 		ok = true
 	case len(differ) == 0:
 		w.addOK("labels")
+
 		ok = true
 	case ours && w.plan.madeNode(n, w.since, now) && !w.plan.Reconcile:
 		w.addBad("labels", "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
 	default:
 		w.reportDrift("labels", "%s; %s", joinShort(differ), kubectl)
+
 		ok = true
 	}
 	// Not judged even when the Node is new: controllers take the taints off that a node was to start with, within seconds.
@@ -45,6 +48,7 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	} else if len(w.plan.Taints) > 0 {
 		w.addOK("taints")
 	}
+
 	return ok
 }
 
@@ -59,12 +63,14 @@ func joinShort(list []string) string {
 	if len(list) > mostTold {
 		return strings.Join(list[:mostTold], ", ") + fmt.Sprintf(" and %d more", len(list)-mostTold)
 	}
+
 	return strings.Join(list, ", ")
 }
 
 // labelDrift is how the labels of a Node differ from the plan, and the command that mends it.
 func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
+
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		have, there := n.Labels[key]
 		switch want := p.Labels[key]; {
@@ -75,14 +81,17 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 		default:
 			differ = append(differ, fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.at("label/"+key)))
 		}
+
 		words = append(words, key+"="+p.Labels[key])
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
 		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
 			differ = append(differ, fmt.Sprintf("%s=%s is there, and no longer planned", key, have))
 			words = append(words, key+"-")
 		}
 	}
+
 	return differ, "kubectl label node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
@@ -92,7 +101,9 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	for _, t := range n.Taints {
 		have[t.String()] = true
 	}
+
 	var words []string
+
 	for _, t := range p.Taints {
 		if !have[t] {
 			key, _, _ := strings.Cut(strings.SplitN(t, ":", 2)[0], "=")
@@ -100,12 +111,14 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 			words = append(words, t)
 		}
 	}
+
 	for _, t := range p.GoneTaints {
 		if have[t] {
 			differ = append(differ, "taint "+t+" is there, and no longer planned")
 			words = append(words, t+"-")
 		}
 	}
+
 	return differ, "kubectl taint node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
@@ -113,6 +126,7 @@ func (p Plan) at(item string) string {
 	if at := p.Sources[item]; at != "" {
 		return " (" + at + ")"
 	}
+
 	return ""
 }
 
@@ -124,11 +138,13 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 			out = append(out, kubelet.LabelChange{Key: key, Value: p.Labels[key]})
 		}
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(p.GoneLabels)) {
 		if have, there := n.Labels[key]; there && slices.Contains(p.GoneLabels[key], have) {
 			out = append(out, kubelet.LabelChange{Key: key, Value: have, Remove: true})
 		}
 	}
+
 	return out
 }
 
@@ -140,6 +156,7 @@ func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 	if !p.Reconcile {
 		return nil, nil
 	}
+
 	if may, err := m.Units.MayWait(ctx, p.Unit); err != nil || !may {
 		return nil, nil // systemd is not what this is about
 	}
@@ -157,26 +174,33 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	if !p.Reconcile || p.Node == "" {
 		return checks
 	}
+
 	n, err := m.Probe.Node(ctx, p.Node)
 	if err != nil {
 		return withCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
 	}
+
 	todo := p.labelChanges(n)
 	if len(todo) == 0 {
 		return checks
 	}
+
 	done, failed := m.patchLabels(ctx, p, n.Name, todo)
 	if len(done) > 0 {
 		m.note("labels", "ok", "patched node %s: %s", n.Name, strings.Join(done, " "))
 	}
+
 	message := ""
 	if len(done) > 0 {
 		message = "patched: " + strings.Join(done, " ")
 	}
+
 	if len(failed) == 0 {
 		return withCheck(checks, Check{"labels", "ok", message})
 	}
+
 	m.note("labels", "notice", "not patched: %s", joinShort(failed))
+
 	return withCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
 }
 
@@ -184,12 +208,14 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 // set does not keep the others back.
 func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []kubelet.LabelChange) (done, failed []string) {
 	err := m.Probe.PatchLabels(ctx, node, todo)
+
 	alone := len(todo) == 1
 	for _, c := range todo {
 		one := err
 		if isRefused(err) && !alone {
 			one = m.Probe.PatchLabels(ctx, node, []kubelet.LabelChange{c})
 		}
+
 		switch {
 		case one == nil:
 			done = append(done, c.String())
@@ -199,6 +225,7 @@ func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []k
 			failed = append(failed, fmt.Sprintf("%s: %v", c, one))
 		}
 	}
+
 	return done, failed
 }
 
@@ -214,5 +241,6 @@ func withCheck(checks []Check, c Check) []Check {
 		out[i] = c
 		return out
 	}
+
 	return append(out, c)
 }

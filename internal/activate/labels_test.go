@@ -17,6 +17,7 @@ func checkOf(out Outcome, name string) Check {
 			return c
 		}
 	}
+
 	return Check{}
 }
 
@@ -40,9 +41,11 @@ func TestLabels(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			if want := map[string]string{"example.com/a": "2", "example.com/b": "3", "kubernetes.io/os": "linux"}; !maps.Equal(n.labels, want) {
 				t.Errorf("labels %v", n.labels)
 			}
+
 			if c := checkOf(out, "labels"); c.State != "ok" || c.Message != "patched: example.com/a=2 example.com/b=3 example.com/old-" || n.patches != 1 {
 				t.Errorf("%+v after %d patches", c, n.patches)
 			}
@@ -53,6 +56,7 @@ func TestLabels(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			c := checkOf(out, "labels")
 			if c.State != Drift || n.labels["example.com/a"] != "2" || n.labels["example.com/old"] != "" ||
 				!strings.Contains(c.Message, "is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1") {
@@ -65,6 +69,7 @@ func TestLabels(t *testing.T) {
 			plans(n, true, map[string]string{"example.com/a": "1"})
 			_, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
+
 			if n.labels["example.com/old"] != "somebody's" || n.patches != 0 {
 				t.Errorf("labels %v, %d patches", n.labels, n.patches)
 			}
@@ -75,6 +80,7 @@ func TestLabels(t *testing.T) {
 			n.labels = map[string]string{"topology.kubernetes.io/zone": "a"}
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
+
 			if c := checkOf(out, "labels"); n.patches != 0 || c.State != Drift {
 				t.Errorf("%+v, %d patches", c, n.patches)
 			}
@@ -85,6 +91,7 @@ func TestLabels(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			want := `example.com/a is "1" and not "2" (site.hcl:4:5, label.x), example.com/old=x is there, and no longer planned; kubectl label node n1 --overwrite example.com/a=2 example.com/old-`
 			if c := checkOf(out, "labels"); c.State != Drift || c.Message != want || n.patches != 0 {
 				t.Errorf("%+v, %d patches\nwant %s", c, n.patches, want)
@@ -100,6 +107,7 @@ func TestLabels(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			want := `taint gpu=yes:NoSchedule is missing (site.hcl:9:12, taint.x), taint old:NoExecute is there, and no longer planned; a node cannot change its own taints: kubectl taint node n1 --overwrite gpu=yes:NoSchedule old:NoExecute-`
 			if c := checkOf(out, "taints"); c.State != Drift || c.Message != want {
 				t.Errorf("%+v\nwant %s", c, want)
@@ -110,6 +118,7 @@ func TestLabels(t *testing.T) {
 			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second
 			_, verify := n.bootWith("one")
 			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+
 			if c := checkOf(verify, "labels"); c.State != "failed" || !strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
 				t.Errorf("%+v", c)
 			}
@@ -125,6 +134,7 @@ func TestLabels(t *testing.T) {
 			n.age = time.Hour
 			_, verify := n.bootWith("one")
 			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
 			if c := checkOf(verify, "labels"); c.State != Drift {
 				t.Errorf("%+v", c)
 			}
@@ -134,19 +144,24 @@ func TestLabels(t *testing.T) {
 			plans(n, true, map[string]string{"example.com/a": "1"})
 			n.bootWith("one")
 			n.labels["example.com/a"] = "somebody's"
+
 			again := func() (checks []Check) {
 				_, err := n.process(func(m *Machine) (_ Outcome, err error) { checks, err = m.Reconcile(t.Context(), n.plan("one")); return })
 				n.want(err, "reconcile")
+
 				return checks
 			}
 			if checks := again(); n.labels["example.com/a"] != "1" || n.patches != 1 || len(checks) != 1 || checks[0].Message != "patched: example.com/a=1" {
 				t.Errorf("labels %v, %+v", n.labels, checks)
 			}
+
 			if checks := again(); n.patches != 1 || len(checks) != 0 {
 				t.Errorf("again: %+v, %d patches", checks, n.patches)
 			}
+
 			n.labels["example.com/a"] = "somebody's"
 			n.reboot()
+
 			if checks := again(); n.patches != 1 || len(checks) != 0 {
 				t.Errorf("at boot: %+v, %d patches", checks, n.patches)
 			}
@@ -158,6 +173,7 @@ func TestLabels(t *testing.T) {
 				return func(p *Plan) { shape(p); p.Node = "n1" }
 			}(n.shape)
 			m := &Machine{Probe: n, Clock: n.clk}
+
 			n.apiserver = false
 			if checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}}); len(checks) != 2 || checks[1].State != "unknown" || !strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
 				t.Errorf("%+v", checks)

@@ -23,10 +23,10 @@ type location struct {
 	newBoot   bool
 	exhausted bool
 	mayWait   bool
-	unseen    bool   // no kubelet can have started in this boot
-	way       *rollback   // back; nil: there is none
-	stay      string // why there is none
-	rounds    int    // others took over so often while we watched
+	unseen    bool      // no kubelet can have started in this boot
+	way       *rollback // back; nil: there is none
+	stay      string    // why there is none
+	rounds    int       // others took over so often while we watched
 }
 
 // rollback is a rollback back from what is in place.
@@ -161,7 +161,9 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 }
 
 // describeInPlace is what an error after a commit begins with.
-func describeInPlace(h *location) string { return fmt.Sprintf("generation %d is in place", h.current.Gen) }
+func describeInPlace(h *location) string {
+	return fmt.Sprintf("generation %d is in place", h.current.Gen)
+}
 
 // planOrDefault is the plan of a generation that may not be readable: then the kubelet's usual unit.
 func (m *Machine) planOrDefault(gen int) Plan {
@@ -195,6 +197,7 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 // readExhausted finds the way back from a generation that more than maxTries boots began to verify, this one included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	to, some := m.lastGood()
+
 	tries := h.journal.Tries + 1 - m.untried(h.journal).Boots
 	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries {
 		return nil

@@ -71,12 +71,15 @@ func (p Plan) withDefaults() Plan {
 	if p.Unit == "" {
 		p.Unit = DefaultUnit
 	}
+
 	if p.Settle <= 0 {
 		p.Settle = DefaultSettle
 	}
+
 	if p.Timeout <= 0 {
 		p.Timeout = DefaultTimeout
 	}
+
 	return p
 }
 
@@ -91,12 +94,15 @@ func (p Plan) staleStateFiles(by Plan) (out []string) {
 	if all == nil {
 		all = map[string]string{}
 	}
+
 	maps.Copy(all, p.States)
+
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if p.States[path] != by.States[path] {
 			out = append(out, path)
 		}
 	}
+
 	return out
 }
 
@@ -135,6 +141,7 @@ func (p Plan) Encode() ([]byte, error) {
 			return nil, fmt.Errorf("%s: %s shall go when it is good, and be there to be good", PlanBlob, path)
 		}
 	}
+
 	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
 		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources,
 		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods})
@@ -144,18 +151,23 @@ func (p Plan) Encode() ([]byte, error) {
 // planned could call an ill kubelet good.
 func DecodePlan(text []byte) (Plan, error) {
 	var d planDocument
+
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
+
 	if err := decoder.Decode(&d); err != nil {
 		return Plan{}, fmt.Errorf("%s: %w", PlanBlob, err)
 	}
+
 	if d.FormatVersion != 1 {
 		return Plan{}, fmt.Errorf("%s: format_version is %d; this prelet reads 1", PlanBlob, d.FormatVersion)
 	}
+
 	const longest = int64(24 * time.Hour / time.Millisecond)
 	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 || d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
 		return Plan{}, fmt.Errorf("%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis, d.TimeoutMillis)
 	}
+
 	return Plan{
 		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
 		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,

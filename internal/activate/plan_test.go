@@ -16,10 +16,12 @@ func TestPlanComesBack(t *testing.T) {
 		Configz: &kubelet.Configz{URL: "https://127.0.0.1:10250/configz", Credential: "configz", Served: []string{"/x"}, Planned: map[string]any{"maxPods": 64.0}},
 		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true,
 		States: map[string]string{"/s": "static"}, Pods: "cgroupfs true unix:///x"}
+
 	text, err := plan.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	back, err := DecodePlan(text)
 	if err != nil || !reflect.DeepEqual(back, plan) {
 		t.Errorf("%+v, %v\nwant %+v", back, err, plan)
@@ -31,6 +33,7 @@ func TestPlanDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	back, err := DecodePlan(text)
 	if err != nil || back.Unit != "kubelet.service" || back.Settle != 10*time.Second || back.Timeout != 2*time.Minute {
 		t.Errorf("%+v, %v", back, err)
@@ -49,6 +52,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 	if _, err := DecodePlan([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, text := range map[string]string{
 		"nothing":       ``,
 		"newer":         strings.Replace(good, `:1,"unit"`, `:2,"unit"`, 1),
@@ -71,10 +75,12 @@ func FuzzDecodePlan(f *testing.F) {
 		if err != nil {
 			return
 		}
+
 		again, err := plan.Encode()
 		if err != nil {
 			return // a file that is asked for and retired
 		}
+
 		if back, err := DecodePlan(again); err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
 			t.Errorf("%q → %+v, %v", text, back, err)
 		}

@@ -21,13 +21,16 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 		w.addUnknown("pods", "%v", err)
 		return true
 	}
+
 	found, failing := failure.OfPods(lines)
 	if !failing {
 		w.addOK("pods")
 		return true
 	}
+
 	w.cause, w.podless = w.plan.withItem(found), true
 	w.addBad("pods", "the kubelet is well, and can start no pod")
+
 	return false
 }
 

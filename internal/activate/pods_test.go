@@ -21,13 +21,16 @@ func (n *node) saidOfPods(since time.Time) (lines []string) {
 	if n.systemd.unit.Active != "active" || n.systemd.conduct.pods == "" {
 		return nil
 	}
+
 	words := map[bool]string{true: otherDriver, false: noProgram}[n.driven || n.systemd.conduct.pods == "driver"]
 	for at := n.systemd.unit.Started + 2*time.Second; at <= n.clk.now && (n.mended == 0 || at < n.mended); at += 12 * time.Second {
 		if n.clk.Now().Add(at - n.clk.now).Before(since) {
 			continue
 		}
+
 		lines = append(lines, words)
 	}
+
 	return lines
 }
 
@@ -39,12 +42,15 @@ func TestPods(t *testing.T) {
 			p.Sources = map[string]string{"config/cgroupDriver": "site.hcl:7:3, write.kubelet"}
 		}
 	}
+
 	const says = "pods: the kubelet is well, and can start no pod; the kubelet: the container runtime's cgroup driver is systemd, and the kubelet's is cgroupfs: no pod starts (config/cgroupDriver, site.hcl:7:3, write.kubelet)"
+
 	play(t, []scenario{
 		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
 			n.shape = driven("cgroupfs")
 			_, verify := n.bootWith("pods=driver")
 			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+
 			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" || checkOf(verify, "pods").State != "failed" {
 				t.Errorf("%s: %+v", verify.Why, verify.Cause)
 			}
@@ -56,6 +62,7 @@ func TestPods(t *testing.T) {
 			out, err := n.runSite(t.Context(), "pods=driver")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
@@ -66,9 +73,11 @@ func TestPods(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two pods=driver")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, "the generation before has the same") || n.read(configPath) != "two pods=driver" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
+
 			n.mended = n.clk.now
 			n.clk.advance(fresh + time.Second)
 			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
@@ -91,6 +100,7 @@ func TestPods(t *testing.T) {
 			n.logErr = errors.New("no journal files were found")
 			_, verify := n.bootWith("one")
 			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
 			if c := checkOf(verify, "pods"); c.State != "unknown" || c.Message != "no journal files were found" {
 				t.Errorf("%+v", c)
 			}
@@ -99,18 +109,22 @@ func TestPods(t *testing.T) {
 			n.shape = driven("cgroupfs")
 			n.bootWith("pods=alone")
 			n.clk.advance(time.Hour)
+
 			if all, _, _ := n.looked(1); all != allOK {
 				t.Errorf("%s", all)
 			}
+
 			n.driven = true
 			for _, n.apiserver = range []bool{true, false} {
 				if all, _, cause := n.looked(1); !strings.HasSuffix(all, " pods=failed") || cause == nil || cause.At != "site.hcl:7:3, write.kubelet" {
 					t.Errorf("%s: %+v", all, cause)
 				}
 			}
+
 			n.apiserver = true
 			n.mended = n.clk.now
 			n.clk.advance(fresh + time.Second)
+
 			if all, _, cause := n.looked(1); all != allOK || cause != nil {
 				t.Errorf("%s: %+v", all, cause)
 			}
@@ -121,6 +135,7 @@ func TestPods(t *testing.T) {
 			n.systemd.enqueue("restart")
 			n.clk.advance(time.Second)
 			n.looked(1)
+
 			if from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now); n.logged.Before(from) {
 				t.Errorf("asked from %s on, and it started at %s", n.logged, from)
 			}

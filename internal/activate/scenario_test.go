@@ -71,7 +71,9 @@ func newNode(t testing.TB) *node {
 			t.Fatal(err)
 		}
 	}
+
 	n.reboot()
+
 	return n
 }
 
@@ -81,7 +83,9 @@ func inMemory(t testing.TB) string {
 	if err != nil {
 		return t.TempDir()
 	}
+
 	t.Cleanup(func() { os.RemoveAll(dir) })
+
 	return dir
 }
 
@@ -106,6 +110,7 @@ func (n *node) checkWhole() {
 	if n.systemd.reloads < n.systemd.unread {
 		n.t.Errorf("%s: the kubelet starts, and systemd has not read its unit file", n.clk.now)
 	}
+
 	config, flags := n.read(configPath), n.read(flagsPath)
 	if config != flags {
 		n.t.Errorf("%s: the kubelet starts on a mixture: %s is %q, %s is %q", n.clk.now, configPath, config, flagsPath, flags)
@@ -120,6 +125,7 @@ func (n *node) read(path string) string {
 // behave reads the configuration as words: dies=3s, ready=never, healthz=bad.
 func (n *node) behave() conduct {
 	c := conduct{ready: 50 * time.Millisecond, healthz: true}
+
 	for _, word := range strings.Fields(n.read(configPath)) {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {
@@ -134,6 +140,7 @@ func (n *node) behave() conduct {
 			c.pods = value
 		}
 	}
+
 	return c
 }
 
@@ -145,6 +152,7 @@ func (n *node) Healthz(context.Context, string) error {
 	if n.systemd.unit.Active != "active" || !n.systemd.conduct.healthz {
 		return errors.New("500 Internal Server Error")
 	}
+
 	return nil
 }
 func (n *node) Kubeconfig(context.Context, string) error { return nil }
@@ -152,6 +160,7 @@ func (n *node) Flags(_ context.Context, pid uint32, _ []string) error {
 	if n.foreign != nil {
 		return n.foreign(pid)
 	}
+
 	return nil
 }
 func (n *node) Files(_ context.Context, want map[string]string) error {
@@ -160,12 +169,14 @@ func (n *node) Files(_ context.Context, want map[string]string) error {
 			return fmt.Errorf("%s was changed", path)
 		}
 	}
+
 	return nil
 }
 func (n *node) Node(_ context.Context, name string) (kubelet.Node, error) {
 	if !n.apiserver {
 		return kubelet.Node{}, unknownError{errors.New("the apiserver does not answer")}
 	}
+
 	return kubelet.Node{Name: name, Labels: n.labels, Taints: n.taints, Age: n.age}, nil
 }
 
@@ -178,8 +189,10 @@ func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelC
 	if n.locked {
 		n.t.Error("a patch with the lock held")
 	}
+
 	n.patches++
 	next := maps.Clone(n.labels)
+
 	for _, c := range changes {
 		switch {
 		case strings.HasPrefix(c.Key, "node-restriction.kubernetes.io/"):
@@ -192,7 +205,9 @@ func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelC
 			next[c.Key] = c.Value
 		}
 	}
+
 	n.labels = next
+
 	return nil
 }
 
@@ -200,6 +215,7 @@ func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
 	if n.configz == nil {
 		return nil, unknownError{errors.New("credential " + c.Credential + " is not here")}
 	}
+
 	return n.configz(), nil
 }
 
@@ -218,6 +234,7 @@ func (s lockedStore) Unlock() error { s.n.locked = false; return s.Store.Unlock(
 func (s lockedStore) Relock(ctx context.Context) error {
 	err := s.Store.Relock(ctx)
 	s.n.locked = err == nil
+
 	return err
 }
 
@@ -225,6 +242,7 @@ func (s lockedStore) Relock(ctx context.Context) error {
 func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	ctx, cancel := context.WithTimeout(n.t.Context(), 100*time.Millisecond)
 	defer cancel()
+
 	store, err := generation.Open(ctx, generation.Options{
 		Root: n.disk, Dir: filepath.Join(n.disk, "var/lib/prelet"), Now: n.clk.Now, BootID: n.boot,
 		Mono: func() int64 { return n.clk.now.Microseconds() },
@@ -232,14 +250,18 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+
 	wasStore, wasLocked := n.store, n.locked
+
 	n.store, n.locked = store, true
 	defer func() { store.Close(); n.store, n.locked = wasStore, wasLocked }()
+
 	m := &Machine{
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
 		Note: n.note, rows: n.rows, hook: n.step, seen: n.seen,
 	}
+
 	return do(m)
 }
 
@@ -249,6 +271,7 @@ func (n *node) note(e Event) {
 	if n.killAt == 0 {
 		return
 	}
+
 	if n.killAt--; n.killAt == 0 {
 		panic(killed{e})
 	}
@@ -264,21 +287,26 @@ func (n *node) maybeKilled(run func()) (at string) {
 			if !ok {
 				panic(r)
 			}
+
 			at = k.at.Step + " " + k.at.State
 		}
 	}()
+
 	run()
+
 	return ""
 }
 
 func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
+
 	p := Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
 		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
 		UnitFiles: n.unitFiles, Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
 	if n.shape != nil {
 		n.shape(&p)
 	}
+
 	return p
 }
 
@@ -288,23 +316,29 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		if _, err := m.Recover(ctx); err != nil {
 			return Outcome{}, err
 		}
+
 		if _, held := n.store.Held(config); held {
 			return m.Resume(ctx)
 		}
+
 		blob, err := n.plan(config).Encode()
 		if err != nil {
 			return Outcome{}, err
 		}
+
 		target := func(path string) generation.Target {
 			return generation.Target{Path: path, Kind: generation.File, Content: []byte(config), Mode: 0o644, UID: generation.Keep, GID: generation.Keep}
 		}
+
 		txn, err := n.store.Begin(generation.Proposal{PlanID: config, Targets: []generation.Target{target(configPath), target(flagsPath)}, Blobs: map[string][]byte{PlanBlob: blob}})
 		if errors.Is(err, generation.ErrNothing) {
 			return m.Resume(ctx)
 		}
+
 		if err != nil {
 			return Outcome{}, err
 		}
+
 		return m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
 	})
 }
@@ -318,8 +352,10 @@ func (t watchedTxn) Commit() (int, error) {
 	gen, err := t.Txn.Commit()
 	if do := t.n.onCommit; do != nil {
 		t.n.onCommit = nil
+
 		do()
 	}
+
 	return gen, err
 }
 
@@ -329,6 +365,7 @@ func (n *node) bootWith(config string) (run, verify Outcome) {
 	run, err := n.runSite(n.t.Context(), config)
 	n.want(err, "prelet.service")
 	n.started()
+
 	return run, n.verify()
 }
 
@@ -343,11 +380,13 @@ func (n *node) verify() Outcome {
 	n.t.Helper()
 	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(n.t.Context()) })
 	n.want(err, "prelet-verify.service")
+
 	return out
 }
 
 func (n *node) want(err error, what string) {
 	n.t.Helper()
+
 	if err != nil {
 		n.t.Fatalf("%s: %v", what, err)
 	}
@@ -358,17 +397,22 @@ func (n *node) exit(err error) fault.Code {
 	if errors.As(err, &f) {
 		return f.Code
 	}
+
 	if err != nil {
 		n.t.Fatalf("an error without a code: %v", err)
 	}
+
 	return ""
 }
 
 func (n *node) journal() *generation.Journal {
 	n.t.Helper()
+
 	var j *generation.Journal
+
 	_, err := n.process(func(m *Machine) (_ Outcome, err error) { j, err = m.Store.Journal(); return })
 	n.want(err, "journal")
+
 	return j
 }
 
@@ -386,8 +430,10 @@ func (n *node) status(gen int) (status generation.Status) {
 				status = info.Status
 			}
 		}
+
 		return Outcome{}, err
 	})
 	n.want(err, "list")
+
 	return status
 }

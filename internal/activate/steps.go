@@ -81,6 +81,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		t.out = Outcome{
 			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
 		}
+
 		return done, nil
 	}
 
@@ -259,6 +260,7 @@ func (m *Machine) publish(h location, t *walkState) error {
 	}
 
 	t.reload, t.known = t.change.Reload, true
+
 	m.note("publish", "ok", "generation %d is in place", gen)
 
 	return nil
@@ -272,6 +274,7 @@ func (m *Machine) complete(t *walkState) error {
 	}
 
 	t.finished = true
+
 	m.note("recover", "ok", "every file is in place")
 
 	return nil
@@ -299,6 +302,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 	}
 
 	t.reload, t.known = h.plan.UnitFiles || plan.UnitFiles, true
+
 	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
 
 	return nil
@@ -324,6 +328,7 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	}
 
 	t.reload, t.known = false, true
+
 	m.note("reload", "ok", "systemd read its unit files again")
 
 	return nil
@@ -371,6 +376,7 @@ func (m *Machine) openGate(h location, t *walkState) error {
 	}
 
 	t.opened = true
+
 	if m.Note != nil {
 		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
 	}
@@ -480,6 +486,7 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 		return done, err
 	case !h.journal.Same(now):
 		t.rounds++
+
 		m.note("verify", "notice", "another run took over while generation %d was watched", h.journal.Gen)
 
 		return onSuperseded, nil

@@ -36,6 +36,7 @@ func (e *events) Pop() any {
 	old := *e
 	last := old[len(old)-1]
 	*e = old[:len(old)-1]
+
 	return last
 }
 
@@ -54,6 +55,7 @@ func (s *sim) until(d time.Duration, stop func() bool) {
 		s.now = max(s.now, next.at)
 		next.do()
 	}
+
 	if !stop() {
 		s.now = max(s.now, end)
 	}
@@ -126,14 +128,18 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	if f.gone {
 		return Unit{}, errBus
 	}
+
 	if name != f.unit.Name {
 		return Unit{Name: name, Load: "not-found", Active: "inactive", Sub: "dead"}, nil
 	}
+
 	u := f.unit
 	if f.job != nil {
 		u.Job = f.job.id
 	}
+
 	u.Unread = f.reloads < f.unread && !f.blind
+
 	return u, nil
 }
 
@@ -141,6 +147,7 @@ func (f *fakeSystemd) MayWait(context.Context, string) (bool, error) {
 	if f.gone {
 		return false, errBus
 	}
+
 	return !(f.inside && f.ordered), nil
 }
 
@@ -148,8 +155,10 @@ func (f *fakeSystemd) Reload(context.Context) error {
 	if f.gone {
 		return errBus
 	}
+
 	f.clk.advance(300 * time.Millisecond)
 	f.reloads++
+
 	return nil
 }
 
@@ -165,19 +174,25 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 	if f.gone {
 		return "unanswered", errBus
 	}
+
 	if kind == "restart" && wait > 0 {
 		if f.lockHeld() {
 			f.t.Errorf("%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock", f.clk.now)
 		}
+
 		if f.inside && f.ordered {
 			f.t.Errorf("%s: prelet.service waits for a start that waits for prelet.service", f.clk.now)
 		}
 	}
+
 	j := f.enqueue(kind)
+
 	if wait == 0 {
 		return "queued", nil
 	}
+
 	f.clk.until(wait, func() bool { return j.result != "" || ctx.Err() != nil || f.gone })
+
 	switch {
 	case j.result != "":
 		return j.result, nil
@@ -186,6 +201,7 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 	case ctx.Err() != nil:
 		return "unanswered", context.Cause(ctx)
 	}
+
 	return "unanswered", nil
 }
 
@@ -196,14 +212,19 @@ func (f *fakeSystemd) enqueue(kind string) *job {
 			if kind == "restart" {
 				old.kind = kind
 			}
+
 			f.clk.after(0, f.runJob)
+
 			return old
 		}
+
 		f.end("canceled")
 	}
+
 	f.jobs++
 	f.job = &job{id: f.jobs, kind: kind}
 	f.clk.after(0, f.runJob)
+
 	return f.job
 }
 
@@ -219,6 +240,7 @@ func (f *fakeSystemd) runJob() {
 	if j == nil {
 		return
 	}
+
 	if j.kind == "stop" {
 		f.clk.after(max(f.stopping, 2*time.Millisecond), func() {
 			if f.job == j {
@@ -226,22 +248,28 @@ func (f *fakeSystemd) runJob() {
 				f.end("done")
 			}
 		})
+
 		return
 	}
+
 	if f.ordered || f.unit.Active == "activating" && f.unit.Sub == "start" && j.kind == "start" {
 		return // preletEnds runs it, or it is on its way
 	}
+
 	if f.dependency {
 		f.end("dependency")
 		return
 	}
+
 	if j.kind == "start" && f.unit.Active == "active" {
 		f.end("done")
 		return
 	}
+
 	if f.unit.MainPID != 0 {
 		f.dead("inactive", "dead", "success")
 	}
+
 	j.kind = "start"
 	f.unit.Restarts = 0 // somebody asked for it
 	f.exec()
@@ -265,10 +293,12 @@ func (f *fakeSystemd) exec() {
 		f.fail("resources")
 		return
 	}
+
 	f.starts = append(f.starts, startSeen{f.clk.now, strings.TrimSpace(string(text))})
 	if f.onStart != nil {
 		f.onStart()
 	}
+
 	f.pids++
 	f.life++
 	life := f.life
@@ -279,9 +309,11 @@ func (f *fakeSystemd) exec() {
 		f.unit.Active, f.unit.Sub = "active", "running"
 		f.end("done")
 	})
+
 	if f.conduct.ready < 0 {
 		f.later(life, f.startLimit, func() { f.fail("timeout") })
 	}
+
 	if f.conduct.dies > 0 {
 		f.later(life, f.conduct.dies, func() { f.fail("exit-code") })
 	}
@@ -291,6 +323,7 @@ func (f *fakeSystemd) later(life int, d time.Duration, do func()) {
 	if d < 0 {
 		return
 	}
+
 	f.clk.after(d, func() {
 		if f.life == life {
 			do()
@@ -305,10 +338,12 @@ func (f *fakeSystemd) fail(result string) {
 	} else {
 		f.end("failed")
 	}
+
 	if f.noRestart {
 		f.dead("failed", "failed", result)
 		return
 	}
+
 	f.dead("activating", "auto-restart", result)
 	f.later(f.life, f.restarts, func() {
 		f.unit.Restarts++
@@ -333,6 +368,7 @@ func TestFakeSystemd(t *testing.T) {
 	// A start behind prelet.service: restart without waiting merges with it, and the unit starts once.
 	f.ordered = true
 	f.enqueue("start")
+
 	before := look().Job
 	if r, _ := f.Restart(t.Context(), "", 0); r != "queued" || look().Job != before {
 		t.Fatalf("restart at boot: %s, job %d, want it merged with job %d", r, look().Job, before)
@@ -340,10 +376,13 @@ func TestFakeSystemd(t *testing.T) {
 	// The gate is missing when prelet has ended: Result=resources, auto-restart.
 	f.preletEnds()
 	clk.advance(time.Second)
+
 	if u := look(); !waitsToRestart(u) || u.Result != "resources" || u.MainPID != 0 || len(f.starts) != 0 {
 		t.Fatalf("without gate: %+v", u)
 	}
+
 	clk.advance(10 * time.Second)
+
 	if u := look(); u.Restarts != 1 {
 		t.Fatalf("NRestarts = %d after RestartSec, want 1", u.Restarts)
 	}
@@ -351,17 +390,21 @@ func TestFakeSystemd(t *testing.T) {
 	if err := os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	at := clk.now
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
 		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d", r, clk.now-at, look().Restarts)
 	}
 	// A process that dies 3 s after "done".
 	f.behave = func() conduct { return conduct{ready: 0, dies: 3 * time.Second} }
+
 	pid := look().MainPID
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || look().MainPID == pid || look().MainPID == 0 {
 		t.Fatalf("restart: %s, pid %d → %d", r, pid, look().MainPID)
 	}
+
 	clk.advance(3 * time.Second)
+
 	if u := look(); !waitsToRestart(u) || u.Result != "exit-code" {
 		t.Fatalf("after it died: %+v", u)
 	}
@@ -370,17 +413,21 @@ func TestFakeSystemd(t *testing.T) {
 	j := f.enqueue("start")
 	f.somebodyStops()
 	clk.advance(time.Second)
+
 	if u := look(); j.result != "canceled" || u.Active != "inactive" || u.Result != "success" {
 		t.Fatalf("stop: job %q, %+v", j.result, u)
 	}
 	// Type=notify that never says READY=1.
 	f.ordered = false
+
 	f.behave = func() conduct { return conduct{ready: -1} }
 	if r, _ := f.Restart(t.Context(), "", 2*time.Minute); r != "timeout" {
 		t.Fatalf("never ready: %s", r)
 	}
+
 	f.somebodyStops()
 	clk.advance(time.Second)
+
 	f.dependency = true
 	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "dependency" || look().Active != "inactive" {
 		t.Fatalf("dependency: %s", r)
@@ -393,5 +440,6 @@ func kubeletUnit(dir string) Unit {
 		Path     string
 		Optional bool
 	}{gatePath(dir), false})
+
 	return u
 }

@@ -20,6 +20,7 @@ func rowsOf(p phase, on trigger) (out []row) {
 			out = append(out, r)
 		}
 	}
+
 	return out
 }
 
@@ -28,12 +29,15 @@ func rowsOf(p phase, on trigger) (out []row) {
 func TestEveryPairHasOneRow(t *testing.T) {
 	everyPair(func(p phase, on trigger) {
 		name := phaseNames[p].name + ", " + triggerNames[on].name
+
 		rows := rowsOf(p, on)
 		if len(rows) == 0 {
 			t.Errorf("%s: no row", name)
 			return
 		}
+
 		var asked []fact
+
 		for i, r := range rows {
 			if (r.When == always) != (i == len(rows)-1) {
 				t.Errorf(
@@ -41,9 +45,11 @@ func TestEveryPairHasOneRow(t *testing.T) {
 					factNames[r.When].name,
 				)
 			}
+
 			if slices.Contains(asked, r.When) {
 				t.Errorf("%s: %q is asked twice", name, factNames[r.When].name)
 			}
+
 			asked = append(asked, r.When)
 			if r.Never != "" && (len(rows) != 1 || len(r.Do) != 0) {
 				t.Errorf("%s: cannot happen (%s), and has %d rows and the steps %v", name, r.Never, len(rows), r.Do)
@@ -59,6 +65,7 @@ func TestRowsLeadSomewhere(t *testing.T) {
 		if r.Never != "" {
 			continue
 		}
+
 		for _, p := range r.In {
 			for _, after := range phasesAfter(r, p) {
 				for _, on := range follows(r) {
@@ -86,6 +93,7 @@ func phasesAfter(r row, from phase) []phase {
 	case slices.Contains(r.Do, complete): // a journal without a verdict ends with that
 		return []phase{settled, pending, returning}
 	}
+
 	return []phase{from}
 }
 
@@ -96,6 +104,7 @@ func follows(r row) []trigger {
 	case again:
 		return r.On
 	}
+
 	return []trigger{r.Then}
 }
 
@@ -104,16 +113,20 @@ func TestNextIsTotal(t *testing.T) {
 	everyPair(func(p phase, on trigger) {
 		for bits := range 1 << 8 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
+
 			h := location{phase: p, open: is(0), kept: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
 			if is(5) {
 				h.whyNot = "x"
 			}
+
 			if is(6) {
 				h.way = &rollback{}
 			}
+
 			if is(7) {
 				h.rounds = maxRounds
 			}
+
 			r := next(table, h, on)
 			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.holds(r.When) {
 				t.Errorf("%s, %s with %08b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
@@ -131,19 +144,23 @@ func TestPageHasEveryWord(t *testing.T) {
 			if stepNames[s].name == "" {
 				t.Errorf("step %d has no name", s)
 			}
+
 			used["do "+stepNames[s].name] = true
 		}
 	}
+
 	for _, e := range factNames[1:] {
 		if !used["if "+e.name] {
 			t.Errorf("no row asks whether %q", e.name)
 		}
 	}
+
 	for _, e := range stepNames {
 		if !used["do "+e.name] {
 			t.Errorf("no row does %q", e.name)
 		}
 	}
+
 	for on := onFinish; on < done; on++ {
 		if triggerNames[on].means == "" {
 			t.Errorf("trigger %d has no words", on)

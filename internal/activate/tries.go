@@ -30,6 +30,7 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	u := m.untried(j)
 	if u.Last == m.BootID { // it ended without a verdict earlier in this boot, and now begins again
 		u.Boots, u.Last = u.Boots-1, ""
@@ -37,6 +38,7 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 			return 0, err
 		}
 	}
+
 	return counted - u.Boots, nil
 }
 
@@ -46,7 +48,9 @@ func (m *Machine) uncountTry(j *generation.Journal) error {
 	if u.Last == m.BootID {
 		return nil
 	}
+
 	u.Boots, u.Last = u.Boots+1, m.BootID
+
 	return m.putUntried(u)
 }
 
@@ -54,14 +58,17 @@ func (m *Machine) uncountTry(j *generation.Journal) error {
 // a try, which goes back too early rather than never.
 func (m *Machine) untried(j *generation.Journal) untried {
 	none := untried{Gen: j.Gen, Commit: j.CommitTime}
+
 	text, err := os.ReadFile(filepath.Join(m.StateDir, untriedFile))
 	if err != nil {
 		return none
 	}
+
 	var u untried
 	if json.Unmarshal(text, &u) != nil || u.Gen != j.Gen || !u.Commit.Equal(j.CommitTime) || u.Boots < 0 {
 		return none
 	}
+
 	return u
 }
 
@@ -71,33 +78,42 @@ func (m *Machine) putUntried(u untried) (err error) {
 	if err != nil {
 		return err
 	}
+
 	path := filepath.Join(m.StateDir, untriedFile)
+
 	temporary := path + ".tmp"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("tries: %w", err)
 	}
+
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("tries: %w", err)
 	}
+
 	_, err = file.Write(text)
 	if synced := file.Sync(); err == nil {
 		err = synced
 	}
+
 	if closed := file.Close(); err == nil {
 		err = closed
 	}
+
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}
+
 	if err != nil {
 		_ = os.Remove(temporary) // the first error counts, and the next time begins with this
 		return fmt.Errorf("tries: writing %s: %w", path, err)
 	}
+
 	folder, err := os.Open(m.StateDir)
 	if err != nil {
 		return fmt.Errorf("tries: %w", err)
 	}
 	defer folder.Close()
+
 	return folder.Sync()
 }

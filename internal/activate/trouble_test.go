@@ -43,10 +43,12 @@ func TestTrouble(t *testing.T) {
 		{"D-Bus gone after COMMIT: 42, the gate is shut, and the next run finishes it", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.onCommit = func() { n.systemd.gone = true }
+
 			_, err := n.runSite(t.Context(), "two")
 			if n.exit(err) != fault.Interrupted || n.gateSays() != "" || n.journal() == nil {
 				t.Errorf("%v, gate %q", err, n.gateSays())
 			}
+
 			n.systemd.gone = false
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "the next run")
@@ -55,10 +57,12 @@ func TestTrouble(t *testing.T) {
 		{"D-Bus gone in the watch: 42, state kept", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
+
 			_, err := n.runSite(t.Context(), "two")
 			if n.exit(err) != fault.Interrupted || n.journal() == nil {
 				t.Errorf("%v", err)
 			}
+
 			n.systemd.gone = false
 			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
@@ -80,6 +84,7 @@ func TestTrouble(t *testing.T) {
 		}},
 		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			for boot := range 3 {
 				n.reboot()
 				run, err := n.runSite(t.Context(), "two")
@@ -92,14 +97,18 @@ func TestTrouble(t *testing.T) {
 					t.Fatalf("killed at %q", at)
 				}
 			}
+
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+
 			if len(n.systemd.starts) != 0 {
 				t.Error("the kubelet had started on it")
 			}
+
 			n.started()
+
 			if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
 				t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
 			}
@@ -112,6 +121,7 @@ func TestTrouble(t *testing.T) {
 			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
 			n.started()
 			n.clk.advance(time.Minute)
+
 			if len(n.systemd.starts) != 0 || n.gateSays() != "PRELET_GENERATION=1" {
 				t.Errorf("starts %v, gate %q", n.systemd.starts, n.gateSays())
 			}
@@ -120,14 +130,17 @@ func TestTrouble(t *testing.T) {
 			// prelet.service failed once (nothing of it left a trace), so the kubelet went into auto-restart; now it is retried.
 			n.systemd.preletEnds()
 			n.clk.advance(time.Second)
+
 			if !waitsToRestart(n.systemd.unit) {
 				t.Fatalf("%+v", n.systemd.unit)
 			}
+
 			n.systemd.ordered = true
 			_, err := n.runSite(t.Context(), "one")
 			n.want(err, "run")
 			at := n.clk.now
 			n.started()
+
 			if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
 				t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
 			}
@@ -148,6 +161,7 @@ func TestTrouble(t *testing.T) {
 			n.clk.advance(time.Second)
 			expect(t, "verify", n.verify(), Outcome{Generation: 1})
 			n.clk.advance(time.Second)
+
 			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=1" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -155,9 +169,11 @@ func TestTrouble(t *testing.T) {
 		{"the gate is lost and a file was changed: it stays shut, and says which", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			os.Remove(gatePath(n.run))
+
 			if err := os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644); err != nil {
 				t.Fatal(err)
 			}
+
 			out := n.verify()
 			if n.gateSays() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
 				t.Errorf("gate %q, %q", n.gateSays(), out.HeldBack)
@@ -170,6 +186,7 @@ func TestTrouble(t *testing.T) {
 			n.want(err, "keep")
 			expect(t, "keep", out, Outcome{Generation: 1})
 			n.started()
+
 			if n.systemd.unit.Active != "active" {
 				t.Errorf("%+v", n.systemd.unit)
 			}
@@ -177,10 +194,13 @@ func TestTrouble(t *testing.T) {
 		{"a run fails before COMMIT on a node that never had a generation: shut, and prelet-verify says why again", func(t *testing.T, n *node) {
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "cluster unreachable") })
 			n.want(err, "keep")
+
 			if !strings.Contains(out.HeldBack, "cluster unreachable") {
 				t.Errorf("%+v", out)
 			}
+
 			n.started()
+
 			if got := n.verify(); got.HeldBack != out.HeldBack || n.gateSays() != "" {
 				t.Errorf("verify says %q, gate %q", got.HeldBack, n.gateSays())
 			}
@@ -188,11 +208,14 @@ func TestTrouble(t *testing.T) {
 		{"a run fails before COMMIT and a file is not that of the generation: shut", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
+
 			if err := os.WriteFile(n.disk+flagsPath, []byte("by hand"), 0o644); err != nil {
 				t.Fatal(err)
 			}
+
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
 			n.want(err, "keep")
+
 			if n.gateSays() != "" || !strings.Contains(out.HeldBack, "not in place whole") {
 				t.Errorf("gate %q, %+v", n.gateSays(), out)
 			}
@@ -201,6 +224,7 @@ func TestTrouble(t *testing.T) {
 			_, err := n.process(func(m *Machine) (Outcome, error) { return m.StandAside(t.Context()) })
 			n.want(err, "stand aside")
 			n.started()
+
 			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=0" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -210,6 +234,7 @@ func TestTrouble(t *testing.T) {
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
 			n.want(err, "back")
 			expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
+
 			if n.read(configPath) != "" || n.systemd.unit.Active != "active" {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
 			}
@@ -224,13 +249,16 @@ func TestTrouble(t *testing.T) {
 					{Path: configPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1},
 					{Path: flagsPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1}}})
 				n.want(err, "begin")
+
 				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
 			})
 			n.want(err, "apply")
 			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if n.systemd.reloads != 2 {
 				t.Errorf("%d reloads", n.systemd.reloads)
 			}
+
 			i := slices.Index(n.events, "reload ok")
 			if i < 0 || !slices.Equal(n.events[i:i+3], []string{"reload ok", "gate ok", "restart started"}) {
 				t.Errorf("events: %v", n.events)

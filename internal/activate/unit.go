@@ -56,6 +56,7 @@ func requiresFile(u Unit, file string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -36,16 +36,20 @@ func TestVerdicts(t *testing.T) {
 			run, verify := n.bootWith("one")
 			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
 			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+
 			if len(n.systemd.starts) != 1 || n.systemd.starts[0].gate != "PRELET_GENERATION=1" {
 				t.Errorf("starts: %v", n.systemd.starts)
 			}
+
 			if n.journal() != nil {
 				t.Error("the journal is still there")
 			}
+
 			names := []string{}
 			for _, check := range verify.Checks {
 				names = append(names, check.Name+"="+check.State)
 			}
+
 			if got := strings.Join(names, " "); got != "unit=ok started=ok healthz=ok steady=ok flags=ok files=ok kubeconfig=ok node=ok pods=ok" {
 				t.Errorf("checks: %s", got)
 			}
@@ -57,9 +61,11 @@ func TestVerdicts(t *testing.T) {
 			run, verify := n.bootWith("one")
 			expect(t, "run", run, Outcome{Generation: 1})
 			expect(t, "verify", verify, Outcome{Generation: 1})
+
 			if got := strings.Join(n.events, ", "); got != "gate ok" {
 				t.Errorf("events: %s", got)
 			}
+
 			if len(n.systemd.starts) != 1 {
 				t.Errorf("starts: %v", n.systemd.starts)
 			}
@@ -70,6 +76,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "one")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Generation: 1})
+
 			if len(n.events) != 0 || len(n.systemd.starts) != 1 {
 				t.Errorf("events %v, starts %v", n.events, n.systemd.starts)
 			}
@@ -80,10 +87,12 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			want := "commit started, commit ok, gate ok, stop started, stop ok, publish started, publish ok, gate ok, restart started, restart ok, verify started, verify ok"
 			if got := strings.Join(n.events, ", "); got != want {
 				t.Errorf("order:\n got %s\nwant %s", got, want)
 			}
+
 			if len(n.systemd.starts) != 2 || n.systemd.starts[1].gate != "PRELET_GENERATION=2" {
 				t.Errorf("starts: %v", n.systemd.starts)
 			}
@@ -93,15 +102,19 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, "crash loop") {
 				t.Errorf("why: %s", out.Why)
 			}
+
 			if n.read(configPath) != "one" || n.systemd.unit.Active != "active" {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
 			}
+
 			if status := n.status(3); status != generation.StatusGood {
 				t.Errorf("what was gone back to is %q, not good", status)
 			}
+
 			out, err = n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run again")
 			expect(t, "run again", out, Outcome{Generation: 3})
@@ -109,6 +122,7 @@ func TestVerdicts(t *testing.T) {
 			run, verify := n.bootWith("two dies=2s")
 			expect(t, "next boot", run, Outcome{Generation: 3})
 			expect(t, "next boot's verify", verify, Outcome{Generation: 3})
+
 			if n.read(configPath) != "one" {
 				t.Errorf("the held plan was applied: %q", n.read(configPath))
 			}
@@ -123,6 +137,7 @@ func TestVerdicts(t *testing.T) {
 			run, verify := n.bootWith("two dies=3s")
 			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
 			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=3" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -140,9 +155,11 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Code: fault.RolledBack})
+
 			if took := n.clk.now - at; took > n.bound+time.Second {
 				t.Errorf("it took %s; %s were given", took, n.bound)
 			}
+
 			if n.read(configPath) != "one" || n.systemd.unit.Active != "active" {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
 			}
@@ -153,6 +170,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+
 			if n.journal() == nil {
 				t.Error("nobody will judge it any more")
 			}
@@ -165,15 +183,19 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two dies=1s")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, "the kubelet: it does not know the flag --network-plugin") || !strings.Contains(out.Why, "(flag/network-plugin, site.hcl:7:3, write.kubelet)") {
 				t.Errorf("why: %s", out.Why)
 			}
+
 			if out.Cause == nil || out.Cause.ID != "flag-unknown" || out.Cause.At != "site.hcl:7:3, write.kubelet" {
 				t.Errorf("cause: %+v", out.Cause)
 			}
+
 			if took := n.clk.now - at; took > 13*time.Second { // settling on the old one included
 				t.Errorf("it took %s", took)
 			}
+
 			if n.logged.Before(n.clk.Now().Add(-20*time.Second)) || n.logged.After(n.clk.Now()) {
 				t.Errorf("it was asked for the log since %s, and now is %s", n.logged, n.clk.Now())
 			}
@@ -184,44 +206,54 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two dies=2s")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(out.Why, `the kubelet: its last error is: "Something new" err="that nobody knows"`) {
 				t.Errorf("why: %s", out.Why)
 			}
 		}},
 		{"somebody restarts the kubelet during the watch: it settles anew, and that is no death", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			at := n.clk.now
 			for range 4 {
 				n.clk.after(8*time.Second, func() { n.systemd.enqueue("restart") })
 				n.clk.after(16*time.Second, func() { n.systemd.enqueue("restart") })
 			}
+
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
 			if took := n.clk.now - at; took < 26*time.Second || took > 30*time.Second {
 				t.Errorf("it took %s; 10 s after the last restart were due", took)
 			}
 		}},
 		{"a process that is older than the files still runs: it is replaced before it is judged", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			ctx, term := context.WithCancel(t.Context())
 			n.clk.after(2*time.Second, term)
+
 			_, err := n.runSite(ctx, "two")
 			if n.exit(err) != fault.Interrupted {
 				t.Fatal(err)
 			}
+
 			pid := n.systemd.unit.MainPID
 			n.systemd.unit.Started = time.Second
 			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+
 			if n.systemd.unit.MainPID == pid {
 				t.Error("the old process still runs")
 			}
 		}},
 		{"a process that is older than the files cannot be replaced: never good", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			w := watcher{m: &Machine{Probe: n, Clock: n.clk}, plan: n.plan("one").withDefaults(), since: n.systemd.unit.Started + 1}
 			for range 1000 {
 				n.clk.advance(time.Second)
+
 				if verdict, why := w.look(t.Context(), n.systemd.unit, n.clk.now); verdict != Pending {
 					t.Fatalf("%s: %s", verdict, why)
 				}
@@ -234,6 +266,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two dies=1s")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if took := n.clk.now - at; took > 20*time.Second {
 				t.Errorf("it took %s", took)
 			}
@@ -245,29 +278,35 @@ func TestVerdicts(t *testing.T) {
 				if pid == 1000+bad {
 					return errors.New("--node-labels is overridden by a drop-in")
 				}
+
 				return nil
 			}
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+
 			if !strings.Contains(out.Why, "flags: --node-labels is overridden") {
 				t.Errorf("why: %s", out.Why)
 			}
 		}},
 		{"what is gone back to is ill as well: 51, the plan is not held", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			broken := false
 			n.systemd.behave = func() conduct {
 				if broken {
 					return conduct{dies: time.Second}
 				}
+
 				return n.behave()
 			}
 			broken = true // the machine itself
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+
 			broken = false
+
 			n.systemd.somebodyStops()
 			n.clk.advance(time.Second)
 			n.systemd.enqueue("start")
@@ -279,11 +318,13 @@ func TestVerdicts(t *testing.T) {
 		{"nothing good to go back to: the generation stays, is not held, and each boot verifies it again", func(t *testing.T, n *node) {
 			_, verify := n.bootWith("one healthz=bad")
 			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+
 			for range 4 {
 				n.reboot()
 				_, verify = n.bootWith("one healthz=bad")
 				expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			}
+
 			n.systemd.conduct.healthz = true
 			expect(t, "when it is well", n.verify(), Outcome{Verdict: Good, Generation: 1})
 		}},
@@ -293,6 +334,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
+
 			if n.journal() == nil {
 				t.Error("nothing will judge it again")
 			}
@@ -303,9 +345,11 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+
 			if n.systemd.unit.Active != "inactive" || n.journal() == nil {
 				t.Error("the kubelet was started against somebody's will, or the journal is gone")
 			}
+
 			out, err = n.runSite(t.Context(), "two")
 			n.want(err, "run while it is stopped")
 			expect(t, "run while it is stopped", out, Outcome{Verdict: Unknown, Generation: 2})
@@ -320,6 +364,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+
 			if n.systemd.unit.Active != "inactive" || n.gateSays() != "PRELET_GENERATION=2" {
 				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
 			}
@@ -330,11 +375,13 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two")
 			n.want(err, "run")
 			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+
 			for range 5 {
 				n.reboot()
 				_, verify := n.bootWith("two")
 				expect(t, "verify", verify, Outcome{Verdict: Unknown, Generation: 2})
 			}
+
 			n.apiserver = true
 			n.reboot()
 			_, verify := n.bootWith("two")
@@ -342,29 +389,39 @@ func TestVerdicts(t *testing.T) {
 		}},
 		{"SIGTERM in the watch: unknown, 42, the journal stays", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			ctx, term := context.WithCancelCause(t.Context())
+
 			n.clk.after(2*time.Second, func() { term(errors.New("SIGTERM")) })
+
 			out, err := n.runSite(ctx, "two")
 			if n.exit(err) != fault.Interrupted || out.Verdict != Unknown {
 				t.Errorf("%+v, %v", out, err)
 			}
+
 			if n.systemd.unit.Active != "active" {
 				t.Error("the kubelet was left stopped")
 			}
+
 			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"SIGTERM right after COMMIT: the files get in place and the kubelet gets its start", func(t *testing.T, n *node) {
 			n.bootWith("one")
+
 			ctx, term := context.WithCancelCause(t.Context())
 			n.onCommit = func() { term(errors.New("SIGTERM")) }
+
 			_, err := n.runSite(ctx, "two")
 			if n.exit(err) != fault.Interrupted {
 				t.Errorf("%v", err)
 			}
+
 			n.clk.advance(time.Second)
+
 			if n.systemd.unit.Active != "active" || n.read(configPath) != "two" || n.gateSays() != "PRELET_GENERATION=2" {
 				t.Errorf("kubelet %s, config %q, gate %q", n.systemd.unit.Active, n.read(configPath), n.gateSays())
 			}
+
 			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"two at once: a run in the middle of another's watch takes over; both end with the last plan", func(t *testing.T, n *node) {
@@ -377,6 +434,7 @@ func TestVerdicts(t *testing.T) {
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.want(err, "the first run")
 			expect(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
+
 			if n.read(configPath) != "three" {
 				t.Errorf("config %q", n.read(configPath))
 			}
@@ -386,6 +444,7 @@ func TestVerdicts(t *testing.T) {
 			n.clk.after(5*time.Second, func() {
 				ctx, term := context.WithCancel(t.Context())
 				n.clk.after(time.Second, term)
+
 				_, err := n.runSite(ctx, "three")
 				if n.exit(err) != fault.Interrupted {
 					t.Errorf("the second run: %v", err)
@@ -412,7 +471,9 @@ func TestVerdicts(t *testing.T) {
 // expect compares what is said of an outcome, without its texts and checks.
 func expect(t *testing.T, who string, got, want Outcome) {
 	t.Helper()
+
 	why := got.Why
+
 	got.Why, got.Checks, got.Cause = "", nil, nil
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%s:\n got %+v (%s)\nwant %+v", who, got, why, want)
@@ -422,19 +483,24 @@ func expect(t *testing.T, who string, got, want Outcome) {
 // refused is a run that must fail before COMMIT and leave everything as it is.
 func refused(t *testing.T, n *node, says string) {
 	t.Helper()
+
 	pid, gate := n.systemd.unit.MainPID, n.gateSays()
 	before, _ := os.Stat(n.disk + configPath)
+
 	_, err := n.runSite(t.Context(), "two")
 	if n.exit(err) != fault.Systemd || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v; want %s and %q", err, fault.Systemd, says)
 	}
+
 	after, _ := os.Stat(n.disk + configPath)
 	if !os.SameFile(before, after) || before.ModTime() != after.ModTime() || n.read(configPath) != "one" {
 		t.Error("a target was touched")
 	}
+
 	if left, _ := os.ReadDir(filepath.Dir(n.disk + configPath)); len(left) != 1 {
 		t.Errorf("what was staged is still there: %v", left)
 	}
+
 	if n.systemd.unit.MainPID != pid || n.gateSays() != gate || n.journal() != nil {
 		t.Error("the kubelet, the gate or the journal was touched")
 	}

@@ -33,6 +33,7 @@ const isShut = "shut"
 func (n *node) runs(config string) Outcome {
 	out, err := n.runSite(n.t.Context(), config)
 	n.want(err, "run of "+config)
+
 	return out
 }
 
@@ -40,6 +41,7 @@ func (n *node) runs(config string) Outcome {
 func (n *node) enters(what string, do func(m *Machine) (Outcome, error)) Outcome {
 	out, err := n.process(do)
 	n.want(err, what)
+
 	return out
 }
 
@@ -57,9 +59,11 @@ func (n *node) backTo(gen int) {
 		if _, err := m.Recover(n.t.Context()); err != nil {
 			return Outcome{}, err
 		}
+
 		if current, err := m.Store.Current(); err != nil || current.Restores == gen {
 			return Outcome{}, err
 		}
+
 		return m.GoBack(n.t.Context(), gen, "by hand")
 	})
 }
@@ -124,6 +128,7 @@ func (n *node) loses() { os.Remove(gatePath(n.run)) }
 // stories lead through every row of the table.
 func stories() []story {
 	runs := func(config string) func(*node) { return func(n *node) { n.runs(config) } }
+
 	return []story{
 		{name: "a change at run time", prepare: one, act: runs("two"), config: "two"},
 		{
@@ -151,6 +156,7 @@ func stories() []story {
 			if out := n.keeps(); !strings.Contains(out.HeldBack, "not in place whole") {
 				n.t.Errorf("keep: held back %q; want because it is not whole", out.HeldBack)
 			}
+
 			n.started()
 		}, config: "one by hand", open: isShut, idle: true},
 		{
@@ -167,7 +173,9 @@ func stories() []story {
 			if out := n.keeps(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
 				n.t.Errorf("keep: held back %q", out.HeldBack)
 			}
+
 			n.started()
+
 			if out := n.verify(); !strings.Contains(out.HeldBack, "no generation was ever in place") {
 				n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
 			}
@@ -179,6 +187,7 @@ func stories() []story {
 		},
 		{name: "prelet-verify before a run", prepare: both(one, boots), act: func(n *node) {
 			n.started()
+
 			if out := n.verify(); out.HeldBack == "" {
 				n.t.Error("prelet-verify: nothing is held back before a run of this boot")
 			}
@@ -213,18 +222,22 @@ func stories() []story {
 		},
 		{name: "three boots that come to no end", prepare: func(n *node) {
 			one(n)
+
 			n.unitFiles = true
 			for range maxTries {
 				n.reboot()
 				n.runs("two")
 			}
+
 			n.reboot()
 		}, act: func(n *node) {
 			n.runs("two")
 			n.mustBeOpen()
+
 			if slices.ContainsFunc(n.systemd.starts, func(s startSeen) bool { return s.gate == variable+"2" }) {
 				n.t.Error("the kubelet started a fourth time on what nobody could judge")
 			}
+
 			n.started()
 			n.verify()
 		}, config: "one"},
@@ -240,15 +253,18 @@ func stories() []story {
 				n.started()
 				n.verify()
 			}
+
 			n.apiserver = true
 			n.verify()
 		}, config: "two"},
 		{name: "three boots, and one with prelet=off", prepare: func(n *node) {
 			one(n)
+
 			for range maxTries {
 				n.reboot()
 				n.runs("two")
 			}
+
 			n.reboot()
 			n.want(Gate{Dir: n.run, BootID: n.boot}.Open(2), "prelet=off")
 			n.started()
@@ -257,6 +273,7 @@ func stories() []story {
 			one(n)
 			n.apiserver = false
 			n.runs("two")
+
 			for range maxTries + 1 {
 				n.reboot()
 				n.runs("two")
@@ -264,13 +281,16 @@ func stories() []story {
 				n.verify()
 				n.dies("", watch, false)
 			}
+
 			n.reboot()
 			n.apiserver = true
 		}, act: func(n *node) {
 			n.runs("two")
+
 			if n.read(configPath) != "one" {
 				n.t.Error("the fifth boot did not go back")
 			}
+
 			n.started()
 			n.verify()
 		}, config: "one"},
@@ -305,9 +325,11 @@ func stories() []story {
 			}, after: func(n *node) { n.systemd.unit.Load = "loaded" }, config: "two"},
 		{name: "prelet recover leaves the gate to what follows", prepare: func(n *node) { one(n); n.writes("two") }, act: func(n *node) {
 			n.enters("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+
 			if n.gateSays() != "" || n.read(configPath) != "two" {
 				n.t.Errorf("the gate says %q, the file is %q", n.gateSays(), n.read(configPath))
 			}
+
 			n.verify()
 		}, again: func(n *node) { n.verify() }, config: "two"},
 		{name: "the way back is ill as well", prepare: func(n *node) {
@@ -317,6 +339,7 @@ func stories() []story {
 			if n.isHeld("two") {
 				n.t.Error("the plan is held, and the node is as ill without it")
 			}
+
 			n.systemd.behave = n.behave
 			n.runs("two")
 		}, config: "two", late: true},
@@ -345,6 +368,7 @@ func stories() []story {
 			act: func(n *node) { n.verify() }, config: "two by hand", open: isShut, idle: true, awaits: true},
 		{name: "a commit that never happened", prepare: func(n *node) { one(n); n.stages("two") }, act: func(n *node) {
 			n.enters("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+
 			if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
 				n.t.Errorf("what was staged is still there: %v", left)
 			}
@@ -357,18 +381,21 @@ func stories() []story {
 			n.apiserver = true
 		}, act: func(n *node) {
 			n.verify()
+
 			if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
 				n.t.Errorf("what was staged is still there: %v", left)
 			}
 		}, config: "two"},
 		{name: "another run takes over and is judged", prepare: one, act: func(n *node) {
 			n.clk.after(5*time.Second, func() { n.runs("three") })
+
 			if out := n.runs("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
 				n.t.Errorf("the first run: %+v; want the other's verdict", out)
 			}
 		}, again: runs("three"), after: runs("three"), config: "three"},
 		{name: "another run takes over and is killed", prepare: one, act: func(n *node) {
 			n.clk.after(5*time.Second, func() { n.writes("three") })
+
 			if out := n.runs("two healthz=bad"); out.Verdict != Good || out.Generation != n.newest() {
 				n.t.Errorf("the first run: %+v; want it to judge the other's", out)
 			}
@@ -377,6 +404,7 @@ func stories() []story {
 			for i := range maxRounds + 1 {
 				n.clk.after(time.Duration(i+1)*3*time.Second, func() { n.publishes(fmt.Sprintf("other-%d", i)) })
 			}
+
 			out := n.runs("two")
 			if out.Verdict != Pending || !strings.Contains(out.Why, "keep taking over") {
 				n.t.Errorf("the run: %+v", out)
@@ -432,6 +460,7 @@ func stories() []story {
 			n.unitFiles = true
 			reloads := n.systemd.reloads
 			n.runs("two healthz=bad")
+
 			if n.systemd.reloads != reloads+2 {
 				n.t.Errorf("%d reloads; want one for the change and one for the way back", n.systemd.reloads-reloads)
 			}
@@ -446,8 +475,10 @@ func (n *node) newest() (gen int) {
 		if current != nil {
 			gen = current.Gen
 		}
+
 		return Outcome{}, err
 	})
+
 	return gen
 }
 
@@ -461,9 +492,11 @@ func (n *node) guarded(then func(step, bool)) func(step, bool) {
 				n.systemd.unit.Active,
 			)
 		}
+
 		if after && n.unitFiles && slices.Contains([]step{publish, complete, comeBack}, s) {
 			n.systemd.unread = n.systemd.reloads + 1
 		}
+
 		if then != nil {
 			then(s, after)
 		}
@@ -476,6 +509,7 @@ func (n *node) stands(s story) {
 	if (gate == "") != (s.open == isShut) || strings.HasPrefix(s.open, variable) && gate != s.open {
 		n.t.Errorf("the gate says %q; want it %q", gate, s.open)
 	}
+
 	if running := n.systemd.unit.Active == "active"; running == s.idle {
 		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.idle)
 	}
@@ -487,19 +521,25 @@ func (n *node) ends(s story) {
 	if rest, edited := strings.CutSuffix(s.config, " by hand"); edited {
 		config, flags = rest, "by hand"
 	}
+
 	if rest, retired := strings.CutSuffix(s.config, " "); retired {
 		config, flags = rest, ""
 	}
+
 	if n.read(configPath) != config || n.read(flagsPath) != flags {
 		n.t.Errorf("the files are %q and %q; want %q and %q", n.read(configPath), n.read(flagsPath), config, flags)
 	}
+
 	n.stands(s)
+
 	if gate := n.gateSays(); s.open == "" && s.config != "" && gate != fmt.Sprintf("%s%d", variable, n.newest()) {
 		n.t.Errorf("the gate says %q, and generation %d is in place", gate, n.newest())
 	}
+
 	if j := n.journal(); (j != nil) != s.awaits {
 		n.t.Errorf("the journal is %+v; want one: %t", j, s.awaits)
 	}
+
 	if s.open != isShut && (Gate{Dir: n.run, BootID: n.boot}).Owed(DefaultUnit) {
 		n.t.Error("a start is owed")
 	}
@@ -517,7 +557,9 @@ type telling struct {
 func (s story) tell(t testing.TB, how telling) (at string) {
 	n := newNode(t)
 	n.rows = how.rows
+
 	var now row
+
 	n.seen = func(r row) {
 		now = r
 		if how.seen != nil {
@@ -527,41 +569,52 @@ func (s story) tell(t testing.TB, how telling) (at string) {
 	if s.prepare != nil {
 		s.prepare(n)
 	}
+
 	moment := 0
 	n.step = n.guarded(func(x step, after bool) {
 		if after && !endsWith(now, x) {
 			return // as before the next
 		}
+
 		if moment++; moment == how.killAt {
 			at = momentOf(now, x, after)
 			panic(killed{Event{Step: at}})
 		}
 	})
 	n.maybeKilled(func() { s.act(n) })
+
 	if how.killAt == 0 && !s.late {
 		n.stands(s)
 	}
+
 	if how.killAt > 0 && at == "" {
 		return ""
 	}
+
 	n.step = n.guarded(nil)
 	if at != "" {
 		n.clk.advance(time.Second) // RestartSec=1
+
 		if s.again != nil {
 			s.again(n)
 		} else {
 			s.act(n)
 		}
 	}
+
 	n.clk.advance(15 * time.Second) // a kubelet that waits at the gate tries again meanwhile
+
 	if !s.idle {
 		n.verify()
 	}
+
 	if s.after != nil {
 		s.after(n)
 	}
+
 	n.clk.advance(time.Second)
 	n.ends(s)
+
 	return at
 }
 
@@ -575,6 +628,7 @@ func momentOf(r row, s step, after bool) string {
 	if after {
 		side = "after"
 	}
+
 	return fmt.Sprintf(
 		"%s %s of %s, %s, %s", side, stepNames[s].name, words(phaseNames, r.In), words(triggerNames, r.On),
 		factNames[r.When].name,
@@ -605,6 +659,7 @@ func (s story) record(t testing.TB, how telling) (at string, wrong []string) {
 		for _, do := range r.cleanup {
 			do()
 		}
+
 		wrong = r.wrong
 	}()
 	defer func() {
@@ -612,15 +667,18 @@ func (s story) record(t testing.TB, how telling) (at string, wrong []string) {
 			r.Errorf("panic: %v", p)
 		}
 	}()
+
 	return s.tell(r, how), nil
 }
 
 // TestStories walks every row of the table, and finds what must come of it.
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
+
 	for _, s := range stories() {
 		t.Run(s.name, func(t *testing.T) { s.tell(t, telling{seen: func(r row) { seen[fmt.Sprint(r)] = true }}) })
 	}
+
 	for i, r := range table {
 		if r.Never == "" && !seen[fmt.Sprint(r)] {
 			t.Errorf(
@@ -634,19 +692,24 @@ func TestStories(t *testing.T) {
 // starts again, and expects the same to come of it. Somebody is killed at each of these moments of every row.
 func TestKilledAtEveryStep(t *testing.T) {
 	var mutex sync.Mutex
+
 	killed := map[string]bool{}
+
 	t.Run("stories", func(t *testing.T) {
 		for _, s := range stories() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
+
 				for k := 1; ; k++ {
 					at, wrong := s.record(t, telling{killAt: k})
 					for _, w := range wrong {
 						t.Errorf("killed %s (moment %d): %s", at, k, w)
 					}
+
 					if at == "" {
 						return
 					}
+
 					mutex.Lock()
 					killed[at] = true
 					mutex.Unlock()
@@ -654,11 +717,13 @@ func TestKilledAtEveryStep(t *testing.T) {
 			})
 		}
 	})
+
 	for _, r := range table {
 		for _, s := range r.Do {
 			if at := momentOf(r, s, false); !killed[at] {
 				t.Errorf("nobody was killed %s", at)
 			}
+
 			if at := momentOf(r, s, true); endsWith(r, s) && !killed[at] {
 				t.Errorf("nobody was killed %s", at)
 			}
@@ -689,20 +754,26 @@ func mutants() (out []mutant) {
 		if r.Never != "" {
 			continue
 		}
+
 		for j, s := range r.Do {
 			change(i, "without "+stepNames[s].name, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
 		}
+
 		if r.When != always {
 			change(i, "without its condition", func(r *row) { r.When = always })
+
 			out[len(out)-1].at = ""
+
 			change(i, "never", func(r *row) { r.In = nil })
 		}
+
 		if r.Then == done {
 			change(i, "goes on", func(r *row) { r.Then = onSame })
 		} else {
 			change(i, "ends", func(r *row) { r.Then = done })
 		}
 	}
+
 	return out
 }
 
@@ -726,34 +797,43 @@ const nothingToDo = "the row for it finds the gate open and no start owed, and d
 func TestMutants(t *testing.T) {
 	through := map[string][]story{}
 	long := map[string]int{} // by a story's name: its rows
+
 	for _, s := range stories() {
 		seen := map[string]bool{}
 		s.record(t, telling{seen: func(r row) { seen[fmt.Sprint(r)] = true; long[s.name]++ }})
+
 		for r := range seen {
 			through[r] = append(through[r], s)
 		}
+
 		through[""] = append(through[""], s)
 	}
+
 	for _, list := range through {
 		slices.SortStableFunc(list, func(a, b story) int { return long[a.name] - long[b.name] })
 	}
+
 	for _, m := range mutants() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
+
 			why, listed := survives[m.name]
 			for _, s := range through[m.at] {
 				if _, wrong := s.record(t, telling{rows: m.rows}); len(wrong) > 0 {
 					if listed {
 						t.Errorf("it is listed to survive (%s), and %q finds it: %s", why, s.name, wrong[0])
 					}
+
 					return
 				}
 			}
+
 			if !listed {
 				t.Error("no story finds it")
 			}
 		})
 	}
+
 	for name := range survives {
 		if !slices.ContainsFunc(mutants(), func(m mutant) bool { return m.name == name }) {
 			t.Errorf("%q is listed to survive, and there is no such mutant", name)

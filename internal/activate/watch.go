@@ -67,15 +67,18 @@ func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Durati
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{m: m, plan: p, since: since, result: result, full: full}
+
 	f, err := w.run(ctx, deadline)
 	if err == nil && f.verdict == Bad {
 		if w.cause == nil {
 			w.cause = m.findCause(ctx, p, since)
 		}
+
 		if f.cause = w.cause; f.cause != nil {
 			f.why += "; the kubelet: " + f.cause.String()
 		}
 	}
+
 	switch {
 	case err != nil:
 		m.note("verify", "failed", "%v", err)
@@ -86,6 +89,7 @@ func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Durati
 	default:
 		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.why)
 	}
+
 	return f, err
 }
 
@@ -116,11 +120,14 @@ type watcher struct {
 func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
 	clock := w.m.Clock
 	lastAnswer := clock.Monotonic()
+
 	for {
 		if ctx.Err() != nil {
 			return w.end(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
 		}
+
 		u, err := w.m.Units.Look(ctx, w.plan.Unit)
+
 		now := clock.Monotonic()
 		if err != nil {
 			if now-lastAnswer >= silence {
@@ -132,13 +139,16 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 				return w.end(verdict, why), nil
 			}
 		}
+
 		if now = clock.Monotonic(); now >= deadline {
 			if w.dunno {
 				return w.end(Unknown, w.why), nil
 			}
+
 			if !w.full {
 				return w.end(Unknown, fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.why)), nil
 			}
+
 			return w.end(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.why)), nil
 		}
 		// A ctx that ends is seen above; an error here says nothing else.
@@ -153,13 +163,16 @@ func (w *watcher) end(verdict Verdict, why string) finding {
 // look judges one look at the unit. Pending: go on.
 func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	w.countFalls(u)
+
 	w.checks = nil
 	if deaths := max(w.falls, u.Restarts-w.restarts); deaths >= crashLoop {
 		return Bad, w.addBad("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
 	}
+
 	if w.endsAlways(ctx, u, now) {
 		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
 	}
+
 	switch {
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
@@ -170,29 +183,39 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	case u.Active != "active":
 		w.steady = 0
 		w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+
 		return Pending, ""
 	}
+
 	w.addOK("unit")
+
 	if u.Started < w.since {
 		w.steady = 0
 		w.addBad("started", "process %d started before the files were in place", u.MainPID)
+
 		return Pending, ""
 	}
+
 	w.addOK("started")
+
 	if w.plan.Healthz != "" {
 		if !w.ask("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
 			w.steady = 0
 			return Pending, ""
 		}
 	}
+
 	if w.steady == 0 {
 		w.steady = now
 	}
+
 	if now-w.steady < w.plan.Settle {
 		w.addBad("steady", "well for %s of %s so far", now-w.steady, w.plan.Settle)
 		return Pending, ""
 	}
+
 	w.addOK("steady")
+
 	return w.askAll(ctx, u, now)
 }
 
@@ -203,8 +226,10 @@ func (w *watcher) endsAlways(ctx context.Context, u Unit, now time.Duration) boo
 	if !dead || w.read != 0 && now-w.read < askEvery {
 		return false
 	}
+
 	w.read = now
 	w.cause = w.m.findCause(ctx, w.plan, w.since)
+
 	return w.cause != nil && w.cause.final
 }
 
@@ -222,6 +247,7 @@ func (w *watcher) countFalls(u Unit) {
 			w.falls++
 		}
 	}
+
 	w.pid = u.MainPID
 }
 
@@ -231,38 +257,50 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 		w.checks = append(w.checks, w.answers...)
 		return Pending, ""
 	}
+
 	w.asked = now
+
 	before := len(w.checks)
 	defer func() { w.answers = w.checks[before:] }()
+
 	probe := w.m.Probe
 	all := true
+
 	if len(w.plan.Flags) > 0 && !w.ask("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
 		if !w.dunno {
 			return Bad, w.why
 		}
+
 		all = false
 	}
+
 	if len(w.plan.Files) > 0 && !w.ask("files", probe.Files(ctx, w.plan.Files)) {
 		if !w.dunno {
 			return Bad, w.why
 		}
+
 		all = false
 	}
+
 	if w.plan.Kubeconfig != "" {
 		all = w.ask("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
 	}
+
 	if w.plan.Node != "" {
 		n, err := probe.Node(ctx, w.plan.Node)
 		if all = w.ask("node", err) && all; err == nil {
 			all = w.checkNodeObject(n, now) && all
 		}
 	}
+
 	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
 		return Bad, w.why
 	}
+
 	if all && !w.checkPods(ctx, u, now) {
 		return Bad, w.why
 	}
+
 	if all {
 		return Good, ""
 	}
@@ -272,6 +310,7 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 			w.why, w.dunno = check.Name+": "+check.Message, false
 		}
 	}
+
 	return Pending, ""
 }
 
@@ -280,12 +319,14 @@ func (w *watcher) ask(name string, err error) bool {
 		w.addOK(name)
 		return true
 	}
+
 	var unknown interface{ Unknown() bool }
 	if errors.As(err, &unknown) && unknown.Unknown() {
 		w.addUnknown(name, "%v", err)
 	} else {
 		w.addBad(name, "%v", err)
 	}
+
 	return false
 }
 
@@ -303,5 +344,6 @@ func (w *watcher) addCheck(name, state string, dunno bool, format string, args [
 	message := fmt.Sprintf(format, args...)
 	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
 	w.why, w.dunno = name+": "+message, dunno
+
 	return w.why
 }

@@ -30,18 +30,23 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 	if err != nil || cur == nil {
 		return err
 	}
+
 	j, err := s.Journal()
 	if err != nil {
 		return err
 	}
+
 	var known map[string]string // read when the plan does not name a target
+
 	for _, e := range cur.Entries {
 		if e.Dropped || slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == e.Path }) {
 			continue
 		}
+
 		if known == nil {
 			known = purposes(s, cur.Gen)
 		}
+
 		switch purpose := known[e.Path]; {
 		case purpose == "state" && e.New.Kind == generation.Absent:
 			if now, _, err := s.Observe(e.Path); err == nil && now.Kind == generation.Absent {
@@ -51,14 +56,17 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 			if now, _, err := s.Observe(e.Path); err != nil || !now.Equal(e.New) {
 				continue
 			}
+
 			content, err := s.Content(e.New.SHA256)
 			if err != nil {
 				return err
 			}
+
 			out.Targets = append([]generation.Target{{Path: e.Path, Kind: generation.File, Content: content, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, Secret: true}}, out.Targets...)
 			act.Retire = append(act.Retire, e.Path)
 		}
 	}
+
 	return nil
 }
 
@@ -68,6 +76,7 @@ func observedState(p *boot.Plan, path string, secret bool) *generation.State {
 	if i < 0 {
 		return nil
 	}
+
 	return stateOf(p.Changes[i].Old, secret)
 }
 
@@ -80,6 +89,7 @@ func stateOf(a world.TargetAns, secret bool) *generation.State {
 	case secret || a.SHA256 == "":
 		return nil
 	}
+
 	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
 }
 
@@ -90,45 +100,56 @@ func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, o
 	if err != nil || cur == nil || cur.Status == generation.StatusDamaged || cur.Restores == 0 {
 		return out, act, false, err
 	}
+
 	text, err := s.Blob(cur.Gen, activate.PlanBlob)
 	if err != nil {
 		return out, act, false, err
 	}
+
 	if act, err = activate.DecodePlan(text); err != nil {
 		return out, act, false, err
 	}
+
 	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
 	for _, name := range []string{"plan.json", world.RecordingBlob, world.TrustBlob} {
 		b, err := s.Blob(cur.Gen, name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
 			continue
 		}
+
 		if err != nil {
 			return out, act, false, err
 		}
+
 		out.Blobs[name] = b
 	}
+
 	for _, e := range cur.Entries {
 		if e.Dropped {
 			continue
 		}
+
 		now, _, err := s.Observe(e.Path)
 		if err == nil && now.Kind == generation.Absent && slices.Contains(act.Retire, e.Path) {
 			continue // it went with the verdict
 		}
+
 		t := generation.Target{Path: e.Path, Kind: e.New.Kind, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true}
 		switch e.New.Kind {
 		case generation.Absent:
 			if now.Kind != generation.Absent {
 				continue // a state file that the kubelet has made anew
 			}
+
 			t.Mode, t.UID, t.GID = generation.Keep, generation.Keep, generation.Keep
 		case generation.File:
 			if t.Content, err = s.Content(e.New.SHA256); err != nil {
 				return out, act, false, err
 			}
 		}
+
 		out.Targets = append(out.Targets, t)
 	}
+
 	return out, act, true, nil
 }

@@ -48,6 +48,7 @@ func PlanID(p *boot.Plan) string {
 	if p.Kubelet.Version != nil {
 		v = *p.Kubelet.Version
 	}
+
 	return p.Hash + "@" + v
 }
 
@@ -55,13 +56,16 @@ func PlanID(p *boot.Plan) string {
 func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	act := activation(o)
+
 	files := targets(o.Plan)
 	for _, f := range files {
 		t, err := target(o, f)
 		if err != nil {
 			return out, act, err
 		}
+
 		out.Targets = append(out.Targets, t)
+
 		if f.Kind == node.Regular && !f.CreateOnly {
 			if f.Purpose == "bootstrap-kubeconfig" {
 				act.Retire = append(act.Retire, f.Path)
@@ -69,21 +73,27 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 				act.Files[f.Path] = sum(t.Content)
 			}
 		}
+
 		if strings.Contains(f.Path, "/systemd/system/") {
 			act.UnitFiles = true
 		}
 	}
+
 	if err := adopt(o.Store, o.Plan, &out, &act); err != nil {
 		return out, act, err
 	}
+
 	if act.Reconcile { // also where nothing changes
 		nodeObject(o, &act)
 	}
+
 	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as was looked at for the plan
 	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
+
 	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
+
 	return out, act, nil
 }
 
@@ -98,17 +108,21 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 		if err := r.Encode(&text); err != nil {
 			return nil, err
 		}
+
 		out[name] = text.Bytes()
 	}
 
 	if !act.Reconcile {
 		nodeObject(o, &act)
 	}
+
 	var err error
 	if out[activate.PlanBlob], err = act.Encode(); err != nil {
 		return nil, err
 	}
+
 	out["plan.json"], err = planBlob(o.Plan, o.Machine)
+
 	return out, err
 }
 
@@ -120,6 +134,7 @@ func targets(p *boot.Plan) []node.File {
 			files = append(files, c.File)
 		}
 	}
+
 	rank := func(f node.File) int {
 		switch {
 		case f.Kind == node.Directory:
@@ -127,50 +142,63 @@ func targets(p *boot.Plan) []node.File {
 		case f.Purpose == "kubelet-flags":
 			return 2
 		}
+
 		return 1
 	}
+
 	slices.SortStableFunc(files, func(a, b node.File) int {
 		if d := rank(a) - rank(b); d != 0 {
 			return d
 		}
+
 		return strings.Compare(a.Path, b.Path)
 	})
+
 	return files
 }
 
 func target(o Options, f node.File) (generation.Target, error) {
 	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
 		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || isKubeletConfig(f)}
+
 	t.Seen = observedState(o.Plan, f.Path, t.Secret)
 	if f.Purpose == "identity" { // another machine's: put back, there would be two of one
 		t.Forget, t.Secret = true, true
 	}
+
 	if f.Mode != 0 {
 		t.Mode = int(f.Mode)
 	}
+
 	if f.Owner != "" {
 		uid, gid, err := o.Owner(f.Owner)
 		if err != nil {
 			return t, generation.NewFault(fault.CannotWrite, "give an owner to", f.Path, err, "name a user and a group of this node, or use numbers")
 		}
+
 		t.UID, t.GID = uid, gid
 	}
+
 	switch f.Kind {
 	case node.Directory:
 		t.Kind = generation.Dir
 	case node.Regular:
 		t.Kind = generation.File
+
 		b, err := f.Text.Bytes(o.Secret)
 		if err != nil {
 			return t, &SecretError{Path: f.Path, Names: f.Text.Secrets(), Err: err}
 		}
+
 		t.Content = b
 	}
+
 	if f.Purpose == "bootstrap-kubeconfig" {
 		if err := bearer(f, o.Secret); err != nil {
 			return t, err
 		}
 	}
+
 	return t, nil
 }
 
@@ -182,6 +210,7 @@ func bearer(f node.File, secret func(string) ([]byte, error)) error {
 			return &SecretError{Path: f.Path, Names: []string{name}, Err: errors.New("it is no token: empty, or with a character that no token has; `kubeadm token create` makes one")}
 		}
 	}
+
 	return nil
 }
 
@@ -206,6 +235,7 @@ func (e *SecretError) Error() string {
 			why = strings.TrimPrefix(why, prefix)
 		}
 	}
+
 	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), why)
 }
 
@@ -220,9 +250,11 @@ func activation(o Options) activate.Plan {
 		a.Reconcile = x.ReconcileLabels
 		a.Settle, a.Timeout, a.Bound = millis(x.SettleMillis), millis(x.TimeoutMillis), millis(x.BoundMillis)
 	}
+
 	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {
 		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
 	}
+
 	return a
 }
 
@@ -232,6 +264,7 @@ func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 		Path    string `json:"path"`
 		Purpose string `json:"purpose"`
 	}
+
 	doc := struct {
 		FormatVersion     int             `json:"format_version"`
 		Hash              string          `json:"plan_hash"`
@@ -242,6 +275,7 @@ func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	for _, f := range targets(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
 	}
+
 	return json.Marshal(doc)
 }
 
@@ -252,23 +286,30 @@ func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+
 	p.Unjudged = []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)
+
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
 		if cur, err := o.Store.Current(); err == nil && cur != nil {
 			gen = cur.Gen
 		}
+
 		return gen, false, nil
 	}
+
 	if err != nil {
 		return 0, false, err
 	}
+
 	if gen, err = t.Commit(); err != nil {
 		return 0, false, err
 	}
+
 	if err = t.Publish(); err != nil {
 		return gen, true, err
 	}
+
 	return gen, true, nil
 }
 
@@ -278,6 +319,7 @@ func Collect(s *generation.Store) error {
 	if err := s.Collect(keep); err != nil {
 		return fmt.Errorf("old generations stay: %w", err)
 	}
+
 	return nil
 }
 

@@ -26,10 +26,12 @@ func (a Attempts) Failures() int {
 	if err != nil {
 		return 0
 	}
+
 	n, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	if err != nil || n < 0 {
 		return 0
 	}
+
 	return n
 }
 
@@ -44,6 +46,7 @@ func (a Attempts) Clear() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	return err
 }
 
@@ -58,10 +61,12 @@ func Wait(failures int, jitter float64) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
+
 	d := mostWait
 	if failures < 8 {
 		d = min(mostWait, firstWait<<(failures-1))
 	}
+
 	return d/2 + time.Duration(jitter*float64(d/2))
 }
 
@@ -75,5 +80,6 @@ func Remember(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
 		return nil
 	}
+
 	return replace.File(name, 0o600, text)
 }

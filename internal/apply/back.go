@@ -16,10 +16,13 @@ func Back(s *generation.Store, to int, why string, do func() (int, error)) (int,
 	if err != nil {
 		return 0, err
 	}
+
 	if err := s.Pin(to, why); err != nil {
 		return 0, err
 	}
+
 	gen, err := do()
+
 	return gen, was.unlessMoved(err)
 }
 
@@ -28,6 +31,7 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	if _, err := r.Machine.Recover(ctx); err != nil {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
+
 	to, err := choose()
 	if err == nil {
 		if other := r.whyForeign(to); other != "" { // before anything is pinned
@@ -36,6 +40,7 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	}
 
 	var out activate.Outcome
+
 	if err == nil {
 		_, err = Back(r.Store, to, why, func() (int, error) {
 			out, err = r.Machine.GoBack(ctx, to, why)
@@ -58,5 +63,6 @@ func (r *Run) whyForeign(gen int) string {
 	if gen == 0 || r.Machine.Foreign == nil {
 		return ""
 	}
+
 	return r.Machine.Foreign(gen)
 }

@@ -15,8 +15,10 @@ import (
 // Diagnose tells a failure to write one target as a message with its place in the site: the line that wants the file.
 // Nil for what is about no target of the plan.
 func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
-	var f *fault.Fault
-	var s *SecretError
+	var (
+		f *fault.Fault
+		s *SecretError
+	)
 	switch {
 	case p == nil:
 		return nil
@@ -34,6 +36,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 			return origin.Error(fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.", strings.TrimSuffix(f.Error(), "."))
 		}
 	}
+
 	return nil
 }
 
@@ -43,11 +46,13 @@ func rangeOfPath(p *boot.Plan, path string) (hcl.Range, bool) {
 		if f.Path != path && !strings.HasPrefix(f.Path, path+"/") {
 			continue
 		}
+
 		for _, o := range f.Origins {
 			if o.Range.Filename != "" {
 				return o.Range, true
 			}
 		}
 	}
+
 	return hcl.Range{}, false
 }

@@ -307,6 +307,7 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 	case failed:
 		if e.stopped {
 			var cancel context.CancelFunc
+
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
 			defer cancel()
 		}

@@ -19,16 +19,19 @@ func Flags(p *boot.Plan) []string {
 	if i < 0 {
 		return nil
 	}
+
 	env, err := kubelet.ParseEnvFile(p.Node.Files[i].Text.Template())
 	if err != nil {
 		return nil
 	}
+
 	var words []string
 	for _, name := range env.Names() { // others may stand in the file: HTTP_PROXY, what an old unit read
 		if f, ok := env.Get(name); ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
 			words = f.Argv()
 		}
 	}
+
 	return words
 }
 
@@ -38,19 +41,24 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 			return false
 		}
 	}
+
 	if len(n.Labels) == 0 {
 		return true
 	}
+
 	text, _ := f.Lookup("node-labels")
+
 	have, err := kubelet.ParseLabels(text)
 	if err != nil {
 		return false
 	}
+
 	for _, l := range n.Labels {
 		if !slices.Contains(have, kubelet.Label{Key: l.Key, Value: l.Value}) {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -62,6 +70,7 @@ func Healthz(p *boot.Plan) string {
 	if at == "" {
 		return ""
 	}
+
 	return "http://" + at + "/healthz"
 }
 
@@ -72,15 +81,18 @@ func configz(p *boot.Plan, credential string) *kubelet.Configz {
 	if at == "" {
 		return nil
 	}
+
 	served := []string{"/var/lib/kubelet/pki/kubelet.crt", "/var/lib/kubelet/pki/kubelet-server-current.pem"}
 	if f, ok := p.Node.Config["tlsCertFile"].(string); ok && f != "" {
 		served = []string{f}
 	}
+
 	for _, f := range p.Node.Flags {
 		if f.Name == "tls-cert-file" && f.Value != "" {
 			served = []string{f.Value}
 		}
 	}
+
 	return &kubelet.Configz{URL: "https://" + at + "/configz", Credential: credential, Served: served, Planned: p.Node.Config}
 }
 
@@ -89,6 +101,7 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 	if p.Node.Config == nil {
 		return ""
 	}
+
 	set := func(into *string, v any) {
 		if s := strings.TrimSpace(fmt.Sprint(v)); v != nil && s != "" {
 			*into = s
@@ -96,6 +109,7 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 	}
 	set(&address, p.Node.Config[fields[0]])
 	set(&port, p.Node.Config[fields[1]])
+
 	for _, f := range p.Node.Flags {
 		switch f.Name {
 		case flags[0]:
@@ -104,7 +118,9 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 			set(&port, f.Value)
 		}
 	}
+
 	n, err := strconv.ParseFloat(port, 64) // JSON may have it as 10248.0
+
 	ip := net.ParseIP(address)
 	switch {
 	case err != nil || n < 1 || n > 65535 || ip == nil:
@@ -114,6 +130,7 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 	case ip.IsUnspecified():
 		address = "::1"
 	}
+
 	return net.JoinHostPort(address, strconv.Itoa(int(n)))
 }
 
@@ -123,17 +140,21 @@ func pods(p *boot.Plan) string {
 	if p.Node.Config == nil {
 		return ""
 	}
+
 	words := []string{"cgroupfs", "true", "unix:///run/containerd/containerd.sock"}
+
 	for i, name := range []string{"cgroupDriver", "cgroupsPerQOS", "containerRuntimeEndpoint"} {
 		if v := p.Node.Config[name]; v != nil {
 			words[i] = fmt.Sprint(v)
 		}
 	}
+
 	for _, f := range p.Node.Flags {
 		if i := slices.Index([]string{"cgroup-driver", "cgroups-per-qos", "container-runtime-endpoint"}, f.Name); i >= 0 {
 			words[i] = f.Value
 		}
 	}
+
 	return strings.Join(words, " ")
 }
 
@@ -141,6 +162,7 @@ func pods(p *boot.Plan) string {
 // kubelet writes it (pkg/util/node/node.go, GetHostname). A cloud provider inside the kubelet names nodes by itself: "".
 func NodeName(p *boot.Plan, hostname string) string {
 	name := hostname
+
 	for _, f := range p.Node.Flags {
 		switch {
 		case f.Name == "hostname-override" && f.Value != "":
@@ -149,5 +171,6 @@ func NodeName(p *boot.Plan, hostname string) string {
 			return ""
 		}
 	}
+
 	return strings.ToLower(strings.TrimSpace(name))
 }

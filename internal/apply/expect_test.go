@@ -89,11 +89,13 @@ func TestFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		p := &boot.Plan{Node: node.Node{Flags: c.flags, Labels: c.labels, Files: []node.File{{Path: "/etc/default/kubelet", Kind: node.Regular, Purpose: "kubelet-flags", Text: text}}}}
 		if got := Flags(p); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
+
 	if got := Flags(&boot.Plan{}); got != nil {
 		t.Errorf("without a file: %q", got)
 	}
@@ -103,14 +105,18 @@ func TestWait(t *testing.T) {
 	if Wait(0, 0.5) != 0 {
 		t.Error("the first run waits")
 	}
+
 	var last time.Duration
+
 	for n := 1; n < 40; n++ {
 		least, most := Wait(n, 0), Wait(n, 0.999)
 		if least < last/2 || most > mostWait || most <= least {
 			t.Errorf("%d: %s to %s after %s", n, least, most, last)
 		}
+
 		last = most
 	}
+
 	if last < mostWait-time.Second {
 		t.Errorf("in the end %s", last)
 	}
@@ -122,16 +128,20 @@ func TestAttempts(t *testing.T) {
 		if got := a.Failures(); got != want {
 			t.Errorf("%d, want %d", got, want)
 		}
+
 		if err := a.Failed(); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if err := a.Clear(); err != nil || a.Failures() != 0 {
 		t.Errorf("%v, %d", err, a.Failures())
 	}
+
 	if err := a.Clear(); err != nil {
 		t.Errorf("nothing to clear: %v", err)
 	}
+
 	if err := Remember(a.Dir+"/attempts", []byte("-3 or so")); err != nil || a.Failures() != 0 {
 		t.Errorf("nonsense counts %d, %v", a.Failures(), err)
 	}
@@ -152,11 +162,13 @@ func TestSeen(t *testing.T) {
 		{world.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
 		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}
+
 		got := observedState(p, "/x", c.secret)
 		if (got == nil) != (c.want == nil) || got != nil && !got.Equal(*c.want) {
 			t.Errorf("%+v: %+v, want %+v", c.old, got, c.want)
 		}
 	}
+
 	if observedState(&boot.Plan{}, "/x", false) != nil {
 		t.Error("a target that was not looked at was seen")
 	}

@@ -20,12 +20,15 @@ func Explain(err error) (out hcl.Diagnostics) {
 		for _, e := range joined.Unwrap() {
 			out = append(out, Explain(e)...)
 		}
+
 		return out
 	}
 
-	var stuck *generation.StuckError
-	var secret *SecretError
-	var f *fault.Fault
+	var (
+		stuck  *generation.StuckError
+		secret *SecretError
+		f      *fault.Fault
+	)
 
 	switch {
 	case errors.As(err, &stuck):
@@ -57,18 +60,22 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	if e.Err != nil {
 		why += ": " + e.Err.Error()
 	}
+
 	detail := []string{reason(why)}
 	if e.Journal != "" {
 		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
 	}
+
 	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	if len(e.Ways) == 0 {
 		return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Next))...)
 	}
+
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
 	for _, w := range e.Ways {
 		detail = append(detail, w.What+":", pasteLine(w.Command))
 	}
+
 	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", pasteLine("prelet recover"))...)
 }
 
@@ -81,12 +88,14 @@ func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
 		detail = append(detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.", "Next: see who that is, or wait and try again:",
 			pasteLine("fuser -v "+lock.Path), pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
 	}
+
 	return message(fault.Locked, "Another prelet holds the lock", detail...)
 }
 
 // explainStore tells a failure to read or write one object. before is what callers have put before it.
 func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diagnostic {
 	summary, after := "Cannot write "+target.Path, "Nothing was changed."
+
 	switch f.Code {
 	case fault.Interrupted:
 		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
@@ -122,6 +131,7 @@ func prefix(err, inner error) string {
 	if !found {
 		return ""
 	}
+
 	return head
 }
 

@@ -19,6 +19,7 @@ import (
 func TestExplain(t *testing.T) {
 	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
 	stuck.Journal = "/state/journal.json"
+
 	stuck.Ways = []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}
 	for _, c := range []struct {
 		err  error
@@ -40,6 +41,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%v: %v", c.err, ds)
 			continue
 		}
+
 		text := ds[0].Summary + "\n" + ds[0].Detail
 		for _, want := range c.say {
 			if !strings.Contains(text, want) {
@@ -47,9 +49,11 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	}
+
 	if ds := Explain(errors.New("something else")); ds != nil {
 		t.Errorf("%v", ds)
 	}
+
 	if ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"}))); len(ds) != 2 {
 		t.Errorf("of two errors %d are told", len(ds))
 	}
@@ -57,23 +61,29 @@ func TestExplain(t *testing.T) {
 
 func TestExplainLocked(t *testing.T) {
 	o := generation.Options{Root: t.TempDir(), Dir: t.TempDir(), BootID: "b"}
+
 	s, err := generation.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
+
 	_, err = generation.Open(ctx, o)
+
 	ds := Explain(err)
 	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || fault.CodeOf(err) != fault.Locked {
 		t.Fatalf("%v: %v", err, ds)
 	}
+
 	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {
 		if !strings.Contains(ds[0].Detail, want) {
 			t.Errorf("no %q in\n%s", want, ds[0].Detail)
 		}
 	}
+
 	if h, ok := generation.HeldBy(err); ok && !strings.Contains(ds[0].Detail, fmt.Sprintf("process %d", h.PID)) {
 		t.Errorf("it does not say who: %s", ds[0].Detail)
 	}

@@ -19,17 +19,21 @@ type heldBefore struct {
 
 func heldNow(s *generation.Store) (*heldBefore, error) {
 	h := &heldBefore{store: s}
+
 	var err error
 	if h.plans, err = s.HeldAll(); err != nil {
 		return nil, err
 	}
+
 	h.pin, h.why, h.pinned = s.Pinned()
 	if h.journal, h.gen, err = stateInPlace(s); err != nil {
 		return nil, err
 	}
+
 	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" { // what the verdict on going back would hold
 		h.plans[j.HoldPlan] = j.Why
 	}
+
 	return h, nil
 }
 
@@ -38,13 +42,16 @@ func stateInPlace(s *generation.Store) (generation.Journal, int, error) {
 	if err != nil {
 		return generation.Journal{}, 0, err
 	}
+
 	if j == nil {
 		j = &generation.Journal{}
 	}
+
 	cur, err := s.Current()
 	if err != nil || cur == nil {
 		return *j, 0, err
 	}
+
 	return *j, cur.Gen, nil
 }
 
@@ -54,20 +61,25 @@ func (h *heldBefore) unlessMoved(err error) error {
 	if err == nil {
 		return nil
 	}
+
 	j, gen, unread := stateInPlace(h.store)
 	if unread != nil || gen != h.gen || j.Gen != h.journal.Gen || j.Phase != h.journal.Phase {
 		return err
 	}
+
 	undo := h.store.Release()
 	for plan, why := range h.plans {
 		undo = errors.Join(undo, h.store.Hold(plan, why))
 	}
+
 	if h.pinned {
 		undo = errors.Join(undo, h.store.Pin(h.pin, h.why))
 	}
+
 	if undo != nil {
 		return errors.Join(err, undo)
 	}
+
 	return err
 }
 
@@ -78,9 +90,11 @@ func LetGo(s *generation.Store, do func() error) error {
 	if err := s.Release(); err != nil {
 		return err
 	}
+
 	err := do()
 	if unread != nil {
 		return err
 	}
+
 	return was.unlessMoved(err)
 }

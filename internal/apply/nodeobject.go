@@ -14,24 +14,30 @@ import (
 // this one has not. Those count since the last good one: what was planned in between may have reached the cluster as well.
 func nodeObject(o Options, act *activate.Plan) {
 	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
+
 	act.Sources = sources(o.Plan)
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
 		act.Configz = configz(o.Plan, x.Configz)
 	}
+
 	act.Labels = map[string]string{}
 	for _, l := range o.Plan.Node.Labels {
 		act.Labels[l.Key] = l.Value
 	}
+
 	for _, t := range o.Plan.Node.Taints {
 		act.Taints = append(act.Taints, t.String())
 	}
+
 	act.GoneLabels = map[string][]string{}
+
 	for _, was := range sinceGood(o) {
 		for _, l := range was.Labels {
 			if _, planned := act.Labels[l[0]]; !planned && !slices.Contains(act.GoneLabels[l[0]], l[1]) {
 				act.GoneLabels[l[0]] = append(act.GoneLabels[l[0]], l[1])
 			}
 		}
+
 		for _, t := range was.Taints {
 			if !slices.Contains(act.Taints, t) && !slices.Contains(act.GoneTaints, t) {
 				act.GoneTaints = append(act.GoneTaints, t)
@@ -52,15 +58,18 @@ func sinceGood(o Options) (out []canonical) {
 	if err != nil || cur == nil {
 		return nil
 	}
+
 	from, ok := o.Store.LastGood()
 	if !ok {
 		from = cur.Gen
 	}
+
 	for gen := cur.Gen; gen >= from && gen > 0 && machineid.Foreign(o.Store, gen, o.Machine) == ""; gen-- {
 		if was, ok := nodeOf(o.Store, gen); ok {
 			out = append(out, was)
 		}
 	}
+
 	return out
 }
 
@@ -68,6 +77,8 @@ func nodeOf(s *generation.Store, gen int) (canonical, bool) {
 	var doc struct {
 		Node canonical `json:"node"`
 	}
+
 	b, err := s.Blob(gen, "plan.json")
+
 	return doc.Node, err == nil && json.Unmarshal(b, &doc) == nil
 }

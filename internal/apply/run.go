@@ -171,10 +171,12 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 	if i < 0 {
 		return nil
 	}
+
 	u, err := r.Machine.Units.Look(ctx, unit)
 	if err != nil { // whether systemd answers is Preflight's
 		return nil
 	}
+
 	return activate.PodsHold(u, p.Changes[i].File.Path, p.Changes[i].Why,
 		fmt.Sprintf(
 			"drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
@@ -185,6 +187,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 // degrade tells the report what is not as the site says. An answer of an earlier boot has its reason in the message.
 func (r *Run) degrade(p *boot.Plan) {
 	stale := map[string]bool{}
+
 	for _, d := range p.Diagnostics {
 		if origin.CodeOf(d) == fault.Stale {
 			why, _, _ := strings.Cut(d.Detail, ". ")
@@ -192,6 +195,7 @@ func (r *Run) degrade(p *boot.Plan) {
 			r.Report.Degrade(string(fault.Stale), d.Summary+": "+why)
 		}
 	}
+
 	for _, d := range p.Degraded {
 		if d.Code != fault.Stale || !stale[d.Summary] {
 			r.Report.Degrade(string(d.Code), d.Summary)
@@ -283,6 +287,7 @@ func Chosen(s *generation.Store) (why string, ok bool) {
 	if gen == generation.Unreadable {
 		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
 	}
+
 	return fmt.Sprintf("generation %d was chosen by hand (%s)", gen, why), ok
 }
 
@@ -291,9 +296,11 @@ func HeldBy(s *generation.Store, p *boot.Plan) string {
 	if why, ok := Chosen(s); ok {
 		return why + "; prelet rollback --release lets go of it"
 	}
+
 	if why, ok := s.Held(PlanID(p)); ok {
 		return fmt.Sprintf("this plan failed before: %s; prelet run --retry tries it again", why)
 	}
+
 	return ""
 }
 
@@ -337,6 +344,7 @@ func (r *Run) planOf(gen int) string {
 			}
 		}
 	}
+
 	return fmt.Sprintf("that of generation %d", gen) // it is held all the same
 }
 
@@ -346,13 +354,16 @@ func (r *Run) unit() string {
 	if err != nil || cur == nil {
 		return activate.DefaultUnit
 	}
+
 	text, err := r.Store.Blob(cur.Gen, activate.PlanBlob)
 	if err != nil {
 		return activate.DefaultUnit
 	}
+
 	if a, err := activate.DecodePlan(text); err == nil {
 		return a.Unit
 	}
+
 	return activate.DefaultUnit
 }
 
@@ -373,5 +384,6 @@ func (r *Run) collect(res Result) Result {
 			r.Report.Event(report.Event{Stage: "collect", State: report.Notice, Summary: err.Error()})
 		}
 	}
+
 	return res
 }

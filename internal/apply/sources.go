@@ -18,6 +18,7 @@ import (
 // refuses a label is told with the line of the site that set it, days later and without the site at hand.
 func sources(p *boot.Plan) map[string]string {
 	out := map[string]string{}
+
 	put := func(item string, from []origin.Origin) {
 		if at := describeOrigins(from); at != "" && out[item] == "" {
 			out[item] = at
@@ -27,31 +28,39 @@ func sources(p *boot.Plan) map[string]string {
 		put("label/"+l.Key, l.Origins)
 		put("label-value/"+l.Value, l.Origins)
 	}
+
 	for _, t := range p.Node.Taints {
 		put("taint/"+t.Key, t.Origins)
 	}
+
 	for _, f := range p.Node.Flags {
 		put("flag/"+f.Name, f.Origins)
 	}
+
 	for _, s := range p.Node.Settings {
 		field := "config"
 		for i, name := range s.Path { // an error about a field may be told of what is around it, or of a leaf
 			field += map[bool]string{true: "/", false: "."}[i == 0] + name
 			put(field, s.Origins)
 		}
+
 		if text, ok := s.Value.(string); ok {
 			put("config-value/"+text, s.Origins)
 		}
 	}
+
 	for _, f := range p.Node.Files {
 		put("file/"+f.Path, f.Origins)
+
 		if f.Purpose == "file" {
 			flagsIn(p, f, put)
 		}
 	}
+
 	if p.Site != nil && p.Site.Cluster != nil {
 		put("cluster/token", []origin.Origin{{Ref: "cluster", Range: tokenRange(p)}})
 	}
+
 	return out
 }
 
@@ -63,9 +72,11 @@ func flagsIn(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
 		if !found || before != "" && !strings.HasSuffix(before, "=") { // also NAME=--flag
 			continue
 		}
+
 		name, value, _ := strings.Cut(flag, "=")
 		from := lineOf(p, f.Origins, "--"+flag, "--"+name) // its value may come from elsewhere
 		put("flag/"+name, from)
+
 		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {
 			for _, item := range strings.Split(value, ",") {
 				key, _, _ := strings.Cut(item, "=")
@@ -84,19 +95,24 @@ func lineOf(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin
 			if !o.Range.CanSliceBytes(src) {
 				continue
 			}
+
 			before, _, found := bytes.Cut(o.Range.SliceBytes(src), []byte(word))
 			if !found {
 				continue
 			}
+
 			at := &o.Range.Start
 			if lines := bytes.Count(before, []byte("\n")); lines > 0 {
 				at.Line, at.Column = at.Line+lines, 1
 				before = before[bytes.LastIndexByte(before, '\n')+1:]
 			}
+
 			at.Column += utf8.RuneCount(before)
+
 			return []origin.Origin{o}
 		}
 	}
+
 	return from
 }
 
@@ -104,6 +120,7 @@ func tokenRange(p *boot.Plan) hcl.Range {
 	if a := p.Site.Cluster.Attributes["token"]; a != nil {
 		return a.SrcRange
 	}
+
 	return p.Site.Cluster.SrcRange
 }
 
@@ -114,10 +131,12 @@ func describeOrigins(from []origin.Origin) string {
 			return strings.TrimSuffix(fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ")
 		}
 	}
+
 	for _, o := range from {
 		if o.Kind == origin.Base {
 			return strings.TrimSpace("of the base " + o.Ref)
 		}
 	}
+
 	return ""
 }

@@ -26,6 +26,7 @@ func TestSourcesOfFlagsInFiles(t *testing.T) {
   }
 }
 `
+
 	text, err := value.TextOf(cty.StringVal(`# --v=9 says a lot
 ÄÖ="x" KUBELET_KUBEADM_ARGS="--network-plugin=cni --node-labels=a.example/b=c,d=e --register-with-taints=gpu=yes:NoSchedule,t:NoExecute"
 E='--max-pods=5' no--flag
@@ -33,11 +34,13 @@ E='--max-pods=5' no--flag
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	start := strings.Index(src, "<<-EOT")
 	whole := hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 3, Column: 15, Byte: start}, End: hcl.Pos{Line: 7, Column: 8, Byte: strings.Index(src, "EOT\n  }") + 3}}
 	f := node.File{Path: "/x", Kind: node.Regular, Purpose: "file", Text: text, Origins: []origin.Origin{{Ref: "write.kubelet", Range: whole}}}
 	p := &boot.Plan{Site: &site.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}}, Node: node.Node{Files: []node.File{f},
 		Flags: []node.Flag{{Name: "v", Origins: []origin.Origin{{Ref: "flags", Range: hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 1, Column: 1}}}}}}}}
+
 	got := sources(p)
 	for item, want := range map[string]string{
 		"flag/v":              "s.hcl:1:1, flags", // the plan's own counts more
@@ -49,6 +52,7 @@ E='--max-pods=5' no--flag
 			t.Errorf("%s: %q, want %q", item, got[item], want)
 		}
 	}
+
 	p.Node.Files[0].Purpose = "kubelet-flags" // what the plan itself renders has its sources already
 	if got := sources(p); got["flag/max-pods"] != "" {
 		t.Errorf("%q", got)

@@ -21,6 +21,7 @@ func Sentence(out activate.Outcome, changed bool) string {
 		if out.Held {
 			s += "; its plan is held until something changes (prelet run --retry)"
 		}
+
 		return s
 	case out.Verdict == activate.Good:
 		return fmt.Sprintf("generation %d is in place, and the kubelet is healthy on it", out.Generation)
@@ -33,22 +34,27 @@ func Sentence(out activate.Outcome, changed bool) string {
 	case changed:
 		return fmt.Sprintf("generation %d is in place", out.Generation)
 	}
+
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 
 // Tell hands an outcome to a report.
 func Tell(rep *report.Reporter, out activate.Outcome) {
 	rep.Generation(out.Generation)
+
 	verdict := out.Verdict
 	if out.InPlace != activate.Unchanged {
 		verdict = out.InPlace
 	}
+
 	if verdict != activate.Unchanged {
 		rep.Mend(string(fault.Unjudged))
 	}
+
 	if verdict == activate.Unknown {
 		rep.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); the next start of the kubelet, prelet run or boot judges it", out.Generation, out.Why))
 	}
+
 	switch {
 	case out.Verdict == activate.Unchanged:
 	case out.InPlace == activate.Good || out.InPlace == activate.Pending:
@@ -58,14 +64,17 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 	default:
 		rep.Verdict(string(out.Verdict), out.Why)
 	}
+
 	if len(out.Checks) > 0 {
 		rep.Forget(string(fault.NodeDrift))
 	}
+
 	for _, c := range out.Checks {
 		if c.State == activate.Drift {
 			rep.Note(string(fault.NodeDrift), c.Name+": "+c.Message)
 		}
 	}
+
 	switch {
 	case out.From != 0:
 		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Sentence(out, true), Message: report.MessageRolledBack})
@@ -101,6 +110,7 @@ func (t told) Commit() (gen int, err error) {
 	if err == nil {
 		t.rep.Generation(gen)
 	}
+
 	return gen, err
 }
 
@@ -110,10 +120,12 @@ func Notes(rep *report.Reporter) func(activate.Event) {
 		if e.Generation != 0 { // also one that came by going back
 			rep.Generation(e.Generation)
 		}
+
 		x := report.Event{Stage: e.Step, State: e.State, Summary: e.Summary}
 		if e.Step == "commit" && e.State == report.OK {
 			x.Message = report.MessageCommitted
 		}
+
 		rep.Event(x)
 	}
 }
@@ -132,20 +144,25 @@ func reasonOf(p *boot.Plan, err error) string {
 	if err != nil {
 		return err.Error()
 	}
+
 	if p != nil {
 		for _, d := range p.Diagnostics {
 			if d.Severity != hcl.DiagError {
 				continue
 			}
+
 			s := d.Summary
 			if d.Subject != nil && d.Subject.Filename != "" {
 				s = fmt.Sprintf("%s:%d:%d: %s", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column, s)
 			}
+
 			if d.Detail != "" {
 				s += ": " + strings.TrimSuffix(strings.Join(strings.Fields(d.Detail), " "), ".")
 			}
+
 			return s
 		}
 	}
+
 	return "the plan is not complete"
 }

@@ -134,5 +134,6 @@ func (c Code) Exit() int {
 	if n, ok := exits[c]; ok {
 		return n
 	}
+
 	return 10
 }

@@ -62,13 +62,16 @@ elsewhere, and not at all for what only a change on the node can mend.
 `)
 	b.WriteString("On a node that has joined and has a good generation, 20 to 23 do not fail the boot: the last good answers are used, and\n" +
 		"the boot is degraded (`on_cluster_error`).\n\n| status | means | who mends it | again |\n|---|---|---|---|\n")
+
 	for _, s := range ExitStatuses() {
 		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.Mends, s.Again)
 	}
+
 	b.WriteString("\n`at boot`: prelet.service tries again, prelet-apply.service and prelet-verify.service do not. `no units`: nothing to\nrestart.\n\n" +
 		"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, 3 not run in this boot, or still running,\n" +
 		"the verdict on the kubelet included.\n" +
 		"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n")
+
 	for _, s := range ExitStatuses() {
 		if codes := codesWith(s.Status); len(codes) > 0 {
 			fmt.Fprintf(&b, "\n### %d\n\n%s\n\n%s\n", s.Status, s.Meaning, strings.Join(codes, ", "))
@@ -76,6 +79,7 @@ elsewhere, and not at all for what only a change on the node can mend.
 			fmt.Fprintf(&b, "\n### %d\n\n%s\n", s.Status, s.Meaning)
 		}
 	}
+
 	return b.String()
 }
 
@@ -85,23 +89,30 @@ func codesWith(status int) (out []string) {
 			out = append(out, fmt.Sprintf("[%s](../codes/%[1]s.md)", c))
 		}
 	}
+
 	return out
 }
 
 // CodePages are the pages of docs/codes by file name, the index among them.
 func CodePages() map[string]string {
 	out := map[string]string{}
+
 	var index strings.Builder
 	index.WriteString("# Codes of messages\n\nEach message of prelet has a code. `prelet explain code/NAME` prints its page.\n\n| code | means | exit status |\n|---|---|---|\n")
+
 	for _, c := range Codes() {
 		p, _ := c.Page()
 		out[string(c)+".md"] = p.Markdown(c)
+
 		status := fmt.Sprint(c.Exit())
 		if p.Warning {
 			status = "warning"
 		}
+
 		fmt.Fprintf(&index, "| [%s](%[1]s.md) | %s | %s |\n", c, p.Title, status)
 	}
+
 	out["README.md"] = index.String()
+
 	return out
 }

@@ -39,6 +39,7 @@ func (p Place) String() string {
 // Error is the whole fault on one line: place: summary: reason: cause; next step.
 func (f *Fault) Error() string {
 	var parts []string
+
 	for _, part := range []string{f.At.String(), f.Summary, f.Why} {
 		if part != "" {
 			parts = append(parts, part)

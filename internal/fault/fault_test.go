@@ -55,6 +55,7 @@ func TestCodeOf(t *testing.T) {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
 		}
 	}
+
 	if !errors.Is(denied, fs.ErrPermission) {
 		t.Error("the cause is lost")
 	}

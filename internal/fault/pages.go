@@ -31,7 +31,9 @@ func Codes() []Code {
 	for c := range pages() {
 		out = append(out, c)
 	}
+
 	slices.Sort(out)
+
 	return out
 }
 
@@ -41,6 +43,7 @@ func (p Page) Markdown(c Code) string {
 	if p.Warning {
 		status = "A warning: it changes no exit status, but under `validate --strict`."
 	}
+
 	return fmt.Sprintf("# %s\n\n**%s.** %s\n\n%s\n", c, p.Title, status, p.Text)
 }
 
@@ -50,33 +53,40 @@ var texts embed.FS
 // pages reads the embedded texts at the first use.
 var pages = sync.OnceValue(func() map[Code]Page {
 	out := map[Code]Page{}
+
 	names, err := texts.ReadDir("pages")
 	if err != nil {
 		panic(err) // embedded: it is there
 	}
+
 	for _, n := range names {
 		b, err := texts.ReadFile(path.Join("pages", n.Name()))
 		if err != nil {
 			panic(err)
 		}
+
 		for c, p := range parsePages(string(b)) {
 			if _, dup := out[c]; dup {
 				panic(fmt.Sprintf("origin: %s has two pages", c))
 			}
+
 			out[c] = p
 		}
 	}
+
 	return out
 })
 
 // parsePages reads a file of pages: a line "== CODE" or "== CODE (warning)", the title, an empty line, the text.
 func parsePages(text string) map[Code]Page {
 	out := map[Code]Page{}
+
 	for _, part := range strings.Split("\n"+text, "\n== ")[1:] {
 		head, body, _ := strings.Cut(part, "\n")
 		title, body, _ := strings.Cut(body, "\n")
 		name, mark, _ := strings.Cut(head, " ")
 		out[Code(name)] = Page{Title: title, Text: strings.Trim(body, "\n"), Warning: mark == "(warning)"}
 	}
+
 	return out
 }

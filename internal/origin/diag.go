@@ -32,6 +32,7 @@ func Warning(c fault.Code, at hcl.Range, summary, detail string, args ...any) *h
 func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	d := diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 	d.Extra = Extra{Code: c, Note: true}
+
 	return d
 }
 
@@ -39,6 +40,7 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 	d := diagnostic(hcl.DiagWarning, fault.Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
 	d.Extra = Extra{Code: fault.Unread, Unread: questions}
+
 	return d
 }
 
@@ -47,6 +49,7 @@ func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
 	d := diagnostic(hcl.DiagWarning, fault.Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
 	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}}
+
 	return d
 }
 
@@ -60,10 +63,12 @@ func diagnostic(s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, d
 	if len(args) > 0 {
 		detail = fmt.Sprintf(detail, args...)
 	}
+
 	d := &hcl.Diagnostic{Severity: s, Summary: summary, Detail: detail, Extra: Extra{Code: c}}
 	if at.Filename != "" {
 		d.Subject = &at
 	}
+
 	return d
 }
 
@@ -76,6 +81,7 @@ func WithCode(ds hcl.Diagnostics, c fault.Code) hcl.Diagnostics {
 			}
 		}
 	}
+
 	return ds
 }
 
@@ -101,6 +107,7 @@ func CodeOf(d *hcl.Diagnostic) fault.Code {
 	case Coded:
 		return e.DiagnosticCode()
 	}
+
 	return fault.Evaluation
 }
 

@@ -50,6 +50,7 @@ func (o Origin) MarshalJSON() ([]byte, error) {
 		Range *JSONRange `json:"range,omitempty"`
 		Text  string     `json:"text,omitempty"`
 	}{o.Kind, o.Role, o.Ref, RangeJSON(o.Range), o.Text}
+
 	return json.Marshal(out)
 }
 
@@ -72,5 +73,6 @@ func RangeJSON(r hcl.Range) *JSONRange {
 	if r.Filename == "" && r.End.Byte == 0 {
 		return nil
 	}
+
 	return &JSONRange{r.Filename, JSONPos(r.Start), JSONPos(r.End)}
 }

@@ -214,7 +214,7 @@ func (m *machine) interrupt() {
 	if err := h.Gate().Shut("generation 2 is being put in place"); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := h.Gate().Owe("kubelet.service"); err != nil {
+	if err := h.Gate().MarkOwed("kubelet.service"); err != nil {
 		m.t.Fatal(err)
 	}
 	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)

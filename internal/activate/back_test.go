@@ -22,10 +22,10 @@ func threeBoots(t *testing.T) (*node, Outcome) {
 		var err error
 
 		out, err = n.runSite(t.Context(), "two")
-		n.want(err, "run")
+		n.mustSucceed(err, "run")
 	}
 
-	expect(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+	checkOutcome(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
 
 	if n.read(configPath) != "one" {
 		t.Fatalf("config %q", n.read(configPath))
@@ -37,7 +37,7 @@ func threeBoots(t *testing.T) (*node, Outcome) {
 func (n *node) isHeld(plan string) (held bool) {
 	n.t.Helper()
 	_, err := n.process(func(*Machine) (Outcome, error) { _, held = n.store.Held(plan); return Outcome{}, nil })
-	n.want(err, "held")
+	n.mustSucceed(err, "held")
 
 	return held
 }
@@ -51,8 +51,8 @@ func TestBackAtBootIsJudged(t *testing.T) {
 			t.Error("the plan that was left could be applied before anybody has looked")
 		}
 
-		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+		n.finishPrelet()
+		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
@@ -60,14 +60,14 @@ func TestBackAtBootIsJudged(t *testing.T) {
 
 		n.reboot()
 		run, verify := n.bootWith("two")
-		expect(t, "next boot", run, Outcome{Generation: 3})
-		expect(t, "next boot's verify", verify, Outcome{Generation: 3})
+		checkOutcome(t, "next boot", run, Outcome{Generation: 3})
+		checkOutcome(t, "next boot's verify", verify, Outcome{Generation: 3})
 	})
 	t.Run("ill: not held, 51", func(t *testing.T) {
 		n, _ := threeBoots(t)
 		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself
-		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+		n.finishPrelet()
+		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 
 		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
@@ -78,12 +78,12 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		for range maxTries + 2 { // nor does it go back and back
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "next boot", run, Outcome{Verdict: Pending, Generation: 3})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "next boot", run, Outcome{Verdict: Pending, Generation: 3})
 		}
 
-		n.started()
-		expect(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+		n.finishPrelet()
+		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 	})
 }
 
@@ -93,11 +93,11 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 	n := newNode(t)
 	n.bootWith("one")
 	_, err := n.runSite(t.Context(), "two")
-	n.want(err, "run")
-	n.clk.after(3*time.Second, func() { n.systemd.somebodyStops() })
+	n.mustSucceed(err, "run")
+	n.clk.schedule(3*time.Second, func() { n.systemd.stopByHand() })
 	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 1, "by hand") })
-	n.want(err, "back")
-	expect(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+	n.mustSucceed(err, "back")
+	checkOutcome(t, "back", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
 
 	if j := n.journal(); j == nil || j.Phase != generation.PhaseVerify || j.From != 2 {
 		t.Fatalf("journal %+v", j)
@@ -105,7 +105,7 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 
 	n.systemd.enqueue("start")
 	n.clk.advance(100 * time.Millisecond)
-	expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 3})
+	checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 3})
 
 	if n.isHeld("two") || n.journal() != nil {
 		t.Error("held, or still awaited")
@@ -118,25 +118,25 @@ func TestBadAfterAsBefore(t *testing.T) {
 	n := newNode(t)
 	n.bootWith("one")
 	out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
-	n.want(err, "back")
-	expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
+	n.mustSucceed(err, "back")
+	checkOutcome(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 	out, err = n.runSite(t.Context(), "two healthz=bad")
-	n.want(err, "run")
-	expect(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack})
+	n.mustSucceed(err, "run")
+	checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
 		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())
 	}
 
 	out, err = n.runSite(t.Context(), "two healthz=bad")
-	n.want(err, "run while it is held")
-	expect(t, "run while it is held", out, Outcome{Generation: 4})
+	n.mustSucceed(err, "run while it is held")
+	checkOutcome(t, "run while it is held", out, Outcome{Generation: 4})
 	out, err = n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 2, "by hand") })
-	n.want(err, "back to it by its number")
-	expect(t, "back to it by its number", out, Outcome{Verdict: Good, Generation: 5, From: 4, InPlace: Good})
+	n.mustSucceed(err, "back to it by its number")
+	checkOutcome(t, "back to it by its number", out, Outcome{Verdict: Good, Generation: 5, From: 4, InPlace: Good})
 	out, err = n.runSite(t.Context(), "three")
-	n.want(err, "a third")
-	expect(t, "a third", out, Outcome{Verdict: Good, Generation: 6})
+	n.mustSucceed(err, "a third")
+	checkOutcome(t, "a third", out, Outcome{Verdict: Good, Generation: 6})
 }
 
 // TestTwoWatchTheWayBack: the stop of a kubelet that hung in its start lets prelet-verify begin, which then watches the way back as
@@ -154,18 +154,18 @@ func TestTwoWatchTheWayBack(t *testing.T) {
 		}
 
 		n.onCommit = func() {
-			n.clk.after(n.timeout+5*time.Second, func() { first = n.verify() }) // the run watches generation 3
+			n.clk.schedule(n.timeout+5*time.Second, func() { first = n.verify() }) // the run watches generation 3
 		}
 		second, err := n.runSite(t.Context(), "two healthz=bad")
-		n.want(err, "run")
+		n.mustSucceed(err, "run")
 
 		want := Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack}
 		if !well {
 			want.InPlace, want.Held, want.Code = Bad, false, fault.RollbackFails
 		}
 
-		expect(t, "prelet-verify", first, want)
-		expect(t, "the run", second, want)
+		checkOutcome(t, "prelet-verify", first, want)
+		checkOutcome(t, "the run", second, want)
 
 		if n.journal() != nil || n.isHeld("two healthz=bad") != well {
 			t.Errorf("journal %+v, held %v", n.journal(), n.isHeld("two healthz=bad"))

@@ -52,15 +52,15 @@ func TestKilledAnywhere(t *testing.T) {
 					t.Errorf("%s: the files are %q and %q, want %q", where, n.read(configPath), n.read(flagsPath), tc.want)
 				}
 
-				if n.systemd.unit.Active != "active" || n.gateSays() == "" {
-					t.Errorf("%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.gateSays())
+				if n.systemd.unit.Active != "active" || n.readGate() == "" {
+					t.Errorf("%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.readGate())
 				}
 
 				if n.journal() != nil {
 					t.Errorf("%s: the journal is open", where)
 				}
 
-				if (Gate{Dir: n.run, BootID: n.boot}).Owed(DefaultUnit) {
+				if (Gate{Dir: n.run, BootID: n.boot}).IsOwed(DefaultUnit) {
 					t.Errorf("%s: a start is owed", where)
 				}
 			}
@@ -76,7 +76,7 @@ func TestKilledAnywhere(t *testing.T) {
 func (n *node) changeKilledAt(config string, k int) string {
 	n.t.Helper()
 	n.killAt = k
-	inBoot := n.systemd.inside
+	inBoot := n.systemd.insidePrelet
 	change := func() {
 		if _, err := n.runSite(n.t.Context(), config); err != nil {
 			n.t.Errorf("run: %v", err)
@@ -90,7 +90,7 @@ func (n *node) changeKilledAt(config string, k int) string {
 	}
 
 	if inBoot {
-		n.started()
+		n.finishPrelet()
 
 		if at == "" {
 			at = n.maybeKilled(func() { n.verify() })

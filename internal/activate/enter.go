@@ -26,7 +26,7 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	t := &walkState{change: &c}
 
 	out, err := m.walk(ctx, t, onChange)
-	if err != nil && !t.handed {
+	if err != nil && !t.committing {
 		if aborted := c.Txn.Abort(); aborted != nil {
 			return out, fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}
@@ -52,13 +52,13 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 // is held, the site is gone): opens the gate on it, makes sure that a kubelet which waits for it starts, and judges it
 // if nobody has. A generation that is good, on a node where the gate is open, is left alone wholly.
 func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{}, onSame)
+	return m.recoverThen(ctx, &walkState{}, onResume)
 }
 
 // Verify is prelet-verify.service: pulled in by each start and each crash of the kubelet, when there is a journal or no
 // gate. It finishes what a killed prelet left, opens a gate that was lost, and judges what awaits a verdict.
 func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
-	return m.recoverThen(ctx, &walkState{}, onCheck)
+	return m.recoverThen(ctx, &walkState{}, onVerify)
 }
 
 // recoverThen finishes what a crash left before anything else.
@@ -79,7 +79,7 @@ func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
 
 // StandAside is for a node without a site. Where there never was a generation, prelet is not in use, and the kubelet
 // starts as it is; else it is Keep.
-func (m *Machine) StandAside(ctx context.Context) (Outcome, error) {
+func (m *Machine) KeepWithoutSite(ctx context.Context) (Outcome, error) {
 	return m.walk(ctx, &walkState{failure: "there is no site any more"}, onNoSite)
 }
 
@@ -89,16 +89,16 @@ func (m *Machine) StandAside(ctx context.Context) (Outcome, error) {
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	t := &walkState{to: to, why: why}
 
-	out, err := m.walk(ctx, t, onBack)
-	if err != nil || t.left == nil {
+	out, err := m.walk(ctx, t, onRollback)
+	if err != nil || t.rollback == nil {
 		return out, err
 	}
 
-	return askedFor(out, t.left.from), nil
+	return describeRequested(out, t.rollback.from), nil
 }
 
 // askedFor is the outcome of a way back that somebody asked for: that it was left is no fault of what was left.
-func askedFor(out Outcome, from int) Outcome {
+func describeRequested(out Outcome, from int) Outcome {
 	switch {
 	case out.Verdict == Bad && out.Code == fault.RolledBack:
 		out.Code, out.Verdict = "", Good
@@ -117,7 +117,7 @@ func askedFor(out Outcome, from int) Outcome {
 }
 
 // Foreign refuses to go back to a generation that was made on another machine.
-func Foreign(gen int, why string) error {
+func ForeignFault(gen int, why string) error {
 	return &fault.Fault{
 		Code: fault.Usage, Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
 		Next: "prelet history lists the others; 0 is as before prelet",
@@ -127,7 +127,7 @@ func Foreign(gen int, why string) error {
 // PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists:
 // where a kubelet has run in this boot, and nobody has stopped it. At a boot none has. why is why the file has to go,
 // next what to do instead.
-func PodsHold(u Unit, state, why, next string) error {
+func CheckPodState(u Unit, state, why, next string) error {
 	if u.Started == 0 || u.Active == "inactive" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // afterCommit gives an error that came after COMMIT the code that says so: the journal stays, and the next run finishes
 // it. Errors that bring a code that means more (NeedsPerson, Locked) keep it; those that promise that nothing was
 // changed (CannotWrite, Systemd) do not, nor does one without a code.
-func afterCommit(what string, err error) error {
+func wrapAfterCommit(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -23,7 +23,7 @@ func afterCommit(what string, err error) error {
 	}
 }
 
-func systemdTrouble(what string, err error) error {
+func systemdFault(what string, err error) error {
 	return &fault.Fault{
 		Code: fault.Systemd, Summary: what, Err: err, Next: "nothing was changed; look at systemctl status",
 	}

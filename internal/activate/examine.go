@@ -16,7 +16,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		return nil, nil, err
 	}
 
-	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), full: true}
+	w := watcher{m: m, plan: plan, since: m.judgedSince(gen), fullTimeout: true}
 	begun := m.Clock.Monotonic()
 
 	var last Unit
@@ -35,29 +35,29 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 
 		if first {
-			w.steady = u.Started // it has answered well since then, as far as anybody knows
+			w.steadySince = u.Started // it has answered well since then, as far as anybody knows
 		}
 
 		now := m.Clock.Monotonic()
 		last = u
 
-		verdict, _ := w.look(ctx, u, now)
+		verdict, _ := w.judge(ctx, u, now)
 		if verdict != Pending || !w.hasSettled() || now-begun > plan.Settle {
 			break
 		}
 
-		if m.Clock.Sleep(ctx, lookEvery) != nil {
+		if m.Clock.Sleep(ctx, lookInterval) != nil {
 			break
 		}
 	}
 
 	for _, c := range w.checks {
-		if c.State == "failed" && !w.podless {
+		if c.State == "failed" && !w.podsFailed {
 			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
 	}
 
-	if len(w.answers) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
+	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 
@@ -76,7 +76,7 @@ func (w *watcher) hasSettled() bool {
 }
 
 // verdictReport is what a generation keeps of the verdict that it is good.
-type verdictReport struct {
+type judgedReport struct {
 	Verdict Verdict   `json:"verdict"`
 	Checks  []Check   `json:"checks"`
 	Time    time.Time `json:"time"`
@@ -93,7 +93,7 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 		return 0
 	}
 
-	var r verdictReport
+	var r judgedReport
 	if json.Unmarshal(text, &r) != nil || r.BootID != m.BootID {
 		return 0
 	}
@@ -109,8 +109,8 @@ func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 	differ, err := w.m.Probe.Configz(ctx, *c)
 	switch {
 	case err != nil:
-		w.ask("configz", err)
-		return w.dunno
+		w.checkProbe("configz", err)
+		return w.unknown
 	case len(differ) > 0:
 		w.addBad("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", joinShort(differ)))
 		return false

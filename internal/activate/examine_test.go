@@ -11,7 +11,7 @@ import (
 )
 
 // looked is `prelet verify` by hand, on a generation that was judged.
-func (n *node) looked(gen int) (all string, checks []Check, cause *Cause) {
+func (n *node) examine(gen int) (all string, checks []Check, cause *Cause) {
 	n.t.Helper()
 	_, err := n.process(func(m *Machine) (Outcome, error) {
 		if err := m.Store.Unlock(); err != nil {
@@ -25,7 +25,7 @@ func (n *node) looked(gen int) (all string, checks []Check, cause *Cause) {
 
 		return Outcome{}, m.relock(n.t.Context())
 	})
-	n.want(err, "examine")
+	n.mustSucceed(err, "examine")
 
 	for _, c := range checks {
 		all += c.Name + "=" + c.State + " "
@@ -47,7 +47,7 @@ func TestExamine(t *testing.T) {
 			n.clk.advance(time.Hour)
 
 			at := n.clk.now
-			if all, _, _ := n.looked(1); all != allOK || n.clk.now != at {
+			if all, _, _ := n.examine(1); all != allOK || n.clk.now != at {
 				t.Errorf("%s after %s", all, n.clk.now-at)
 			}
 		}},
@@ -57,7 +57,7 @@ func TestExamine(t *testing.T) {
 			n.clk.advance(time.Second)
 
 			at := n.clk.now
-			if all, _, _ := n.looked(1); all != allOK || n.clk.now-at < 8*time.Second {
+			if all, _, _ := n.examine(1); all != allOK || n.clk.now-at < 8*time.Second {
 				t.Errorf("%s after %s", all, n.clk.now-at)
 			}
 		}},
@@ -65,20 +65,20 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 			n.systemd.enqueue("restart")
 			n.clk.advance(time.Second)
-			n.clk.after(3*time.Second, func() { n.systemd.fail("exit-code") })
+			n.clk.schedule(3*time.Second, func() { n.systemd.fail("exit-code") })
 			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported"`}
 
-			all, checks, cause := n.looked(1)
+			all, checks, cause := n.examine(1)
 			if !strings.HasPrefix(all, "unit=failed") || !strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") || cause == nil || cause.ID != "swap" {
 				t.Errorf("%s %+v %+v", all, checks, cause)
 			}
 		}},
 		{"one that is stopped is not well", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.systemd.somebodyStops()
+			n.systemd.stopByHand()
 			n.clk.advance(time.Second)
 
-			if all, checks, _ := n.looked(1); all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
+			if all, checks, _ := n.examine(1); all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
 				t.Errorf("%s %+v", all, checks)
 			}
 		}},
@@ -86,7 +86,7 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 
 			n.systemd.unit.Started = time.Second
-			if all, checks, _ := n.looked(1); all != "unit=ok started=failed" || !strings.Contains(checks[1].Message, "started before the files were in place") {
+			if all, checks, _ := n.examine(1); all != "unit=ok started=failed" || !strings.Contains(checks[1].Message, "started before the files were in place") {
 				t.Errorf("%s %+v", all, checks)
 			}
 		}},
@@ -96,7 +96,7 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 			n.clk.advance(time.Minute)
 
-			if all, _, _ := n.looked(1); all != allOK {
+			if all, _, _ := n.examine(1); all != allOK {
 				t.Errorf("%s", all)
 			}
 		}},
@@ -110,12 +110,12 @@ func TestExamine(t *testing.T) {
 			n.clk.advance(time.Minute)
 
 			n.labels["example.com/a"] = "2"
-			if all, _, _ := n.looked(1); all != others+" labels=drift configz=unknown pods=ok" {
+			if all, _, _ := n.examine(1); all != others+" labels=drift configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
 
 			n.apiserver = false
-			if all, _, _ := n.looked(1); all != strings.Replace(others, "node=ok", "node=unknown", 1)+" configz=unknown pods=ok" {
+			if all, _, _ := n.examine(1); all != strings.Replace(others, "node=ok", "node=unknown", 1)+" configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
 		}},
@@ -128,7 +128,7 @@ func TestConfigz(t *testing.T) {
 		{"no credential: good all the same, and told", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if c := checkOf(verify, "configz"); c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
 				t.Errorf("%+v", c)
@@ -148,8 +148,8 @@ func TestConfigz(t *testing.T) {
 			n.shape = func(p *Plan) { p.Configz = &kubelet.Configz{Credential: "configz"} }
 			n.configz = func() []string { return []string{"maxPods is 64 and not 110"} }
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110") || n.status(2) != generation.StatusRolledBack {
 				t.Errorf("%s", out.Why)

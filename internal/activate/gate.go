@@ -23,12 +23,12 @@ type Gate struct {
 }
 
 const (
-	gateFile   = "kubelet.env"
-	reasonFile = "kubelet.reason"
-	openedFile = "kubelet.opened"
-	owedFile   = "kubelet.owed"
-	seenFile   = "kubelet.seen"
-	variable   = "PRELET_GENERATION="
+	gateFile     = "kubelet.env"
+	reasonFile   = "kubelet.reason"
+	openedFile   = "kubelet.opened"
+	owedFile     = "kubelet.owed"
+	seenFile     = "kubelet.seen"
+	gateVariable = "PRELET_GENERATION="
 )
 
 // Path is the file's path, as the drop-in names it.
@@ -40,7 +40,7 @@ func (g Gate) Open(generation int) error {
 		return err
 	}
 
-	if err := g.write(gateFile, variable+strconv.Itoa(generation)); err != nil {
+	if err := g.write(gateFile, gateVariable+strconv.Itoa(generation)); err != nil {
 		return err
 	}
 
@@ -66,7 +66,7 @@ func (g Gate) State() (generation int, open bool, err error) {
 		return 0, false, fmt.Errorf("gate: %w", err)
 	}
 
-	number, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), variable)
+	number, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), gateVariable)
 
 	n, err := strconv.Atoi(number)
 	if !ours || err != nil || n < 0 {
@@ -77,27 +77,27 @@ func (g Gate) State() (generation int, open bool, err error) {
 }
 
 // Why is the reason that Shut was given last, or empty.
-func (g Gate) Why() string { return g.read(reasonFile) }
+func (g Gate) Reason() string { return g.read(reasonFile) }
 
 // OpenedInThisBoot says whether the gate was open before in this boot: one that is missing then was lost, not kept shut.
-func (g Gate) OpenedInThisBoot() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
+func (g Gate) WasOpened() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
 
 // Saw notes that the unit was seen alive in this boot: one may have started before the gate was there to keep it.
-func (g Gate) Saw() error { return g.write(seenFile, g.BootID) }
+func (g Gate) MarkSeen() error { return g.write(seenFile, g.BootID) }
 
 // NeverPassed says whether no kubelet can have started in this boot: the gate was not open in it, and none was seen.
-func (g Gate) NeverPassed() bool {
-	return g.BootID != "" && !g.OpenedInThisBoot() && g.read(seenFile) != g.BootID
+func (g Gate) HasBlockedAll() bool {
+	return g.BootID != "" && !g.WasOpened() && g.read(seenFile) != g.BootID
 }
 
 // Owe notes that we are about to stop a unit that has to run again afterwards, so that a successor knows if we are killed.
-func (g Gate) Owe(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }
+func (g Gate) MarkOwed(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }
 
 // Owed says whether a start is owed to the unit in this boot.
-func (g Gate) Owed(unit string) bool { return g.read(owedFile) == g.BootID+" "+unit }
+func (g Gate) IsOwed(unit string) bool { return g.read(owedFile) == g.BootID+" "+unit }
 
 // Paid takes the note away.
-func (g Gate) Paid() error { return g.remove(owedFile) }
+func (g Gate) ClearOwed() error { return g.remove(owedFile) }
 
 func (g Gate) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(g.Dir, name))

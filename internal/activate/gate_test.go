@@ -27,13 +27,13 @@ func TestGate(t *testing.T) {
 
 	state(0, false)
 
-	if g.OpenedInThisBoot() {
+	if g.WasOpened() {
 		t.Error("opened, before it was")
 	}
 
 	must(g.Shut("site\ninvalid")) // shutting what is shut is no error
 
-	if got := g.Why(); got != "site invalid" {
+	if got := g.Reason(); got != "site invalid" {
 		t.Errorf("Why = %q; one line is kept", got)
 	}
 
@@ -49,35 +49,35 @@ func TestGate(t *testing.T) {
 		t.Errorf("mode %v", info.Mode())
 	}
 
-	if g.Why() != "" || !g.OpenedInThisBoot() {
+	if g.Reason() != "" || !g.WasOpened() {
 		t.Error("an open gate still has a reason, or does not know that it was opened")
 	}
 
-	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.OpenedInThisBoot() {
+	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.WasOpened() {
 		t.Error("another boot's opening counts")
 	}
 
 	must(g.Shut("changing"))
 	state(0, false)
 
-	if !g.OpenedInThisBoot() {
+	if !g.WasOpened() {
 		t.Error("shutting forgets that this boot had opened it")
 	}
 
-	must(g.Owe("kubelet.service"))
+	must(g.MarkOwed("kubelet.service"))
 
-	if !g.Owed("kubelet.service") || g.Owed("k3s.service") {
+	if !g.IsOwed("kubelet.service") || g.IsOwed("k3s.service") {
 		t.Error("owed to the wrong unit")
 	}
 
-	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.Owed("kubelet.service") {
+	if next := (Gate{Dir: g.Dir, BootID: strings.Repeat("b", 32)}); next.IsOwed("kubelet.service") {
 		t.Error("a debt of another boot counts")
 	}
 
-	must(g.Paid())
-	must(g.Paid())
+	must(g.ClearOwed())
+	must(g.ClearOwed())
 
-	if g.Owed("kubelet.service") {
+	if g.IsOwed("kubelet.service") {
 		t.Error("paid and still owed")
 	}
 
@@ -102,7 +102,7 @@ func TestGateThatSomebodyElseWrote(t *testing.T) {
 
 func TestGateWithoutFolder(t *testing.T) {
 	g := Gate{Dir: filepath.Join(t.TempDir(), "missing")}
-	if g.Open(1) == nil || g.Owe("x") == nil {
+	if g.Open(1) == nil || g.MarkOwed("x") == nil {
 		t.Error("a gate that could not be opened says that it is open")
 	}
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // inTheWay runs a site that is committed and cannot be published, and looks that no file has changed and that it says who goes on.
-func (n *node) inTheWay(why string) {
+func (n *node) checkNotPublished(why string) {
 	n.t.Helper()
 
 	_, err := n.runSite(n.t.Context(), "two")
-	if n.exit(err) != fault.Interrupted || !strings.Contains(err.Error(), why) {
+	if n.codeOf(err) != fault.Interrupted || !strings.Contains(err.Error(), why) {
 		n.t.Errorf("%v; want one of %s that says %q", err, fault.Interrupted, why)
 	}
 
-	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.gateSays() != "" {
-		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.gateSays(), n.systemd.unit.Active)
+	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.readGate() != "" {
+		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.readGate(), n.systemd.unit.Active)
 	}
 
 	if j := n.journal(); j == nil || j.Phase != generation.PhasePublish {
@@ -36,8 +36,8 @@ func (n *node) inTheWay(why string) {
 func TestNeverUnderARunningKubelet(t *testing.T) {
 	finishes := func(t *testing.T, n *node) {
 		out, err := n.runSite(t.Context(), "two")
-		n.want(err, "the run after it")
-		expect(t, "the run after it", out, Outcome{Verdict: Good, Generation: 2})
+		n.mustSucceed(err, "the run after it")
+		checkOutcome(t, "the run after it", out, Outcome{Verdict: Good, Generation: 2})
 	}
 	play(t, []scenario{
 		{"it does not stop: no run publishes, however many come, until it has", func(t *testing.T, n *node) {
@@ -45,10 +45,10 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 
 			n.systemd.stopping = time.Hour
 			for range 3 {
-				n.inTheWay("did not stop")
+				n.checkNotPublished("did not stop")
 			}
 
-			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.exit(err) != fault.Interrupted || n.read(configPath) != "one" {
+			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.codeOf(err) != fault.Interrupted || n.read(configPath) != "one" {
 				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
 			}
 
@@ -58,15 +58,15 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 		}},
 		{"systemd does not answer after COMMIT: the next run knows no more, and does not publish either", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.onCommit = func() { n.systemd.gone = true }
-			n.inTheWay("connection closed")
+			n.onCommit = func() { n.systemd.unreachable = true }
+			n.checkNotPublished("connection closed")
 
 			if n.systemd.unit.Active != "active" {
 				t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
 			}
 
-			n.inTheWay("it may be running")
-			n.systemd.gone = false
+			n.checkNotPublished("it may be running")
+			n.systemd.unreachable = false
 			finishes(t, n)
 		}},
 		{"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing", func(t *testing.T, n *node) {
@@ -78,33 +78,33 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 				}
 			}
 
-			n.onCommit = func() { n.systemd.gone = true }
-			n.inTheWay("connection closed")
-			n.inTheWay("it may be running")
-			n.systemd.gone = false
+			n.onCommit = func() { n.systemd.unreachable = true }
+			n.checkNotPublished("connection closed")
+			n.checkNotPublished("it may be running")
+			n.systemd.unreachable = false
 			finishes(t, n)
 		}},
 		{"going back, and it does not stop: nothing is undone under it", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(30*time.Second, func() { n.systemd.stopping = time.Hour })
+			n.clk.schedule(30*time.Second, func() { n.systemd.stopping = time.Hour })
 
 			_, err := n.runSite(t.Context(), "two healthz=bad")
-			if n.exit(err) != fault.Interrupted || n.read(configPath) != "two healthz=bad" || n.gateSays() != "" {
-				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.gateSays())
+			if n.codeOf(err) != fault.Interrupted || n.read(configPath) != "two healthz=bad" || n.readGate() != "" {
+				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.readGate())
 			}
 		}},
 		{"a boot after a crash, before systemd answers: behind a gate that was never open no kubelet has started", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.onCommit = func() { n.systemd.gone = true }
-			n.inTheWay("connection closed")
+			n.onCommit = func() { n.systemd.unreachable = true }
+			n.checkNotPublished("connection closed")
 			n.reboot()
-			n.systemd.gone = true
+			n.systemd.unreachable = true
 			j, err := (*generation.Journal)(nil), error(nil)
 			_, failed := n.process(func(m *Machine) (Outcome, error) { j, err = m.Recover(t.Context()); return Outcome{}, err })
-			n.want(failed, "recover")
+			n.mustSucceed(failed, "recover")
 
-			if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" || n.read(flagsPath) != "two" || n.gateSays() != "" {
-				t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.gateSays())
+			if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" || n.read(flagsPath) != "two" || n.readGate() != "" {
+				t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.readGate())
 			}
 		}},
 	})
@@ -133,7 +133,7 @@ func TestBackByHandKeepsState(t *testing.T) {
 		n.events = nil
 
 		_, err := back(n, to)
-		if n.exit(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
+		if n.codeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
 			t.Errorf("to %d: %v", to, err)
 		}
 
@@ -141,11 +141,11 @@ func TestBackByHandKeepsState(t *testing.T) {
 			t.Errorf("to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active, n.events)
 		}
 
-		n.systemd.somebodyStops()
+		n.systemd.stopByHand()
 		n.clk.advance(time.Second)
 		out, err := back(n, to)
-		n.want(err, "with the kubelet stopped")
-		expect(t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+		n.mustSucceed(err, "with the kubelet stopped")
+		checkOutcome(t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
 
 		if n.systemd.unit.Active != "inactive" {
 			t.Errorf("the kubelet is %s", n.systemd.unit.Active)
@@ -154,8 +154,8 @@ func TestBackByHandKeepsState(t *testing.T) {
 
 	n := changed(t) // the same policy on both sides: nothing is in the way
 	_, err := n.runSite(t.Context(), "three")
-	n.want(err, "run")
+	n.mustSucceed(err, "run")
 	out, err := back(n, 2)
-	n.want(err, "back to the same policy")
-	expect(t, "back to the same policy", out, Outcome{Verdict: Good, Generation: 4, From: 3, InPlace: Good})
+	n.mustSucceed(err, "back to the same policy")
+	checkOutcome(t, "back to the same policy", out, Outcome{Verdict: Good, Generation: 4, From: 3, InPlace: Good})
 }

@@ -16,11 +16,11 @@ import (
 // and all taints are anybody's: that they differ is drift, and never makes a kubelet ill.
 
 // madeSlack is how much later than the kubelet's start its Node may seem to have been made: the API server tells whole seconds.
-const madeSlack = 2 * time.Second
+const nodeAgeSlack = 2 * time.Second
 
 // madeNode says whether this generation madeNode the Node: the node joined with it, and the Node is not older than its files.
-func (p Plan) madeNode(n kubelet.Node, since, now time.Duration) bool {
-	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+madeSlack
+func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
+	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+nodeAgeSlack
 }
 
 // checkNodeObject judges the labels and the taints of the Node.
@@ -35,7 +35,7 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 		w.addOK("labels")
 
 		ok = true
-	case ours && w.plan.madeNode(n, w.since, now) && !w.plan.Reconcile:
+	case ours && w.plan.hasMadeNode(n, w.since, now) && !w.plan.Reconcile:
 		w.addBad("labels", "the kubelet has just made node %s with other labels: %s", n.Name, joinShort(differ))
 	default:
 		w.reportDrift("labels", "%s; %s", joinShort(differ), kubectl)
@@ -57,11 +57,11 @@ func (w *watcher) reportDrift(name, format string, args ...any) {
 }
 
 // mostTold bounds how many differences a message lists.
-const mostTold = 5
+const maxListed = 5
 
 func joinShort(list []string) string {
-	if len(list) > mostTold {
-		return strings.Join(list[:mostTold], ", ") + fmt.Sprintf(" and %d more", len(list)-mostTold)
+	if len(list) > maxListed {
+		return strings.Join(list[:maxListed], ", ") + fmt.Sprintf(" and %d more", len(list)-maxListed)
 	}
 
 	return strings.Join(list, ", ")
@@ -77,9 +77,9 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 		case there && have == want:
 			continue
 		case there:
-			differ = append(differ, fmt.Sprintf("%s is %q and not %q%s", key, have, want, p.at("label/"+key)))
+			differ = append(differ, fmt.Sprintf("%s is %q and not %q%s", key, have, want, p.sourceSuffix("label/"+key)))
 		default:
-			differ = append(differ, fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.at("label/"+key)))
+			differ = append(differ, fmt.Sprintf("%s=%s is missing%s", key, p.Labels[key], p.sourceSuffix("label/"+key)))
 		}
 
 		words = append(words, key+"="+p.Labels[key])
@@ -107,7 +107,7 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	for _, t := range p.Taints {
 		if !have[t] {
 			key, _, _ := strings.Cut(strings.SplitN(t, ":", 2)[0], "=")
-			differ = append(differ, "taint "+t+" is missing"+p.at("taint/"+key))
+			differ = append(differ, "taint "+t+" is missing"+p.sourceSuffix("taint/"+key))
 			words = append(words, t)
 		}
 	}
@@ -122,7 +122,7 @@ func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	return differ, "kubectl taint node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
-func (p Plan) at(item string) string {
+func (p Plan) sourceSuffix(item string) string {
 	if at := p.Sources[item]; at != "" {
 		return " (" + at + ")"
 	}
@@ -177,7 +177,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 
 	n, err := m.Probe.Node(ctx, p.Node)
 	if err != nil {
-		return withCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
+		return replaceCheck(checks, Check{"labels", "unknown", "not patched: " + err.Error()})
 	}
 
 	todo := p.labelChanges(n)
@@ -196,12 +196,12 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	}
 
 	if len(failed) == 0 {
-		return withCheck(checks, Check{"labels", "ok", message})
+		return replaceCheck(checks, Check{"labels", "ok", message})
 	}
 
 	m.note("labels", "notice", "not patched: %s", joinShort(failed))
 
-	return withCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
+	return replaceCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
 }
 
 // patchLabels makes all changes at once. When the cluster refuses that, each is tried by itself, so that one label that a node may not
@@ -220,7 +220,7 @@ func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []k
 		case one == nil:
 			done = append(done, c.String())
 		case isRefused(one):
-			failed = append(failed, fmt.Sprintf("%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s", c, one, p.at("label/"+c.Key), node, c))
+			failed = append(failed, fmt.Sprintf("%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s", c, one, p.sourceSuffix("label/"+c.Key), node, c))
 		default:
 			failed = append(failed, fmt.Sprintf("%s: %v", c, one))
 		}
@@ -235,7 +235,7 @@ func isRefused(err error) bool {
 }
 
 // withCheck puts a check in the place of the one of that name, or behind.
-func withCheck(checks []Check, c Check) []Check {
+func replaceCheck(checks []Check, c Check) []Check {
 	out := slices.Clone(checks)
 	if i := slices.IndexFunc(out, func(x Check) bool { return x.Name == c.Name }); i >= 0 {
 		out[i] = c

@@ -39,8 +39,8 @@ func TestLabels(t *testing.T) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2", "example.com/b": "3"})
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			if want := map[string]string{"example.com/a": "2", "example.com/b": "3", "kubernetes.io/os": "linux"}; !maps.Equal(n.labels, want) {
 				t.Errorf("labels %v", n.labels)
@@ -54,8 +54,8 @@ func TestLabels(t *testing.T) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2", "node-restriction.kubernetes.io/r": "1"})
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			c := checkOf(out, "labels")
 			if c.State != Drift || n.labels["example.com/a"] != "2" || n.labels["example.com/old"] != "" ||
@@ -68,7 +68,7 @@ func TestLabels(t *testing.T) {
 			n.labels["example.com/old"] = "somebody's"
 			plans(n, true, map[string]string{"example.com/a": "1"})
 			_, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
+			n.mustSucceed(err, "run")
 
 			if n.labels["example.com/old"] != "somebody's" || n.patches != 0 {
 				t.Errorf("labels %v, %d patches", n.labels, n.patches)
@@ -79,7 +79,7 @@ func TestLabels(t *testing.T) {
 			plans(n, true, map[string]string{"topology.kubernetes.io/zone": "b"})
 			n.labels = map[string]string{"topology.kubernetes.io/zone": "a"}
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
+			n.mustSucceed(err, "run")
 
 			if c := checkOf(out, "labels"); n.patches != 0 || c.State != Drift {
 				t.Errorf("%+v, %d patches", c, n.patches)
@@ -89,8 +89,8 @@ func TestLabels(t *testing.T) {
 			joined(n)
 			plans(n, false, map[string]string{"example.com/a": "2"})
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			want := `example.com/a is "1" and not "2" (site.hcl:4:5, label.x), example.com/old=x is there, and no longer planned; kubectl label node n1 --overwrite example.com/a=2 example.com/old-`
 			if c := checkOf(out, "labels"); c.State != Drift || c.Message != want || n.patches != 0 {
@@ -105,8 +105,8 @@ func TestLabels(t *testing.T) {
 				p.Sources = map[string]string{"taint/gpu": "site.hcl:9:12, taint.x"}
 			}
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			want := `taint gpu=yes:NoSchedule is missing (site.hcl:9:12, taint.x), taint old:NoExecute is there, and no longer planned; a node cannot change its own taints: kubectl taint node n1 --overwrite gpu=yes:NoSchedule old:NoExecute-`
 			if c := checkOf(out, "taints"); c.State != Drift || c.Message != want {
@@ -117,7 +117,7 @@ func TestLabels(t *testing.T) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.labels, n.age = map[string]string{"kubernetes.io/os": "linux"}, 3*time.Second
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 
 			if c := checkOf(verify, "labels"); c.State != "failed" || !strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
 				t.Errorf("%+v", c)
@@ -127,13 +127,13 @@ func TestLabels(t *testing.T) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"topology.kubernetes.io/zone": "a"}, true }
 			n.labels, n.age = map[string]string{"topology.kubernetes.io/zone": "cloud"}, 3*time.Second
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 		}},
 		{"an older Node that the kubelet found under its name is not", func(t *testing.T, n *node) {
 			n.shape = func(p *Plan) { p.Labels, p.Joins = map[string]string{"example.com/a": "1"}, true }
 			n.age = time.Hour
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if c := checkOf(verify, "labels"); c.State != Drift {
 				t.Errorf("%+v", c)
@@ -147,7 +147,7 @@ func TestLabels(t *testing.T) {
 
 			again := func() (checks []Check) {
 				_, err := n.process(func(m *Machine) (_ Outcome, err error) { checks, err = m.Reconcile(t.Context(), n.plan("one")); return })
-				n.want(err, "reconcile")
+				n.mustSucceed(err, "reconcile")
 
 				return checks
 			}

@@ -17,36 +17,36 @@ type location struct {
 	plan    Plan                // of the generation in place, or of the one that is being put there
 	since   time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 
-	open      bool   // the gate
-	kept      bool   // and if it is not: nothing of this boot has opened it, or was about to
-	whyNot    string // a kubelet must not start on what is in place; "" when it may
-	newBoot   bool
-	exhausted bool
-	mayWait   bool
-	unseen    bool      // no kubelet can have started in this boot
-	way       *rollback // back; nil: there is none
-	stay      string    // why there is none
-	rounds    int       // others took over so often while we watched
+	gateOpen      bool   // the gate
+	shutOnPurpose bool   // and if it is not: nothing of this boot has opened it, or was about to
+	blockReason   string // a kubelet must not start on what is in place; "" when it may
+	newBoot       bool
+	exhausted     bool
+	mayWait       bool
+	noneStarted   bool      // no kubelet can have started in this boot
+	rollback      *rollback // back; nil: there is none
+	stayReason    string    // why there is none
+	rounds        int       // others took over so often while we watched
 }
 
 // rollback is a rollback back from what is in place.
 type rollback struct {
-	from, to int // generations; 0 is as before prelet
-	why      string
-	cause    *Cause   // of why, by the kubelet's word
-	hold     bool     // the plan that is left, if it was at fault
-	without  []string // files that the goal cannot live with
+	from, to    int // generations; 0 is as before prelet
+	reason      string
+	cause       *Cause   // of why, by the kubelet's word
+	hold        bool     // the plan that is left, if it was at fault
+	removeFiles []string // files that the goal cannot live with
 }
 
 // holds says whether a fact holds. It holds pure.
 func (h location) holds(f fact) bool {
 	switch f {
 	case isOpen:
-		return h.open
-	case isKept:
-		return h.kept
+		return h.gateOpen
+	case isShutOnPurpose:
+		return h.shutOnPurpose
 	case isWhole:
-		return h.whyNot == ""
+		return h.blockReason == ""
 	case isExhausted:
 		return h.exhausted
 	case isNewBoot:
@@ -54,8 +54,8 @@ func (h location) holds(f fact) bool {
 	case mayWait:
 		return h.mayWait
 	case canGoBack:
-		return h.way != nil
-	case tooOften:
+		return h.rollback != nil
+	case hasTooManyRounds:
 		return h.rounds >= maxRounds
 	}
 
@@ -80,16 +80,16 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 		h.phase = phaseOf(h.journal, h.current)
 	}
 
-	h.since = t.sinceOf(m, h.journal)
+	h.since = t.filesSince(m, h.journal)
 	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
 
-	if _, h.open, err = m.Gate.State(); err != nil {
+	if _, h.gateOpen, err = m.Gate.State(); err != nil {
 		return h, err
 	}
 
-	h.unseen = !h.open && m.Gate.NeverPassed()
+	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
 	published := h.journal != nil && !h.newBoot // by one that was killed before it opened the gate
-	h.kept = !h.open && !t.finished && !published && !m.Gate.OpenedInThisBoot()
+	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
 
 	return h, m.readFacts(ctx, t, on, &h)
 }
@@ -121,37 +121,37 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 		h.plan = m.planOrDefault(h.journal.Gen)
 	case h.current == nil:
 		h.plan = Plan{}.withDefaults()
-		h.whyNot = t.failure + "; no generation was ever in place"
+		h.blockReason = t.failure + "; no generation was ever in place"
 	case on == onFailed || on == onNoSite:
-		h.whyNot = m.whyNotGoOn(ctx, t.failure, h.current)
-	case on == onCheck:
-		if h.open && h.phase == settled || h.kept {
+		h.blockReason = m.whyNotGoOn(ctx, t.failure, h.current)
+	case on == onVerify:
+		if h.gateOpen && h.phase == settled || h.shutOnPurpose {
 			return nil
 		}
 
-		if !h.open {
-			h.whyNot = m.whyMixed(ctx, h.current.Gen)
+		if !h.gateOpen {
+			h.blockReason = m.whyMixed(ctx, h.current.Gen)
 		}
 
-		if h.whyNot == "" {
+		if h.blockReason == "" {
 			h.plan, err = m.planOf(h.current.Gen)
 		}
-	case on == onSame:
+	case on == onResume:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
 			err = m.readExhausted(steady, h)
 		}
-	case on == onBack:
+	case on == onRollback:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.planRollback(h, rollback{to: t.to, why: t.why})
+			err = m.planRollback(h, rollback{to: t.to, reason: t.why})
 		}
 	case on == onJudge:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
 			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
-			err = afterCommit(describeInPlace(h), err)
+			err = wrapAfterCommit(describeInPlace(h), err)
 		}
 	case on == onBad && h.phase == pending:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.readBad(steady, t.found, h)
+			err = m.readBad(steady, t.finding, h)
 		}
 	case on == onGood:
 		h.plan, err = m.planOf(h.current.Gen)
@@ -198,19 +198,19 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	to, some := m.lastGood()
 
-	tries := h.journal.Tries + 1 - m.untried(h.journal).Boots
+	tries := h.journal.Tries + 1 - m.readUnjudged(h.journal).Boots
 	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries {
 		return nil
 	}
 
 	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // before anything is shut: systemd has to answer
-		return afterCommit("going back", err)
+		return wrapAfterCommit("going back", err)
 	}
 
 	h.exhausted = true
 	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
 
-	return m.planRollback(h, rollback{to: to, why: why, hold: true})
+	return m.planRollback(h, rollback{to: to, reason: why, hold: true})
 }
 
 // readBad finds the way back from a generation that is bad, or why there is none.
@@ -218,30 +218,30 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	to, some := m.lastGood()
 	switch {
 	case !some:
-		h.stay = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
+		h.stayReason = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
 		return nil
-	case f.pods:
+	case f.onlyPods:
 		goal, err := m.planAfterRollback(h.plan, to)
 		if err != nil {
-			return afterCommit("going back", err)
+			return wrapAfterCommit("going back", err)
 		}
 
 		if h.plan.sharesPods(goal) {
-			h.stay = "the generation before has the same, so this one is not at fault: it stays, and is verified again"
+			h.stayReason = "the generation before has the same, so this one is not at fault: it stays, and is verified again"
 			return nil
 		}
 	}
 
 	if !h.plan.Rollback {
-		h.stay = "the site says rollback = false, so the generation stays"
+		h.stayReason = "the site says rollback = false, so the generation stays"
 		return nil
 	}
 
 	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil {
-		return afterCommit("going back", err)
+		return wrapAfterCommit("going back", err)
 	}
 
-	return m.planRollback(h, rollback{to: to, why: f.why, cause: f.cause, hold: true})
+	return m.planRollback(h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
 }
 
 // planRollback completes a way back from what is in place.
@@ -251,8 +251,8 @@ func (m *Machine) planRollback(h *location, w rollback) error {
 		return err
 	}
 
-	w.from, w.without = h.current.Gen, h.plan.staleStateFiles(goal)
-	h.way = &w
+	w.from, w.removeFiles = h.current.Gen, h.plan.staleStateFiles(goal)
+	h.rollback = &w
 
 	return nil
 }
@@ -260,7 +260,7 @@ func (m *Machine) planRollback(h *location, w rollback) error {
 // planAfterRollback is the plan of what is gone back to from another.
 func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 	if to == 0 {
-		return left.before(), nil
+		return left.planWithoutPrelet(), nil
 	}
 
 	return m.planOf(to)
@@ -321,7 +321,7 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 	for _, info := range all {
 		if info.Gen == gen && info.Restores == 0 { // as before prelet: nothing was planned, so only that it runs can be asked
 			plan, err := m.newestPlan(all)
-			return plan.before(), err
+			return plan.planWithoutPrelet(), err
 		}
 	}
 
@@ -355,4 +355,4 @@ func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 }
 
 // errUnseen is wrapped where nobody could say whether the unit runs.
-var errUnseen = errors.New("so it may be running")
+var errMayRun = errors.New("so it may be running")

@@ -37,9 +37,9 @@ type Machine struct {
 	Note   func(Event)
 	Extend func(time.Duration)
 
-	rows []row            // nil: the table
-	seen func(row)        // each row that is done; nil but in tests
-	hook func(step, bool) // before and, with true, after each step; nil but in tests
+	rows  []row            // nil: the table
+	onRow func(row)        // each row that is done; nil but in tests
+	hook  func(step, bool) // before and, with true, after each step; nil but in tests
 }
 
 // Event is one step of the machine.
@@ -94,7 +94,7 @@ func (m *Machine) extendTimeout(d time.Duration) {
 func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
-		return Unit{}, systemdTrouble("looking at "+unit, err)
+		return Unit{}, systemdFault("looking at "+unit, err)
 	}
 
 	if f := checkUnit(unit, u, m.Gate.Path()); f != nil {
@@ -102,7 +102,7 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	}
 
 	if _, err := m.Units.MayWait(ctx, unit); err != nil { // it is asked after the commit: then it is too late to fail
-		return Unit{}, systemdTrouble("looking at the order of "+unit, err)
+		return Unit{}, systemdFault("looking at the order of "+unit, err)
 	}
 
 	return u, nil

@@ -84,7 +84,7 @@ func (p Plan) withDefaults() Plan {
 }
 
 // before is what can be asked of a kubelet on the files that were there before prelet: that it runs and says it is well.
-func (p Plan) before() Plan {
+func (p Plan) planWithoutPrelet() Plan {
 	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
 }
 

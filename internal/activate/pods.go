@@ -11,12 +11,12 @@ import (
 
 // fresh is how old what the log says of pods may be. A kubelet tries a pod that it could not start again every ten to fifteen
 // seconds (pkg/kubelet/pod_workers.go, backOffPeriod), so that what it has not said for so long is over.
-const fresh = time.Minute
+const maxLogAge = time.Minute
 
 // checkPods says whether checkPods can start, as far as this process of the kubelet has tried: what one pod alone fails of is not looked
 // for, and none may be there yet. That its log cannot be read is held against nobody.
 func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
-	lines, err := w.m.readLog(ctx, w.plan, max(w.since, u.Started, now-fresh))
+	lines, err := w.m.readLog(ctx, w.plan, max(w.since, u.Started, now-maxLogAge))
 	if err != nil {
 		w.addUnknown("pods", "%v", err)
 		return true
@@ -28,7 +28,7 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 		return true
 	}
 
-	w.cause, w.podless = w.plan.withItem(found), true
+	w.cause, w.podsFailed = w.plan.withItem(found), true
 	w.addBad("pods", "the kubelet is well, and can start no pod")
 
 	return false

@@ -17,13 +17,13 @@ const (
 )
 
 // saidOfPods is what the process that runs says: two seconds after its start, and at each try after that.
-func (n *node) saidOfPods(since time.Time) (lines []string) {
+func (n *node) podLog(since time.Time) (lines []string) {
 	if n.systemd.unit.Active != "active" || n.systemd.conduct.pods == "" {
 		return nil
 	}
 
 	words := map[bool]string{true: otherDriver, false: noProgram}[n.driven || n.systemd.conduct.pods == "driver"]
-	for at := n.systemd.unit.Started + 2*time.Second; at <= n.clk.now && (n.mended == 0 || at < n.mended); at += 12 * time.Second {
+	for at := n.systemd.unit.Started + 2*time.Second; at <= n.clk.now && (n.fixedSince == 0 || at < n.fixedSince); at += 12 * time.Second {
 		if n.clk.Now().Add(at - n.clk.now).Before(since) {
 			continue
 		}
@@ -49,7 +49,7 @@ func TestPods(t *testing.T) {
 		{"of the first generation: ill, and told by the line of the site", func(t *testing.T, n *node) {
 			n.shape = driven("cgroupfs")
 			_, verify := n.bootWith("pods=driver")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 
 			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" || checkOf(verify, "pods").State != "failed" {
 				t.Errorf("%s: %+v", verify.Why, verify.Cause)
@@ -60,8 +60,8 @@ func TestPods(t *testing.T) {
 			n.bootWith("one")
 			n.shape = driven("cgroupfs")
 			out, err := n.runSite(t.Context(), "pods=driver")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
@@ -71,35 +71,35 @@ func TestPods(t *testing.T) {
 			n.shape = driven("cgroupfs")
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two pods=driver")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, "the generation before has the same") || n.read(configPath) != "two pods=driver" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
 
-			n.mended = n.clk.now
-			n.clk.advance(fresh + time.Second)
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			n.fixedSince = n.clk.now
+			n.clk.advance(maxLogAge + time.Second)
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"of a plan of which nobody knows that, and of the one before as well: not held", func(t *testing.T, n *node) {
 			n.bootWith("one pods=alone")
 			n.driven = true
 			out, err := n.runSite(t.Context(), "two pods=alone")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		}},
 		{"what one pod fails of undoes nothing", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.shape = driven("cgroupfs")
 			out, err := n.runSite(t.Context(), "pods=alone")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"a log that cannot be read is held against nobody", func(t *testing.T, n *node) {
 			n.logErr = errors.New("no journal files were found")
 			_, verify := n.bootWith("one")
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if c := checkOf(verify, "pods"); c.State != "unknown" || c.Message != "no journal files were found" {
 				t.Errorf("%+v", c)
@@ -110,22 +110,22 @@ func TestPods(t *testing.T) {
 			n.bootWith("pods=alone")
 			n.clk.advance(time.Hour)
 
-			if all, _, _ := n.looked(1); all != allOK {
+			if all, _, _ := n.examine(1); all != allOK {
 				t.Errorf("%s", all)
 			}
 
 			n.driven = true
 			for _, n.apiserver = range []bool{true, false} {
-				if all, _, cause := n.looked(1); !strings.HasSuffix(all, " pods=failed") || cause == nil || cause.At != "site.hcl:7:3, write.kubelet" {
+				if all, _, cause := n.examine(1); !strings.HasSuffix(all, " pods=failed") || cause == nil || cause.At != "site.hcl:7:3, write.kubelet" {
 					t.Errorf("%s: %+v", all, cause)
 				}
 			}
 
 			n.apiserver = true
-			n.mended = n.clk.now
-			n.clk.advance(fresh + time.Second)
+			n.fixedSince = n.clk.now
+			n.clk.advance(maxLogAge + time.Second)
 
-			if all, _, cause := n.looked(1); all != allOK || cause != nil {
+			if all, _, cause := n.examine(1); all != allOK || cause != nil {
 				t.Errorf("%s: %+v", all, cause)
 			}
 		}},
@@ -134,7 +134,7 @@ func TestPods(t *testing.T) {
 			n.clk.advance(time.Hour)
 			n.systemd.enqueue("restart")
 			n.clk.advance(time.Second)
-			n.looked(1)
+			n.examine(1)
 
 			if from := n.clk.Now().Add(n.systemd.unit.Started - n.clk.now); n.logged.Before(from) {
 				t.Errorf("asked from %s on, and it started at %s", n.logged, from)

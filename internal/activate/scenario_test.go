@@ -30,29 +30,29 @@ type node struct {
 	boot    string
 	boots   int
 
-	store     *generation.Store // of the process that runs now
-	locked    bool
-	events    []string
-	killAt    int              // dies at this many events from now
-	rows      []row            // nil: the table
-	seen      func(row)        // each row that is done
-	unitFiles bool             // a unit file is among what changes
-	step      func(step, bool) // at each step, before and after
-	apiserver bool             // answers
-	foreign   func(pid uint32) error
-	sources   map[string]string
-	labels    map[string]string // of the Node object
-	taints    []kubelet.Taint
-	age       time.Duration
-	patches   int
-	configz   func() []string
-	shape     func(*Plan) // of what is planned
-	log       []string    // of the kubelet
-	logErr    error
-	driven    bool          // the runtime has another cgroup driver now
-	mended    time.Duration // since when its pods start; 0: since never
-	logged    time.Time
-	onCommit  func() // once, right after COMMIT
+	store      *generation.Store // of the process that runs now
+	locked     bool
+	events     []string
+	killAt     int              // dies at this many events from now
+	rows       []row            // nil: the table
+	seen       func(row)        // each row that is done
+	unitFiles  bool             // a unit file is among what changes
+	step       func(step, bool) // at each step, before and after
+	apiserver  bool             // answers
+	foreign    func(pid uint32) error
+	sources    map[string]string
+	labels     map[string]string // of the Node object
+	taints     []kubelet.Taint
+	age        time.Duration
+	patches    int
+	configz    func() []string
+	shape      func(*Plan) // of what is planned
+	log        []string    // of the kubelet
+	logErr     error
+	driven     bool          // the runtime has another cgroup driver now
+	fixedSince time.Duration // since when its pods start; 0: since never
+	logged     time.Time
+	onCommit   func() // once, right after COMMIT
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -100,7 +100,7 @@ func (n *node) reboot() {
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }
 	n.systemd.onStart = n.checkWhole
-	n.systemd.ordered, n.systemd.inside = true, true
+	n.systemd.ordered, n.systemd.insidePrelet = true, true
 	n.systemd.enqueue("start")
 	n.clk.advance(10 * time.Millisecond)
 }
@@ -221,7 +221,7 @@ func (n *node) Configz(_ context.Context, c kubelet.Configz) ([]string, error) {
 
 func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, error) {
 	n.logged = since
-	return append(slices.Clone(n.log), n.saidOfPods(since)...), n.logErr
+	return append(slices.Clone(n.log), n.podLog(since)...), n.logErr
 }
 
 // lockedStore notes who holds the lock, so that the fake systemd can object.
@@ -259,7 +259,7 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	m := &Machine{
 		Units: n.systemd, Store: lockedStore{store, n}, Probe: n, Clock: n.clk, BootID: n.boot,
 		Gate: Gate{Dir: n.run, BootID: n.boot}, StateDir: filepath.Join(n.disk, "var/lib/prelet"),
-		Note: n.note, rows: n.rows, hook: n.step, seen: n.seen,
+		Note: n.note, rows: n.rows, hook: n.step, onRow: n.seen,
 	}
 
 	return do(m)
@@ -363,28 +363,28 @@ func (t watchedTxn) Commit() (int, error) {
 func (n *node) bootWith(config string) (run, verify Outcome) {
 	n.t.Helper()
 	run, err := n.runSite(n.t.Context(), config)
-	n.want(err, "prelet.service")
-	n.started()
+	n.mustSucceed(err, "prelet.service")
+	n.finishPrelet()
 
 	return run, n.verify()
 }
 
 // started is the end of prelet.service, and time for the kubelet to come up.
-func (n *node) started() {
-	n.systemd.preletEnds()
-	n.systemd.inside = false
+func (n *node) finishPrelet() {
+	n.systemd.endPrelet()
+	n.systemd.insidePrelet = false
 	n.clk.advance(100 * time.Millisecond)
 }
 
 func (n *node) verify() Outcome {
 	n.t.Helper()
 	out, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(n.t.Context()) })
-	n.want(err, "prelet-verify.service")
+	n.mustSucceed(err, "prelet-verify.service")
 
 	return out
 }
 
-func (n *node) want(err error, what string) {
+func (n *node) mustSucceed(err error, what string) {
 	n.t.Helper()
 
 	if err != nil {
@@ -392,7 +392,7 @@ func (n *node) want(err error, what string) {
 	}
 }
 
-func (n *node) exit(err error) fault.Code {
+func (n *node) codeOf(err error) fault.Code {
 	var f *fault.Fault
 	if errors.As(err, &f) {
 		return f.Code
@@ -411,12 +411,12 @@ func (n *node) journal() *generation.Journal {
 	var j *generation.Journal
 
 	_, err := n.process(func(m *Machine) (_ Outcome, err error) { j, err = m.Store.Journal(); return })
-	n.want(err, "journal")
+	n.mustSucceed(err, "journal")
 
 	return j
 }
 
-func (n *node) gateSays() string {
+func (n *node) readGate() string {
 	text, _ := os.ReadFile(gatePath(n.run))
 	return strings.TrimSpace(string(text))
 }
@@ -433,7 +433,7 @@ func (n *node) status(gen int) (status generation.Status) {
 
 		return Outcome{}, err
 	})
-	n.want(err, "list")
+	n.mustSucceed(err, "list")
 
 	return status
 }

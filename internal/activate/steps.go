@@ -19,10 +19,10 @@ const maxTries = 3
 const maxRounds = 5
 
 const (
-	stopWait   = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
-	leastStop  = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
-	lockWait   = 30 * time.Second
-	waitMargin = 30 * time.Second
+	stopWait    = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
+	minStopWait = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
+	lockWait    = 30 * time.Second
+	waitMargin  = 30 * time.Second
 )
 
 // step does one step. Only ready, readyBack and watch end with ctx: what was begun after the commit is not interrupted.
@@ -34,50 +34,50 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	case sweep:
 		_, err := m.Store.Recover()
 		return done, err
-	case ready:
+	case preflight:
 		return done, m.preflightChange(ctx, t)
-	case readyBack:
+	case preflightBack:
 		return done, m.preflightBack(ctx, h, t)
 	case commit:
 		return done, m.commit(t)
-	case shut:
-		return done, m.shut(on, h, t)
+	case shutGate:
+		return done, m.shutGate(on, h, t)
 	case stop:
 		return done, m.stop(steady, on, h, t)
 	case publish:
 		return done, m.publish(h, t)
 	case complete:
 		return done, m.complete(t)
-	case comeBack:
+	case restore:
 		return done, m.restore(h, t)
 	case reload:
 		return done, m.reload(steady, h, t)
-	case count:
+	case countTry:
 		_, err := m.countTry(h.journal)
-		return done, afterCommit("counting the try", err)
+		return done, wrapAfterCommit("counting the try", err)
 	case openGate:
 		return done, m.openGate(h, t)
-	case ask:
-		return done, m.ask(steady, h, t)
+	case requestStart:
+		return done, m.requestStart(steady, h, t)
 	case watch:
 		return m.watchUnlocked(ctx, h, t)
-	case uncount:
-		return done, m.uncount(ctx, h)
+	case uncountTry:
+		return done, m.endUnjudged(ctx, h)
 	case retire:
-		return done, afterCommit("writing down the verdict", m.retire(h))
+		return done, wrapAfterCommit("writing down the verdict", m.retire(h))
 	case closeGood:
-		return done, afterCommit("writing down the verdict", m.closeGood(h, t))
-	case closeIll:
-		return done, afterCommit("writing down the verdict", m.Store.Ill(h.journal.Gen, t.found.why))
-	case withhold:
-		t.out.HeldBack = h.whyNot
-		return done, m.Gate.Shut(h.whyNot)
-	case tell:
+		return done, wrapAfterCommit("writing down the verdict", m.closeGood(h, t))
+	case closeBad:
+		return done, wrapAfterCommit("writing down the verdict", m.Store.Ill(h.journal.Gen, t.finding.reason))
+	case holdBack:
+		t.out.HeldBack = h.blockReason
+		return done, m.Gate.Shut(h.blockReason)
+	case reportShut:
 		t.out.HeldBack = m.whyShut(h)
 		return done, nil
-	case take:
+	case reportOther:
 		return done, m.reportOther(h, t)
-	case leave:
+	case leavePending:
 		t.out = Outcome{
 			Verdict: Pending, Generation: h.journal.Gen, Why: "other runs keep taking over; the last of them judges",
 		}
@@ -96,7 +96,7 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	}
 
 	if ctx.Err() != nil {
-		return systemdTrouble("told to stop before COMMIT", context.Cause(ctx))
+		return systemdFault("told to stop before COMMIT", context.Cause(ctx))
 	}
 
 	return m.noteAlive(unit)
@@ -106,7 +106,7 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 // way back that takes it is refused as a run is.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
 	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
-		return Foreign(t.to, why)
+		return ForeignFault(t.to, why)
 	}
 
 	unit, err := m.Preflight(ctx, h.plan.Unit)
@@ -114,13 +114,13 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		return err
 	}
 
-	for _, state := range h.way.without {
+	for _, state := range h.rollback.removeFiles {
 		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
 		next := fmt.Sprintf(
 			"drain the node, systemctl stop %[1]s, prelet rollback %[2]d, systemctl start %[1]s", h.plan.Unit, t.to,
 		)
 
-		if err := PodsHold(unit, state, why, next); err != nil {
+		if err := CheckPodState(unit, state, why, next); err != nil {
 			return err
 		}
 	}
@@ -135,15 +135,15 @@ func (m *Machine) noteAlive(u Unit) error {
 		return nil
 	}
 
-	if err := m.Gate.Saw(); err != nil {
-		return systemdTrouble("noting that "+u.Name+" runs", err)
+	if err := m.Gate.MarkSeen(); err != nil {
+		return systemdFault("noting that "+u.Name+" runs", err)
 	}
 
 	return nil
 }
 
 func (m *Machine) commit(t *walkState) error {
-	t.handed = true
+	t.committing = true
 	m.startBound(t, t.change.Plan)
 	m.note("commit", "started", "%s", t.change.Plan.Unit)
 
@@ -160,7 +160,7 @@ func (m *Machine) commit(t *walkState) error {
 }
 
 // shut shuts the gate, so that no kubelet starts while files change.
-func (m *Machine) shut(on trigger, h location, t *walkState) error {
+func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 	var why string
 
 	switch {
@@ -171,12 +171,12 @@ func (m *Machine) shut(on trigger, h location, t *walkState) error {
 		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
 	default:
 		m.startBound(t, h.plan)
-		m.note("rollback", "started", "from generation %d to the contents of %d: %s", h.way.from, h.way.to, h.way.why)
-		why = fmt.Sprintf("going back from generation %d: %s", h.way.from, h.way.why)
+		m.note("rollback", "started", "from generation %d to the contents of %d: %s", h.rollback.from, h.rollback.to, h.rollback.reason)
+		why = fmt.Sprintf("going back from generation %d: %s", h.rollback.from, h.rollback.reason)
 	}
 
 	if err := m.Gate.Shut(why); err != nil {
-		return afterCommit(describeStopped(on, h), err)
+		return wrapAfterCommit(describeStopped(on, h), err)
 	}
 
 	m.note("gate", "ok", "shut: %s", why)
@@ -203,18 +203,18 @@ func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState
 	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right
 	// what a crash left. Behind one that was open before, and where one ran before there was a gate, the one that was
 	// about to be stopped may still run.
-	if h.phase == mixed && on != onCommitted && h.unseen && errors.Is(err, errUnseen) {
+	if h.phase == mixed && on != onCommitted && h.noneStarted && errors.Is(err, errMayRun) {
 		return nil
 	}
 
-	return afterCommit(describeStopped(on, h), err)
+	return wrapAfterCommit(describeStopped(on, h), err)
 }
 
 // stopUnit stops a unit if it is alive. What ran, or was about to, is owed a start. After an error no file may change.
 func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
-		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errUnseen)
+		return fmt.Errorf("looking at %s: %w (%w)", unit, err, errMayRun)
 	}
 
 	if !isAlive(u) {
@@ -222,13 +222,13 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error
 	}
 
 	if isWanted(u) { // one that somebody is stopping is not started by us
-		if err := m.Gate.Owe(unit); err != nil {
+		if err := m.Gate.MarkOwed(unit); err != nil {
 			return err
 		}
 	}
 
 	m.note("stop", "started", "%s", unit)
-	wait := m.limitWait(t, stopWait, leastStop)
+	wait := m.limitWait(t, stopWait, minStopWait)
 	m.extendTimeout(wait)
 
 	result, err := m.Units.Stop(ctx, unit, wait)
@@ -256,10 +256,10 @@ func (m *Machine) publish(h location, t *walkState) error {
 
 	if err := t.change.Txn.Publish(); err != nil {
 		m.note("publish", "failed", "%v", err)
-		return afterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
+		return wrapAfterCommit(fmt.Sprintf("putting generation %d in place", gen), err)
 	}
 
-	t.reload, t.known = t.change.Reload, true
+	t.reload, t.reloadKnown = t.change.Reload, true
 
 	m.note("publish", "ok", "generation %d is in place", gen)
 
@@ -273,7 +273,7 @@ func (m *Machine) complete(t *walkState) error {
 		return err
 	}
 
-	t.finished = true
+	t.recovered = true
 
 	m.note("recover", "ok", "every file is in place")
 
@@ -282,26 +282,26 @@ func (m *Machine) complete(t *walkState) error {
 
 // restore puts the contents of an earlier generation in place, as a new one that awaits a verdict.
 func (m *Machine) restore(h location, t *walkState) error {
-	w := h.way
+	w := h.rollback
 
-	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.why, w.hold, w.without...)
+	gen, err := m.Store.RollbackToJudge(w.from, w.to, w.reason, w.hold, w.removeFiles...)
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return fmt.Errorf("going back from generation %d to %d: %w", w.from, w.to, err)
 	}
 
-	t.left = w
+	t.rollback = w
 	t.out = Outcome{
-		Verdict: Bad, Why: w.why, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold,
+		Verdict: Bad, Why: w.reason, Cause: w.cause, Generation: gen, From: w.from, InPlace: Pending, Held: w.hold,
 		Code: fault.RolledBack,
 	}
 
 	plan, err := m.planOf(gen)
 	if err != nil {
-		return afterCommit("going back", err)
+		return wrapAfterCommit("going back", err)
 	}
 
-	t.reload, t.known = h.plan.UnitFiles || plan.UnitFiles, true
+	t.reload, t.reloadKnown = h.plan.UnitFiles || plan.UnitFiles, true
 
 	m.note("rollback", "ok", "generation %d is in place, with the contents of %d", gen, w.to)
 
@@ -319,15 +319,15 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	err := m.Units.Reload(ctx)
 
 	switch {
-	case err != nil && h.phase == mixed && h.unseen: // as with stop; whoever opens the gate comes here again
+	case err != nil && h.phase == mixed && h.noneStarted: // as with stop; whoever opens the gate comes here again
 		return nil
 	case err != nil && h.phase == returning:
-		return afterCommit("going back", err)
+		return wrapAfterCommit("going back", err)
 	case err != nil:
-		return afterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err)
+		return wrapAfterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err)
 	}
 
-	t.reload, t.known = false, true
+	t.reload, t.reloadKnown = false, true
 
 	m.note("reload", "ok", "systemd read its unit files again")
 
@@ -338,11 +338,11 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 // tells. But some of its versions overlook the first drop-in in a new folder, so then the plans are asked as well. A
 // boot reads all of them, and a systemd that does not answer is the trouble of the step that starts the unit.
 func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
-	if h.open {
+	if h.gateOpen {
 		return false
 	}
 
-	if t.reload || !t.known && (t.finished || !h.newBoot) && m.plansUnitFiles(h) {
+	if t.reload || !t.reloadKnown && (t.recovered || !h.newBoot) && m.plansUnitFiles(h) {
 		return true
 	}
 
@@ -358,7 +358,7 @@ func (m *Machine) plansUnitFiles(h location) bool {
 
 // openGate lets the kubelet start on what is in place whole.
 func (m *Machine) openGate(h location, t *walkState) error {
-	if h.open {
+	if h.gateOpen {
 		return nil
 	}
 
@@ -369,13 +369,13 @@ func (m *Machine) openGate(h location, t *walkState) error {
 
 	if err := m.Gate.Open(gen); err != nil {
 		if h.journal != nil {
-			return afterCommit(describeInPlace(&h), err)
+			return wrapAfterCommit(describeInPlace(&h), err)
 		}
 
 		return err
 	}
 
-	t.opened = true
+	t.openedGate = true
 
 	if m.Note != nil {
 		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})
@@ -386,26 +386,26 @@ func (m *Machine) openGate(h location, t *walkState) error {
 
 // ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the
 // next run.
-func (m *Machine) ask(ctx context.Context, h location, t *walkState) error {
+func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
 	if h.journal == nil {
-		if !t.opened && !m.Gate.Owed(h.plan.Unit) {
+		if !t.openedGate && !m.Gate.IsOwed(h.plan.Unit) {
 			return nil
 		}
 
-		if _, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.opened}); err != nil {
-			return systemdTrouble("the gate is open; bringing the kubelet up", err)
+		if _, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate}); err != nil {
+			return systemdFault("the gate is open; bringing the kubelet up", err)
 		}
 
 		return nil
 	}
 
-	if t.left == nil {
+	if t.rollback == nil {
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.opened, since: h.since})
+	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate, since: h.since})
 
-	return afterCommit(describeInPlace(&h), err)
+	return wrapAfterCommit(describeInPlace(&h), err)
 }
 
 // startRequest says what bringUp may do.
@@ -428,9 +428,9 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 	}
 
 	old := u.Started < e.since
-	waits := waitsToRestart(u) || givenUp(u)
+	waits := isWaitingToRestart(u) || hasGivenUp(u)
 
-	if !m.Gate.Owed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
+	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
 		return "", nil
 	}
 
@@ -452,7 +452,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 	}
 
 	if result != jobDependency { // that start never happened: it is still owed
-		if err := m.Gate.Paid(); err != nil {
+		if err := m.Gate.ClearOwed(); err != nil {
 			return result, err
 		}
 	}
@@ -471,11 +471,11 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 // verdict, or that another prelet took over.
 func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
 	m.startBound(t, h.plan)
-	t.watched = h.journal
+	t.watchedJournal = h.journal
 
 	var watched error
 
-	err := m.runUnlocked(ctx, func() { t.found, watched = m.start(ctx, h, t) })
+	err := m.runUnlocked(ctx, func() { t.finding, watched = m.start(ctx, h, t) })
 	if err != nil {
 		return done, err
 	}
@@ -491,10 +491,10 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 
 		return onSuperseded, nil
 	case watched != nil:
-		return done, afterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
-	case t.found.verdict == Good:
+		return done, wrapAfterCommit(fmt.Sprintf("generation %d could not be judged", h.journal.Gen), watched)
+	case t.finding.verdict == Good:
 		return onGood, nil
-	case t.found.verdict == Bad:
+	case t.finding.verdict == Bad:
 		return onBad, nil
 	}
 
@@ -526,12 +526,12 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	wait := m.limitWait(t, h.plan.Timeout, 0)
 	deadline := m.Clock.Monotonic() + wait
 
-	result, err := m.bringUp(ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.opened, since: h.since})
+	result, err := m.bringUp(ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since})
 	if err != nil {
 		return finding{}, err
 	}
 
-	f, err := m.watch(ctx, h.plan, h.since, deadline, result, wait >= h.plan.Timeout-leastStop)
+	f, err := m.watch(ctx, h.plan, h.since, deadline, result, wait >= h.plan.Timeout-minStopWait)
 	if err == nil && f.verdict == Good {
 		f.checks = m.reconcile(ctx, h.plan, f.checks)
 	}
@@ -541,9 +541,9 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 
 // uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did
 // we.
-func (m *Machine) uncount(ctx context.Context, h location) error {
+func (m *Machine) endUnjudged(ctx context.Context, h location) error {
 	if err := m.uncountTry(h.journal); err != nil {
-		return afterCommit("taking the try back", err)
+		return wrapAfterCommit("taking the try back", err)
 	}
 
 	switch {
@@ -581,7 +581,7 @@ func (m *Machine) retire(h location) error {
 }
 
 func (m *Machine) closeGood(h location, t *walkState) error {
-	report, err := json.Marshal(verdictReport{Good, t.found.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()})
+	report, err := json.Marshal(judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()})
 	if err != nil {
 		return err
 	}
@@ -591,7 +591,7 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 
 // whyShut is what the gate's closer said, or else what there is to say.
 func (m *Machine) whyShut(h location) string {
-	if why := m.Gate.Why(); why != "" {
+	if why := m.Gate.Reason(); why != "" {
 		return why
 	}
 
@@ -604,7 +604,7 @@ func (m *Machine) whyShut(h location) string {
 
 // reportOther reports somebody else's verdict, where that was about what we watched, or about what they went back to from it.
 func (m *Machine) reportOther(h location, t *walkState) error {
-	current, watched := h.current, t.watched
+	current, watched := h.current, t.watchedJournal
 	isGood := current.Status == generation.StatusGood
 
 	switch {

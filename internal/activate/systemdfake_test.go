@@ -40,15 +40,15 @@ func (e *events) Pop() any {
 	return last
 }
 
-func (s *sim) after(d time.Duration, do func()) {
+func (s *sim) schedule(d time.Duration, do func()) {
 	s.order++
 	heap.Push(&s.queue, event{s.now + d, s.order, do})
 }
 
-func (s *sim) advance(d time.Duration) { s.until(d, func() bool { return false }) }
+func (s *sim) advance(d time.Duration) { s.runUntil(d, func() bool { return false }) }
 
 // until lets time pass until stop says so, for d at most.
-func (s *sim) until(d time.Duration, stop func() bool) {
+func (s *sim) runUntil(d time.Duration, stop func() bool) {
 	end := s.now + d
 	for !stop() && len(s.queue) > 0 && s.queue[0].at <= end {
 		next := heap.Pop(&s.queue).(event)
@@ -64,7 +64,7 @@ func (s *sim) until(d time.Duration, stop func() bool) {
 func (s *sim) Now() time.Time           { return time.Unix(1_800_000_000, 0).Add(s.now) }
 func (s *sim) Monotonic() time.Duration { return s.now }
 func (s *sim) Sleep(ctx context.Context, d time.Duration) error {
-	s.until(d, func() bool { return ctx.Err() != nil })
+	s.runUntil(d, func() bool { return ctx.Err() != nil })
 	return context.Cause(ctx)
 }
 
@@ -84,14 +84,14 @@ type fakeSystemd struct {
 	unit Unit
 	gate string
 
-	restarts   time.Duration // RestartSec=
-	noRestart  bool          // Restart=no
-	stopping   time.Duration // how long a stop takes
-	startLimit time.Duration // TimeoutStartSec= of Type=notify
-	dependency bool          // a unit that it requires fails
-	ordered    bool          // prelet.service has a job, and the unit is ordered after it
-	inside     bool          // we are that prelet.service
-	gone       bool          // D-Bus does not answer
+	restarts     time.Duration // RestartSec=
+	noRestart    bool          // Restart=no
+	stopping     time.Duration // how long a stop takes
+	startLimit   time.Duration // TimeoutStartSec= of Type=notify
+	dependency   bool          // a unit that it requires fails
+	ordered      bool          // prelet.service has a job, and the unit is ordered after it
+	insidePrelet bool          // we are that prelet.service
+	unreachable  bool          // D-Bus does not answer
 
 	job     *job
 	jobs    uint32
@@ -125,7 +125,7 @@ type startSeen struct {
 var errBus = errors.New("connection closed by foreign host")
 
 func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
-	if f.gone {
+	if f.unreachable {
 		return Unit{}, errBus
 	}
 
@@ -144,15 +144,15 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 }
 
 func (f *fakeSystemd) MayWait(context.Context, string) (bool, error) {
-	if f.gone {
+	if f.unreachable {
 		return false, errBus
 	}
 
-	return !(f.inside && f.ordered), nil
+	return !(f.insidePrelet && f.ordered), nil
 }
 
 func (f *fakeSystemd) Reload(context.Context) error {
-	if f.gone {
+	if f.unreachable {
 		return errBus
 	}
 
@@ -171,7 +171,7 @@ func (f *fakeSystemd) Stop(ctx context.Context, _ string, wait time.Duration) (s
 }
 
 func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) (string, error) {
-	if f.gone {
+	if f.unreachable {
 		return "unanswered", errBus
 	}
 
@@ -180,7 +180,7 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 			f.t.Errorf("%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock", f.clk.now)
 		}
 
-		if f.inside && f.ordered {
+		if f.insidePrelet && f.ordered {
 			f.t.Errorf("%s: prelet.service waits for a start that waits for prelet.service", f.clk.now)
 		}
 	}
@@ -191,12 +191,12 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 		return "queued", nil
 	}
 
-	f.clk.until(wait, func() bool { return j.result != "" || ctx.Err() != nil || f.gone })
+	f.clk.runUntil(wait, func() bool { return j.result != "" || ctx.Err() != nil || f.unreachable })
 
 	switch {
 	case j.result != "":
 		return j.result, nil
-	case f.gone:
+	case f.unreachable:
 		return "unanswered", errBus
 	case ctx.Err() != nil:
 		return "unanswered", context.Cause(ctx)
@@ -213,7 +213,7 @@ func (f *fakeSystemd) enqueue(kind string) *job {
 				old.kind = kind
 			}
 
-			f.clk.after(0, f.runJob)
+			f.clk.schedule(0, f.runJob)
 
 			return old
 		}
@@ -223,7 +223,7 @@ func (f *fakeSystemd) enqueue(kind string) *job {
 
 	f.jobs++
 	f.job = &job{id: f.jobs, kind: kind}
-	f.clk.after(0, f.runJob)
+	f.clk.schedule(0, f.runJob)
 
 	return f.job
 }
@@ -242,9 +242,9 @@ func (f *fakeSystemd) runJob() {
 	}
 
 	if j.kind == "stop" {
-		f.clk.after(max(f.stopping, 2*time.Millisecond), func() {
+		f.clk.schedule(max(f.stopping, 2*time.Millisecond), func() {
 			if f.job == j {
-				f.dead("inactive", "dead", "success")
+				f.setDead("inactive", "dead", "success")
 				f.end("done")
 			}
 		})
@@ -267,7 +267,7 @@ func (f *fakeSystemd) runJob() {
 	}
 
 	if f.unit.MainPID != 0 {
-		f.dead("inactive", "dead", "success")
+		f.setDead("inactive", "dead", "success")
 	}
 
 	j.kind = "start"
@@ -276,12 +276,12 @@ func (f *fakeSystemd) runJob() {
 }
 
 // preletEnds is the end of prelet.service's job: what is ordered after it goes on.
-func (f *fakeSystemd) preletEnds() {
+func (f *fakeSystemd) endPrelet() {
 	f.ordered = false
 	f.runJob()
 }
 
-func (f *fakeSystemd) dead(active, sub, result string) {
+func (f *fakeSystemd) setDead(active, sub, result string) {
 	f.life++
 	f.unit.Active, f.unit.Sub, f.unit.Result, f.unit.MainPID = active, sub, result, 0
 }
@@ -305,26 +305,26 @@ func (f *fakeSystemd) exec() {
 	f.conduct = f.behave()
 	f.unit.MainPID, f.unit.Started, f.unit.Result = 1000+f.pids, f.clk.now, "success"
 	f.unit.Active, f.unit.Sub = "activating", "start"
-	f.later(life, f.conduct.ready, func() {
+	f.schedule(life, f.conduct.ready, func() {
 		f.unit.Active, f.unit.Sub = "active", "running"
 		f.end("done")
 	})
 
 	if f.conduct.ready < 0 {
-		f.later(life, f.startLimit, func() { f.fail("timeout") })
+		f.schedule(life, f.startLimit, func() { f.fail("timeout") })
 	}
 
 	if f.conduct.dies > 0 {
-		f.later(life, f.conduct.dies, func() { f.fail("exit-code") })
+		f.schedule(life, f.conduct.dies, func() { f.fail("exit-code") })
 	}
 }
 
-func (f *fakeSystemd) later(life int, d time.Duration, do func()) {
+func (f *fakeSystemd) schedule(life int, d time.Duration, do func()) {
 	if d < 0 {
 		return
 	}
 
-	f.clk.after(d, func() {
+	f.clk.schedule(d, func() {
 		if f.life == life {
 			do()
 		}
@@ -340,19 +340,19 @@ func (f *fakeSystemd) fail(result string) {
 	}
 
 	if f.noRestart {
-		f.dead("failed", "failed", result)
+		f.setDead("failed", "failed", result)
 		return
 	}
 
-	f.dead("activating", "auto-restart", result)
-	f.later(f.life, f.restarts, func() {
+	f.setDead("activating", "auto-restart", result)
+	f.schedule(f.life, f.restarts, func() {
 		f.unit.Restarts++
 		f.exec()
 	})
 }
 
 // systemctl stop, by somebody.
-func (f *fakeSystemd) somebodyStops() { f.enqueue("stop") }
+func (f *fakeSystemd) stopByHand() { f.enqueue("stop") }
 
 func gatePath(dir string) string { return filepath.Join(dir, gateFile) }
 
@@ -374,10 +374,10 @@ func TestFakeSystemd(t *testing.T) {
 		t.Fatalf("restart at boot: %s, job %d, want it merged with job %d", r, look().Job, before)
 	}
 	// The gate is missing when prelet has ended: Result=resources, auto-restart.
-	f.preletEnds()
+	f.endPrelet()
 	clk.advance(time.Second)
 
-	if u := look(); !waitsToRestart(u) || u.Result != "resources" || u.MainPID != 0 || len(f.starts) != 0 {
+	if u := look(); !isWaitingToRestart(u) || u.Result != "resources" || u.MainPID != 0 || len(f.starts) != 0 {
 		t.Fatalf("without gate: %+v", u)
 	}
 
@@ -405,13 +405,13 @@ func TestFakeSystemd(t *testing.T) {
 
 	clk.advance(3 * time.Second)
 
-	if u := look(); !waitsToRestart(u) || u.Result != "exit-code" {
+	if u := look(); !isWaitingToRestart(u) || u.Result != "exit-code" {
 		t.Fatalf("after it died: %+v", u)
 	}
 	// A stop cancels the start that is queued.
 	f.ordered = true
 	j := f.enqueue("start")
-	f.somebodyStops()
+	f.stopByHand()
 	clk.advance(time.Second)
 
 	if u := look(); j.result != "canceled" || u.Active != "inactive" || u.Result != "success" {
@@ -425,7 +425,7 @@ func TestFakeSystemd(t *testing.T) {
 		t.Fatalf("never ready: %s", r)
 	}
 
-	f.somebodyStops()
+	f.stopByHand()
 	clk.advance(time.Second)
 
 	f.dependency = true

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func everyPair(do func(phase, trigger)) {
+func forEachPair(do func(phase, trigger)) {
 	for p := none; p <= returning; p++ {
 		for on := onFinish; on < done; on++ {
 			do(p, on)
@@ -27,7 +27,7 @@ func rowsOf(p phase, on trigger) (out []row) {
 // TestEveryPairHasOneRow: whatever happens in a phase, one row is the one. The last of a pair has no condition, and
 // only it; what cannot happen has no other row, and a reason.
 func TestEveryPairHasOneRow(t *testing.T) {
-	everyPair(func(p phase, on trigger) {
+	forEachPair(func(p phase, on trigger) {
 		name := phaseNames[p].name + ", " + triggerNames[on].name
 
 		rows := rowsOf(p, on)
@@ -68,7 +68,7 @@ func TestRowsLeadSomewhere(t *testing.T) {
 
 		for _, p := range r.In {
 			for _, after := range phasesAfter(r, p) {
-				for _, on := range follows(r) {
+				for _, on := range nextTriggers(r) {
 					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
 						t.Errorf(
 							"row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name, phaseNames[after].name,
@@ -88,7 +88,7 @@ func phasesAfter(r row, from phase) []phase {
 		return []phase{mixed}
 	case slices.Contains(r.Do, publish):
 		return []phase{pending}
-	case slices.Contains(r.Do, comeBack):
+	case slices.Contains(r.Do, restore):
 		return []phase{returning}
 	case slices.Contains(r.Do, complete): // a journal without a verdict ends with that
 		return []phase{settled, pending, returning}
@@ -97,11 +97,11 @@ func phasesAfter(r row, from phase) []phase {
 	return []phase{from}
 }
 
-func follows(r row) []trigger {
+func nextTriggers(r row) []trigger {
 	switch r.Then {
-	case done, verdict: // what watch says is compared with the journal under the lock
+	case done, stepResult: // what watch says is compared with the journal under the lock
 		return nil
-	case again:
+	case repeat:
 		return r.On
 	}
 
@@ -110,17 +110,17 @@ func follows(r row) []trigger {
 
 // TestNextIsTotal walks every pair with every combination of facts.
 func TestNextIsTotal(t *testing.T) {
-	everyPair(func(p phase, on trigger) {
+	forEachPair(func(p phase, on trigger) {
 		for bits := range 1 << 8 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
 
-			h := location{phase: p, open: is(0), kept: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
+			h := location{phase: p, gateOpen: is(0), shutOnPurpose: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
 			if is(5) {
-				h.whyNot = "x"
+				h.blockReason = "x"
 			}
 
 			if is(6) {
-				h.way = &rollback{}
+				h.rollback = &rollback{}
 			}
 
 			if is(7) {
@@ -162,7 +162,7 @@ func TestPageHasEveryWord(t *testing.T) {
 	}
 
 	for on := onFinish; on < done; on++ {
-		if triggerNames[on].means == "" {
+		if triggerNames[on].meaning == "" {
 			t.Errorf("trigger %d has no words", on)
 		}
 	}

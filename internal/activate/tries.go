@@ -15,9 +15,9 @@ import (
 // untriedFile counts the boots whose verification ended without a verdict. The journal counts a boot when it begins to verify,
 // because it may not live to say how that ended; a verdict "unknown" is no try, so it is counted here and subtracted. The file
 // is about one commit, and is worth nothing for another.
-const untriedFile = "unknown.json"
+const unjudgedFile = "unknown.json"
 
-type untried struct {
+type unjudgedBoots struct {
 	Gen    int       `json:"gen"`
 	Commit time.Time `json:"commit_time"`
 	Boots  int       `json:"boots"`          // that came to no verdict
@@ -31,10 +31,10 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 		return 0, err
 	}
 
-	u := m.untried(j)
+	u := m.readUnjudged(j)
 	if u.Last == m.BootID { // it ended without a verdict earlier in this boot, and now begins again
 		u.Boots, u.Last = u.Boots-1, ""
-		if err := m.putUntried(u); err != nil {
+		if err := m.writeUnjudged(u); err != nil {
 			return 0, err
 		}
 	}
@@ -44,27 +44,27 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 
 // uncountTry says that this boot's verification ended without a verdict.
 func (m *Machine) uncountTry(j *generation.Journal) error {
-	u := m.untried(j)
+	u := m.readUnjudged(j)
 	if u.Last == m.BootID {
 		return nil
 	}
 
 	u.Boots, u.Last = u.Boots+1, m.BootID
 
-	return m.putUntried(u)
+	return m.writeUnjudged(u)
 }
 
 // untried reads the file. One that is missing, cannot be read or is about another commit counts for nothing: then every boot is
 // a try, which goes back too early rather than never.
-func (m *Machine) untried(j *generation.Journal) untried {
-	none := untried{Gen: j.Gen, Commit: j.CommitTime}
+func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
+	none := unjudgedBoots{Gen: j.Gen, Commit: j.CommitTime}
 
-	text, err := os.ReadFile(filepath.Join(m.StateDir, untriedFile))
+	text, err := os.ReadFile(filepath.Join(m.StateDir, unjudgedFile))
 	if err != nil {
 		return none
 	}
 
-	var u untried
+	var u unjudgedBoots
 	if json.Unmarshal(text, &u) != nil || u.Gen != j.Gen || !u.Commit.Equal(j.CommitTime) || u.Boots < 0 {
 		return none
 	}
@@ -73,13 +73,13 @@ func (m *Machine) untried(j *generation.Journal) untried {
 }
 
 // putUntried replaces the file, durably: a power cut must not make tries of boots that were none.
-func (m *Machine) putUntried(u untried) (err error) {
+func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 	text, err := json.Marshal(u)
 	if err != nil {
 		return err
 	}
 
-	path := filepath.Join(m.StateDir, untriedFile)
+	path := filepath.Join(m.StateDir, unjudgedFile)
 
 	temporary := path + ".tmp"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {

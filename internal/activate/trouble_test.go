@@ -18,69 +18,69 @@ func TestTrouble(t *testing.T) {
 		{"masked: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unit.Load = "masked"
-			refused(t, n, "systemctl unmask kubelet.service")
+			mustRefuse(t, n, "systemctl unmask kubelet.service")
 		}},
 		{"missing unit: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unit.Name = "k3s.service"
-			refused(t, n, "there is no kubelet.service")
+			mustRefuse(t, n, "there is no kubelet.service")
 		}},
 		{"gate overridden by a drop-in: 52 before COMMIT, with the line to paste", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unit.EnvironmentFiles = nil
-			refused(t, n, "paste EnvironmentFile="+gatePath(n.run))
+			mustRefuse(t, n, "paste EnvironmentFile="+gatePath(n.run))
 		}},
 		{"gate made optional by a drop-in: 52 before COMMIT", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unit.EnvironmentFiles[0].Optional = true
-			refused(t, n, "would start without waiting")
+			mustRefuse(t, n, "would start without waiting")
 		}},
 		{"D-Bus gone before COMMIT: 52, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.systemd.gone = true
-			refused(t, n, "systemctl status")
+			n.systemd.unreachable = true
+			mustRefuse(t, n, "systemctl status")
 		}},
 		{"D-Bus gone after COMMIT: 42, the gate is shut, and the next run finishes it", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.onCommit = func() { n.systemd.gone = true }
+			n.onCommit = func() { n.systemd.unreachable = true }
 
 			_, err := n.runSite(t.Context(), "two")
-			if n.exit(err) != fault.Interrupted || n.gateSays() != "" || n.journal() == nil {
-				t.Errorf("%v, gate %q", err, n.gateSays())
+			if n.codeOf(err) != fault.Interrupted || n.readGate() != "" || n.journal() == nil {
+				t.Errorf("%v, gate %q", err, n.readGate())
 			}
 
-			n.systemd.gone = false
+			n.systemd.unreachable = false
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "the next run")
-			expect(t, "the next run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "the next run")
+			checkOutcome(t, "the next run", out, Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"D-Bus gone in the watch: 42, state kept", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
+			n.clk.schedule(4*time.Second, func() { n.systemd.unreachable = true })
 
 			_, err := n.runSite(t.Context(), "two")
-			if n.exit(err) != fault.Interrupted || n.journal() == nil {
+			if n.codeOf(err) != fault.Interrupted || n.journal() == nil {
 				t.Errorf("%v", err)
 			}
 
-			n.systemd.gone = false
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			n.systemd.unreachable = false
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"D-Bus away for a moment in the watch: no matter", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(4*time.Second, func() { n.systemd.gone = true })
-			n.clk.after(7*time.Second, func() { n.systemd.gone = false })
+			n.clk.schedule(4*time.Second, func() { n.systemd.unreachable = true })
+			n.clk.schedule(7*time.Second, func() { n.systemd.unreachable = false })
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"a unit that the kubelet requires fails: bad", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.onCommit = func() { n.systemd.dependency = true }
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
+			n.mustSucceed(err, "run")
 			// It cannot start on the old files either, and was not stopped by somebody: so it is not the plan.
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		}},
 		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -88,9 +88,9 @@ func TestTrouble(t *testing.T) {
 			for boot := range 3 {
 				n.reboot()
 				run, err := n.runSite(t.Context(), "two")
-				n.want(err, "run")
-				expect(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
-				n.started()
+				n.mustSucceed(err, "run")
+				checkOutcome(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
+				n.finishPrelet()
 				// prelet-verify watches, and the lights go out.
 				n.killAt = 1
 				if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
@@ -100,14 +100,14 @@ func TestTrouble(t *testing.T) {
 
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
 
 			if len(n.systemd.starts) != 0 {
 				t.Error("the kubelet had started on it")
 			}
 
-			n.started()
+			n.finishPrelet()
 
 			if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
 				t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
@@ -117,29 +117,29 @@ func TestTrouble(t *testing.T) {
 			n.systemd.end("canceled")
 			n.systemd.unit.File = "disabled"
 			run, err := n.runSite(t.Context(), "one")
-			n.want(err, "run")
-			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
-			n.started()
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
+			n.finishPrelet()
 			n.clk.advance(time.Minute)
 
-			if len(n.systemd.starts) != 0 || n.gateSays() != "PRELET_GENERATION=1" {
-				t.Errorf("starts %v, gate %q", n.systemd.starts, n.gateSays())
+			if len(n.systemd.starts) != 0 || n.readGate() != "PRELET_GENERATION=1" {
+				t.Errorf("starts %v, gate %q", n.systemd.starts, n.readGate())
 			}
 		}},
 		{"the kubelet waits at the shut gate: restarted without waiting, so RestartSec= is not sat out", func(t *testing.T, n *node) {
 			// prelet.service failed once (nothing of it left a trace), so the kubelet went into auto-restart; now it is retried.
-			n.systemd.preletEnds()
+			n.systemd.endPrelet()
 			n.clk.advance(time.Second)
 
-			if !waitsToRestart(n.systemd.unit) {
+			if !isWaitingToRestart(n.systemd.unit) {
 				t.Fatalf("%+v", n.systemd.unit)
 			}
 
 			n.systemd.ordered = true
 			_, err := n.runSite(t.Context(), "one")
-			n.want(err, "run")
+			n.mustSucceed(err, "run")
 			at := n.clk.now
-			n.started()
+			n.finishPrelet()
 
 			if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
 				t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
@@ -147,23 +147,23 @@ func TestTrouble(t *testing.T) {
 		}},
 		{"restart of prelet.service at run time: the kubelet comes back after it, nobody waits", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.systemd.ordered, n.systemd.inside = true, true
+			n.systemd.ordered, n.systemd.insidePrelet = true, true
 			run, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
-			n.started()
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
+			n.finishPrelet()
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"the gate is lost at run time: the kubelet's next crash heals it", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			os.Remove(gatePath(n.run))
 			n.systemd.fail("exit-code")
 			n.clk.advance(time.Second)
-			expect(t, "verify", n.verify(), Outcome{Generation: 1})
+			checkOutcome(t, "verify", n.verify(), Outcome{Generation: 1})
 			n.clk.advance(time.Second)
 
-			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=1" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=1" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"the gate is lost and a file was changed: it stays shut, and says which", func(t *testing.T, n *node) {
@@ -175,17 +175,17 @@ func TestTrouble(t *testing.T) {
 			}
 
 			out := n.verify()
-			if n.gateSays() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
-				t.Errorf("gate %q, %q", n.gateSays(), out.HeldBack)
+			if n.readGate() != "" || !strings.Contains(out.HeldBack, flagsPath+" was changed") {
+				t.Errorf("gate %q, %q", n.readGate(), out.HeldBack)
 			}
 		}},
 		{"a run fails before COMMIT on a node with a good generation: the gate opens on that", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
-			n.want(err, "keep")
-			expect(t, "keep", out, Outcome{Generation: 1})
-			n.started()
+			n.mustSucceed(err, "keep")
+			checkOutcome(t, "keep", out, Outcome{Generation: 1})
+			n.finishPrelet()
 
 			if n.systemd.unit.Active != "active" {
 				t.Errorf("%+v", n.systemd.unit)
@@ -193,16 +193,16 @@ func TestTrouble(t *testing.T) {
 		}},
 		{"a run fails before COMMIT on a node that never had a generation: shut, and prelet-verify says why again", func(t *testing.T, n *node) {
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "cluster unreachable") })
-			n.want(err, "keep")
+			n.mustSucceed(err, "keep")
 
 			if !strings.Contains(out.HeldBack, "cluster unreachable") {
 				t.Errorf("%+v", out)
 			}
 
-			n.started()
+			n.finishPrelet()
 
-			if got := n.verify(); got.HeldBack != out.HeldBack || n.gateSays() != "" {
-				t.Errorf("verify says %q, gate %q", got.HeldBack, n.gateSays())
+			if got := n.verify(); got.HeldBack != out.HeldBack || n.readGate() != "" {
+				t.Errorf("verify says %q, gate %q", got.HeldBack, n.readGate())
 			}
 		}},
 		{"a run fails before COMMIT and a file is not that of the generation: shut", func(t *testing.T, n *node) {
@@ -214,26 +214,26 @@ func TestTrouble(t *testing.T) {
 			}
 
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
-			n.want(err, "keep")
+			n.mustSucceed(err, "keep")
 
-			if n.gateSays() != "" || !strings.Contains(out.HeldBack, "not in place whole") {
-				t.Errorf("gate %q, %+v", n.gateSays(), out)
+			if n.readGate() != "" || !strings.Contains(out.HeldBack, "not in place whole") {
+				t.Errorf("gate %q, %+v", n.readGate(), out)
 			}
 		}},
 		{"prelet is not in use: the gate opens on nothing", func(t *testing.T, n *node) {
-			_, err := n.process(func(m *Machine) (Outcome, error) { return m.StandAside(t.Context()) })
-			n.want(err, "stand aside")
-			n.started()
+			_, err := n.process(func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(t.Context()) })
+			n.mustSucceed(err, "stand aside")
+			n.finishPrelet()
 
-			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=0" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=0" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"back by hand, to as before prelet", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			out, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(t.Context(), 0, "by hand") })
-			n.want(err, "back")
-			expect(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
+			n.mustSucceed(err, "back")
+			checkOutcome(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 
 			if n.read(configPath) != "" || n.systemd.unit.Active != "active" {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
@@ -248,12 +248,12 @@ func TestTrouble(t *testing.T) {
 				txn, err := n.store.Begin(generation.Proposal{PlanID: "two", Blobs: map[string][]byte{PlanBlob: blob}, Targets: []generation.Target{
 					{Path: configPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1},
 					{Path: flagsPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1}}})
-				n.want(err, "begin")
+				n.mustSucceed(err, "begin")
 
 				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
 			})
-			n.want(err, "apply")
-			expect(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "apply")
+			checkOutcome(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if n.systemd.reloads != 2 {
 				t.Errorf("%d reloads", n.systemd.reloads)

@@ -61,7 +61,7 @@ func requiresFile(u Unit, file string) bool {
 }
 
 // waitsToRestart says whether systemd sits out RestartSec=.
-func waitsToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
+func isWaitingToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
 
 // isAlive says whether a process of the unit may run, or systemd may start one by itself at any moment: what has to be stopped
 // before the files change that it reads.
@@ -72,7 +72,7 @@ func isAlive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed
 func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
 
 // givenUp says whether systemd will not start the unit again by itself after it failed.
-func givenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
+func hasGivenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
 
 // isStopped says whether the unit was isStopped, or never started, and no job is going to change that.
 func isStopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }

@@ -34,8 +34,8 @@ func TestVerdicts(t *testing.T) {
 	play(t, []scenario{
 		{"first boot: the kubelet starts once, behind the gate, and is judged good", func(t *testing.T, n *node) {
 			run, verify := n.bootWith("one")
-			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if len(n.systemd.starts) != 1 || n.systemd.starts[0].gate != "PRELET_GENERATION=1" {
 				t.Errorf("starts: %v", n.systemd.starts)
@@ -59,8 +59,8 @@ func TestVerdicts(t *testing.T) {
 			n.reboot()
 			n.events = nil
 			run, verify := n.bootWith("one")
-			expect(t, "run", run, Outcome{Generation: 1})
-			expect(t, "verify", verify, Outcome{Generation: 1})
+			checkOutcome(t, "run", run, Outcome{Generation: 1})
+			checkOutcome(t, "verify", verify, Outcome{Generation: 1})
 
 			if got := strings.Join(n.events, ", "); got != "gate ok" {
 				t.Errorf("events: %s", got)
@@ -74,8 +74,8 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			n.events = nil
 			out, err := n.runSite(t.Context(), "one")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Generation: 1})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Generation: 1})
 
 			if len(n.events) != 0 || len(n.systemd.starts) != 1 {
 				t.Errorf("events %v, starts %v", n.events, n.systemd.starts)
@@ -85,8 +85,8 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			n.events = nil
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			want := "commit started, commit ok, gate ok, stop started, stop ok, publish started, publish ok, gate ok, restart started, restart ok, verify started, verify ok"
 			if got := strings.Join(n.events, ", "); got != want {
@@ -100,8 +100,8 @@ func TestVerdicts(t *testing.T) {
 		{"run time, the new one crashes in a loop: back, good again, held and not applied again", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two dies=2s")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, "crash loop") {
 				t.Errorf("why: %s", out.Why)
@@ -116,45 +116,45 @@ func TestVerdicts(t *testing.T) {
 			}
 
 			out, err = n.runSite(t.Context(), "two dies=2s")
-			n.want(err, "run again")
-			expect(t, "run again", out, Outcome{Generation: 3})
+			n.mustSucceed(err, "run again")
+			checkOutcome(t, "run again", out, Outcome{Generation: 3})
 			n.reboot()
 			run, verify := n.bootWith("two dies=2s")
-			expect(t, "next boot", run, Outcome{Generation: 3})
-			expect(t, "next boot's verify", verify, Outcome{Generation: 3})
+			checkOutcome(t, "next boot", run, Outcome{Generation: 3})
+			checkOutcome(t, "next boot's verify", verify, Outcome{Generation: 3})
 
 			if n.read(configPath) != "one" {
 				t.Errorf("the held plan was applied: %q", n.read(configPath))
 			}
 			// The one gone back to was judged good, so it is what a later failure goes back to.
 			out, err = n.runSite(t.Context(), "three healthz=bad")
-			n.want(err, "a third")
-			expect(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "a third")
+			checkOutcome(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Code: fault.RolledBack})
 		}},
 		{"boot, the new one dies 3 s after its start: prelet-verify goes back", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
 			run, verify := n.bootWith("two dies=3s")
-			expect(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
-			if n.systemd.unit.Active != "active" || n.gateSays() != "PRELET_GENERATION=3" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			if n.systemd.unit.Active != "active" || n.readGate() != "PRELET_GENERATION=3" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"never ready: systemd's own timeout, then back", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			out, err := n.runSite(t.Context(), "two ready=never")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 		}},
 		{"the activation's time is up while going back: no verdict on that, and the plan is not held", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.bound = n.timeout + 5*time.Second
 			at := n.clk.now
 			out, err := n.runSite(t.Context(), "two healthz=bad")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown, Code: fault.RolledBack})
 
 			if took := n.clk.now - at; took > n.bound+time.Second {
 				t.Errorf("it took %s; %s were given", took, n.bound)
@@ -168,8 +168,8 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			n.bound, n.systemd.stopping = n.timeout, time.Minute
 			out, err := n.runSite(t.Context(), "two healthz=bad")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
 			if n.journal() == nil {
 				t.Error("nobody will judge it any more")
@@ -181,8 +181,8 @@ func TestVerdicts(t *testing.T) {
 			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --network-plugin"`}
 			n.sources = map[string]string{"flag/network-plugin": "site.hcl:7:3, write.kubelet"}
 			out, err := n.runSite(t.Context(), "two dies=1s")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, "the kubelet: it does not know the flag --network-plugin") || !strings.Contains(out.Why, "(flag/network-plugin, site.hcl:7:3, write.kubelet)") {
 				t.Errorf("why: %s", out.Why)
@@ -204,8 +204,8 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 			n.log = []string{`E0101 00:00:00.000000 1 server.go:1] "Something new" err="that nobody knows"`}
 			out, err := n.runSite(t.Context(), "two dies=2s")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(out.Why, `the kubelet: its last error is: "Something new" err="that nobody knows"`) {
 				t.Errorf("why: %s", out.Why)
@@ -216,13 +216,13 @@ func TestVerdicts(t *testing.T) {
 
 			at := n.clk.now
 			for range 4 {
-				n.clk.after(8*time.Second, func() { n.systemd.enqueue("restart") })
-				n.clk.after(16*time.Second, func() { n.systemd.enqueue("restart") })
+				n.clk.schedule(8*time.Second, func() { n.systemd.enqueue("restart") })
+				n.clk.schedule(16*time.Second, func() { n.systemd.enqueue("restart") })
 			}
 
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
 			if took := n.clk.now - at; took < 26*time.Second || took > 30*time.Second {
 				t.Errorf("it took %s; 10 s after the last restart were due", took)
@@ -232,16 +232,16 @@ func TestVerdicts(t *testing.T) {
 			n.bootWith("one")
 
 			ctx, term := context.WithCancel(t.Context())
-			n.clk.after(2*time.Second, term)
+			n.clk.schedule(2*time.Second, term)
 
 			_, err := n.runSite(ctx, "two")
-			if n.exit(err) != fault.Interrupted {
+			if n.codeOf(err) != fault.Interrupted {
 				t.Fatal(err)
 			}
 
 			pid := n.systemd.unit.MainPID
 			n.systemd.unit.Started = time.Second
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 
 			if n.systemd.unit.MainPID == pid {
 				t.Error("the old process still runs")
@@ -254,7 +254,7 @@ func TestVerdicts(t *testing.T) {
 			for range 1000 {
 				n.clk.advance(time.Second)
 
-				if verdict, why := w.look(t.Context(), n.systemd.unit, n.clk.now); verdict != Pending {
+				if verdict, why := w.judge(t.Context(), n.systemd.unit, n.clk.now); verdict != Pending {
 					t.Fatalf("%s: %s", verdict, why)
 				}
 			}
@@ -264,8 +264,8 @@ func TestVerdicts(t *testing.T) {
 			n.systemd.noRestart = true
 			at := n.clk.now
 			out, err := n.runSite(t.Context(), "two dies=1s")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if took := n.clk.now - at; took > 20*time.Second {
 				t.Errorf("it took %s", took)
@@ -282,8 +282,8 @@ func TestVerdicts(t *testing.T) {
 				return nil
 			}
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
 
 			if !strings.Contains(out.Why, "flags: --node-labels is overridden") {
 				t.Errorf("why: %s", out.Why)
@@ -302,38 +302,38 @@ func TestVerdicts(t *testing.T) {
 			}
 			broken = true // the machine itself
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 
 			broken = false
 
-			n.systemd.somebodyStops()
+			n.systemd.stopByHand()
 			n.clk.advance(time.Second)
 			n.systemd.enqueue("start")
 			n.clk.advance(time.Second)
 			out, err = n.runSite(t.Context(), "two")
-			n.want(err, "run again")
-			expect(t, "run again", out, Outcome{Verdict: Good, Generation: 4})
+			n.mustSucceed(err, "run again")
+			checkOutcome(t, "run again", out, Outcome{Verdict: Good, Generation: 4})
 		}},
 		{"nothing good to go back to: the generation stays, is not held, and each boot verifies it again", func(t *testing.T, n *node) {
 			_, verify := n.bootWith("one healthz=bad")
-			expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 
 			for range 4 {
 				n.reboot()
 				_, verify = n.bootWith("one healthz=bad")
-				expect(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
+				checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 			}
 
 			n.systemd.conduct.healthz = true
-			expect(t, "when it is well", n.verify(), Outcome{Verdict: Good, Generation: 1})
+			checkOutcome(t, "when it is well", n.verify(), Outcome{Verdict: Good, Generation: 1})
 		}},
 		{"rollback = false: it stays", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.rollback = false
 			out, err := n.runSite(t.Context(), "two healthz=bad")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
 
 			if n.journal() == nil {
 				t.Error("nothing will judge it again")
@@ -341,61 +341,61 @@ func TestVerdicts(t *testing.T) {
 		}},
 		{"somebody stops the kubelet during the watch: unknown, no try; the next start judges", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(3*time.Second, n.systemd.somebodyStops)
+			n.clk.schedule(3*time.Second, n.systemd.stopByHand)
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
 			if n.systemd.unit.Active != "inactive" || n.journal() == nil {
 				t.Error("the kubelet was started against somebody's will, or the journal is gone")
 			}
 
 			out, err = n.runSite(t.Context(), "two")
-			n.want(err, "run while it is stopped")
-			expect(t, "run while it is stopped", out, Outcome{Verdict: Unknown, Generation: 2})
+			n.mustSucceed(err, "run while it is stopped")
+			checkOutcome(t, "run while it is stopped", out, Outcome{Verdict: Unknown, Generation: 2})
 			n.systemd.enqueue("start")
 			n.clk.advance(100 * time.Millisecond)
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"the kubelet was stopped before the change: it is not started", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.systemd.somebodyStops()
+			n.systemd.stopByHand()
 			n.clk.advance(time.Second)
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
-			if n.systemd.unit.Active != "inactive" || n.gateSays() != "PRELET_GENERATION=2" {
-				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.gateSays())
+			if n.systemd.unit.Active != "inactive" || n.readGate() != "PRELET_GENERATION=2" {
+				t.Errorf("kubelet %s, gate %q", n.systemd.unit.Active, n.readGate())
 			}
 		}},
 		{"the apiserver does not answer: unknown, however often, and never a reason to go back", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.apiserver = false
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "run")
-			expect(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
+			n.mustSucceed(err, "run")
+			checkOutcome(t, "run", out, Outcome{Verdict: Unknown, Generation: 2})
 
 			for range 5 {
 				n.reboot()
 				_, verify := n.bootWith("two")
-				expect(t, "verify", verify, Outcome{Verdict: Unknown, Generation: 2})
+				checkOutcome(t, "verify", verify, Outcome{Verdict: Unknown, Generation: 2})
 			}
 
 			n.apiserver = true
 			n.reboot()
 			_, verify := n.bootWith("two")
-			expect(t, "verify", verify, Outcome{Verdict: Good, Generation: 2})
+			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"SIGTERM in the watch: unknown, 42, the journal stays", func(t *testing.T, n *node) {
 			n.bootWith("one")
 
 			ctx, term := context.WithCancelCause(t.Context())
 
-			n.clk.after(2*time.Second, func() { term(errors.New("SIGTERM")) })
+			n.clk.schedule(2*time.Second, func() { term(errors.New("SIGTERM")) })
 
 			out, err := n.runSite(ctx, "two")
-			if n.exit(err) != fault.Interrupted || out.Verdict != Unknown {
+			if n.codeOf(err) != fault.Interrupted || out.Verdict != Unknown {
 				t.Errorf("%+v, %v", out, err)
 			}
 
@@ -403,7 +403,7 @@ func TestVerdicts(t *testing.T) {
 				t.Error("the kubelet was left stopped")
 			}
 
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"SIGTERM right after COMMIT: the files get in place and the kubelet gets its start", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -412,28 +412,28 @@ func TestVerdicts(t *testing.T) {
 			n.onCommit = func() { term(errors.New("SIGTERM")) }
 
 			_, err := n.runSite(ctx, "two")
-			if n.exit(err) != fault.Interrupted {
+			if n.codeOf(err) != fault.Interrupted {
 				t.Errorf("%v", err)
 			}
 
 			n.clk.advance(time.Second)
 
-			if n.systemd.unit.Active != "active" || n.read(configPath) != "two" || n.gateSays() != "PRELET_GENERATION=2" {
-				t.Errorf("kubelet %s, config %q, gate %q", n.systemd.unit.Active, n.read(configPath), n.gateSays())
+			if n.systemd.unit.Active != "active" || n.read(configPath) != "two" || n.readGate() != "PRELET_GENERATION=2" {
+				t.Errorf("kubelet %s, config %q, gate %q", n.systemd.unit.Active, n.read(configPath), n.readGate())
 			}
 
-			expect(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
 		}},
 		{"two at once: a run in the middle of another's watch takes over; both end with the last plan", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(5*time.Second, func() {
+			n.clk.schedule(5*time.Second, func() {
 				out, err := n.runSite(t.Context(), "three")
-				n.want(err, "the second run")
-				expect(t, "the second run", out, Outcome{Verdict: Good, Generation: 3})
+				n.mustSucceed(err, "the second run")
+				checkOutcome(t, "the second run", out, Outcome{Verdict: Good, Generation: 3})
 			})
 			out, err := n.runSite(t.Context(), "two healthz=bad")
-			n.want(err, "the first run")
-			expect(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
+			n.mustSucceed(err, "the first run")
+			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
 
 			if n.read(configPath) != "three" {
 				t.Errorf("config %q", n.read(configPath))
@@ -441,35 +441,35 @@ func TestVerdicts(t *testing.T) {
 		}},
 		{"two at once: what takes over is not judged yet, so the first one judges it", func(t *testing.T, n *node) {
 			n.bootWith("one")
-			n.clk.after(5*time.Second, func() {
+			n.clk.schedule(5*time.Second, func() {
 				ctx, term := context.WithCancel(t.Context())
-				n.clk.after(time.Second, term)
+				n.clk.schedule(time.Second, term)
 
 				_, err := n.runSite(ctx, "three")
-				if n.exit(err) != fault.Interrupted {
+				if n.codeOf(err) != fault.Interrupted {
 					t.Errorf("the second run: %v", err)
 				}
 			})
 			out, err := n.runSite(t.Context(), "two healthz=bad")
-			n.want(err, "the first run")
-			expect(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
+			n.mustSucceed(err, "the first run")
+			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
 		}},
 		{"two at once, the second while the first writes: it is told that the lock is held", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.onCommit = func() {
-				if _, err := n.runSite(t.Context(), "three"); n.exit(err) != fault.Locked {
+				if _, err := n.runSite(t.Context(), "three"); n.codeOf(err) != fault.Locked {
 					t.Errorf("the second run: %v", err)
 				}
 			}
 			out, err := n.runSite(t.Context(), "two")
-			n.want(err, "the first run")
-			expect(t, "the first run", out, Outcome{Verdict: Good, Generation: 2})
+			n.mustSucceed(err, "the first run")
+			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 2})
 		}},
 	})
 }
 
 // expect compares what is said of an outcome, without its texts and checks.
-func expect(t *testing.T, who string, got, want Outcome) {
+func checkOutcome(t *testing.T, who string, got, want Outcome) {
 	t.Helper()
 
 	why := got.Why
@@ -481,14 +481,14 @@ func expect(t *testing.T, who string, got, want Outcome) {
 }
 
 // refused is a run that must fail before COMMIT and leave everything as it is.
-func refused(t *testing.T, n *node, says string) {
+func mustRefuse(t *testing.T, n *node, says string) {
 	t.Helper()
 
-	pid, gate := n.systemd.unit.MainPID, n.gateSays()
+	pid, gate := n.systemd.unit.MainPID, n.readGate()
 	before, _ := os.Stat(n.disk + configPath)
 
 	_, err := n.runSite(t.Context(), "two")
-	if n.exit(err) != fault.Systemd || !strings.Contains(err.Error(), says) {
+	if n.codeOf(err) != fault.Systemd || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v; want %s and %q", err, fault.Systemd, says)
 	}
 
@@ -501,7 +501,7 @@ func refused(t *testing.T, n *node, says string) {
 		t.Errorf("what was staged is still there: %v", left)
 	}
 
-	if n.systemd.unit.MainPID != pid || n.gateSays() != gate || n.journal() != nil {
+	if n.systemd.unit.MainPID != pid || n.readGate() != gate || n.journal() != nil {
 		t.Error("the kubelet, the gate or the journal was touched")
 	}
 }

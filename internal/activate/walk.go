@@ -17,19 +17,19 @@ type walkState struct {
 	why     string  // of onBack
 	failure string  // of onFailed and onNoSite
 
-	handed   bool                // the change is the store's: it is no longer ours to abort
-	reload   bool                // we changed a unit file, and systemd has not read it
-	known    bool                // reload is all there is to say: we put it in place, or systemd has read it
-	finished bool                // we finished what a crash left
-	opened   bool                // we opened the gate
-	left     *rollback                // we went back by it
-	until    time.Duration       // when all shall have ended; 0: nobody said
-	rounds   int                 // others took over so often
-	watched  *generation.Journal // what was watched last
-	found    finding             // and what came of it
+	committing     bool                // the change is the store's: it is no longer ours to abort
+	reload         bool                // we changed a unit file, and systemd has not read it
+	reloadKnown    bool                // reload is all there is to say: we put it in place, or systemd has read it
+	recovered      bool                // we finished what a crash left
+	openedGate     bool                // we opened the gate
+	rollback       *rollback           // we went back by it
+	deadline       time.Duration       // when all shall have ended; 0: nobody said
+	rounds         int                 // others took over so often
+	watchedJournal *generation.Journal // what was watched last
+	finding        finding             // and what came of it
 
-	seen  *generation.Journal // what since is about
-	since time.Duration
+	sinceJournal *generation.Journal // what since is about
+	since        time.Duration
 
 	out Outcome
 }
@@ -71,14 +71,14 @@ func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walk
 		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
 	}
 
-	if m.seen != nil {
-		m.seen(r)
+	if m.onRow != nil {
+		m.onRow(r)
 	}
 
-	t.enter(on, h)
+	t.beginOutcome(on, h)
 
 	then := r.Then
-	if then == again {
+	if then == repeat {
 		then = on
 	}
 
@@ -90,7 +90,7 @@ func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walk
 			return done, err
 		}
 
-		if r.Then == verdict {
+		if r.Then == stepResult {
 			then = found
 		}
 
@@ -108,21 +108,21 @@ func (m *Machine) runHook(s step, after bool) {
 }
 
 // enter begins the outcome of a row.
-func (t *walkState) enter(on trigger, h location) {
+func (t *walkState) beginOutcome(on trigger, h location) {
 	switch on {
-	case onSame, onFailed, onNoSite, onCheck:
-		if t.left == nil && h.current != nil {
+	case onResume, onFailed, onNoSite, onVerify:
+		if t.rollback == nil && h.current != nil {
 			t.out.Generation = h.current.Gen
 		}
 	case onGood, onBad, onUnknown:
-		t.out = describeVerdict(on, h, t.found)
+		t.out = describeVerdict(on, h, t.finding)
 	}
 }
 
 // outcome is that of the whole walk. The kubelet's word on what was left is kept, when the way back was judged.
 func (t *walkState) outcome() Outcome {
-	if t.left != nil && t.out.From == t.left.from {
-		t.out.Cause = t.left.cause
+	if t.rollback != nil && t.out.From == t.rollback.from {
+		t.out.Cause = t.rollback.cause
 	}
 
 	return t.out
@@ -130,13 +130,13 @@ func (t *walkState) outcome() Outcome {
 
 // sinceOf is the time since when a journal's files are in place on this boot's monotonic clock, as it was before this
 // boot was counted as a try: 0 when that was in an earlier boot, for then every process of this one started later.
-func (t *walkState) sinceOf(m *Machine, j *generation.Journal) time.Duration {
+func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration {
 	if j == nil {
 		return 0
 	}
 
-	if t.seen == nil || !t.seen.Same(j) {
-		t.seen, t.since = j, 0
+	if t.sinceJournal == nil || !t.sinceJournal.Same(j) {
+		t.sinceJournal, t.since = j, 0
 		if j.BootID == m.BootID {
 			t.since = time.Duration(j.CommitMono) * time.Microsecond
 		}
@@ -151,13 +151,13 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 		return describeVerdictBack(on, h.journal, f)
 	}
 
-	out := Outcome{Verdict: f.verdict, Why: f.why, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
+	out := Outcome{Verdict: f.verdict, Why: f.reason, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
 	if on == onBad {
 		out.Code = fault.RolledBack
 	}
 
-	if h.stay != "" {
-		out.Why += "; " + h.stay
+	if h.stayReason != "" {
+		out.Why += "; " + h.stayReason
 	}
 
 	return out
@@ -176,11 +176,11 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 		return Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
 	case on == onBad:
 		out.Held, out.Code = false, fault.RollbackFails
-		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.why)
+		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.reason)
 	case on == onUnknown:
 		out.Verdict, out.Held = Unknown, false
 		out.Why += fmt.Sprintf(
-			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.why,
+			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.reason,
 		)
 
 		if j.HoldPlan != "" {
@@ -193,16 +193,16 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 
 // startBound begins an activation, unless one is going on: from now on no wait lasts longer than the plan's startBound.
 func (m *Machine) startBound(t *walkState, p Plan) {
-	if t.until == 0 && p.Bound > 0 {
-		t.until = m.Clock.Monotonic() + p.Bound
+	if t.deadline == 0 && p.Bound > 0 {
+		t.deadline = m.Clock.Monotonic() + p.Bound
 	}
 }
 
 // limitWait cuts a wait to what is left of the activation's bound, but not below least.
 func (m *Machine) limitWait(t *walkState, d, least time.Duration) time.Duration {
-	if t.until == 0 {
+	if t.deadline == 0 {
 		return d
 	}
 
-	return min(d, max(least, t.until-m.Clock.Monotonic()))
+	return min(d, max(least, t.deadline-m.Clock.Monotonic()))
 }

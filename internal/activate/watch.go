@@ -43,21 +43,21 @@ type Check struct {
 const Drift = "drift"
 
 const (
-	lookEvery = 100 * time.Millisecond
-	askEvery  = time.Second // what costs more than a look: the apiserver, hashing files
+	lookInterval  = 100 * time.Millisecond
+	probeInterval = time.Second // what costs more than a look: the apiserver, hashing files
 	// crashLoop is the number of deaths within one watch after which waiting longer tells nothing new.
-	crashLoop = 3
+	crashLoopDeaths = 3
 	// silence is how long systemd may not answer before the watch gives up: a reload, or systemd's own re-execution, takes less.
-	silence = 10 * time.Second
+	maxSilence = 10 * time.Second
 )
 
 // finding is how a watch ended.
 type finding struct {
-	verdict Verdict
-	why     string
-	checks  []Check
-	cause   *Cause
-	pods    bool // nothing else is wrong than that pods cannot start
+	verdict  Verdict
+	reason   string
+	checks   []Check
+	cause    *Cause
+	onlyPods bool // nothing else is wrong than that pods cannot start
 }
 
 // watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
@@ -66,7 +66,7 @@ type finding struct {
 func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool) (finding, error) {
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{m: m, plan: p, since: since, result: result, full: full}
+	w := watcher{m: m, plan: p, since: since, result: result, fullTimeout: full}
 
 	f, err := w.run(ctx, deadline)
 	if err == nil && f.verdict == Bad {
@@ -75,7 +75,7 @@ func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Durati
 		}
 
 		if f.cause = w.cause; f.cause != nil {
-			f.why += "; the kubelet: " + f.cause.String()
+			f.reason += "; the kubelet: " + f.cause.String()
 		}
 	}
 
@@ -85,36 +85,36 @@ func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Durati
 	case f.verdict == Good:
 		m.note("verify", "ok", "%s is healthy", p.Unit)
 	case f.verdict == Bad:
-		m.note("verify", "failed", "%s is ill: %s", p.Unit, f.why)
+		m.note("verify", "failed", "%s is ill: %s", p.Unit, f.reason)
 	default:
-		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.why)
+		m.note("verify", "notice", "%s: no verdict: %s", p.Unit, f.reason)
 	}
 
 	return f, err
 }
 
 type watcher struct {
-	m      *Machine
-	plan   Plan
-	since  time.Duration
-	result string
-	full   bool
+	m           *Machine
+	plan        Plan
+	since       time.Duration
+	result      string
+	fullTimeout bool
 
-	looked   bool
-	pid      uint32        // of the last look
-	restarts uint32        // NRestarts at the first look, or after somebody restarted it
-	falls    uint32        // deaths that were seen
-	steady   time.Duration // since when the same process has answered well; 0: it does not
-	asked    time.Duration // when askAll ran last
-	answers  []Check       // and what it was told
+	hasLooked   bool
+	pid         uint32        // of the last look
+	restarts    uint32        // NRestarts at the first look, or after somebody restarted it
+	deaths      uint32        // deaths that were seen
+	steadySince time.Duration // since when the same process has answered well; 0: it does not
+	lastProbe   time.Duration // when askAll ran last
+	lastChecks  []Check       // and what it was told
 
-	cause   *Cause        // what its log said when it was seen dead, or when pods could not start
-	read    time.Duration // when the log was read last
-	podless bool          // that is all that is wrong
+	cause       *Cause        // what its log said when it was seen dead, or when pods could not start
+	lastLogRead time.Duration // when the log was read last
+	podsFailed  bool          // that is all that is wrong
 
-	checks []Check
-	why    string // the last thing that was not so
-	dunno  bool   // that could not be told, as opposed to is wrong
+	checks  []Check
+	reason  string // the last thing that was not so
+	unknown bool   // that could not be told, as opposed to is wrong
 }
 
 func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
@@ -123,53 +123,53 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 
 	for {
 		if ctx.Err() != nil {
-			return w.end(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
+			return w.finish(Unknown, "prelet was told to stop: "+context.Cause(ctx).Error()), nil
 		}
 
 		u, err := w.m.Units.Look(ctx, w.plan.Unit)
 
 		now := clock.Monotonic()
 		if err != nil {
-			if now-lastAnswer >= silence {
+			if now-lastAnswer >= maxSilence {
 				return finding{}, fmt.Errorf("watching %s: %w", w.plan.Unit, err)
 			}
 		} else {
 			lastAnswer = now
-			if verdict, why := w.look(ctx, u, now); verdict != Pending {
-				return w.end(verdict, why), nil
+			if verdict, why := w.judge(ctx, u, now); verdict != Pending {
+				return w.finish(verdict, why), nil
 			}
 		}
 
 		if now = clock.Monotonic(); now >= deadline {
-			if w.dunno {
-				return w.end(Unknown, w.why), nil
+			if w.unknown {
+				return w.finish(Unknown, w.reason), nil
 			}
 
-			if !w.full {
-				return w.end(Unknown, fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.why)), nil
+			if !w.fullTimeout {
+				return w.finish(Unknown, fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason)), nil
 			}
 
-			return w.end(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.why)), nil
+			return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason)), nil
 		}
 		// A ctx that ends is seen above; an error here says nothing else.
-		_ = clock.Sleep(ctx, min(lookEvery, deadline-now))
+		_ = clock.Sleep(ctx, min(lookInterval, deadline-now))
 	}
 }
 
-func (w *watcher) end(verdict Verdict, why string) finding {
-	return finding{verdict: verdict, why: why, checks: w.checks, pods: w.podless}
+func (w *watcher) finish(verdict Verdict, why string) finding {
+	return finding{verdict: verdict, reason: why, checks: w.checks, onlyPods: w.podsFailed}
 }
 
 // look judges one look at the unit. Pending: go on.
-func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
-	w.countFalls(u)
+func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	w.countDeaths(u)
 
 	w.checks = nil
-	if deaths := max(w.falls, u.Restarts-w.restarts); deaths >= crashLoop {
+	if deaths := max(w.deaths, u.Restarts-w.restarts); deaths >= crashLoopDeaths {
 		return Bad, w.addBad("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
 	}
 
-	if w.endsAlways(ctx, u, now) {
+	if w.cannotRecover(ctx, u, now) {
 		return Bad, w.addBad("unit", "it ended (%s/%s, result %s), and will each time", u.Active, u.Sub, u.Result)
 	}
 
@@ -178,10 +178,10 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
 	case isStopped(u):
 		return Unknown, w.addUnknown("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
-	case givenUp(u):
+	case hasGivenUp(u):
 		return Bad, w.addBad("unit", "it failed (result %s), and systemd does not start it again", u.Result)
 	case u.Active != "active":
-		w.steady = 0
+		w.steadySince = 0
 		w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
 
 		return Pending, ""
@@ -190,7 +190,7 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	w.addOK("unit")
 
 	if u.Started < w.since {
-		w.steady = 0
+		w.steadySince = 0
 		w.addBad("started", "process %d started before the files were in place", u.MainPID)
 
 		return Pending, ""
@@ -199,35 +199,35 @@ func (w *watcher) look(ctx context.Context, u Unit, now time.Duration) (Verdict,
 	w.addOK("started")
 
 	if w.plan.Healthz != "" {
-		if !w.ask("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
-			w.steady = 0
+		if !w.checkProbe("healthz", w.m.Probe.Healthz(ctx, w.plan.Healthz)) {
+			w.steadySince = 0
 			return Pending, ""
 		}
 	}
 
-	if w.steady == 0 {
-		w.steady = now
+	if w.steadySince == 0 {
+		w.steadySince = now
 	}
 
-	if now-w.steady < w.plan.Settle {
-		w.addBad("steady", "well for %s of %s so far", now-w.steady, w.plan.Settle)
+	if now-w.steadySince < w.plan.Settle {
+		w.addBad("steady", "well for %s of %s so far", now-w.steadySince, w.plan.Settle)
 		return Pending, ""
 	}
 
 	w.addOK("steady")
 
-	return w.askAll(ctx, u, now)
+	return w.checkSettled(ctx, u, now)
 }
 
 // endsAlways says whether a kubelet that was seen dead says itself that it always endsAlways so: then nobody waits for the loop. A unit that
 // failed without a process (the gate was shut) says nothing.
-func (w *watcher) endsAlways(ctx context.Context, u Unit, now time.Duration) bool {
-	dead := u.Started >= w.since && u.Result != "resources" && (waitsToRestart(u) || givenUp(u))
-	if !dead || w.read != 0 && now-w.read < askEvery {
+func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
+	dead := u.Started >= w.since && u.Result != "resources" && (isWaitingToRestart(u) || hasGivenUp(u))
+	if !dead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
 		return false
 	}
 
-	w.read = now
+	w.lastLogRead = now
 	w.cause = w.m.findCause(ctx, w.plan, w.since)
 
 	return w.cause != nil && w.cause.final
@@ -235,16 +235,16 @@ func (w *watcher) endsAlways(ctx context.Context, u Unit, now time.Duration) boo
 
 // countFalls counts the deaths of the main process that were seen between two looks. Those that were too quick to be seen are
 // in NRestarts. A process that somebody replaced, or stopped, did not die.
-func (w *watcher) countFalls(u Unit) {
+func (w *watcher) countDeaths(u Unit) {
 	switch {
-	case !w.looked:
-		w.looked, w.restarts = true, u.Restarts
+	case !w.hasLooked:
+		w.hasLooked, w.restarts = true, u.Restarts
 	case u.Restarts < w.restarts: // a manual start or restart sets NRestarts to 0
-		w.restarts, w.steady = u.Restarts, 0
+		w.restarts, w.steadySince = u.Restarts, 0
 	case w.pid != 0 && u.MainPID != w.pid:
-		w.steady = 0
-		if u.Active == "failed" || waitsToRestart(u) || u.Restarts > w.restarts+w.falls {
-			w.falls++
+		w.steadySince = 0
+		if u.Active == "failed" || isWaitingToRestart(u) || u.Restarts > w.restarts+w.deaths {
+			w.deaths++
 		}
 	}
 
@@ -252,53 +252,53 @@ func (w *watcher) countFalls(u Unit) {
 }
 
 // askAll asks what only a settled kubelet can answer. What cannot mend itself is bad at once.
-func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
-	if w.asked != 0 && now-w.asked < askEvery {
-		w.checks = append(w.checks, w.answers...)
+func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
+	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
+		w.checks = append(w.checks, w.lastChecks...)
 		return Pending, ""
 	}
 
-	w.asked = now
+	w.lastProbe = now
 
 	before := len(w.checks)
-	defer func() { w.answers = w.checks[before:] }()
+	defer func() { w.lastChecks = w.checks[before:] }()
 
 	probe := w.m.Probe
 	all := true
 
-	if len(w.plan.Flags) > 0 && !w.ask("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
-		if !w.dunno {
-			return Bad, w.why
+	if len(w.plan.Flags) > 0 && !w.checkProbe("flags", probe.Flags(ctx, u.MainPID, w.plan.Flags)) {
+		if !w.unknown {
+			return Bad, w.reason
 		}
 
 		all = false
 	}
 
-	if len(w.plan.Files) > 0 && !w.ask("files", probe.Files(ctx, w.plan.Files)) {
-		if !w.dunno {
-			return Bad, w.why
+	if len(w.plan.Files) > 0 && !w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
+		if !w.unknown {
+			return Bad, w.reason
 		}
 
 		all = false
 	}
 
 	if w.plan.Kubeconfig != "" {
-		all = w.ask("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
+		all = w.checkProbe("kubeconfig", probe.Kubeconfig(ctx, w.plan.Kubeconfig)) && all
 	}
 
 	if w.plan.Node != "" {
 		n, err := probe.Node(ctx, w.plan.Node)
-		if all = w.ask("node", err) && all; err == nil {
+		if all = w.checkProbe("node", err) && all; err == nil {
 			all = w.checkNodeObject(n, now) && all
 		}
 	}
 
 	if w.plan.Configz != nil && !w.checkConfigz(ctx) {
-		return Bad, w.why
+		return Bad, w.reason
 	}
 
 	if all && !w.checkPods(ctx, u, now) {
-		return Bad, w.why
+		return Bad, w.reason
 	}
 
 	if all {
@@ -307,14 +307,14 @@ func (w *watcher) askAll(ctx context.Context, u Unit, now time.Duration) (Verdic
 	// Some answers are wrong and some unknown: what is wrong counts.
 	for _, check := range w.checks {
 		if check.State == "failed" {
-			w.why, w.dunno = check.Name+": "+check.Message, false
+			w.reason, w.unknown = check.Name+": "+check.Message, false
 		}
 	}
 
 	return Pending, ""
 }
 
-func (w *watcher) ask(name string, err error) bool {
+func (w *watcher) checkProbe(name string, err error) bool {
 	if err == nil {
 		w.addOK(name)
 		return true
@@ -343,7 +343,7 @@ func (w *watcher) addUnknown(name, format string, args ...any) string {
 func (w *watcher) addCheck(name, state string, dunno bool, format string, args []any) string {
 	message := fmt.Sprintf(format, args...)
 	w.checks = append(w.checks, Check{Name: name, State: state, Message: message})
-	w.why, w.dunno = name+": "+message, dunno
+	w.reason, w.unknown = name+": "+message, dunno
 
-	return w.why
+	return w.reason
 }

@@ -68,7 +68,7 @@ func askKubelet(ctx context.Context, h *Host) program.Examined {
 	cache := filepath.Join(h.StateDir(), "kubelet.json")
 	asked := program.Examine(ctx, h.Root, cache)
 	if st, err := os.Stat(h.StateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && asked.Keep != nil {
-		_ = apply.Remember(cache, asked.Keep) // else the next boot asks again
+		_ = apply.WriteIfChanged(cache, asked.Keep) // else the next boot asks again
 	}
 	return asked
 }
@@ -107,7 +107,7 @@ func unitOf(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.Gat
 	}
 	var g doctor.Gate
 	g.Generation, g.Open, g.Err = h.Gate().State()
-	g.Why = h.Gate().Why()
+	g.Why = h.Gate().Reason()
 	return u, g
 }
 

@@ -115,7 +115,7 @@ func (e *Env) Report(h *Host, again bool) *report.Reporter {
 func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
 	var notes func(activate.Event)
 	if rep != nil {
-		notes = apply.Notes(rep)
+		notes = apply.ForwardEvents(rep)
 	}
 	return &activate.Machine{Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.Gate(), BootID: h.BootID, StateDir: h.StateDir(),
 		Foreign: func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
@@ -204,7 +204,7 @@ func (h *Host) again(ctx context.Context, attempts apply.Attempts) (asked bool, 
 	if u, err := h.Units.Look(ctx, h.Self); err == nil && u.Restarts == 0 {
 		return false, attempts.Clear()
 	}
-	wait := apply.Wait(n, h.Jitter())
+	wait := apply.RetryDelay(n, h.Jitter())
 	if _, open, err := h.Gate().State(); err == nil && open {
 		wait = min(wait, MostOpenWait)
 	}

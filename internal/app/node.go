@@ -263,7 +263,7 @@ func (n *Node) Generation() int {
 
 // ApplyOptions are what applying p takes.
 func (n *Node) ApplyOptions(p *boot.Plan) apply.Options {
-	o := apply.Options{Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.Owners(n.Root)}
+	o := apply.Options{Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.LookupOwners(n.Root)}
 	if n.Hardware == "" {
 		o.Machine = machineid.Of(n.Root)
 	}

@@ -28,7 +28,7 @@ func (e *Env) Plan(ctx context.Context, w Where) (Planned, error) {
 
 	out := Planned{Plan: n.PlanUnless(ctx, found, e.Progress), Generation: n.Generation()}
 	if n.Store != nil && out.Plan.Complete {
-		out.Held = apply.HeldBy(n.Store, out.Plan)
+		out.Held = apply.WhyHeld(n.Store, out.Plan)
 	}
 	return out, nil
 }

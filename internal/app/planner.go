@@ -66,7 +66,7 @@ func event(e boot.Event) report.Event {
 // Options are what applying b takes.
 func (p *Planner) Options(b *boot.Plan) apply.Options {
 	o := p.node.ApplyOptions(b)
-	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.Healthz(b), apply.NodeName(b, p.Host.Hostname)
+	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.HealthzURL(b), apply.NodeName(b, p.Host.Hostname)
 	return o
 }
 
@@ -86,7 +86,7 @@ func (p *Planner) Remember(res apply.Result) {
 	}
 	b, err := c.Marshal()
 	if err == nil {
-		err = apply.Remember(filepath.Join(p.Host.StateDir(), "kubelet.json"), b)
+		err = apply.WriteIfChanged(filepath.Join(p.Host.StateDir(), "kubelet.json"), b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
 		p.Report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})

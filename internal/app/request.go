@@ -78,7 +78,7 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 		return nil, failure(fault.Internal, "%s", err)
 	}
 	ask := filepath.Join(h.RunDir, requestPrefix+id+".json")
-	if err := apply.Remember(ask, b); err != nil {
+	if err := apply.WriteIfChanged(ask, b); err != nil {
 		return nil, failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
 	defer os.Remove(ask) // taken away already, unless nobody came for it
@@ -199,7 +199,7 @@ func (e *Env) serveOne(name string) Reply {
 func answerTo(h *Host, id string, r Reply) {
 	b, err := json.Marshal(r)
 	if err == nil {
-		err = apply.Remember(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
+		err = apply.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
 	}
 	if err != nil { // whoever follows says that no answer came, and where to look
 		_ = h.Notify.Status("the answer to a request cannot be left: " + err.Error())

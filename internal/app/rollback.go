@@ -119,7 +119,7 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 	if err != nil {
 		return RolledBack{}, explained(err)
 	}
-	gen, err := apply.Back(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
+	gen, err := apply.PinAndRollBack(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
 	if err == nil {
 		err = store.Good(gen, nil)
 	}
@@ -144,7 +144,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 	rep := e.Report(h, false)
 	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
 	var goal int
-	res := r.Back(ctx, byHand, func() (int, error) {
+	res := r.RollBack(ctx, byHand, func() (int, error) {
 		goal, err = target(store, o.To)
 		return goal, err
 	})

@@ -82,10 +82,10 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		Options: p.Options, Retry: o.Retry, Off: h.Off()}
 	res := r.Do(ctx)
 	p.Remember(res)
-	if !apply.Slow(res.Code) {
+	if !apply.NeedsDelay(res.Code) {
 		err = attempts.Clear()
 	} else if h.Self != "" { // by hand nobody tries again by himself
-		err = attempts.Failed()
+		err = attempts.AddFailure()
 	}
 	if err != nil {
 		e.Say(err.Error())
@@ -124,19 +124,19 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	if res.Code == "" && !p.Complete {
 		return Ran{}, failure(fault.Internal, "the plan is not complete")
 	}
-	if why, ok := apply.Chosen(store); ok && p.Complete && !o.Retry {
+	if why, ok := apply.WhyPinned(store); ok && p.Complete && !o.Retry {
 		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, o.Root)
 		res.Outcome.Generation = n.Generation()
-		res.Summary = apply.Sentence(res.Outcome, false)
+		res.Summary = apply.Summarize(res.Outcome, false)
 	} else if p.Complete {
 		var gen int
 		var changed bool
 		write := func() (err error) {
-			gen, changed, err = apply.ToDisk(ctx, n.ApplyOptions(p))
+			gen, changed, err = apply.WriteToDisk(ctx, n.ApplyOptions(p))
 			return err
 		}
 		if o.Retry {
-			err = apply.LetGo(store, write)
+			err = apply.ReleaseHeld(store, write)
 		} else {
 			err = write()
 		}
@@ -149,7 +149,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 			return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
 		}
 		res.Outcome.Generation, res.Changed = gen, changed
-		res.Summary = apply.Sentence(res.Outcome, changed)
+		res.Summary = apply.Summarize(res.Outcome, changed)
 		if changed {
 			if err := apply.Collect(store); err != nil {
 				e.Say(err.Error())

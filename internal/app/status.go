@@ -57,7 +57,7 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		if open {
 			out.Gate.Generation = gen
 		} else {
-			out.Gate.Why = h.Gate().Why()
+			out.Gate.Why = h.Gate().Reason()
 		}
 		out.Kept, out.Interrupted = kept(h, out.Generation)
 		if out.Interrupted != "" {

@@ -69,7 +69,7 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (appl
 		code, summary = codeBefore, before // that is why, and prelet.service has said so
 	case res.Outcome.HeldBack != "":
 		code = fault.RolledBack
-	case code == "" && codeBefore.Lasts():
+	case code == "" && codeBefore.IsLasting():
 		code, summary = codeBefore, before+"; "+summary
 	}
 
@@ -93,7 +93,7 @@ func never(h *Host) bool {
 	}
 	cur, err := store.Current()
 
-	return err == nil && cur == nil && h.Gate().Why() == ""
+	return err == nil && cur == nil && h.Gate().Reason() == ""
 }
 
 // look checks a kubelet that was judged already, and writes nothing.
@@ -140,5 +140,5 @@ func earlier(h *Host) (code fault.Code, summary string) {
 		return "", ""
 	}
 
-	return fault.OfExit(s.Exit), s.Summary
+	return fault.CodeForExit(s.Exit), s.Summary
 }

@@ -44,7 +44,7 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		}
 
 		if known == nil {
-			known = purposes(s, cur.Gen)
+			known = readPurposes(s, cur.Gen)
 		}
 
 		switch purpose := known[e.Path]; {
@@ -77,10 +77,10 @@ func observedState(p *boot.Plan, path string, secret bool) *generation.State {
 		return nil
 	}
 
-	return stateOf(p.Changes[i].Old, secret)
+	return toState(p.Changes[i].Old, secret)
 }
 
-func stateOf(a world.TargetAns, secret bool) *generation.State {
+func toState(a world.TargetAns, secret bool) *generation.State {
 	switch {
 	case !a.Exists:
 		return &generation.State{}
@@ -95,7 +95,7 @@ func stateOf(a world.TargetAns, secret bool) *generation.State {
 
 // InPlace is the generation in place as a proposal, to mend what somebody changed since: what a node does while its
 // site's plan is held. ok is false when there is none, or when it is as before prelet.
-func InPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, ok bool, err error) {
+func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, ok bool, err error) {
 	cur, err := s.Current()
 	if err != nil || cur == nil || cur.Status == generation.StatusDamaged || cur.Restores == 0 {
 		return out, act, false, err

@@ -53,13 +53,13 @@ func PlanID(p *boot.Plan) string {
 }
 
 // Proposal is the plan with its secrets put in, in the order of publishing: the kubelet's flags last.
-func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
+func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
-	act := activation(o)
+	act := buildActivation(o)
 
-	files := targets(o.Plan)
+	files := listTargetFiles(o.Plan)
 	for _, f := range files {
-		t, err := target(o, f)
+		t, err := buildTarget(o, f)
 		if err != nil {
 			return out, act, err
 		}
@@ -70,7 +70,7 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 			if f.Purpose == "bootstrap-kubeconfig" {
 				act.Retire = append(act.Retire, f.Path)
 			} else {
-				act.Files[f.Path] = sum(t.Content)
+				act.Files[f.Path] = hashContent(t.Content)
 			}
 		}
 
@@ -84,7 +84,7 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 	}
 
 	if act.Reconcile { // also where nothing changes
-		nodeObject(o, &act)
+		addNodeObject(o, &act)
 	}
 
 	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as was looked at for the plan
@@ -92,13 +92,13 @@ func Proposal(o Options) (generation.Proposal, activate.Plan, error) {
 		out.Force = true // also where nothing differs: what is in place must be known to be ours
 	}
 
-	out.Late = func() (map[string][]byte, error) { return blobs(o, act) }
+	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act) }
 
 	return out, act, nil
 }
 
 // blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged.
-func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
+func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
 	rec.Compact = true
@@ -113,7 +113,7 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	}
 
 	if !act.Reconcile {
-		nodeObject(o, &act)
+		addNodeObject(o, &act)
 	}
 
 	var err error
@@ -121,13 +121,13 @@ func blobs(o Options, act activate.Plan) (map[string][]byte, error) {
 		return nil, err
 	}
 
-	out["plan.json"], err = planBlob(o.Plan, o.Machine)
+	out["plan.json"], err = encodePlan(o.Plan, o.Machine)
 
 	return out, err
 }
 
 // targets are the planned files, and what the difference adds to them: the kubelet's state files as absent.
-func targets(p *boot.Plan) []node.File {
+func listTargetFiles(p *boot.Plan) []node.File {
 	files := slices.Clone(p.Node.Files)
 	for _, c := range p.Changes {
 		if (c.File.Purpose == "state" || c.File.Purpose == "identity") && c.Action == "delete" {
@@ -157,7 +157,7 @@ func targets(p *boot.Plan) []node.File {
 	return files
 }
 
-func target(o Options, f node.File) (generation.Target, error) {
+func buildTarget(o Options, f node.File) (generation.Target, error) {
 	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
 		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || isKubeletConfig(f)}
 
@@ -194,7 +194,7 @@ func target(o Options, f node.File) (generation.Target, error) {
 	}
 
 	if f.Purpose == "bootstrap-kubeconfig" {
-		if err := bearer(f, o.Secret); err != nil {
+		if err := checkBearer(f, o.Secret); err != nil {
 			return t, err
 		}
 	}
@@ -203,7 +203,7 @@ func target(o Options, f node.File) (generation.Target, error) {
 }
 
 // bearer refuses a token that no kubelet can send. Who fetches a ConfigMap has seen it before; who does not, first here.
-func bearer(f node.File, secret func(string) ([]byte, error)) error {
+func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := secret(name)
 		if b = bytes.TrimSuffix(b, []byte("\n")); err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
@@ -242,13 +242,13 @@ func (e *SecretError) Error() string {
 // Unwrap gives the Fault, which gives the cause.
 func (e *SecretError) Unwrap() error { return &fault.Fault{Code: fault.CredentialMissing, Err: e.Err} }
 
-func activation(o Options) activate.Plan {
+func buildActivation(o Options) activate.Plan {
 	a := activate.Plan{Unit: activate.DefaultUnit, Settle: activate.DefaultSettle, Timeout: activate.DefaultTimeout, Rollback: true,
-		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}, States: boot.States(o.Plan.Node.Config), Pods: pods(o.Plan)}
+		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}, States: boot.States(o.Plan.Node.Config), Pods: describePodSettings(o.Plan)}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
 		a.Reconcile = x.ReconcileLabels
-		a.Settle, a.Timeout, a.Bound = millis(x.SettleMillis), millis(x.TimeoutMillis), millis(x.BoundMillis)
+		a.Settle, a.Timeout, a.Bound = toDuration(x.SettleMillis), toDuration(x.TimeoutMillis), toDuration(x.BoundMillis)
 	}
 
 	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {
@@ -259,7 +259,7 @@ func activation(o Options) activate.Plan {
 }
 
 // planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
-func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
+func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	type file struct {
 		Path    string `json:"path"`
 		Purpose string `json:"purpose"`
@@ -272,7 +272,7 @@ func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 		Files             []file          `json:"files"` // read back by purposes, here and in live
 		machineid.Machine                 // on which it was made; read back by machineid
 	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}, Machine: on}
-	for _, f := range targets(p) {
+	for _, f := range listTargetFiles(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
 	}
 
@@ -281,8 +281,8 @@ func planBlob(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 
 // ToDisk commits a plan below a root where no unit runs, so that nobody is going to judge it. It says whether anything was
 // written.
-func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
-	p, _, err := Proposal(o)
+func WriteToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
+	p, _, err := BuildProposal(o)
 	if err != nil {
 		return 0, false, err
 	}
@@ -316,7 +316,7 @@ func ToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 // Collect removes generations that are not kept, after a run that ended well. The error says why they stay: the next run
 // tries again, and nothing else is wrong.
 func Collect(s *generation.Store) error {
-	if err := s.Collect(keep); err != nil {
+	if err := s.Collect(keepGenerations); err != nil {
 		return fmt.Errorf("old generations stay: %w", err)
 	}
 
@@ -324,11 +324,11 @@ func Collect(s *generation.Store) error {
 }
 
 // keep is how many generations stay, beside the last good one.
-const keep = 10
+const keepGenerations = 10
 
-func sum(b []byte) string {
+func hashContent(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])
 }
 
-func millis(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+func toDuration(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -36,7 +36,7 @@ func (a Attempts) Failures() int {
 }
 
 // Failed counts one more.
-func (a Attempts) Failed() error {
+func (a Attempts) AddFailure() error {
 	return replace.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
 }
 
@@ -52,19 +52,19 @@ func (a Attempts) Clear() error {
 
 const (
 	firstWait = 3 * time.Second
-	mostWait  = 5 * time.Minute
+	maxWait   = 5 * time.Minute
 )
 
 // Wait is how long to wait after so many failures in a row: doubled each time up to five minutes. jitter in [0,1)
 // spreads the nodes of a fleet, whose cluster came back a moment ago, over half of that.
-func Wait(failures int, jitter float64) time.Duration {
+func RetryDelay(failures int, jitter float64) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
 
-	d := mostWait
+	d := maxWait
 	if failures < 8 {
-		d = min(mostWait, firstWait<<(failures-1))
+		d = min(maxWait, firstWait<<(failures-1))
 	}
 
 	return d/2 + time.Duration(jitter*float64(d/2))
@@ -72,11 +72,13 @@ func Wait(failures int, jitter float64) time.Duration {
 
 // Slow says whether the run after one that ended so is to wait. Not after one that was stopped after COMMIT, which is
 // to be finished at once, nor after what only a change on the node can mend (RestartPreventExitStatus= of the units).
-func Slow(code fault.Code) bool { return code != "" && code != fault.Interrupted && code.Retried() }
+func NeedsDelay(code fault.Code) bool {
+	return code != "" && code != fault.Interrupted && code.IsRetried()
+}
 
 // Remember writes a small file of the state folder or the run folder whole, for root only, if it is not so already. What
 // is in it can be asked again, so it is not made to survive a power cut.
-func Remember(name string, text []byte) error {
+func WriteIfChanged(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
 		return nil
 	}

@@ -11,8 +11,8 @@ import (
 // Back pins a generation and then goes to it, in this order: one that is killed in between leaves a node that applies
 // nothing and says so, and not one that silently applies again what somebody wants to be rid of. When going back fails
 // with nothing changed, the pin is as it was.
-func Back(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
-	was, err := heldNow(s)
+func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
+	was, err := readHeld(s)
 	if err != nil {
 		return 0, err
 	}
@@ -23,11 +23,11 @@ func Back(s *generation.Store, to int, why string, do func() (int, error)) (int,
 
 	gen, err := do()
 
-	return gen, was.unlessMoved(err)
+	return gen, was.restoreIfUnchanged(err)
 }
 
 // Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
-func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) Result {
+func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, error)) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
@@ -35,14 +35,14 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 	to, err := choose()
 	if err == nil {
 		if other := r.whyForeign(to); other != "" { // before anything is pinned
-			err = activate.Foreign(to, other)
+			err = activate.ForeignFault(to, other)
 		}
 	}
 
 	var out activate.Outcome
 
 	if err == nil {
-		_, err = Back(r.Store, to, why, func() (int, error) {
+		_, err = PinAndRollBack(r.Store, to, why, func() (int, error) {
 			out, err = r.Machine.GoBack(ctx, to, why)
 
 			return out.Generation, err
@@ -53,7 +53,7 @@ func (r *Run) Back(ctx context.Context, why string, choose func() (int, error)) 
 		out.Why = "" // that it was by hand, and a verdict needs no reason
 	}
 
-	e := ending{way: byHand, to: to, why: why, out: out, acted: err, changed: err == nil}
+	e := ending{kind: byHand, to: to, why: why, out: out, activateErr: err, changed: err == nil}
 
 	return r.collect(r.end(ctx, nil, hold{}, e))
 }

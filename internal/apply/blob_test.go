@@ -14,7 +14,7 @@ import (
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := &boot.Plan{Hash: "sha256:x", Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}}}
 
-	b, err := planBlob(p, machineid.Machine{ID: "sha256:x"})
+	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Errorf("of another machine: %q", why)
 	}
 
-	if got := purposes(s, gen); len(got) != 1 || got["/etc/a"] != "ca" {
+	if got := readPurposes(s, gen); len(got) != 1 || got["/etc/a"] != "ca" {
 		t.Errorf("purposes: %v", got)
 	}
 }

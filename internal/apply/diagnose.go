@@ -23,7 +23,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 	case p == nil:
 		return nil
 	case errors.As(err, &s):
-		if at, ok := rangeOfPath(p, s.Path); ok {
+		if at, ok := findRange(p, s.Path); ok {
 			return origin.Error(fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
 		}
 	case errors.As(err, &f) && f.Code == fault.CannotWrite:
@@ -32,7 +32,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 			return nil
 		}
 
-		if at, ok := rangeOfPath(p, target.Path); ok {
+		if at, ok := findRange(p, target.Path); ok {
 			return origin.Error(fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.", strings.TrimSuffix(f.Error(), "."))
 		}
 	}
@@ -41,7 +41,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 }
 
 // rangeOfPath is the place in the site that a planned file comes from; path is the file's, or of a folder above it.
-func rangeOfPath(p *boot.Plan, path string) (hcl.Range, bool) {
+func findRange(p *boot.Plan, path string) (hcl.Range, bool) {
 	for _, f := range p.Node.Files {
 		if f.Path != path && !strings.HasPrefix(f.Path, path+"/") {
 			continue

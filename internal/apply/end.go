@@ -14,20 +14,20 @@ import (
 )
 
 // way is how a run comes to its end.
-type way int
+type endingKind int
 
 const (
-	activated   way = iota // committed, or nothing was to be committed
-	failed                 // before the commit: the plan, a credential, a file, systemd, a signal
-	broken                 // the files may be a mixture, or nothing of the generations could be read
-	withoutSite            // there is no site
-	switchedOff            // prelet=off
-	byHand                 // prelet rollback
+	activated   endingKind = iota // committed, or nothing was to be committed
+	failed                        // before the commit: the plan, a credential, a file, systemd, a signal
+	broken                        // the files may be a mixture, or nothing of the generations could be read
+	withoutSite                   // there is no site
+	switchedOff                   // prelet=off
+	byHand                        // prelet rollback
 )
 
 // ending is all that decides what becomes of a run.
 type ending struct {
-	way     way
+	kind    endingKind
 	changed bool // a generation was committed
 
 	code     fault.Code // of what failed; "" when nothing did
@@ -37,17 +37,17 @@ type ending struct {
 	stopped  bool       // by a signal; code is fault.Interrupted then
 	lastGood bool       // the node has joined, and the site lets it go on without the cluster
 
-	held  string // why the site's plan is not applied; "" when it is
-	tried bool   // it was to be released, and that failed before the commit
+	held          string // why the site's plan is not applied; "" when it is
+	releaseFailed bool   // it was to be released, and that failed before the commit
 
-	to      int              // the generation whose contents somebody chose by hand
-	why     string           // and in which words
-	was     int              // the generation in place when it began; 0: there never was one
-	out     activate.Outcome // what became of that
-	acted   error            // what went wrong with it
-	shut    bool             // the gate is, by what can be read
-	good    bool             // the generation in place was judged good
-	foreign bool             // it was made on another machine
+	to               int              // the generation whose contents somebody chose by hand
+	why              string           // and in which words
+	generationBefore int              // the generation in place when it began; 0: there never was one
+	out              activate.Outcome // what became of that
+	activateErr      error            // what went wrong with it
+	shut             bool             // the gate is, by what can be read
+	good             bool             // the generation in place was judged good
+	foreign          bool             // it was made on another machine
 }
 
 // hold is a plan that is held.
@@ -58,22 +58,22 @@ type hold struct {
 
 // outcome is what becomes of a run.
 type outcome struct {
-	code     fault.Code
-	summary  string // one line
-	reason   string // of a failure before the commit: what failed
-	err      error
-	held     string          // why the site's plan is not applied
-	heldBack string          // why the kubelet may not start; "" when it may, or when that is no news
-	before   []report.Reason // what is not as the site says, before the generation in place is told of
-	degraded []report.Reason // the same, after
-	quiet    bool            // the generation in place is not told of
+	code          fault.Code
+	summary       string // one line
+	reason        string // of a failure before the commit: what failed
+	err           error
+	held          string          // why the site's plan is not applied
+	heldBack      string          // why the kubelet may not start; "" when it may, or when that is no news
+	degradedFirst []report.Reason // what is not as the site says, before the generation in place is told of
+	degraded      []report.Reason // the same, after
+	quiet         bool            // the generation in place is not told of
 }
 
 // decide says what becomes of a run that has come to its end. It is pure, and the only place that does.
 func decide(e ending) outcome {
 	var o outcome
 
-	switch e.way {
+	switch e.kind {
 	case failed:
 		o = decideFailed(e)
 	case broken:
@@ -81,7 +81,7 @@ func decide(e ending) outcome {
 	case withoutSite:
 		o = decideWithoutSite(e)
 	case switchedOff:
-		o = decideOff(e)
+		o = decideSwitchedOff(e)
 	case byHand:
 		o = decideByHand(e)
 	default:
@@ -95,10 +95,10 @@ func decide(e ending) outcome {
 	o.held = e.held
 	note := report.Reason{Code: string(fault.Held), Summary: e.held}
 
-	if e.tried {
+	if e.releaseFailed {
 		o.degraded = append(o.degraded, note)
 	} else {
-		o.before = append(o.before, note)
+		o.degradedFirst = append(o.degradedFirst, note)
 
 		if o.code == "" {
 			o.summary += "; the site's plan is held"
@@ -110,17 +110,17 @@ func decide(e ending) outcome {
 
 // decideActivated is for what came through, after the commit or without one.
 func decideActivated(e ending) outcome {
-	o := outcome{code: e.out.Code, err: e.acted, heldBack: e.out.HeldBack, summary: Sentence(e.out, e.changed)}
+	o := outcome{code: e.out.Code, err: e.activateErr, heldBack: e.out.HeldBack, summary: Summarize(e.out, e.changed)}
 	if e.out.Held {
 		o.held = e.out.Why
 	}
 
 	switch {
-	case e.acted != nil:
-		o.code, o.summary, o.heldBack = fault.CodeOf(e.acted), e.acted.Error(), ""
+	case e.activateErr != nil:
+		o.code, o.summary, o.heldBack = fault.CodeOf(e.activateErr), e.activateErr.Error(), ""
 
 		if e.shut {
-			o.heldBack = e.acted.Error()
+			o.heldBack = e.activateErr.Error()
 		}
 	case e.out.HeldBack != "":
 		o.summary = e.out.HeldBack
@@ -135,9 +135,9 @@ func decideFailed(e ending) outcome {
 	o := outcome{code: e.code, err: e.err, reason: e.failure, summary: e.failure, heldBack: e.out.HeldBack}
 
 	switch {
-	case e.acted != nil:
-		o.err = errors.Join(e.err, fmt.Errorf("the generation in place could not be kept: %w", e.acted))
-		o.summary, o.heldBack = e.failure+"; "+e.acted.Error(), ""
+	case e.activateErr != nil:
+		o.err = errors.Join(e.err, fmt.Errorf("the generation in place could not be kept: %w", e.activateErr))
+		o.summary, o.heldBack = e.failure+"; "+e.activateErr.Error(), ""
 
 		return o
 	case e.out.HeldBack != "" || e.out.Generation == 0:
@@ -146,7 +146,7 @@ func decideFailed(e ending) outcome {
 
 	o.summary = fmt.Sprintf("%s; generation %d stays in charge", e.failure, e.out.Generation)
 	if e.out.From != 0 { // nobody had judged it, and it was ill
-		o.summary = e.failure + "; " + Sentence(e.out, true)
+		o.summary = e.failure + "; " + Summarize(e.out, true)
 	}
 
 	told := e.code
@@ -155,7 +155,7 @@ func decideFailed(e ending) outcome {
 	}
 
 	o.degraded = []report.Reason{{Code: string(told), Summary: o.summary}}
-	if ofCluster(e.code) && e.lastGood && e.good {
+	if isClusterCode(e.code) && e.lastGood && e.good {
 		o.code = e.out.Code
 	}
 
@@ -163,7 +163,7 @@ func decideFailed(e ending) outcome {
 }
 
 // ofCluster says whether a failure is about the cluster.
-func ofCluster(code fault.Code) bool {
+func isClusterCode(code fault.Code) bool {
 	switch code {
 	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
 		return true
@@ -177,7 +177,7 @@ func ofCluster(code fault.Code) bool {
 func decideBroken(e ending) outcome {
 	o := outcome{code: e.code, summary: e.failure, err: e.err, quiet: true}
 	if e.shut {
-		o.heldBack, o.err = e.failure, errors.Join(e.err, e.acted)
+		o.heldBack, o.err = e.failure, errors.Join(e.err, e.activateErr)
 	}
 
 	return o
@@ -188,11 +188,11 @@ func decideWithoutSite(e ending) outcome {
 	o := decideActivated(e)
 
 	switch {
-	case e.was == 0 && o.code == "":
+	case e.generationBefore == 0 && o.code == "":
 		o.summary = "there is no site, so prelet is not in use; the kubelet starts as it is"
-	case e.was != 0:
-		stays := fmt.Sprintf("there is no site any more; generation %d stays", e.was)
-		o.before = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
+	case e.generationBefore != 0:
+		stays := fmt.Sprintf("there is no site any more; generation %d stays", e.generationBefore)
+		o.degradedFirst = []report.Reason{{Code: string(fault.NoSite), Summary: stays}}
 
 		if o.code == "" && e.out.HeldBack != "" {
 			o.code, o.summary = fault.NoSite, e.out.HeldBack
@@ -203,9 +203,9 @@ func decideWithoutSite(e ending) outcome {
 }
 
 // decideOff is for prelet=off: the gate opens on what is in place, judged or not.
-func decideOff(e ending) outcome {
-	if e.acted != nil {
-		return outcome{code: fault.CodeOf(e.acted), err: e.acted, summary: e.acted.Error(), quiet: true}
+func decideSwitchedOff(e ending) outcome {
+	if e.activateErr != nil {
+		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
 	}
 
 	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
@@ -220,8 +220,8 @@ func decideOff(e ending) outcome {
 
 // decideByHand is for a generation that somebody chose. Nothing is told of one that could not be gone to.
 func decideByHand(e ending) outcome {
-	if e.acted != nil {
-		return outcome{code: fault.CodeOf(e.acted), err: e.acted, summary: e.acted.Error(), quiet: true}
+	if e.activateErr != nil {
+		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
 	}
 
 	o := outcome{
@@ -231,7 +231,7 @@ func decideByHand(e ending) outcome {
 			"generation %d was chosen by hand (%s); prelet rollback --release lets go of it", e.to, e.why,
 		),
 	}
-	o.before = []report.Reason{{Code: string(fault.Held), Summary: o.held}}
+	o.degradedFirst = []report.Reason{{Code: string(fault.Held), Summary: o.held}}
 
 	if e.out.Code != "" {
 		o.summary += ": " + e.out.Why
@@ -249,15 +249,15 @@ func decideByHand(e ending) outcome {
 
 // end brings a run to its end: it does what that takes, decides what becomes of it, and lets the report know.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
-	e.out, e.acted = r.carryOut(ctx, e)
+	e.out, e.activateErr = r.carryOut(ctx, e)
 	e.shut = r.isShut()
 	e.foreign = r.isForeign()
 
 	switch {
 	case h.why != "" && !h.release:
 		e.held = h.why
-	case h.why != "" && !e.changed && (e.err != nil || e.acted != nil):
-		e.held, e.tried = r.heldBy(p), true
+	case h.why != "" && !e.changed && (e.err != nil || e.activateErr != nil):
+		e.held, e.releaseFailed = r.whyHeld(p), true
 	}
 
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
@@ -267,7 +267,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	o := decide(e)
 	r.reportOutcome(p, e, o)
 
-	if e.way == withoutSite && e.was == 0 {
+	if e.kind == withoutSite && e.generationBefore == 0 {
 		p = nil // that there is no site is no fault of it
 	}
 
@@ -279,7 +279,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 
 // endFailed ends a run before its commit. err is what p's diagnostics do not say.
 func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
-	e := ending{way: failed, code: code, err: err, failure: reasonOf(p, err)}
+	e := ending{kind: failed, code: code, err: err, failure: describeFailure(p, err)}
 	if p != nil {
 		e.planCode = origin.Code(p.Diagnostics)
 		e.lastGood = p.Kubelet.Joined && p.OnCluster == "last-good"
@@ -294,21 +294,21 @@ func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Co
 }
 
 func (r *Run) endBroken(ctx context.Context, err error) Result {
-	return r.end(ctx, nil, hold{}, ending{way: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
+	return r.end(ctx, nil, hold{}, ending{kind: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
 }
 
 func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activate.Outcome, err error) Result {
-	return r.end(ctx, p, h, ending{way: activated, out: out, acted: err})
+	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err})
 }
 
 // carryOut does what an ending takes: the generation in place goes on if it can, or the gate says why it does not.
 func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) {
-	switch e.way {
+	switch e.kind {
 	case failed:
 		if e.stopped {
 			var cancel context.CancelFunc
 
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTime)
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), keepTimeout)
 			defer cancel()
 		}
 
@@ -320,12 +320,12 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 
 		return activate.Outcome{HeldBack: e.failure}, r.Machine.Gate.Shut(e.failure)
 	case withoutSite:
-		return r.Machine.StandAside(ctx)
+		return r.Machine.KeepWithoutSite(ctx)
 	case switchedOff:
-		return r.openOnWhatIs()
+		return r.openGateInPlace()
 	}
 
-	return e.out, e.acted
+	return e.out, e.activateErr
 }
 
 // isShut says whether the gate is shut, by what can be read of it.
@@ -336,7 +336,7 @@ func (r *Run) isShut() bool {
 }
 
 // openOnWhatIs opens the gate on the generation in place, or on none.
-func (r *Run) openOnWhatIs() (out activate.Outcome, err error) {
+func (r *Run) openGateInPlace() (out activate.Outcome, err error) {
 	cur, err := r.Store.Current()
 	if err != nil {
 		return out, err
@@ -355,26 +355,26 @@ func (r *Run) openOnWhatIs() (out activate.Outcome, err error) {
 
 // reportOutcome lets the report know what became of a run.
 func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
-	if e.held != "" && !e.tried {
+	if e.held != "" && !e.releaseFailed {
 		r.Report.Held(PlanID(p), e.held)
 	}
 
-	for _, d := range o.before {
+	for _, d := range o.degradedFirst {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
 	switch {
 	case !o.quiet:
-		Tell(r.Report, e.out)
-	case e.way == byHand && o.err == nil:
-		tellByHand(r.Report, e.out, o.summary)
+		ReportOutcome(r.Report, e.out)
+	case e.kind == byHand && o.err == nil:
+		reportByHand(r.Report, e.out, o.summary)
 	}
 
-	judged := e.way == activated || e.way == withoutSite
+	judged := e.kind == activated || e.kind == withoutSite
 
 	switch {
 	case judged && e.out.Held:
-		r.Report.Held(r.planOf(e.out.From), e.out.Why)
+		r.Report.Held(r.findPlanID(e.out.From), e.out.Why)
 	case judged && e.out.Code == fault.RollbackFails: // an earlier process of this boot may have taken it for held
 		r.Report.Held("", "")
 	}
@@ -383,15 +383,15 @@ func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 		r.Report.Degrade(d.Code, d.Summary)
 	}
 
-	if e.held != "" && e.tried {
+	if e.held != "" && e.releaseFailed {
 		r.Report.Held(PlanID(p), e.held)
 	}
 
 	if o.heldBack != "" {
-		r.Report.HeldBack(r.unit(), o.heldBack)
+		r.Report.HeldBack(r.unitName(), o.heldBack)
 	}
 
-	if e.way == broken && o.code == fault.NeedsPerson {
+	if e.kind == broken && o.code == fault.NeedsPerson {
 		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: o.summary, Message: report.MessageStuck})
 	}
 }

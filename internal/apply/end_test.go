@@ -27,7 +27,7 @@ func TestDecide(t *testing.T) {
 		Verdict: activate.Bad, Why: "crash loop", Generation: 4, From: 3, InPlace: activate.Good, Held: true,
 		Code: fault.RolledBack,
 	}
-	left := Sentence(wentBack, true)
+	left := Summarize(wentBack, true)
 
 	for _, c := range []struct {
 		name string
@@ -50,12 +50,12 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"interrupted after the commit, with the gate shut",
-			ending{out: inPlace, acted: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true, changed: true},
+			ending{out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true, changed: true},
 			outcome{code: fault.Interrupted, summary: "stopped", heldBack: "stopped"},
 		},
 		{
 			"interrupted after the commit, with the gate open",
-			ending{out: inPlace, acted: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, changed: true},
+			ending{out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, changed: true},
 			outcome{code: fault.Interrupted, summary: "stopped"},
 		},
 
@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		{
 			"a typo, on a good generation",
 			ending{
-				way: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace, good: true,
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace, good: true,
 				lastGood: true,
 			},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: stays, degraded: code(fault.Syntax, stays)},
@@ -71,19 +71,19 @@ func TestDecide(t *testing.T) {
 		{
 			"a typo, and nothing may start",
 			ending{
-				way: failed, code: fault.Syntax, failure: "the site is wrong", out: activate.Outcome{Generation: 3, HeldBack: "so"},
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", out: activate.Outcome{Generation: 3, HeldBack: "so"},
 				shut: true,
 			},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong", heldBack: "so"},
 		},
 		{
 			"a typo, and prelet was never used",
-			ending{way: failed, code: fault.Syntax, failure: "the site is wrong"},
+			ending{kind: failed, code: fault.Syntax, failure: "the site is wrong"},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong"},
 		},
 		{
 			"a file cannot be written: its own code",
-			ending{way: failed, code: fault.CannotWrite, failure: "the site is wrong", err: gone, out: inPlace},
+			ending{kind: failed, code: fault.CannotWrite, failure: "the site is wrong", err: gone, out: inPlace},
 			outcome{
 				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, err: gone,
 				degraded: code(fault.CannotWrite, stays),
@@ -91,7 +91,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"what is in place was never judged, and is ill",
-			ending{way: failed, code: fault.Syntax, failure: "the site is wrong", out: wentBack},
+			ending{kind: failed, code: fault.Syntax, failure: "the site is wrong", out: wentBack},
 			outcome{
 				code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; " + left,
 				degraded: code(fault.Syntax, "the site is wrong; "+left),
@@ -100,8 +100,8 @@ func TestDecide(t *testing.T) {
 		{
 			"what is in place cannot be kept",
 			ending{
-				way: failed, code: fault.Syntax, failure: "the site is wrong", err: fs.ErrPermission,
-				out: activate.Outcome{HeldBack: "so"}, acted: gone,
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", err: fs.ErrPermission,
+				out: activate.Outcome{HeldBack: "so"}, activateErr: gone,
 			},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong; the bus is gone"},
 		},
@@ -110,13 +110,13 @@ func TestDecide(t *testing.T) {
 		{
 			"no apiserver, and the node may go on with the last good answers",
 			ending{
-				way: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true, lastGood: true,
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true, lastGood: true,
 			},
 			outcome{reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterUnreachable, stays)},
 		},
 		{
 			"no apiserver, and the site says that it fails",
-			ending{way: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true},
+			ending{kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true},
 			outcome{
 				code: fault.ClusterUnreachable, reason: "the site is wrong", summary: stays,
 				degraded: code(fault.ClusterUnreachable, stays),
@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"no apiserver, and what is in place was not judged good",
-			ending{way: failed, code: fault.ClusterDenied, failure: "the site is wrong", out: inPlace, lastGood: true},
+			ending{kind: failed, code: fault.ClusterDenied, failure: "the site is wrong", out: inPlace, lastGood: true},
 			outcome{
 				code: fault.ClusterDenied, reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterDenied, stays),
 			},
@@ -132,7 +132,7 @@ func TestDecide(t *testing.T) {
 		{
 			"stopped while it asked the cluster",
 			ending{
-				way: failed, code: fault.Interrupted, planCode: fault.ClusterUnreachable, failure: "the site is wrong",
+				kind: failed, code: fault.Interrupted, planCode: fault.ClusterUnreachable, failure: "the site is wrong",
 				stopped: true,
 				out:     inPlace, good: true, lastGood: true,
 			},
@@ -145,52 +145,52 @@ func TestDecide(t *testing.T) {
 		// Broken.
 		{
 			"recovery needs a person, at boot",
-			ending{way: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone, shut: true},
+			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone, shut: true},
 			outcome{code: fault.NeedsPerson, summary: "neither of both", heldBack: "neither of both", quiet: true},
 		},
 		{
 			"recovery needs a person, while the kubelet runs",
-			ending{way: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone},
+			ending{kind: broken, code: fault.NeedsPerson, failure: "neither of both", err: gone},
 			outcome{code: fault.NeedsPerson, summary: "neither of both", err: gone, quiet: true},
 		},
 
 		// No site.
 		{
-			"prelet is not in use", ending{way: withoutSite},
+			"prelet is not in use", ending{kind: withoutSite},
 			outcome{summary: "there is no site, so prelet is not in use; the kubelet starts as it is"},
 		},
 		{
 			"prelet is not in use, and systemd does not answer",
-			ending{way: withoutSite, acted: &fault.Fault{Code: fault.Systemd, Summary: "no bus"}},
+			ending{kind: withoutSite, activateErr: &fault.Fault{Code: fault.Systemd, Summary: "no bus"}},
 			outcome{code: fault.Systemd, summary: "no bus"},
 		},
 		{
-			"the site is gone", ending{way: withoutSite, was: 3, out: inPlace},
+			"the site is gone", ending{kind: withoutSite, generationBefore: 3, out: inPlace},
 			outcome{
-				summary: "no changes; generation 3 is in place",
-				before:  code(fault.NoSite, "there is no site any more; generation 3 stays"),
+				summary:       "no changes; generation 3 is in place",
+				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
 			},
 		},
 		{
 			"the site is gone, and nothing may start",
-			ending{way: withoutSite, was: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"}, shut: true},
+			ending{kind: withoutSite, generationBefore: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"}, shut: true},
 			outcome{
 				code: fault.NoSite, summary: "a mixture", heldBack: "a mixture",
-				before: code(fault.NoSite, "there is no site any more; generation 3 stays"),
+				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
 			},
 		},
 
 		// Switched off.
 		{
-			"prelet=off", ending{way: switchedOff, out: inPlace},
+			"prelet=off", ending{kind: switchedOff, out: inPlace},
 			outcome{summary: off, degraded: code(fault.Held, off)},
 		},
 		{
-			"prelet=off, on another machine's", ending{way: switchedOff, out: inPlace, foreign: true},
+			"prelet=off, on another machine's", ending{kind: switchedOff, out: inPlace, foreign: true},
 			outcome{summary: off + foreignOff, degraded: code(fault.Held, off+foreignOff)},
 		},
 		{
-			"prelet=off, and the gate cannot be opened", ending{way: switchedOff, out: inPlace, acted: gone, shut: true},
+			"prelet=off, and the gate cannot be opened", ending{kind: switchedOff, out: inPlace, activateErr: gone, shut: true},
 			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
 		},
 
@@ -198,10 +198,10 @@ func TestDecide(t *testing.T) {
 		// By hand.
 		{
 			"a way back by hand",
-			ending{way: byHand, to: 1, why: "me", out: activate.Outcome{Verdict: activate.Unknown, Generation: 3}},
+			ending{kind: byHand, to: 1, why: "me", out: activate.Outcome{Verdict: activate.Unknown, Generation: 3}},
 			outcome{
 				summary: "generation 3 is in place, with the contents of 1, by hand", held: chosen, quiet: true,
-				before: code(fault.Held, chosen),
+				degradedFirst: code(fault.Held, chosen),
 				degraded: code(
 					fault.Unjudged, "nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
 				),
@@ -210,37 +210,37 @@ func TestDecide(t *testing.T) {
 		{
 			"a way back by hand, to one that is ill as well",
 			ending{
-				way: byHand, to: 1, why: "me",
+				kind: byHand, to: 1, why: "me",
 				out: activate.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
 			},
 			outcome{
 				code: fault.RollbackFails, summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
-				held: chosen, quiet: true, before: code(fault.Held, chosen),
+				held: chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
 			},
 		},
 		{
 			"a way back by hand that is refused",
-			ending{way: byHand, to: 1, why: "me", acted: &fault.Fault{Code: fault.Usage, Summary: "no"}},
+			ending{kind: byHand, to: 1, why: "me", activateErr: &fault.Fault{Code: fault.Usage, Summary: "no"}},
 			outcome{code: fault.Usage, summary: "no", quiet: true},
 		},
 		{
 			"the plan is held", ending{held: "it failed", out: inPlace},
 			outcome{
 				summary: "no changes; generation 3 is in place; the site's plan is held", held: "it failed",
-				before: code(fault.Held, "it failed"),
+				degradedFirst: code(fault.Held, "it failed"),
 			},
 		},
 		{
 			"the plan is held, and what is in place cannot be put right",
-			ending{way: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace},
+			ending{kind: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace},
 			outcome{
 				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, held: "it failed",
-				before: code(fault.Held, "it failed"), degraded: code(fault.CannotWrite, stays),
+				degradedFirst: code(fault.Held, "it failed"), degraded: code(fault.CannotWrite, stays),
 			},
 		},
 		{
 			"the plan was to be tried again, and that failed before the commit",
-			ending{way: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", tried: true, out: inPlace},
+			ending{kind: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", releaseFailed: true, out: inPlace},
 			outcome{
 				code: fault.Systemd, reason: "the site is wrong", summary: stays, held: "it failed",
 				degraded: append(code(fault.Systemd, stays), code(fault.Held, "it failed")...),
@@ -249,8 +249,8 @@ func TestDecide(t *testing.T) {
 	} {
 		got := decide(c.in)
 
-		for _, err := range []error{c.in.err, c.in.acted} {
-			if err != nil && !errors.Is(got.err, err) && !(c.in.way == broken && err == c.in.acted) {
+		for _, err := range []error{c.in.err, c.in.activateErr} {
+			if err != nil && !errors.Is(got.err, err) && !(c.in.kind == broken && err == c.in.activateErr) {
 				t.Errorf("%s: the error %v is lost: %v", c.name, err, got.err)
 			}
 		}
@@ -265,7 +265,7 @@ func TestDecide(t *testing.T) {
 // TestDecideMindsTheCluster: these four are about servers, which are mended on their side; nothing else is.
 func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
-		e := ending{way: failed, code: code, failure: "x", out: activate.Outcome{Generation: 3}, good: true, lastGood: true}
+		e := ending{kind: failed, code: code, failure: "x", out: activate.Outcome{Generation: 3}, good: true, lastGood: true}
 		want := code
 
 		switch code {
@@ -291,8 +291,8 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 		for w := activated; w <= byHand; w++ {
 			for bits := range 1 << 9 {
 				is := func(i int) bool { return bits&(1<<i) != 0 }
-				e := ending{way: w, shut: is(0), stopped: is(1), lastGood: is(2), good: is(3), tried: is(4), changed: is(5)}
-				e.out.Generation, e.was = 3, 3
+				e := ending{kind: w, shut: is(0), stopped: is(1), lastGood: is(2), good: is(3), releaseFailed: is(4), changed: is(5)}
+				e.out.Generation, e.generationBefore = 3, 3
 
 				if w == failed || w == broken {
 					e.code, e.failure = fault.ClusterUnreachable, "it failed"
@@ -310,7 +310,7 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 				}
 
 				if is(8) {
-					e.acted = errors.New("gone")
+					e.activateErr = errors.New("gone")
 				}
 
 				do(e)
@@ -324,11 +324,11 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 		switch {
 		case o.summary == "":
 			t.Errorf("%+v has no summary", e)
-		case e.acted != nil && e.way != broken && o.code == "" && e.way != failed:
+		case e.activateErr != nil && e.kind != broken && o.code == "" && e.kind != failed:
 			t.Errorf("%+v went wrong and ends without a code", e)
-		case e.way == failed && o.code == "" && (e.stopped || !e.good || !e.lastGood):
+		case e.kind == failed && o.code == "" && (e.stopped || !e.good || !e.lastGood):
 			t.Errorf("%+v failed and ends without a code", e)
-		case e.out.HeldBack != "" && e.acted == nil && e.way != broken && e.way != switchedOff && o.heldBack == "":
+		case e.out.HeldBack != "" && e.activateErr == nil && e.kind != broken && e.kind != switchedOff && o.heldBack == "":
 			t.Errorf("%+v is held back, and nobody says so", e)
 		case e.held != "" && o.held != e.held:
 			t.Errorf("%+v is held, and nobody says so", e)

@@ -65,7 +65,7 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 // Healthz is where the planned kubelet answers /healthz: a flag before the configuration, the kubelet's own defaults
 // last (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). "" when it is turned off, or when the site
 // leaves the configuration to others, so that nobody here knows.
-func Healthz(p *boot.Plan) string {
+func HealthzURL(p *boot.Plan) string {
 	at := listenAddress(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
 	if at == "" {
 		return ""
@@ -76,7 +76,7 @@ func Healthz(p *boot.Plan) string {
 
 // configz is how the planned kubelet is asked what it runs with: on its own port, where it shows a certificate of its own unless
 // tlsCertFile names another. Nil where nobody here knows its configuration.
-func configz(p *boot.Plan, credential string) *kubelet.Configz {
+func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 	at := listenAddress(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
 	if at == "" {
 		return nil
@@ -136,7 +136,7 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 
 // pods is what decides whether the planned kubelet and the container runtime go together: the cgroup driver, whether it makes
 // cgroups for pods at all, and where the runtime answers. "" where nobody here knows its configuration.
-func pods(p *boot.Plan) string {
+func describePodSettings(p *boot.Plan) string {
 	if p.Node.Config == nil {
 		return ""
 	}

@@ -33,7 +33,7 @@ func TestHealthz(t *testing.T) {
 		{"no address", map[string]any{"healthzBindAddress": "localhost@evil.example"}, nil, ""},
 		{"not ours to know", nil, nil, ""},
 	} {
-		if got := Healthz(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+		if got := HealthzURL(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestPods(t *testing.T) {
 		{map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"}, nil, "systemd false unix:///x"},
 		{map[string]any{"cgroupDriver": "systemd"}, []node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}}, "cgroupfs true unix:///run/containerd/containerd.sock"},
 	} {
-		if got := pods(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
+		if got := describePodSettings(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
 			t.Errorf("%v %v: %q, want %q", c.config, c.flags, got, c.want)
 		}
 	}
@@ -102,22 +102,22 @@ func TestFlags(t *testing.T) {
 }
 
 func TestWait(t *testing.T) {
-	if Wait(0, 0.5) != 0 {
+	if RetryDelay(0, 0.5) != 0 {
 		t.Error("the first run waits")
 	}
 
 	var last time.Duration
 
 	for n := 1; n < 40; n++ {
-		least, most := Wait(n, 0), Wait(n, 0.999)
-		if least < last/2 || most > mostWait || most <= least {
+		least, most := RetryDelay(n, 0), RetryDelay(n, 0.999)
+		if least < last/2 || most > maxWait || most <= least {
 			t.Errorf("%d: %s to %s after %s", n, least, most, last)
 		}
 
 		last = most
 	}
 
-	if last < mostWait-time.Second {
+	if last < maxWait-time.Second {
 		t.Errorf("in the end %s", last)
 	}
 }
@@ -129,7 +129,7 @@ func TestAttempts(t *testing.T) {
 			t.Errorf("%d, want %d", got, want)
 		}
 
-		if err := a.Failed(); err != nil {
+		if err := a.AddFailure(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestAttempts(t *testing.T) {
 		t.Errorf("nothing to clear: %v", err)
 	}
 
-	if err := Remember(a.Dir+"/attempts", []byte("-3 or so")); err != nil || a.Failures() != 0 {
+	if err := WriteIfChanged(a.Dir+"/attempts", []byte("-3 or so")); err != nil || a.Failures() != 0 {
 		t.Errorf("nonsense counts %d, %v", a.Failures(), err)
 	}
 }

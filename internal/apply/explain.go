@@ -40,15 +40,15 @@ func Explain(err error) (out hcl.Diagnostics) {
 	target, ok := generation.OnPath(f)
 	switch {
 	case !ok:
-		return hcl.Diagnostics{explainUnit(prefix(err, f), f)}
+		return hcl.Diagnostics{explainUnit(findPrefix(err, f), f)}
 	case errors.Is(err, generation.ErrLocked):
 		return hcl.Diagnostics{explainLocked(f, target)}
 	}
 
-	return hcl.Diagnostics{explainStore(prefix(err, f), f, target)}
+	return hcl.Diagnostics{explainStore(findPrefix(err, f), f, target)}
 }
 
-func message(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
+func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnostic {
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }
 
@@ -61,14 +61,14 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 		why += ": " + e.Err.Error()
 	}
 
-	detail := []string{reason(why)}
+	detail := []string{formatReason(why)}
 	if e.Journal != "" {
 		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
 	}
 
 	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	if len(e.Ways) == 0 {
-		return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, next(e.Next))...)
+		return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, formatNext(e.Next))...)
 	}
 
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
@@ -76,7 +76,7 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 		detail = append(detail, w.What+":", pasteLine(w.Command))
 	}
 
-	return message(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", pasteLine("prelet recover"))...)
+	return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", pasteLine("prelet recover"))...)
 }
 
 func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
@@ -89,7 +89,7 @@ func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
 			pasteLine("fuser -v "+lock.Path), pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
 	}
 
-	return message(fault.Locked, "Another prelet holds the lock", detail...)
+	return buildMessage(fault.Locked, "Another prelet holds the lock", detail...)
 }
 
 // explainStore tells a failure to read or write one object. before is what callers have put before it.
@@ -103,30 +103,30 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 		summary, after = "A fault of prelet at "+target.Path, "Please report it."
 	}
 
-	detail := []string{reason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
+	detail := []string{formatReason(fmt.Sprintf("%s%s: %v", before, target.Op, target.Err)), after}
 	if f.Next != "" {
-		detail = append(detail, next(f.Next))
+		detail = append(detail, formatNext(f.Next))
 	}
 
-	return message(f.Code, summary, detail...)
+	return buildMessage(f.Code, summary, detail...)
 }
 
 // explainUnit tells what could not be done to the kubelet's unit.
 func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
 	var detail []string
 	if f.Err != nil {
-		detail = append(detail, reason(f.Err.Error()))
+		detail = append(detail, formatReason(f.Err.Error()))
 	}
 
 	if f.Next != "" {
-		detail = append(detail, next(f.Next))
+		detail = append(detail, formatNext(f.Next))
 	}
 
-	return message(f.Code, before+f.Summary, detail...)
+	return buildMessage(f.Code, before+f.Summary, detail...)
 }
 
 // prefix is what callers have put before an error that they wrap, such as "recovering: ".
-func prefix(err, inner error) string {
+func findPrefix(err, inner error) string {
 	head, _, found := strings.Cut(err.Error(), inner.Error())
 	if !found {
 		return ""
@@ -135,6 +135,6 @@ func prefix(err, inner error) string {
 	return head
 }
 
-func reason(s string) string { return "Why: " + strings.TrimSuffix(s, ".") + "." }
+func formatReason(s string) string { return "Why: " + strings.TrimSuffix(s, ".") + "." }
 
-func next(s string) string { return "Next: " + strings.TrimSuffix(s, ".") + "." }
+func formatNext(s string) string { return "Next: " + strings.TrimSuffix(s, ".") + "." }

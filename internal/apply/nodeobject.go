@@ -12,12 +12,12 @@ import (
 
 // nodeObject adds where items come from, and what is planned of the Node object: labels and taints, and those that generations of this machine had before and
 // this one has not. Those count since the last good one: what was planned in between may have reached the cluster as well.
-func nodeObject(o Options, act *activate.Plan) {
+func addNodeObject(o Options, act *activate.Plan) {
 	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
 
-	act.Sources = sources(o.Plan)
+	act.Sources = collectSources(o.Plan)
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {
-		act.Configz = configz(o.Plan, x.Configz)
+		act.Configz = buildConfigz(o.Plan, x.Configz)
 	}
 
 	act.Labels = map[string]string{}
@@ -31,7 +31,7 @@ func nodeObject(o Options, act *activate.Plan) {
 
 	act.GoneLabels = map[string][]string{}
 
-	for _, was := range sinceGood(o) {
+	for _, was := range nodesSinceGood(o) {
 		for _, l := range was.Labels {
 			if _, planned := act.Labels[l[0]]; !planned && !slices.Contains(act.GoneLabels[l[0]], l[1]) {
 				act.GoneLabels[l[0]] = append(act.GoneLabels[l[0]], l[1])
@@ -53,7 +53,7 @@ type canonical struct {
 }
 
 // sinceGood are the nodes of the generations from the last good one to the one in place.
-func sinceGood(o Options) (out []canonical) {
+func nodesSinceGood(o Options) (out []canonical) {
 	cur, err := o.Store.Current()
 	if err != nil || cur == nil {
 		return nil
@@ -65,7 +65,7 @@ func sinceGood(o Options) (out []canonical) {
 	}
 
 	for gen := cur.Gen; gen >= from && gen > 0 && machineid.Foreign(o.Store, gen, o.Machine) == ""; gen-- {
-		if was, ok := nodeOf(o.Store, gen); ok {
+		if was, ok := readNode(o.Store, gen); ok {
 			out = append(out, was)
 		}
 	}
@@ -73,7 +73,7 @@ func sinceGood(o Options) (out []canonical) {
 	return out
 }
 
-func nodeOf(s *generation.Store, gen int) (canonical, bool) {
+func readNode(s *generation.Store, gen int) (canonical, bool) {
 	var doc struct {
 		Node canonical `json:"node"`
 	}

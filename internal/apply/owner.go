@@ -11,16 +11,16 @@ import (
 
 // Owners looks names up in /etc/passwd and /etc/group below a root: at boot there may be no other source yet, and
 // the names of another root are not those of this machine.
-func Owners(root string) func(string) (int, int, error) {
+func LookupOwners(root string) func(string) (int, int, error) {
 	return func(owner string) (int, int, error) {
 		u, g, _ := strings.Cut(owner, ":")
 
-		uid, err := id(filepath.Join("/", root, "etc/passwd"), u)
+		uid, err := lookupID(filepath.Join("/", root, "etc/passwd"), u)
 		if err != nil {
 			return 0, 0, fmt.Errorf("user %q: %w", u, err)
 		}
 
-		gid, err := id(filepath.Join("/", root, "etc/group"), g)
+		gid, err := lookupID(filepath.Join("/", root, "etc/group"), g)
 		if err != nil {
 			return 0, 0, fmt.Errorf("group %q: %w", g, err)
 		}
@@ -29,7 +29,7 @@ func Owners(root string) func(string) (int, int, error) {
 	}
 }
 
-func id(file, name string) (int, error) {
+func lookupID(file, name string) (int, error) {
 	if n, err := strconv.Atoi(name); err == nil && n >= 0 {
 		return n, nil
 	}

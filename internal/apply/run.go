@@ -50,10 +50,10 @@ type Result struct {
 }
 
 // plansAnew is how often a plan is made again because somebody changed a target meanwhile.
-const plansAnew = 2
+const maxReplans = 2
 
 // keepTime bounds what is still done after SIGTERM.
-const keepTime = 10 * time.Second
+const keepTimeout = 10 * time.Second
 
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
@@ -66,7 +66,7 @@ func (r *Run) Do(ctx context.Context) Result {
 	}
 
 	if r.Off {
-		return r.end(ctx, nil, hold{}, ending{way: switchedOff})
+		return r.end(ctx, nil, hold{}, ending{kind: switchedOff})
 	}
 
 	if err := r.Store.Check(); err != nil { // before a plan is made on what it hides
@@ -79,8 +79,8 @@ func (r *Run) Do(ctx context.Context) Result {
 		switch {
 		case !retry:
 			return r.collect(res)
-		case again == plansAnew:
-			err := fmt.Errorf("%w (planned anew %d times)", res.Err, plansAnew)
+		case again == maxReplans:
+			err := fmt.Errorf("%w (planned anew %d times)", res.Err, maxReplans)
 			return r.endFailed(ctx, res.Plan, hold{}, fault.CannotWrite, err)
 		}
 
@@ -93,7 +93,7 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	p := r.Plan(ctx)
 	r.degrade(p)
 
-	if noSite(p) {
+	if hasNoSite(p) {
 		return r.endWithoutSite(ctx, p), false
 	}
 
@@ -101,7 +101,7 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 		return r.endFailed(ctx, p, hold{}, planCode(p), nil), false
 	}
 
-	h := hold{why: r.heldBy(p)}
+	h := hold{why: r.whyHeld(p)}
 
 	switch {
 	case h.why == "":
@@ -117,7 +117,7 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 }
 
 func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
-	e := ending{way: withoutSite}
+	e := ending{kind: withoutSite}
 
 	cur, err := r.Store.Current()
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
 	}
 
 	if cur != nil {
-		e.was = cur.Gen
+		e.generationBefore = cur.Gen
 	}
 
 	return r.end(ctx, p, hold{}, e)
@@ -137,7 +137,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
 	}
 
-	proposal, act, err := Proposal(r.Options(p))
+	proposal, act, err := BuildProposal(r.Options(p))
 	if err == nil {
 		err = r.checkPodState(ctx, p, act.Unit)
 	}
@@ -156,7 +156,7 @@ func (r *Run) releaseHeld(h hold) func(do func() error) error {
 			return do()
 		}
 
-		err := LetGo(r.Store, do)
+		err := ReleaseHeld(r.Store, do)
 		if err == nil {
 			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why})
 		}
@@ -177,7 +177,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 		return nil
 	}
 
-	return activate.PodsHold(u, p.Changes[i].File.Path, p.Changes[i].Why,
+	return activate.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
 		fmt.Sprintf(
 			"drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
 			unit,
@@ -231,11 +231,11 @@ func (r *Run) commit(
 
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
-		change := activate.Change{Txn: told{txn, r.Report, r.releaseHeld(h)}, Plan: act, Reload: changesUnitFiles(txn.Entries())}
+		change := activate.Change{Txn: reportingTxn{txn, r.Report, r.releaseHeld(h)}, Plan: act, Reload: changesUnitFiles(txn.Entries())}
 
 		var out activate.Outcome
 		if out, err = r.Machine.Apply(ctx, change); !isBeforeCommit(err) {
-			return r.end(ctx, p, h, ending{way: activated, out: out, acted: err, changed: true}), false
+			return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
 		}
 	}
 
@@ -273,16 +273,16 @@ func changesUnitFiles(entries []generation.Entry) bool {
 }
 
 // noSite: there is not one file. A site whose file is broken is another thing.
-func noSite(p *boot.Plan) bool {
+func hasNoSite(p *boot.Plan) bool {
 	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
 	})
 }
 
-func (r *Run) heldBy(p *boot.Plan) string { return HeldBy(r.Store, p) }
+func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }
 
 // Chosen says that no plan is applied, whatever it is: somebody chose a generation by hand, or may have.
-func Chosen(s *generation.Store) (why string, ok bool) {
+func WhyPinned(s *generation.Store) (why string, ok bool) {
 	gen, why, ok := s.Pinned()
 	if gen == generation.Unreadable {
 		return fmt.Sprintf("what is held on this node cannot be read (%s)", why), ok
@@ -292,8 +292,8 @@ func Chosen(s *generation.Store) (why string, ok bool) {
 }
 
 // HeldBy says why a plan must not be applied, or nothing.
-func HeldBy(s *generation.Store, p *boot.Plan) string {
-	if why, ok := Chosen(s); ok {
+func WhyHeld(s *generation.Store, p *boot.Plan) string {
+	if why, ok := WhyPinned(s); ok {
 		return why + "; prelet rollback --release lets go of it"
 	}
 
@@ -306,7 +306,7 @@ func HeldBy(s *generation.Store, p *boot.Plan) string {
 
 // restoreInPlace puts back what somebody changed of the generation in place, and goes on with it: the site's plan is held.
 func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
-	proposal, act, ok, err := InPlace(r.Store)
+	proposal, act, ok, err := ProposeInPlace(r.Store)
 	if err == nil && ok {
 		var c *generation.Comparison
 
@@ -335,7 +335,7 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 }
 
 // planOf is the hash of the plan that a generation came from.
-func (r *Run) planOf(gen int) string {
+func (r *Run) findPlanID(gen int) string {
 	all, err := r.Store.List()
 	if err == nil {
 		for _, info := range all {
@@ -349,7 +349,7 @@ func (r *Run) planOf(gen int) string {
 }
 
 // unit is the kubelet's unit, by the plan of the generation in place.
-func (r *Run) unit() string {
+func (r *Run) unitName() string {
 	cur, err := r.Store.Current()
 	if err != nil || cur == nil {
 		return activate.DefaultUnit

@@ -16,7 +16,7 @@ import (
 
 // sources says of each item of the plan where it was written, by the names that package failure gives to items: a kubelet that
 // refuses a label is told with the line of the site that set it, days later and without the site at hand.
-func sources(p *boot.Plan) map[string]string {
+func collectSources(p *boot.Plan) map[string]string {
 	out := map[string]string{}
 
 	put := func(item string, from []origin.Origin) {
@@ -53,7 +53,7 @@ func sources(p *boot.Plan) map[string]string {
 		put("file/"+f.Path, f.Origins)
 
 		if f.Purpose == "file" {
-			flagsIn(p, f, put)
+			collectFlags(p, f, put)
 		}
 	}
 
@@ -66,7 +66,7 @@ func sources(p *boot.Plan) map[string]string {
 
 // flagsIn finds flags in a file of the site's own: a unit's drop-in, or the environment file of somebody else. No rule judges
 // them, and the kubelet that ends on one is told with the line that has it.
-func flagsIn(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
+func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
 	for _, word := range strings.FieldsFunc(f.Text.Template(), func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }) {
 		before, flag, found := strings.Cut(word, "--")
 		if !found || before != "" && !strings.HasSuffix(before, "=") { // also NAME=--flag
@@ -74,7 +74,7 @@ func flagsIn(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
 		}
 
 		name, value, _ := strings.Cut(flag, "=")
-		from := lineOf(p, f.Origins, "--"+flag, "--"+name) // its value may come from elsewhere
+		from := findLine(p, f.Origins, "--"+flag, "--"+name) // its value may come from elsewhere
 		put("flag/"+name, from)
 
 		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {
@@ -88,7 +88,7 @@ func flagsIn(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
 }
 
 // lineOf is the first origin whose text in the site has one of the words, narrowed to where that stands; else all of them.
-func lineOf(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin {
+func findLine(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin {
 	for _, word := range words {
 		for _, o := range from {
 			src := p.Site.Sources[o.Range.Filename]

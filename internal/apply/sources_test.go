@@ -41,7 +41,7 @@ E='--max-pods=5' no--flag
 	p := &boot.Plan{Site: &site.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}}, Node: node.Node{Files: []node.File{f},
 		Flags: []node.Flag{{Name: "v", Origins: []origin.Origin{{Ref: "flags", Range: hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 1, Column: 1}}}}}}}}
 
-	got := sources(p)
+	got := collectSources(p)
 	for item, want := range map[string]string{
 		"flag/v":              "s.hcl:1:1, flags", // the plan's own counts more
 		"flag/network-plugin": "s.hcl:5:36, write.kubelet", "flag/node-labels": "s.hcl:5:57, write.kubelet", "flag/max-pods": "s.hcl:3:15, write.kubelet",
@@ -54,7 +54,7 @@ E='--max-pods=5' no--flag
 	}
 
 	p.Node.Files[0].Purpose = "kubelet-flags" // what the plan itself renders has its sources already
-	if got := sources(p); got["flag/max-pods"] != "" {
+	if got := collectSources(p); got["flag/max-pods"] != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -85,7 +85,7 @@ const (
 )
 
 // exits holds the codes whose exit status is not 10 (the site is invalid).
-var exits = map[Code]int{
+var exitStatuses = map[Code]int{
 	CredentialMissing:  11,
 	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, ClusterUnusable: 23,
 	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
@@ -96,15 +96,15 @@ var exits = map[Code]int{
 }
 
 // Retried says whether prelet.service is started again after a boot that ended with this code.
-func (c Code) Retried() bool {
+func (c Code) IsRetried() bool {
 	i := slices.IndexFunc(ExitStatuses(), func(s ExitStatus) bool { return s.Status == c.Exit() })
 
-	return i >= 0 && (ExitStatuses()[i].Again == Yes || ExitStatuses()[i].Again == AtBoot)
+	return i >= 0 && (ExitStatuses()[i].Again == AgainYes || ExitStatuses()[i].Again == AgainAtBoot)
 }
 
 // Lasts says whether a failure with this code is still one when the kubelet is well: the site is as wrong as it was. What
 // went wrong with the kubelet, or in between, is over.
-func (c Code) Lasts() bool {
+func (c Code) IsLasting() bool {
 	switch c {
 	case "", NeedsPerson, Interrupted, RolledBack, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
 		return false
@@ -115,7 +115,7 @@ func (c Code) Lasts() bool {
 
 // OfExit is a code with this exit status, for whoever has only the number, as status.json keeps it: which of those that
 // have it is not said. It is "" for 0 and for a status that no code has.
-func OfExit(status int) Code {
+func CodeForExit(status int) Code {
 	for _, c := range Codes() {
 		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
 			return c
@@ -131,7 +131,7 @@ func (c Code) Exit() int {
 		return 0
 	}
 
-	if n, ok := exits[c]; ok {
+	if n, ok := exitStatuses[c]; ok {
 		return n
 	}
 

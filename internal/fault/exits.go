@@ -9,7 +9,7 @@ import (
 type ExitStatus struct {
 	Status  int
 	Meaning string
-	Mends   string // who or what mends it
+	FixedBy string // who or what mends it
 	Again   Again
 }
 
@@ -18,35 +18,35 @@ type Again string
 
 // What the units say, by RestartPreventExitStatus=.
 const (
-	Yes    Again = "yes"      // slower each time: what is at fault is elsewhere, and may be mended there
-	No     Again = "no"       // only a change on the node helps
-	AtBoot Again = "at boot"  // by prelet.service only: at run time the plan is held instead
-	Never  Again = "no units" // no unit runs a command that ends so
+	AgainYes    Again = "yes"      // slower each time: what is at fault is elsewhere, and may be mended there
+	AgainNo     Again = "no"       // only a change on the node helps
+	AgainAtBoot Again = "at boot"  // by prelet.service only: at run time the plan is held instead
+	AgainNever  Again = "no units" // no unit runs a command that ends so
 )
 
 // ExitStatuses lists all of them, in order.
 func ExitStatuses() []ExitStatus {
 	return []ExitStatus{
-		{0, "Done. Degraded too: `prelet status` says so.", "nobody", Never},
-		{2, "`plan --detailed-exitcode`: there are changes, or the plan is not complete.", "nobody", Never},
-		{3, "A command that judges judged no: `test`, `fmt --check`.", "who wrote the site", Never},
-		{10, "The site is not valid, or does not fit this node's files.", "who wrote the site; the node after it got the new one", No},
-		{11, "A credential is needed and cannot be read.", "who provisions nodes", Yes},
-		{20, "No apiserver answered by the deadline.", "who runs the network or the cluster", Yes},
-		{21, "The server is not the cluster that the site trusts: TLS, pin, signature.", "who runs the cluster; beware of an attack", Yes},
-		{22, "The cluster denies it: token, certificate, rights.", "who runs the cluster", Yes},
-		{23, "What the server gave cannot be used.", "who runs the cluster", Yes},
-		{30, "The hardware cannot be read, or does not do for what the site asks.", "who runs the machine, or who wrote the site", Yes},
-		{31, "A required detector failed.", "who installs detectors", Yes},
-		{40, "A file cannot be written. Nothing was changed.", "who runs the machine", Yes},
-		{41, "Recovery needs a person. Nothing was touched, and the kubelet does not start.", "who runs the machine, by hand", No},
-		{42, "Stopped by a signal with nothing changed, or after the commit. The next run finishes it.", "nobody", Yes},
-		{50, "The kubelet was not healthy, and the last good generation is back. `verify`: it is not healthy.", "who wrote the site", AtBoot},
-		{51, "The kubelet is not healthy on the last good generation either.", "who runs the machine", No},
-		{52, "systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.", "who runs the machine", Yes},
-		{64, "The command line is not right.", "who typed it", No},
-		{70, "A fault of prelet.", "its authors: please report it", Yes},
-		{75, "Another prelet held the lock until the deadline.", "nobody", Yes},
+		{0, "Done. Degraded too: `prelet status` says so.", "nobody", AgainNever},
+		{2, "`plan --detailed-exitcode`: there are changes, or the plan is not complete.", "nobody", AgainNever},
+		{3, "A command that judges judged no: `test`, `fmt --check`.", "who wrote the site", AgainNever},
+		{10, "The site is not valid, or does not fit this node's files.", "who wrote the site; the node after it got the new one", AgainNo},
+		{11, "A credential is needed and cannot be read.", "who provisions nodes", AgainYes},
+		{20, "No apiserver answered by the deadline.", "who runs the network or the cluster", AgainYes},
+		{21, "The server is not the cluster that the site trusts: TLS, pin, signature.", "who runs the cluster; beware of an attack", AgainYes},
+		{22, "The cluster denies it: token, certificate, rights.", "who runs the cluster", AgainYes},
+		{23, "What the server gave cannot be used.", "who runs the cluster", AgainYes},
+		{30, "The hardware cannot be read, or does not do for what the site asks.", "who runs the machine, or who wrote the site", AgainYes},
+		{31, "A required detector failed.", "who installs detectors", AgainYes},
+		{40, "A file cannot be written. Nothing was changed.", "who runs the machine", AgainYes},
+		{41, "Recovery needs a person. Nothing was touched, and the kubelet does not start.", "who runs the machine, by hand", AgainNo},
+		{42, "Stopped by a signal with nothing changed, or after the commit. The next run finishes it.", "nobody", AgainYes},
+		{50, "The kubelet was not healthy, and the last good generation is back. `verify`: it is not healthy.", "who wrote the site", AgainAtBoot},
+		{51, "The kubelet is not healthy on the last good generation either.", "who runs the machine", AgainNo},
+		{52, "systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.", "who runs the machine", AgainYes},
+		{64, "The command line is not right.", "who typed it", AgainNo},
+		{70, "A fault of prelet.", "its authors: please report it", AgainYes},
+		{75, "Another prelet held the lock until the deadline.", "nobody", AgainYes},
 	}
 }
 
@@ -64,7 +64,7 @@ elsewhere, and not at all for what only a change on the node can mend.
 		"the boot is degraded (`on_cluster_error`).\n\n| status | means | who mends it | again |\n|---|---|---|---|\n")
 
 	for _, s := range ExitStatuses() {
-		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.Mends, s.Again)
+		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.FixedBy, s.Again)
 	}
 
 	b.WriteString("\n`at boot`: prelet.service tries again, prelet-apply.service and prelet-verify.service do not. `no units`: nothing to\nrestart.\n\n" +
@@ -73,7 +73,7 @@ elsewhere, and not at all for what only a change on the node can mend.
 		"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n")
 
 	for _, s := range ExitStatuses() {
-		if codes := codesWith(s.Status); len(codes) > 0 {
+		if codes := listCodes(s.Status); len(codes) > 0 {
 			fmt.Fprintf(&b, "\n### %d\n\n%s\n\n%s\n", s.Status, s.Meaning, strings.Join(codes, ", "))
 		} else {
 			fmt.Fprintf(&b, "\n### %d\n\n%s\n", s.Status, s.Meaning)
@@ -83,7 +83,7 @@ elsewhere, and not at all for what only a change on the node can mend.
 	return b.String()
 }
 
-func codesWith(status int) (out []string) {
+func listCodes(status int) (out []string) {
 	for _, c := range Codes() {
 		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
 			out = append(out, fmt.Sprintf("[%s](../codes/%[1]s.md)", c))

@@ -65,7 +65,7 @@ func TestRetried(t *testing.T) {
 	for code, want := range map[Code]bool{
 		ClusterUnreachable: true, RolledBack: true, Syntax: false, NeedsPerson: false, Usage: false, CannotWrite: true,
 	} {
-		if got := code.Retried(); got != want {
+		if got := code.IsRetried(); got != want {
 			t.Errorf("%s: got %t, want %t", code, got, want)
 		}
 	}
@@ -76,23 +76,23 @@ func TestOfExit(t *testing.T) {
 	lasting := []int{10, 11, 20, 21, 22, 23, 30, 31, 40, 70}
 
 	for _, s := range ExitStatuses() {
-		got := OfExit(s.Status)
+		got := CodeForExit(s.Status)
 
 		switch {
-		case codesWith(s.Status) == nil:
+		case listCodes(s.Status) == nil:
 			if got != "" {
 				t.Errorf("%d: got %q; want none", s.Status, got)
 			}
 		case got.Exit() != s.Status:
 			t.Errorf("%d: got %q, which ends with %d", s.Status, got, got.Exit())
-		case got.Lasts() != slices.Contains(lasting, s.Status):
-			t.Errorf("%d: %s lasts: %t", s.Status, got, got.Lasts())
+		case got.IsLasting() != slices.Contains(lasting, s.Status):
+			t.Errorf("%d: %s lasts: %t", s.Status, got, got.IsLasting())
 		}
 	}
 
 	for _, c := range Codes() {
-		if p, _ := c.Page(); !p.Warning && c.Lasts() != OfExit(c.Exit()).Lasts() {
-			t.Errorf("%s lasts: %t; others with its exit status do otherwise", c, c.Lasts())
+		if p, _ := c.Page(); !p.Warning && c.IsLasting() != CodeForExit(c.Exit()).IsLasting() {
+			t.Errorf("%s lasts: %t; others with its exit status do otherwise", c, c.IsLasting())
 		}
 	}
 }

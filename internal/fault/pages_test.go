@@ -15,7 +15,7 @@ import (
 )
 
 // declared reads the constants of codes.go: the code by the name of its constant.
-func declared(t *testing.T) map[string]Code {
+func readCodes(t *testing.T) map[string]Code {
 	t.Helper()
 
 	f, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
@@ -51,7 +51,7 @@ func declared(t *testing.T) map[string]Code {
 }
 
 func TestEveryCodeHasAPage(t *testing.T) {
-	codes := declared(t)
+	codes := readCodes(t)
 
 	var want []Code
 	for _, c := range codes {
@@ -99,7 +99,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 // TestWarningsAreNoErrors looks through the house: a page must not promise that a code only warns when code raises it
 // as an error.
 func TestWarningsAreNoErrors(t *testing.T) {
-	codes := declared(t)
+	codes := readCodes(t)
 	raised := regexp.MustCompile(`(?:origin\.Error\(|\.errorf\(|\.fail\(|failure\(|\.Raise\()fault\.(\w+)`)
 	seen := 0
 
@@ -145,7 +145,7 @@ func TestExitStatuses(t *testing.T) {
 	var all []int
 	for _, s := range ExitStatuses() {
 		all = append(all, s.Status)
-		if s.Meaning == "" || s.Mends == "" || s.Again == "" {
+		if s.Meaning == "" || s.FixedBy == "" || s.Again == "" {
 			t.Errorf("%d is not told whole", s.Status)
 		}
 	}
@@ -155,7 +155,7 @@ func TestExitStatuses(t *testing.T) {
 		t.Errorf("statuses %v, want %v: they are a contract", all, want)
 	}
 
-	for _, c := range declared(t) {
+	for _, c := range readCodes(t) {
 		if !slices.Contains(all, c.Exit()) {
 			t.Errorf("%s ends with %d, which the table does not tell", c, c.Exit())
 		}
@@ -169,9 +169,9 @@ func TestExitStatuses(t *testing.T) {
 // TestUnitsAgree holds the table against what systemd is told.
 func TestUnitsAgree(t *testing.T) {
 	for unit, kinds := range map[string][]Again{
-		"prelet.service":        {No},
-		"prelet-apply.service":  {No, AtBoot},
-		"prelet-verify.service": {No, AtBoot},
+		"prelet.service":        {AgainNo},
+		"prelet-apply.service":  {AgainNo, AgainAtBoot},
+		"prelet-verify.service": {AgainNo, AgainAtBoot},
 	} {
 		b, err := os.ReadFile(filepath.Join("../../packaging/systemd", unit))
 		if err != nil {

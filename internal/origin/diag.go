@@ -20,17 +20,17 @@ type Extra struct {
 
 // Error makes an error diagnostic. Detail says why and what to do next. A zero range has no place in the site.
 func Error(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-	return diagnostic(hcl.DiagError, c, at, summary, detail, args)
+	return newDiagnostic(hcl.DiagError, c, at, summary, detail, args)
 }
 
 // Warning makes a diagnostic that does not stop the boot.
 func Warning(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-	return diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
+	return newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 }
 
 // Note makes a diagnostic that only tells. HCL knows errors and warnings, so it is a warning with a mark.
 func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
-	d := diagnostic(hcl.DiagWarning, c, at, summary, detail, args)
+	d := newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 	d.Extra = Extra{Code: c, Note: true}
 
 	return d
@@ -38,7 +38,7 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 
 // NotRead says that a recording does not tell what a place of the site depends on.
 func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
-	d := diagnostic(hcl.DiagWarning, fault.Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
+	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
 	d.Extra = Extra{Code: fault.Unread, Unread: questions}
 
 	return d
@@ -47,7 +47,7 @@ func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 // MayNotRead says that this user may not look at what a place of the site depends on: the plan goes on without, and is
 // not complete.
 func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
-	d := diagnostic(hcl.DiagWarning, fault.Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
+	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
 	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}}
 
 	return d
@@ -59,7 +59,7 @@ func IsNote(d *hcl.Diagnostic) bool {
 	return ok && e.Note
 }
 
-func diagnostic(s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, detail string, args []any) *hcl.Diagnostic {
+func newDiagnostic(s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, detail string, args []any) *hcl.Diagnostic {
 	if len(args) > 0 {
 		detail = fmt.Sprintf(detail, args...)
 	}
@@ -77,7 +77,7 @@ func WithCode(ds hcl.Diagnostics, c fault.Code) hcl.Diagnostics {
 	for _, d := range ds {
 		if _, ok := d.Extra.(Extra); !ok && d.Severity == hcl.DiagError {
 			if _, ok := d.Extra.(Coded); !ok {
-				d.Extra = wrapped{c, d.Extra}
+				d.Extra = codedExtra{c, d.Extra}
 			}
 		}
 	}
@@ -88,16 +88,16 @@ func WithCode(ds hcl.Diagnostics, c fault.Code) hcl.Diagnostics {
 // Coded is an Extra that knows its code and still carries what a library put there.
 type Coded interface{ DiagnosticCode() fault.Code }
 
-type wrapped struct {
+type codedExtra struct {
 	code  fault.Code
 	inner any
 }
 
 // DiagnosticCode implements Coded.
-func (w wrapped) DiagnosticCode() fault.Code { return w.code }
+func (w codedExtra) DiagnosticCode() fault.Code { return w.code }
 
 // UnwrapDiagnosticExtra lets hcl.DiagnosticExtra find what the library put there.
-func (w wrapped) UnwrapDiagnosticExtra() any { return w.inner }
+func (w codedExtra) UnwrapDiagnosticExtra() any { return w.inner }
 
 // CodeOf is the code of any diagnostic; a foreign one is the site's fault by default.
 func CodeOf(d *hcl.Diagnostic) fault.Code {

@@ -118,13 +118,13 @@ var mutants = []mutant{
 	},
 	{
 		name: "the gate is not shut", file: inTable, scenario: "update", by: []string{bySweep, byOrder},
-		old: "Do: []step{shut, stop, publish}",
+		old: "Do: []step{shutGate, stop, publish}",
 		new: "Do: []step{stop, publish}",
 	},
 	{
 		name: "the gate is not shut for going back", file: inTable, scenario: "rollback", by: []string{bySweep, byOrder},
-		old: "wayBack  = []step{shut, stop, comeBack}",
-		new: "wayBack  = []step{stop, comeBack}",
+		old: "rollbackSteps = []step{shutGate, stop, restore}",
+		new: "rollbackSteps = []step{stop, restore}",
 	},
 	{
 		name: "recovery goes back instead of forward", file: inRecovery, scenario: "update", by: []string{bySweep},

@@ -14,7 +14,7 @@ import (
 )
 
 // Sentence is an outcome in one line.
-func Sentence(out activate.Outcome, changed bool) string {
+func Summarize(out activate.Outcome, changed bool) string {
 	switch {
 	case out.From != 0:
 		s := fmt.Sprintf("generation %d was ill and was left; generation %d has the contents of one that was good: %s", out.From, out.Generation, out.Why)
@@ -39,7 +39,7 @@ func Sentence(out activate.Outcome, changed bool) string {
 }
 
 // Tell hands an outcome to a report.
-func Tell(rep *report.Reporter, out activate.Outcome) {
+func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 	rep.Generation(out.Generation)
 
 	verdict := out.Verdict
@@ -77,7 +77,7 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 
 	switch {
 	case out.From != 0:
-		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Sentence(out, true), Message: report.MessageRolledBack})
+		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Summarize(out, true), Message: report.MessageRolledBack})
 	case out.Verdict == activate.Good:
 		rep.Event(report.Event{Stage: "verify", State: report.OK, Summary: fmt.Sprintf("generation %d is good", out.Generation), Message: report.MessageGood})
 	case out.Verdict == activate.Unknown:
@@ -86,7 +86,7 @@ func Tell(rep *report.Reporter, out activate.Outcome) {
 }
 
 // tellByHand hands the outcome of a way back by hand to a report.
-func tellByHand(rep *report.Reporter, out activate.Outcome, summary string) {
+func reportByHand(rep *report.Reporter, out activate.Outcome, summary string) {
 	rep.Generation(out.Generation)
 	rep.Verdict(string(out.Verdict), out.Why)
 	rep.Event(report.Event{
@@ -95,14 +95,14 @@ func tellByHand(rep *report.Reporter, out activate.Outcome, summary string) {
 }
 
 // told lets the report know the number of a generation as soon as it has one, so that what follows is told under it.
-type told struct {
+type reportingTxn struct {
 	activate.Txn
 	rep  *report.Reporter
 	with func(commit func() error) error // what goes with the commit
 }
 
 // Commit implements activate.Txn.
-func (t told) Commit() (gen int, err error) {
+func (t reportingTxn) Commit() (gen int, err error) {
 	err = t.with(func() error {
 		gen, err = t.Txn.Commit()
 		return err
@@ -115,7 +115,7 @@ func (t told) Commit() (gen int, err error) {
 }
 
 // Notes passes the steps of activate on to a report.
-func Notes(rep *report.Reporter) func(activate.Event) {
+func ForwardEvents(rep *report.Reporter) func(activate.Event) {
 	return func(e activate.Event) {
 		if e.Generation != 0 { // also one that came by going back
 			rep.Generation(e.Generation)
@@ -140,7 +140,7 @@ func planCode(p *boot.Plan) fault.Code {
 }
 
 // reasonOf is a failure in one line, for a unit's status: the first error with its place, what to do is in the messages.
-func reasonOf(p *boot.Plan, err error) string {
+func describeFailure(p *boot.Plan, err error) string {
 	if err != nil {
 		return err.Error()
 	}

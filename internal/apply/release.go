@@ -7,7 +7,7 @@ import (
 )
 
 // heldBefore are the held plans and the pin of a store, as they were before something that may fail, and what stood in place then.
-type heldBefore struct {
+type heldState struct {
 	store   *generation.Store
 	plans   map[string]string
 	pinned  bool
@@ -17,8 +17,8 @@ type heldBefore struct {
 	gen     int                // in place; 0: none
 }
 
-func heldNow(s *generation.Store) (*heldBefore, error) {
-	h := &heldBefore{store: s}
+func readHeld(s *generation.Store) (*heldState, error) {
+	h := &heldState{store: s}
 
 	var err error
 	if h.plans, err = s.HeldAll(); err != nil {
@@ -26,7 +26,7 @@ func heldNow(s *generation.Store) (*heldBefore, error) {
 	}
 
 	h.pin, h.why, h.pinned = s.Pinned()
-	if h.journal, h.gen, err = stateInPlace(s); err != nil {
+	if h.journal, h.gen, err = readInPlace(s); err != nil {
 		return nil, err
 	}
 
@@ -37,7 +37,7 @@ func heldNow(s *generation.Store) (*heldBefore, error) {
 	return h, nil
 }
 
-func stateInPlace(s *generation.Store) (generation.Journal, int, error) {
+func readInPlace(s *generation.Store) (generation.Journal, int, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return generation.Journal{}, 0, err
@@ -57,12 +57,12 @@ func stateInPlace(s *generation.Store) (generation.Journal, int, error) {
 
 // unlessMoved passes err on, and puts back what was held when err came before the journal moved: then nothing was changed, and the
 // next boot must not do what failed now. Where that cannot be told, what is held stays as it is.
-func (h *heldBefore) unlessMoved(err error) error {
+func (h *heldState) restoreIfUnchanged(err error) error {
 	if err == nil {
 		return nil
 	}
 
-	j, gen, unread := stateInPlace(h.store)
+	j, gen, unread := readInPlace(h.store)
 	if unread != nil || gen != h.gen || j.Gen != h.journal.Gen || j.Phase != h.journal.Phase {
 		return err
 	}
@@ -85,8 +85,8 @@ func (h *heldBefore) unlessMoved(err error) error {
 
 // LetGo releases every held plan and the pin, and does what that was for. When that fails with nothing changed, they are held as
 // before. A list that cannot be read is given up.
-func LetGo(s *generation.Store, do func() error) error {
-	was, unread := heldNow(s)
+func ReleaseHeld(s *generation.Store, do func() error) error {
+	was, unread := readHeld(s)
 	if err := s.Release(); err != nil {
 		return err
 	}
@@ -96,5 +96,5 @@ func LetGo(s *generation.Store, do func() error) error {
 		return err
 	}
 
-	return was.unlessMoved(err)
+	return was.restoreIfUnchanged(err)
 }

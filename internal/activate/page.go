@@ -6,9 +6,9 @@ import (
 )
 
 // entry is a name and what it means.
-type entry struct{ name, means string }
+type word struct{ name, meaning string }
 
-var phaseNames = []entry{
+var phaseNames = []word{
 	none:      {"none", "there never was a generation"},
 	settled:   {"settled", "a generation is in place, and no verdict on it is awaited"},
 	mixed:     {"mixed", "a commit or a way back was interrupted: the journal says publish or rollback"},
@@ -16,14 +16,14 @@ var phaseNames = []entry{
 	returning: {"returning", "the same, and it came by going back"},
 }
 
-var triggerNames = []entry{
+var triggerNames = []word{
 	onFinish:     {"finish", "every command that writes begins with what a crash left"},
 	onChange:     {"change", "a run has staged a commit"},
-	onSame:       {"same", "go on with what is in place: nothing is to change, or may be"},
+	onResume:     {"same", "go on with what is in place: nothing is to change, or may be"},
 	onFailed:     {"failed", "a run failed before its commit"},
 	onNoSite:     {"no site", "a run found no site"},
-	onBack:       {"back", "`prelet rollback`"},
-	onCheck:      {"check", "`prelet-verify.service`: the kubelet starts, or has crashed"},
+	onRollback:   {"back", "`prelet rollback`"},
+	onVerify:     {"check", "`prelet-verify.service`: the kubelet starts, or has crashed"},
 	onCommitted:  {"committed", "this process has just written the journal"},
 	onJudge:      {"judge", "the gate is open on what awaits a verdict"},
 	onGood:       {"good", "the verdict: the kubelet is well"},
@@ -32,10 +32,10 @@ var triggerNames = []entry{
 	onSuperseded: {"superseded", "another prelet took over while the lock was free"},
 }
 
-var factNames = []entry{
+var factNames = []word{
 	always: {"", ""},
 	isOpen: {"gate open", "the kubelet may start already"},
-	isKept: {
+	isShutOnPurpose: {
 		"gate kept", "it was not open in this boot, and nothing was put in place in this boot: it is shut on purpose",
 	},
 	isWhole: {
@@ -51,38 +51,38 @@ var factNames = []entry{
 	canGoBack: {
 		"better", "there is a good generation to go back to, the site lets, and that one does not have the same fault",
 	},
-	tooOften: {"too often", "others took over five times"},
+	hasTooManyRounds: {"too often", "others took over five times"},
 }
 
-var stepNames = []entry{
+var stepNames = []word{
 	sweep: {"sweep", "remove what a commit that never happened staged"},
-	ready: {
+	preflight: {
 		"ready", "systemd answers, and the unit is there and waits for the gate; else 52, and nothing was changed",
 	},
-	readyBack: {"ready", ""},
-	commit:    {"commit", "write the journal: from here on only forward"},
-	shut:      {"shut", "the gate"},
-	stop:      {"stop", "the kubelet, if it runs or is about to; a start is owed to it then"},
-	publish:   {"publish", "put every file in place; the journal says that a verdict is awaited"},
-	complete:  {"complete", "publish what somebody was interrupted at"},
-	comeBack:  {"return", "commit and publish the contents of an earlier generation, as a new one"},
-	reload:    {"reload", "make systemd read its unit files before the gate opens, if one changed"},
-	count:     {"count", "this boot as a try"},
-	openGate:  {"open", "the gate, if it is shut"},
-	ask:       {"ask", "for a start of the kubelet, if one is owed or the gate held it up; nobody waits for it"},
+	preflightBack: {"ready", ""},
+	commit:        {"commit", "write the journal: from here on only forward"},
+	shutGate:      {"shut", "the gate"},
+	stop:          {"stop", "the kubelet, if it runs or is about to; a start is owed to it then"},
+	publish:       {"publish", "put every file in place; the journal says that a verdict is awaited"},
+	complete:      {"complete", "publish what somebody was interrupted at"},
+	restore:       {"return", "commit and publish the contents of an earlier generation, as a new one"},
+	reload:        {"reload", "make systemd read its unit files before the gate opens, if one changed"},
+	countTry:      {"count", "this boot as a try"},
+	openGate:      {"open", "the gate, if it is shut"},
+	requestStart:  {"ask", "for a start of the kubelet, if one is owed or the gate held it up; nobody waits for it"},
 	watch: {
 		"watch",
 		"with the lock free: start the kubelet if that is due, wait, look until there is a verdict; " +
 			"lock, and see whether the journal is the same",
 	},
-	uncount:   {"uncount", "this boot was no try"},
-	retire:    {"retire", "remove files that a good generation needs no more, like the bootstrap token"},
-	closeGood: {"close", "the journal: the generation is good, and a plan that was left for it is held"},
-	closeIll:  {"close as ill", "the journal: the plan that was left was not at fault, and is not held"},
-	withhold:  {"withhold", "shut the gate, and keep why"},
-	tell:      {"tell", "why the gate is shut"},
-	take:      {"take", "report the verdict of whoever took over"},
-	leave:     {"leave", "the verdict to whoever takes over"},
+	uncountTry:   {"uncount", "this boot was no try"},
+	retire:       {"retire", "remove files that a good generation needs no more, like the bootstrap token"},
+	closeGood:    {"close", "the journal: the generation is good, and a plan that was left for it is held"},
+	closeBad:     {"close as ill", "the journal: the plan that was left was not at fault, and is not held"},
+	holdBack:     {"withhold", "shut the gate, and keep why"},
+	reportShut:   {"tell", "why the gate is shut"},
+	reportOther:  {"take", "report the verdict of whoever took over"},
+	leavePending: {"leave", "the verdict to whoever takes over"},
 }
 
 // Page is docs/reference/activation.md: the table in words.
@@ -102,8 +102,8 @@ follows, in the phase that is found then.
 
 	for _, r := range table {
 		if r.Never == "" {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", words(phaseNames, r.In), words(triggerNames, r.On),
-				factNames[r.When].name, words(stepNames, r.Do), then(r.Then))
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
+				factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r.Then))
 		}
 	}
 
@@ -111,7 +111,7 @@ follows, in the phase that is found then.
 
 	for _, r := range table {
 		if r.Never != "" {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", words(phaseNames, r.In), words(triggerNames, r.On), r.Never)
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), r.Never)
 		}
 	}
 
@@ -124,18 +124,18 @@ follows, in the phase that is found then.
 	return b.String()
 }
 
-func writeWords(b *strings.Builder, title string, names []entry) {
+func writeWords(b *strings.Builder, title string, names []word) {
 	fmt.Fprintf(b, "\n### %s\n\n", title)
 
 	for _, e := range names {
-		if e.means != "" {
-			fmt.Fprintf(b, "- **%s**: %s\n", e.name, e.means)
+		if e.meaning != "" {
+			fmt.Fprintf(b, "- **%s**: %s\n", e.name, e.meaning)
 		}
 	}
 }
 
 // words are the names of phases, triggers or steps.
-func words[T ~int](names []entry, list []T) string {
+func joinNames[T ~int](names []word, list []T) string {
 	out := make([]string, 0, len(list))
 	for _, x := range list {
 		out = append(out, names[x].name)
@@ -144,14 +144,14 @@ func words[T ~int](names []entry, list []T) string {
 	return strings.Join(out, ", ")
 }
 
-func then(on trigger) string {
+func describeNext(on trigger) string {
 	switch on {
 	case done:
 		return "–"
-	case again:
+	case repeat:
 		return "the same"
-	case verdict:
-		return words(triggerNames, []trigger{onGood, onBad, onUnknown, onSuperseded})
+	case stepResult:
+		return joinNames(triggerNames, []trigger{onGood, onBad, onUnknown, onSuperseded})
 	}
 
 	return triggerNames[on].name

@@ -1,31 +1,33 @@
-// Package activate makes the kubelet run on a committed generation, judges whether it does so in good health, and goes
-// back when it does not. It is one table, entered by a run, by prelet-verify.service, by hand, and after a crash.
+// Package activate starts the kubelet on a committed generation, judges whether it is healthy, and rolls back when it
+// is not. The package is one table of steps. A run, prelet-verify.service, a rollback by hand and the start after a
+// crash all enter this table.
 //
-// It may touch the gate with three notes beside it in the run folder, and one note in the state folder. Everything else
-// is handed in: systemd (Units), the generations (Store), what can be seen of a running kubelet (Probe), time (Clock).
-// It reads no /proc and opens no connection.
+// The package writes the gate and three notes next to it in the run folder, and one note in the state folder.
+// Everything else is passed in: systemd (Units), the generations (Store), checks of a running kubelet (Probe) and time
+// (Clock). The package does not read /proc and opens no connection.
 //
 // # How it works
 //
-//	locate   where the node is: its phase, and a few facts. Reads only
-//	next     the row of the table for that and for what has just happened. Pure
-//	do       the row's steps, one behind the other. The only place that acts
+//	locate   reads where the node is: its phase and a few facts
+//	next     returns the row of the table for the location and the trigger. Pure
+//	do       runs the row's steps in order. Only do changes anything
 //
-// and again, until a row ends it. Each step may be done twice, so a process that is killed anywhere leaves nothing to
-// remember: the next one locates. The table is in table.go; docs/reference/activation.md is printed from it.
+// These three repeat until a row ends the walk. Each step may run twice. A killed process therefore has to remember
+// nothing: the next process locates again. The table is in table.go; docs/reference/activation.md is generated from it.
 //
 // # Rules
 //
-//   - The lock is held but for one step, watch: a kubelet's start waits for prelet.service, which waits for the
-//     lock.
-//   - Inside a unit that the kubelet is ordered after and that has a job (prelet.service at boot), its jobs are
-//     asked for and never waited for. A stop may be waited for anywhere.
+//   - The lock is held during every step but watch: a start of the kubelet waits for prelet.service, which waits for
+//     the lock.
+//   - Inside a unit that the kubelet is ordered after and that has a job (prelet.service at boot), a start is requested
+//     and never waited for. A stop may be waited for anywhere.
 //   - A kubelet in auto-restart is restarted, because a start would wait for RestartSec=.
-//   - A kubelet that nobody asked for (inactive, no job) is not started, unless we stopped it: a file in the run
-//     folder says so, and so survives us.
-//   - The gate is open only on a whole generation, and a kubelet that runs or is about to is stopped before a file
+//   - A kubelet whose start was not requested (inactive, no job) is not started, unless prelet stopped it. A file in the
+//     run folder records that, so it survives the process.
+//   - The gate is open only on a complete generation. A kubelet that runs or is about to run is stopped before a file
 //     changes.
-//   - The gate opens after systemd has read what changed of its unit files, also where a killed process changed them.
-//   - A try is a boot that began to verify and did not come to an end. After three, back, before the kubelet starts.
-//   - What was begun after the commit is not interrupted by SIGTERM; only waiting is.
+//   - The gate opens after systemd has read its changed unit files, also when a killed process changed them.
+//   - A try is a boot that began to verify and did not finish. After three tries prelet rolls back before the kubelet
+//     starts.
+//   - SIGTERM does not interrupt the steps after the commit; it only ends waits.
 package activate

@@ -8,19 +8,19 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// Change is a commit that is staged, with what is needed to activate it.
+// Change is a staged commit with its plan.
 type Change struct {
 	Txn  Txn
-	Plan Plan // the same that the proposal holds as PlanBlob
-	// Reload: a unit file or a drop-in is among what changes. Without it systemd is not made to read them again.
+	Plan Plan // equal to the one in the proposal's PlanBlob
+	// Reload is set when a unit file or a drop-in changes. Only then systemd reads its unit files again.
 	Reload bool
 }
 
-// Apply commits a change and makes the kubelet run on it. The lock is held. An error of fault.Systemd means that
-// nothing was committed; after the commit it is fault.Interrupted, or what the Store says, and Recover goes on from
-// there.
+// Apply commits a change and starts the kubelet on it. The lock is held. An error with the code fault.Systemd means
+// that nothing was committed. After the commit the code is fault.Interrupted or that of the Store, and Recover finishes
+// the change.
 //
-// Inside prelet.service the verdict is Pending when it returns. Elsewhere it waits for the verdict.
+// Inside prelet.service the verdict is Pending when Apply returns. Elsewhere Apply waits for the verdict.
 func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	c.Plan = c.Plan.withDefaults()
 	t := &walkState{change: &c}
@@ -35,11 +35,11 @@ func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
 	return out, err
 }
 
-// Recover finishes what a crash left in the middle of changing files, with the gate shut and the kubelet stopped
-// meanwhile, and leaves the gate shut: what follows (Apply, Resume, Verify) opens it. It needs no network, and systemd
-// only when a kubelet could be running on the mixture: then one that does not stop, or a systemd that does not answer,
-// leaves all as it is (fault.Interrupted). Without anything to finish it touches nothing but what a commit that never
-// happened staged. Afterwards the journal, which it returns, is nil or awaits a verdict.
+// Recover finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate
+// shut; Apply, Resume or Verify opens the gate later. It needs no network. It needs systemd only when a kubelet could
+// be running on the mixed files: if that kubelet does not stop or systemd does not answer, it changes nothing and
+// returns fault.Interrupted. With no interrupted change it only removes what a commit that never happened has staged.
+// The returned journal is nil or awaits a verdict.
 func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	if _, err := m.walk(ctx, &walkState{}, onFinish); err != nil {
 		return nil, err
@@ -48,20 +48,21 @@ func (m *Machine) Recover(ctx context.Context) (*generation.Journal, error) {
 	return m.Store.Journal()
 }
 
-// Resume goes on with the generation in place, when there is nothing to change or nothing that may be changed (the plan
-// is held, the site is gone): opens the gate on it, makes sure that a kubelet which waits for it starts, and judges it
-// if nobody has. A generation that is good, on a node where the gate is open, is left alone wholly.
+// Resume continues with the generation in place when nothing has to change or nothing may change (the plan is held, the
+// site is gone). It opens the gate, makes sure that a kubelet which waits for the gate starts, and judges the
+// generation if it has no verdict yet. If the generation is good and the gate is open, Resume changes nothing.
 func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 	return m.recoverThen(ctx, &walkState{}, onResume)
 }
 
-// Verify is prelet-verify.service: pulled in by each start and each crash of the kubelet, when there is a journal or no
-// gate. It finishes what a killed prelet left, opens a gate that was lost, and judges what awaits a verdict.
+// Verify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
+// journal or no gate. It finishes an interrupted change, opens a lost gate and judges a generation that awaits a
+// verdict.
 func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
 	return m.recoverThen(ctx, &walkState{}, onVerify)
 }
 
-// recoverThen finishes what a crash left before anything else.
+// recoverThen finishes an interrupted change before it walks the table for a trigger.
 func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
 	if out, err := m.walk(ctx, t, onFinish); err != nil {
 		return out, err
@@ -70,22 +71,22 @@ func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Ou
 	return m.walk(ctx, t, on)
 }
 
-// Keep is for a run that failed before its commit: the generation in place stays, and the kubelet may start on it, if
-// it is whole and good, or whole, not judged yet and the node has joined. A typo must not take a fleet down at its next
-// reboot. Otherwise the gate stays shut, and HeldBack says why.
+// Keep runs after a run that failed before its commit. The kubelet may start on the generation in place if that is
+// complete and good, or complete, not judged yet and the node has joined: a typo must not stop a fleet at its next
+// reboot. Otherwise the gate stays shut, and HeldBack has the reason.
 func (m *Machine) Keep(ctx context.Context, failure string) (Outcome, error) {
 	return m.walk(ctx, &walkState{failure: failure}, onFailed)
 }
 
-// StandAside is for a node without a site. Where there never was a generation, prelet is not in use, and the kubelet
-// starts as it is; else it is Keep.
+// KeepWithoutSite runs on a node without a site. If there never was a generation, prelet is not in use and the kubelet
+// starts unchanged; otherwise it does the same as Keep.
 func (m *Machine) KeepWithoutSite(ctx context.Context) (Outcome, error) {
 	return m.walk(ctx, &walkState{failure: "there is no site any more"}, onNoSite)
 }
 
-// GoBack leaves the generation in place for the contents of an earlier one, by hand: 0 is as before prelet. To hold the
-// plan that is left until somebody releases it is the caller's. While pods may hold what a state file of the kubelet's
-// managers lists, a way back that takes it is refused as a run is (fault.CannotWrite).
+// GoBack replaces the generation in place with the contents of an earlier one, by hand; 0 is the state before prelet.
+// The caller holds the plan. While pods may hold what a state file of the kubelet's managers lists, a rollback that
+// removes this file is refused, as in a run (fault.CannotWrite).
 func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, error) {
 	t := &walkState{to: to, why: why}
 
@@ -97,7 +98,7 @@ func (m *Machine) GoBack(ctx context.Context, to int, why string) (Outcome, erro
 	return describeRequested(out, t.rollback.from), nil
 }
 
-// askedFor is the outcome of a way back that somebody asked for: that it was left is no fault of what was left.
+// describeRequested returns the outcome of a requested rollback: the request is not a failure of the generation before.
 func describeRequested(out Outcome, from int) Outcome {
 	switch {
 	case out.Verdict == Bad && out.Code == fault.RolledBack:
@@ -116,7 +117,7 @@ func describeRequested(out Outcome, from int) Outcome {
 	return out
 }
 
-// Foreign refuses to go back to a generation that was made on another machine.
+// ForeignFault returns the error for a rollback to a generation of another machine.
 func ForeignFault(gen int, why string) error {
 	return &fault.Fault{
 		Code: fault.Usage, Summary: fmt.Sprintf("generation %d was made on another machine: %s", gen, why),
@@ -124,9 +125,9 @@ func ForeignFault(gen int, why string) error {
 	}
 }
 
-// PodsHold refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists:
-// where a kubelet has run in this boot, and nobody has stopped it. At a boot none has. why is why the file has to go,
-// next what to do instead.
+// CheckPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists. That is the
+// case when a kubelet has run in this boot and was not stopped by hand. why is the reason for the removal, next the
+// alternative.
 func CheckPodState(u Unit, state, why, next string) error {
 	if u.Started == 0 || u.Active == "inactive" {
 		return nil

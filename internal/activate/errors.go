@@ -7,9 +7,9 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// afterCommit gives an error that came after COMMIT the code that says so: the journal stays, and the next run finishes
-// it. Errors that bring a code that means more (NeedsPerson, Locked) keep it; those that promise that nothing was
-// changed (CannotWrite, Systemd) do not, nor does one without a code.
+// wrapAfterCommit gives an error after the commit the code fault.Interrupted: the journal stays, and the next run
+// finishes the change. Codes with a more specific meaning (NeedsPerson, Locked) are kept. Codes that promise that
+// nothing was changed (CannotWrite, Systemd) are replaced.
 func wrapAfterCommit(what string, err error) error {
 	switch {
 	case err == nil:
@@ -29,7 +29,7 @@ func systemdFault(what string, err error) error {
 	}
 }
 
-// hasCode says whether an error is, or wraps, a Fault.
+// hasCode reports whether an error is, or wraps, a Fault.
 func hasCode(err error) bool {
 	var f *fault.Fault
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Examine looks at a kubelet that was judged before, with the checks that a verdict rests on, each with its own message. It changes
-// nothing, and it is no verdict: a generation that was good stays so. A process that has not run for the settling time yet is
-// watched until it has. The lock is not needed, and must not be held.
+// Examine runs the checks of a verdict on a kubelet that was judged before, and returns each with its message. It
+// changes nothing, and a good generation stays good. A process that is younger than the settling time is watched until
+// it has settled. The lock is not needed, and must not be held.
 func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error) {
 	plan, err := m.planOf(gen)
 	if err != nil {
@@ -35,7 +35,7 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 
 		if first {
-			w.steadySince = u.Started // it has answered well since then, as far as anybody knows
+			w.steadySince = u.Started // assume that it has been healthy since its start
 		}
 
 		now := m.Clock.Monotonic()
@@ -57,14 +57,14 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 	}
 
-	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer: the log does
+	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer, so only the log can be checked
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 
 	return w.checks, w.cause, nil
 }
 
-// hasSettled says whether all is well but for the time that it has been so.
+// hasSettled reports whether all checks passed except the settling time.
 func (w *watcher) hasSettled() bool {
 	for _, c := range w.checks {
 		if c.State != "ok" && c.Name != "steady" {
@@ -75,18 +75,18 @@ func (w *watcher) hasSettled() bool {
 	return len(w.checks) > 0 && w.checks[len(w.checks)-1].Name == "steady"
 }
 
-// verdictReport is what a generation keeps of the verdict that it is good.
+// judgedReport is the report of a good verdict in a generation.
 type judgedReport struct {
 	Verdict Verdict   `json:"verdict"`
 	Checks  []Check   `json:"checks"`
 	Time    time.Time `json:"time"`
 	BootID  string    `json:"boot_id"`
-	// Since is when its files were in place, in microseconds on the monotonic clock of that boot.
+	// Since is when the files were in place, in microseconds on the monotonic clock of that boot.
 	Since int64 `json:"since_us,omitempty"`
 }
 
-// judgedSince is since when the files of a good generation are in place on this boot's clock: 0 when that was in an earlier boot,
-// or is not known.
+// judgedSince returns when the files of a good generation were in place, on this boot's clock; 0 when that was in an
+// earlier boot or is not known.
 func (m *Machine) judgedSince(gen int) time.Duration {
 	text, err := m.Store.Blob(gen, "report.json")
 	if err != nil {
@@ -101,8 +101,8 @@ func (m *Machine) judgedSince(gen int) time.Duration {
 	return time.Duration(r.Since) * time.Microsecond
 }
 
-// checkConfigz compares what the kubelet runs with to what is planned. What cannot be told is no reason to wait: it was asked for
-// besides.
+// checkConfigz compares the configuration that the kubelet runs with to the plan. An unknown result does not delay the
+// verdict, because the check is optional.
 func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 	c := w.plan.Configz
 

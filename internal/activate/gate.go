@@ -12,14 +12,14 @@ import (
 	"github.com/prelet/prelet/internal/replace"
 )
 
-// Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in that the package ships. It
-// lives in memory, so each boot begins with it shut.
+// Gate is the file without which the kubelet does not start: the EnvironmentFile= of the drop-in in the package. It is
+// on a tmpfs, so the gate is shut at each boot.
 //
-// Beside it lie what a later process must know of this boot: why the gate is shut, that this boot had opened it, that a kubelet
-// was seen to run, and that we stopped it and owe it a start.
+// The other files in its folder record what a later process has to know about this boot: why the gate is shut, that
+// this boot opened it, that a kubelet was seen running, and that prelet stopped the kubelet and owes it a start.
 type Gate struct {
 	Dir    string // the run folder, /run/prelet; it exists
-	BootID string // what is left of another boot (a run folder that is on a disk) counts for nothing
+	BootID string // files of another boot (in a run folder on a disk) are ignored
 }
 
 const (
@@ -31,10 +31,10 @@ const (
 	gateVariable = "PRELET_GENERATION="
 )
 
-// Path is the file's path, as the drop-in names it.
+// Path returns the path of the file, as in the drop-in.
 func (g Gate) Path() string { return filepath.Join(g.Dir, gateFile) }
 
-// Open lets the kubelet start on a generation; 0 is a node on which prelet is not in use, or as before prelet.
+// Open lets the kubelet start on a generation. 0 is a node on which prelet is not in use, or the state before prelet.
 func (g Gate) Open(generation int) error {
 	if err := g.write(openedFile, g.BootID); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (g Gate) Open(generation int) error {
 	return g.remove(reasonFile)
 }
 
-// Shut keeps the kubelet from starting, and keeps why, for whoever is asked later. A kubelet that runs is not touched.
+// Shut keeps the kubelet from starting, and stores the reason. It does not touch a running kubelet.
 func (g Gate) Shut(why string) error {
 	if err := g.remove(gateFile); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (g Gate) Shut(why string) error {
 	return g.write(reasonFile, strings.Join(strings.Fields(why), " "))
 }
 
-// State says whether the gate is open, and on which generation; -1 when somebody else wrote the file.
+// State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
 func (g Gate) State() (generation int, open bool, err error) {
 	text, err := os.ReadFile(g.Path())
 	switch {
@@ -76,27 +76,29 @@ func (g Gate) State() (generation int, open bool, err error) {
 	return n, true, nil
 }
 
-// Why is the reason that Shut was given last, or empty.
+// Reason returns the reason of the last Shut, or "".
 func (g Gate) Reason() string { return g.read(reasonFile) }
 
-// OpenedInThisBoot says whether the gate was open before in this boot: one that is missing then was lost, not kept shut.
+// WasOpened reports whether this boot has opened the gate. A gate that is missing then was lost, not shut.
 func (g Gate) WasOpened() bool { return g.BootID != "" && g.read(openedFile) == g.BootID }
 
-// Saw notes that the unit was seen alive in this boot: one may have started before the gate was there to keep it.
+// MarkSeen notes that the unit was alive in this boot: a kubelet may have started before the gate existed.
 func (g Gate) MarkSeen() error { return g.write(seenFile, g.BootID) }
 
-// NeverPassed says whether no kubelet can have started in this boot: the gate was not open in it, and none was seen.
+// HasBlockedAll reports whether no kubelet can have started in this boot: the gate was not open in this boot, and no
+// kubelet was seen.
 func (g Gate) HasBlockedAll() bool {
 	return g.BootID != "" && !g.WasOpened() && g.read(seenFile) != g.BootID
 }
 
-// Owe notes that we are about to stop a unit that has to run again afterwards, so that a successor knows if we are killed.
+// MarkOwed notes that prelet is about to stop a unit that has to run again. If prelet is killed, the next process reads
+// this note.
 func (g Gate) MarkOwed(unit string) error { return g.write(owedFile, g.BootID+" "+unit) }
 
-// Owed says whether a start is owed to the unit in this boot.
+// IsOwed reports whether a start is owed to the unit in this boot.
 func (g Gate) IsOwed(unit string) bool { return g.read(owedFile) == g.BootID+" "+unit }
 
-// Paid takes the note away.
+// ClearOwed removes the note of MarkOwed.
 func (g Gate) ClearOwed() error { return g.remove(owedFile) }
 
 func (g Gate) read(name string) string {
@@ -108,7 +110,8 @@ func (g Gate) read(name string) string {
 	return strings.TrimSuffix(string(text), "\n")
 }
 
-// write replaces one of the files whole: systemd may read it at any moment. `prelet status` is not for root only.
+// write replaces one of the files atomically, because systemd may read it at any moment. The files are readable by all
+// users: `prelet status` does not need root.
 func (g Gate) write(name, line string) error {
 	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
 		return fmt.Errorf("gate: %w", err)

@@ -12,18 +12,21 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// What a plan says of its Node object, beside its name. A Node that this generation made has to be so. On an older one most labels
-// and all taints are anybody's: that they differ is drift, and never makes a kubelet ill.
+// The checks of the Node object besides its name. A Node that this generation created must have the planned labels. On
+// an older Node other parties own most labels and all taints: a difference is drift, and never makes a kubelet
+// unhealthy.
 
-// madeSlack is how much later than the kubelet's start its Node may seem to have been made: the API server tells whole seconds.
+// nodeAgeSlack is how much later than the kubelet's start its Node may seem to be created: the API server rounds to
+// whole seconds.
 const nodeAgeSlack = 2 * time.Second
 
-// madeNode says whether this generation madeNode the Node: the node joined with it, and the Node is not older than its files.
+// hasMadeNode reports whether this generation created the Node: the node joined with it, and the Node is not older than
+// its files.
 func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+nodeAgeSlack
 }
 
-// checkNodeObject judges the labels and the taints of the Node.
+// checkNodeObject checks the labels and the taints of the Node.
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
 
@@ -42,7 +45,7 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 
 		ok = true
 	}
-	// Not judged even when the Node is new: controllers take the taints off that a node was to start with, within seconds.
+	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
 	if differ, kubectl := w.plan.taintDrift(n); len(differ) > 0 {
 		w.reportDrift("taints", "%s; a node cannot change its own taints: %s", joinShort(differ), kubectl)
 	} else if len(w.plan.Taints) > 0 {
@@ -56,7 +59,7 @@ func (w *watcher) reportDrift(name, format string, args ...any) {
 	w.checks = append(w.checks, Check{Name: name, State: Drift, Message: fmt.Sprintf(format, args...)})
 }
 
-// mostTold bounds how many differences a message lists.
+// maxListed is the highest number of differences in a message.
 const maxListed = 5
 
 func joinShort(list []string) string {
@@ -67,7 +70,7 @@ func joinShort(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// labelDrift is how the labels of a Node differ from the plan, and the command that mends it.
+// labelDrift returns how the labels of a Node differ from the plan, and the command that fixes them.
 func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	var words []string
 
@@ -95,7 +98,8 @@ func (p Plan) labelDrift(n kubelet.Node) (differ []string, kubectl string) {
 	return differ, "kubectl label node " + n.Name + " --overwrite " + strings.Join(words, " ")
 }
 
-// taintDrift is how the taints of a Node differ from the plan, as far as plans made them, and the command that mends it.
+// taintDrift returns how the taints of a Node differ from the planned and formerly planned ones, and the command that
+// fixes them.
 func (p Plan) taintDrift(n kubelet.Node) (differ []string, kubectl string) {
 	have := map[string]bool{}
 	for _, t := range n.Taints {
@@ -130,8 +134,8 @@ func (p Plan) sourceSuffix(item string) string {
 	return ""
 }
 
-// labelChanges are what a node patches of its own labels. Those that the kubelet brings up to date itself are left to it; one
-// that is no longer planned goes only if it has still the value that an earlier generation gave it.
+// labelChanges returns the patch of a node's own labels. Labels that the kubelet updates itself are left out. A label
+// that is no longer planned is removed only if it still has the value of an earlier generation.
 func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if have, there := n.Labels[key]; (!there || have != p.Labels[key]) && !kubelet.FollowsRestart(key) {
@@ -148,9 +152,9 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	return out
 }
 
-// Reconcile looks after the labels of a node on which there was nothing to do: somebody changed one, the site asks for it since
-// now, or the cluster did not answer after the verdict. At boot, where nobody may be waited for, it does nothing. The lock is held
-// before and after; nothing is written.
+// Reconcile patches the labels of a node on which nothing else has changed: somebody edited a label, the site enables
+// this now, or the cluster did not answer after the verdict. At boot, where prelet must not wait, it does nothing. The
+// lock is held before and after; no file is written.
 func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 	p = p.withDefaults()
 	if !p.Reconcile {
@@ -158,7 +162,7 @@ func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 	}
 
 	if may, err := m.Units.MayWait(ctx, p.Unit); err != nil || !may {
-		return nil, nil // systemd is not what this is about
+		return nil, nil // an error of systemd does not matter here
 	}
 
 	var checks []Check
@@ -168,8 +172,8 @@ func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
 	return checks, err
 }
 
-// reconcile patches the node's labels, where the site wants that, as far as the cluster lets a node. The lock is free. It changes
-// no verdict: what it could not do is drift. The check of the labels says what became of them.
+// reconcile patches the node's labels if the site enables this, as far as the cluster allows it. The lock is free. It
+// changes no verdict: a label that it could not patch is drift. The check "labels" has the result.
 func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check {
 	if !p.Reconcile || p.Node == "" {
 		return checks
@@ -204,8 +208,8 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	return replaceCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
 }
 
-// patchLabels makes all changes at once. When the cluster refuses that, each is tried by itself, so that one label that a node may not
-// set does not keep the others back.
+// patchLabels makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one
+// forbidden label does not block the others.
 func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []kubelet.LabelChange) (done, failed []string) {
 	err := m.Probe.PatchLabels(ctx, node, todo)
 
@@ -234,7 +238,7 @@ func isRefused(err error) bool {
 	return errors.As(err, &r) && r.Refused()
 }
 
-// withCheck puts a check in the place of the one of that name, or behind.
+// replaceCheck replaces the check with the same name, or appends the check.
 func replaceCheck(checks []Check, c Check) []Check {
 	out := slices.Clone(checks)
 	if i := slices.IndexFunc(out, func(x Check) bool { return x.Name == c.Name }); i >= 0 {

@@ -9,36 +9,36 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// location is where a node is: its phase, and what the rows for one trigger ask. What they do not ask is not read.
+// location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
 type location struct {
 	phase   phase
-	journal *generation.Journal // nil: nothing is in flight
+	journal *generation.Journal // nil: no commit or rollback is in progress
 	current *generation.Info    // the generation in place; nil: there never was one
-	plan    Plan                // of the generation in place, or of the one that is being put there
+	plan    Plan                // of the generation in place, or of the one that is being published
 	since   time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 
-	gateOpen      bool   // the gate
-	shutOnPurpose bool   // and if it is not: nothing of this boot has opened it, or was about to
-	blockReason   string // a kubelet must not start on what is in place; "" when it may
+	gateOpen      bool
+	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
+	blockReason   string // why a kubelet must not start on the generation in place; "" when it may
 	newBoot       bool
 	exhausted     bool
 	mayWait       bool
 	noneStarted   bool      // no kubelet can have started in this boot
-	rollback      *rollback // back; nil: there is none
-	stayReason    string    // why there is none
-	rounds        int       // others took over so often while we watched
+	rollback      *rollback // nil: no rollback is possible
+	stayReason    string    // why no rollback is possible
+	rounds        int       // how often others took over while this process watched
 }
 
-// rollback is a rollback back from what is in place.
+// rollback is a rollback from the generation in place.
 type rollback struct {
-	from, to    int // generations; 0 is as before prelet
+	from, to    int // generations; to is 0 for the state before prelet
 	reason      string
-	cause       *Cause   // of why, by the kubelet's word
-	hold        bool     // the plan that is left, if it was at fault
-	removeFiles []string // files that the goal cannot live with
+	cause       *Cause   // the cause of reason, from the kubelet's log
+	hold        bool     // hold the plan of from, if it was at fault
+	removeFiles []string // state files that a kubelet on the goal would reject
 }
 
-// holds says whether a fact holds. It holds pure.
+// holds reports whether a fact is true here. It is pure.
 func (h location) holds(f fact) bool {
 	switch f {
 	case isOpen:
@@ -62,7 +62,7 @@ func (h location) holds(f fact) bool {
 	return true // always
 }
 
-// locate reads where the node is, for a trigger. It changes nothing. t is what this process knows of its own doing.
+// locate reads where the node is, for a trigger. It changes nothing. t is what this process has done so far.
 func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (location, error) {
 	h := location{rounds: t.rounds}
 
@@ -71,7 +71,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 		return h, err
 	}
 
-	// What a crash left is finished, and a change is committed, also where the generation in place cannot be read.
+	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
 	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
 		if h.current, err = m.Store.Current(); err != nil {
 			return h, err
@@ -88,13 +88,13 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	}
 
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
-	published := h.journal != nil && !h.newBoot // by one that was killed before it opened the gate
+	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
 	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
 
 	return h, m.readFacts(ctx, t, on, &h)
 }
 
-// phaseOf is the phase that a journal and the generation in place say. Either may be nil.
+// phaseOf returns the phase of a journal and the generation in place. Either may be nil.
 func phaseOf(j *generation.Journal, current *generation.Info) phase {
 	switch {
 	case j != nil && j.Phase != generation.PhaseVerify:
@@ -110,7 +110,7 @@ func phaseOf(j *generation.Journal, current *generation.Info) phase {
 	return none
 }
 
-// readFacts reads what only some triggers ask.
+// readFacts reads the facts that only some triggers need.
 func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *location) (err error) {
 	steady := context.WithoutCancel(ctx)
 
@@ -160,12 +160,12 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 	return err
 }
 
-// describeInPlace is what an error after a commit begins with.
+// describeInPlace returns the first words of an error after a commit.
 func describeInPlace(h *location) string {
 	return fmt.Sprintf("generation %d is in place", h.current.Gen)
 }
 
-// planOrDefault is the plan of a generation that may not be readable: then the kubelet's usual unit.
+// planOrDefault returns the plan of a generation, or the default plan if it cannot be read.
 func (m *Machine) planOrDefault(gen int) Plan {
 	plan, err := m.planOf(gen)
 	if err != nil {
@@ -175,8 +175,8 @@ func (m *Machine) planOrDefault(gen int) Plan {
 	return plan
 }
 
-// whyNotGoOn says why a run that failed must not let a kubelet start on what is in place, or nothing. What nobody has
-// judged yet is good enough on a node that has joined with it.
+// whyNotGoOn returns why a kubelet must not start on the generation in place after a failed run, or "". A generation
+// without a verdict is good enough on a node that has joined with it.
 func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
 	if current.Status == generation.StatusDamaged {
 		return fmt.Sprintf("%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why)
@@ -194,7 +194,7 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 	return failure + "; and " + why
 }
 
-// readExhausted finds the way back from a generation that more than maxTries boots began to verify, this one included.
+// readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	to, some := m.lastGood()
 
@@ -203,7 +203,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 		return nil
 	}
 
-	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // before anything is shut: systemd has to answer
+	if _, err := m.Units.MayWait(ctx, h.plan.Unit); err != nil { // systemd has to answer before the gate is shut
 		return wrapAfterCommit("going back", err)
 	}
 
@@ -213,7 +213,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	return m.planRollback(h, rollback{to: to, reason: why, hold: true})
 }
 
-// readBad finds the way back from a generation that is bad, or why there is none.
+// readBad plans the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	to, some := m.lastGood()
 	switch {
@@ -244,7 +244,7 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 	return m.planRollback(h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
 }
 
-// planRollback completes a way back from what is in place.
+// planRollback completes a rollback from the generation in place.
 func (m *Machine) planRollback(h *location, w rollback) error {
 	goal, err := m.planAfterRollback(h.plan, w.to)
 	if err != nil {
@@ -257,7 +257,7 @@ func (m *Machine) planRollback(h *location, w rollback) error {
 	return nil
 }
 
-// planAfterRollback is the plan of what is gone back to from another.
+// planAfterRollback returns the plan of the goal of a rollback.
 func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 	if to == 0 {
 		return left.planWithoutPrelet(), nil
@@ -266,9 +266,9 @@ func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 	return m.planOf(to)
 }
 
-// lastGood is the last generation that was good on this machine. One that was good on the machine that an image was
-// made of says nothing of this one, and has that one's name: numbers grow, so if the last one is foreign, there is none
-// of ours.
+// lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
+// image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
+// machine has none.
 func (m *Machine) lastGood() (gen int, ok bool) {
 	gen, ok = m.Store.LastGood()
 	if ok && m.whyForeign(gen) != "" {
@@ -286,8 +286,8 @@ func (m *Machine) whyForeign(gen int) string {
 	return m.Foreign(gen)
 }
 
-// whyMixed says why the files on disk are not those of the generation, or nothing. Those of another machine are none of
-// ours, however whole: with them the kubelet would be that node.
+// whyMixed returns why the files on disk are not those of the generation, or "". A generation of another machine is
+// never accepted: with its files the kubelet would register as that node.
 func (m *Machine) whyMixed(ctx context.Context, gen int) string {
 	if why := m.whyForeign(gen); why != "" {
 		return fmt.Sprintf("generation %d was made on another machine (%s), and no run has made one here", gen, why)
@@ -311,7 +311,8 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 	return err == nil && plan.Kubeconfig != "" && m.Probe.Kubeconfig(ctx, plan.Kubeconfig) == nil
 }
 
-// planOf is the plan of a generation. One that was made by going back has the plan of the one whose contents it has.
+// planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
+// restored.
 func (m *Machine) planOf(gen int) (Plan, error) {
 	all, err := m.Store.List()
 	if err != nil {
@@ -319,7 +320,7 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 	}
 
 	for _, info := range all {
-		if info.Gen == gen && info.Restores == 0 { // as before prelet: nothing was planned, so only that it runs can be asked
+		if info.Gen == gen && info.Restores == 0 { // the state before prelet has no plan, so only that the kubelet runs can be checked
 			plan, err := m.newestPlan(all)
 			return plan.planWithoutPrelet(), err
 		}
@@ -342,8 +343,8 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 	return plan, nil
 }
 
-// newestPlan is the newest plan that there is: of what was before prelet, only that can tell the unit and its health
-// address.
+// newestPlan returns the newest plan. The unit and its health address of the state before prelet are only known from
+// there.
 func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
@@ -354,5 +355,5 @@ func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	return Plan{}.withDefaults(), nil
 }
 
-// errUnseen is wrapped where nobody could say whether the unit runs.
+// errMayRun is wrapped when it could not be determined whether the unit runs.
 var errMayRun = errors.New("so it may be running")

@@ -8,15 +8,15 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Clock is time, so that a test of two minutes takes none.
+// Clock is time, so that a test can skip waits.
 type Clock interface {
 	Now() time.Time
 	Monotonic() time.Duration // since boot, on the clock of Unit.Started
-	// Sleep waits for d, or until ctx ends: then the error is its cause.
+	// Sleep waits for d or until ctx ends. Then it returns the cause of ctx.
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
-// Machine is the state machine with what it works on. One process uses one Machine, from one goroutine.
+// Machine is the state machine with its dependencies. One process uses one Machine, from one goroutine.
 type Machine struct {
 	Units  Units
 	Store  Store
@@ -24,22 +24,22 @@ type Machine struct {
 	Clock  Clock
 	Gate   Gate
 	BootID string
-	// StateDir is the folder of the Store, or another that survives a reboot. One small file is kept in it: see
+	// StateDir is the folder of the Store, or another folder that survives a reboot. It contains one small file: see
 	// tries.go.
 	StateDir string
 
-	// Foreign says in which way a generation was made on another machine than this one, "" when nothing says so: a
-	// generation that came with an image is not started on by itself, and not gone back to. Nil: none is.
+	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
+	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.
 	Foreign func(gen int) string
 
-	// Note is told of every step that begins or ends, and Extend, before each wait, how long it may take at most, so
-	// that the unit's own timeout can be put off. Both may be nil.
+	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
+	// so that the unit's own timeout can be extended. Both may be nil.
 	Note   func(Event)
 	Extend func(time.Duration)
 
 	rows  []row            // nil: the table
-	onRow func(row)        // each row that is done; nil but in tests
-	hook  func(step, bool) // before and, with true, after each step; nil but in tests
+	onRow func(row)        // called with each row that runs; nil except in tests
+	hook  func(step, bool) // called before and, with true, after each step; nil except in tests
 }
 
 // Event is one step of the machine.
@@ -48,33 +48,33 @@ type Event struct {
 	State   string // started, ok, failed, notice
 	Summary string // one line
 
-	Generation int // in place from now on; 0: as before
+	Generation int // in place from now on; 0: unchanged
 }
 
-// Verdict is what became of the generation in place.
+// Verdict is the result for the generation in place.
 type Verdict string
 
 // The verdicts. Only good and bad end a verification.
 const (
-	Unchanged Verdict = ""        // nothing was to be judged
-	Pending   Verdict = "pending" // not judged yet: prelet-verify, or the next run, does it
+	Unchanged Verdict = ""        // there was nothing to judge
+	Pending   Verdict = "pending" // not judged yet: prelet-verify or the next run does
 	Good      Verdict = "good"
 	Bad       Verdict = "bad"
-	Unknown   Verdict = "unknown" // it could not be told: neither good nor a try
+	Unknown   Verdict = "unknown" // could not be determined: neither good nor counted as a try
 )
 
-// Outcome is how it ended, when there was no error.
+// Outcome is the result of a walk that ended without an error.
 type Outcome struct {
 	Verdict    Verdict
-	Why        string     // of the verdict: what failed, or what could not be told
-	Checks     []Check    // the last ones that were made
-	Cause      *Cause     // of a bad verdict, by the kubelet's own word; nil: it does not say
+	Why        string     // the reason for the verdict: what failed, or what could not be determined
+	Checks     []Check    // of the last look
+	Cause      *Cause     // of a bad verdict, from the kubelet's log; nil: not in the log
 	Generation int        // in place now
-	From       int        // the generation that was left by going back, or 0
-	InPlace    Verdict    // after going back: that of Generation, while Verdict is that of From
+	From       int        // the generation before the rollback, or 0
+	InPlace    Verdict    // after a rollback: the verdict on Generation, while Verdict is the one on From
 	Held       bool       // the plan of From is held
-	HeldBack   string     // the gate is shut, and this is why; empty when it is open
-	Code       fault.Code // of what is wrong with it; "" when nothing is
+	HeldBack   string     // the reason why the gate is shut; empty when it is open
+	Code       fault.Code // of the failure; "" when there is none
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {
@@ -89,8 +89,8 @@ func (m *Machine) extendTimeout(d time.Duration) {
 	}
 }
 
-// Preflight looks whether a commit could be activated, and changes nothing. Its errors are of fault.Systemd: systemd
-// does not answer, the unit is masked or missing, or it would start without the gate.
+// Preflight checks whether a commit could be activated, and changes nothing. Its errors have the code fault.Systemd:
+// systemd does not answer, the unit is masked or missing, or it would start without the gate.
 func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
@@ -101,14 +101,14 @@ func (m *Machine) Preflight(ctx context.Context, unit string) (Unit, error) {
 		return Unit{}, f
 	}
 
-	if _, err := m.Units.MayWait(ctx, unit); err != nil { // it is asked after the commit: then it is too late to fail
+	if _, err := m.Units.MayWait(ctx, unit); err != nil { // needed after the commit, when it is too late to fail
 		return Unit{}, systemdFault("looking at the order of "+unit, err)
 	}
 
 	return u, nil
 }
 
-// checkUnit says why a unit cannot be activated; nil when it can.
+// checkUnit returns why a unit cannot be activated, or nil.
 func checkUnit(name string, u Unit, gate string) *fault.Fault {
 	f := &fault.Fault{Code: fault.Systemd}
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// entry is a name and what it means.
+// word is a name with its meaning.
 type word struct{ name, meaning string }
 
 var phaseNames = []word{
@@ -85,7 +85,7 @@ var stepNames = []word{
 	leavePending: {"leave", "the verdict to whoever takes over"},
 }
 
-// Page is docs/reference/activation.md: the table in words.
+// Page returns docs/reference/activation.md: the table as text.
 func Page() string {
 	var b strings.Builder
 
@@ -134,7 +134,7 @@ func writeWords(b *strings.Builder, title string, names []word) {
 	}
 }
 
-// words are the names of phases, triggers or steps.
+// joinNames returns the names of phases, triggers or steps.
 func joinNames[T ~int](names []word, list []T) string {
 	out := make([]string, 0, len(list))
 	for _, x := range list {

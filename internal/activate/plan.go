@@ -14,49 +14,49 @@ import (
 // PlanBlob is the name under which a generation keeps its Plan.
 const PlanBlob = "activation.json"
 
-// Plan is what activate needs to know of one generation: how to bring the unit up on it, and what must then be so. It is kept
-// in the generation, so that a later boot, or a node that went back, judges by what was planned then.
+// Plan is how to start the unit on one generation, and what to check then. It is stored in the generation, so that a
+// later boot, or a node after a rollback, judges by the plan of that time.
 type Plan struct {
 	Unit     string        // the kubelet's unit
-	Settle   time.Duration // how long it must run without a change before it counts as healthy
+	Settle   time.Duration // how long the kubelet must run without a change before it counts as healthy
 	Timeout  time.Duration // for the start and the watch together
-	Bound    time.Duration // for the whole activation, going back and its watch included; 0: as long as its parts take
-	Rollback bool          // go back when it is bad
+	Bound    time.Duration // for the whole activation including a rollback and its watch; 0: no limit
+	Rollback bool          // roll back after a bad verdict
 
-	UnitFiles bool // a target is a unit file or a drop-in: going back needs a reload
+	UnitFiles bool // a managed file is a unit file or a drop-in: a rollback needs a reload
 
-	// What must be so. The zero value of each is not asked for.
+	// The expected state. A zero value is not checked.
 	Healthz    string            // URL on loopback
-	Kubeconfig string            // the file that a node which joined has
+	Kubeconfig string            // the file that exists on a node that has joined
 	Flags      []string          // of the kubelet's command line, as planned
 	Files      map[string]string // path → sha256 of the content, 64 hexadecimal digits
 	Node       string            // name of the Node object
 
-	// Of the Node object, but never asked for in the way of the above: see labels.go.
+	// The expected Node object: a difference is drift (see labels.go).
 	Joins      bool                // the node joins with this generation
 	Labels     map[string]string   // as planned
 	Taints     []string            // as planned, key=value:Effect
-	GoneLabels map[string][]string // that generations before had and this one has not: key → values
-	GoneTaints []string            // likewise
+	GoneLabels map[string][]string // of earlier generations and no longer planned: key → values
+	GoneTaints []string            // of earlier generations and no longer planned
 	Reconcile  bool                // the node patches its own labels after a good verdict
 
-	// Configz is asked for where the site gives credentials for that; nil: it is not.
+	// Configz is checked if the site gives credentials for it; nil: not checked.
 	Configz *kubelet.Configz
 
-	// Sources says where an item of the plan comes from, as a message tells it ("site.hcl:12:5, label.gpu"), by the names that
-	// package failure gives to items.
+	// Sources contains the place of an item in the site, as used in messages ("site.hcl:12:5, label.gpu"). The keys are
+	// the names of items in package failure.
 	Sources map[string]string
 
-	// Pods is what decides whether the kubelet and the container runtime go together: its cgroup driver, and which runtime. "" where
-	// nobody here knows.
+	// Pods contains the settings that must match the container runtime: the cgroup driver and the runtime endpoint. ""
+	// when they are not known.
 	Pods string
 
-	// States are the files in which the kubelet's managers remember what they do, with what each is made by: a kubelet ends on one
-	// that was made by something else. Those of managers that do nothing are not among them.
+	// States contains the state files of the kubelet's managers, each with the policy that writes it: a kubelet with
+	// another policy exits on such a file. Files of disabled managers are left out.
 	States map[string]string
 
-	// Retire are files that go as soon as the generation is good, like the kubeconfig with the bootstrap token. Files must not
-	// name them: they may be gone already when a later boot looks.
+	// Retire lists files that are removed as soon as the generation is good, such as the kubeconfig with the bootstrap
+	// token. Files must not contain them: they may be gone when a later boot checks.
 	Retire []string
 }
 
@@ -83,12 +83,12 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// before is what can be asked of a kubelet on the files that were there before prelet: that it runs and says it is well.
+// planWithoutPrelet returns the plan for the state before prelet: the kubelet runs and is healthy.
 func (p Plan) planWithoutPrelet() Plan {
 	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
 }
 
-// staleStateFiles are the state files that a kubelet on this plan leaves and one on another ends on.
+// staleStateFiles returns the state files of a kubelet on this plan that a kubelet on the plan by would exit on.
 func (p Plan) staleStateFiles(by Plan) (out []string) {
 	all := maps.Clone(by.States)
 	if all == nil {
@@ -147,8 +147,8 @@ func (p Plan) Encode() ([]byte, error) {
 		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods})
 }
 
-// DecodePlan reads what Encode wrote. A field that this prelet does not know is an error: judging by half of what a newer one
-// planned could call an ill kubelet good.
+// DecodePlan reads the output of Encode. An unknown field is an error: with half of a newer plan an unhealthy kubelet
+// could be judged good.
 func DecodePlan(text []byte) (Plan, error) {
 	var d planDocument
 

@@ -7,14 +7,15 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/failure"
 )
 
-// A kubelet is well by all that it is asked, and can start no pod: its cgroup driver is not the runtime's. Only its log has that.
+// A kubelet can pass all checks and still start no pod, because its cgroup driver is not the runtime's. Only its log
+// shows that.
 
-// fresh is how old what the log says of pods may be. A kubelet tries a pod that it could not start again every ten to fifteen
-// seconds (pkg/kubelet/pod_workers.go, backOffPeriod), so that what it has not said for so long is over.
+// maxLogAge is the highest age of a log line about pods that counts. A kubelet tries a failed pod again every ten to
+// fifteen seconds (pkg/kubelet/pod_workers.go, backOffPeriod), so an older failure is over.
 const maxLogAge = time.Minute
 
-// checkPods says whether checkPods can start, as far as this process of the kubelet has tried: what one pod alone fails of is not looked
-// for, and none may be there yet. That its log cannot be read is held against nobody.
+// checkPods reports whether pods can start, as far as this kubelet process has tried. Failures of a single pod are
+// ignored, and there may be no pod yet. A log that cannot be read does not fail the check.
 func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok bool) {
 	lines, err := w.m.readLog(ctx, w.plan, max(w.since, u.Started, now-maxLogAge))
 	if err != nil {
@@ -34,6 +35,6 @@ func (w *watcher) checkPods(ctx context.Context, u Unit, now time.Duration) (ok 
 	return false
 }
 
-// sharesPods says whether a plan has what pods cannot start for from the one that would be gone back to: then that is no better,
-// and the plan did not do it.
+// sharesPods reports whether a plan and the goal of a rollback have the same pod settings. Then the rollback would not
+// help, and the plan is not the cause.
 func (p Plan) sharesPods(goal Plan) bool { return p.Pods != "" && p.Pods == goal.Pods }

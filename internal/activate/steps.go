@@ -12,21 +12,21 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// maxTries is the number of boots that may begin to verify a generation and not come to an end. The next one goes back.
+// maxTries is the number of boots that may begin to verify a generation and not finish. The next boot rolls back.
 const maxTries = 3
 
-// maxRounds bounds how often a verdict may be superseded before we leave the last word to whoever supersedes us.
+// maxRounds bounds how often a verdict may be superseded before this process leaves it to the others.
 const maxRounds = 5
 
 const (
-	stopWait    = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its answer comes first
-	minStopWait = 5 * time.Second   // what a kubelet gets to stop in when the bound is up: going back needs it stopped
+	stopWait    = 100 * time.Second // longer than systemd's own TimeoutStopSec=90s, so that its result comes first
+	minStopWait = 5 * time.Second   // minimum after the deadline: a rollback needs the kubelet stopped
 	lockWait    = 30 * time.Second
 	waitMargin  = 30 * time.Second
 )
 
-// step does one step. Only ready, readyBack and watch end with ctx: what was begun after the commit is not interrupted.
-// Only watch finds something.
+// step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
+// interrupted. Only watch returns a trigger.
 func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *walkState) (trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
@@ -88,7 +88,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
 }
 
-// preflightChange looks whether a commit could be activated, for the last time before it.
+// preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	unit, err := m.Preflight(ctx, t.change.Plan.Unit)
 	if err != nil {
@@ -102,8 +102,8 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	return m.noteAlive(unit)
 }
 
-// preflightBack is ready for a way back by hand. While pods may hold what a state file of the kubelet's managers lists, a
-// way back that takes it is refused as a run is.
+// preflightBack checks whether a rollback by hand could be activated. While pods may hold what a state file of the
+// kubelet's managers lists, a rollback that removes this file is refused, as in a run.
 func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) error {
 	if why := m.whyForeign(t.to); t.to != 0 && why != "" {
 		return ForeignFault(t.to, why)
@@ -128,8 +128,8 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 	return m.noteAlive(unit)
 }
 
-// noteAlive notes a unit that is alive before a commit: who recovers without systemd must not take it for one that the gate
-// has kept.
+// noteAlive notes a unit that is alive before a commit. A later process that recovers without systemd must not assume
+// that the gate has blocked this unit.
 func (m *Machine) noteAlive(u Unit) error {
 	if !isAlive(u) {
 		return nil
@@ -159,7 +159,7 @@ func (m *Machine) commit(t *walkState) error {
 	return nil
 }
 
-// shut shuts the gate, so that no kubelet starts while files change.
+// shutGate shuts the gate, so that no kubelet starts while files change.
 func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 	var why string
 
@@ -184,7 +184,7 @@ func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 	return nil
 }
 
-// describeStopped is what an error begins with that came while the kubelet was being kept away from the files.
+// describeStopped returns the first words of an error that occurred while the kubelet was kept from running.
 func describeStopped(on trigger, h location) string {
 	switch {
 	case on == onCommitted:
@@ -200,9 +200,8 @@ func describeStopped(on trigger, h location) string {
 func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState) error {
 	err := m.stopUnit(ctx, h.plan.Unit, t)
 
-	// Behind a gate that was shut since this boot began no kubelet has started, and systemd is not needed to put right
-	// what a crash left. Behind one that was open before, and where one ran before there was a gate, the one that was
-	// about to be stopped may still run.
+	// No kubelet has started behind a gate that was shut for the whole boot, so a recovery works without systemd. If
+	// the gate was open before, or a kubelet ran before the gate existed, that kubelet may still run.
 	if h.phase == mixed && on != onCommitted && h.noneStarted && errors.Is(err, errMayRun) {
 		return nil
 	}
@@ -210,7 +209,7 @@ func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState
 	return wrapAfterCommit(describeStopped(on, h), err)
 }
 
-// stopUnit stops a unit if it is alive. What ran, or was about to, is owed a start. After an error no file may change.
+// stopUnit stops a unit if it is alive, and notes that it is owed a start. After an error no file may change.
 func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error {
 	u, err := m.Units.Look(ctx, unit)
 	if err != nil {
@@ -221,7 +220,7 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error
 		return nil
 	}
 
-	if isWanted(u) { // one that somebody is stopping is not started by us
+	if isWanted(u) { // a unit that is being stopped by hand is not started again
 		if err := m.Gate.MarkOwed(unit); err != nil {
 			return err
 		}
@@ -249,7 +248,7 @@ func (m *Machine) stopUnit(ctx context.Context, unit string, t *walkState) error
 	return nil
 }
 
-// publish puts every file of our own commit in place.
+// publish puts every file of this process's commit in place.
 func (m *Machine) publish(h location, t *walkState) error {
 	gen := h.journal.Gen
 	m.note("publish", "started", "generation %d", gen)
@@ -266,7 +265,7 @@ func (m *Machine) publish(h location, t *walkState) error {
 	return nil
 }
 
-// complete puts every file in place of what somebody was interrupted at.
+// complete puts every file of an interrupted commit or rollback in place.
 func (m *Machine) complete(t *walkState) error {
 	if _, err := m.Store.Recover(); err != nil {
 		m.note("recover", "failed", "%v", err)
@@ -280,7 +279,7 @@ func (m *Machine) complete(t *walkState) error {
 	return nil
 }
 
-// restore puts the contents of an earlier generation in place, as a new one that awaits a verdict.
+// restore puts the contents of an earlier generation in place, as a new generation that awaits a verdict.
 func (m *Machine) restore(h location, t *walkState) error {
 	w := h.rollback
 
@@ -319,7 +318,7 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	err := m.Units.Reload(ctx)
 
 	switch {
-	case err != nil && h.phase == mixed && h.noneStarted: // as with stop; whoever opens the gate comes here again
+	case err != nil && h.phase == mixed && h.noneStarted: // as in stop; the process that opens the gate reloads
 		return nil
 	case err != nil && h.phase == returning:
 		return wrapAfterCommit("going back", err)
@@ -334,9 +333,9 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	return nil
 }
 
-// needsReload says whether systemd has not read a unit file that changed. Of what a killed process put in place, systemd
-// tells. But some of its versions overlook the first drop-in in a new folder, so then the plans are asked as well. A
-// boot reads all of them, and a systemd that does not answer is the trouble of the step that starts the unit.
+// needsReload reports whether systemd has not read a changed unit file. If a killed process has changed it, systemd
+// reports that. Some versions of systemd overlook the first drop-in in a new folder, so the plans are checked too. At
+// boot systemd reads all unit files. An error of systemd is left to the step that starts the unit.
 func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
 	if h.gateOpen {
 		return false
@@ -351,12 +350,12 @@ func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) boo
 	return err == nil && u.Unread
 }
 
-// plansUnitFiles says whether what is in place has unit files, or what was left for it had.
+// plansUnitFiles reports whether the generation in place has unit files, or the one before a rollback had.
 func (m *Machine) plansUnitFiles(h location) bool {
 	return h.plan.UnitFiles || h.journal.From != 0 && m.planOrDefault(h.journal.From).UnitFiles
 }
 
-// openGate lets the kubelet start on what is in place whole.
+// openGate lets the kubelet start on the complete generation in place.
 func (m *Machine) openGate(h location, t *walkState) error {
 	if h.gateOpen {
 		return nil
@@ -384,8 +383,7 @@ func (m *Machine) openGate(h location, t *walkState) error {
 	return nil
 }
 
-// ask asks for a start of the unit if one is due, and leaves the verdict, if one is awaited, to prelet-verify or the
-// next run.
+// requestStart requests a start of the unit if one is due, and leaves a verdict to prelet-verify or the next run.
 func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) error {
 	if h.journal == nil {
 		if !t.openedGate && !m.Gate.IsOwed(h.plan.Unit) {
@@ -408,17 +406,17 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 	return wrapAfterCommit(describeInPlace(&h), err)
 }
 
-// startRequest says what bringUp may do.
+// startRequest contains the conditions of bringUp.
 type startRequest struct {
-	mayWait bool          // a start may be waited for; the lock must be free then
+	mayWait bool          // bringUp may wait for the start; the lock must be free then
 	wait    time.Duration // how long
-	opened  bool          // we opened the gate just now: one that failed at it, or waits to try again, is to try now
+	opened  bool          // this process has just opened the gate: a unit that failed at it or waits for a restart is started now
 	since   time.Duration // a process that started before this has not read the files
 }
 
-// bringUp asks for a start of the unit if that is owed, if the gate held it up, or if what runs has not read the files.
-// It says how the job ended; empty when none was asked for, because the unit runs, is on its way, or nobody wants it to
-// run.
+// bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
+// the files. It returns how the job ended; "" when none was requested, because the unit runs, is about to run, or is
+// not supposed to run.
 func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (result string, err error) {
 	steady := context.WithoutCancel(ctx)
 
@@ -436,7 +434,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	m.note("restart", "started", "%s", unit)
 
-	// What we stopped has to come up again, also when we are told to stop: then the start is asked for and not waited
+	// A unit that prelet stopped has to start again, also after SIGTERM. Then the start is requested and not waited
 	// for.
 	if e.mayWait && ctx.Err() == nil {
 		m.extendTimeout(e.wait)
@@ -451,7 +449,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 		return result, fmt.Errorf("restarting %s: %w", unit, err)
 	}
 
-	if result != jobDependency { // that start never happened: it is still owed
+	if result != jobDependency { // the start never happened: it is still owed
 		if err := m.Gate.ClearOwed(); err != nil {
 			return result, err
 		}
@@ -467,8 +465,8 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 	return result, nil
 }
 
-// watchUnlocked brings the unit up on what is in place and watches it, with the lock free, and says what came of it: a
-// verdict, or that another prelet took over.
+// watchUnlocked starts the unit on the generation in place and watches it, with the lock free. It returns the trigger
+// of the verdict, or onSuperseded.
 func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
 	m.startBound(t, h.plan)
 	t.watchedJournal = h.journal
@@ -501,9 +499,9 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 	return onUnknown, nil
 }
 
-// runUnlocked does what must not be done with the lock held: a kubelet's start waits for prelet.service, which waits for
-// the lock. The lock is taken again also when ctx has ended: a verdict has to be written, and others hold it for a
-// moment only.
+// runUnlocked runs a function that must not hold the lock: a start of the kubelet waits for prelet.service, which waits
+// for the lock. The lock is taken again also when ctx has ended, because a verdict has to be written. Others hold it
+// only for a moment.
 func (m *Machine) runUnlocked(ctx context.Context, do func()) error {
 	if err := m.Store.Unlock(); err != nil {
 		return err
@@ -539,8 +537,8 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	return f, err
 }
 
-// uncount says that this boot's verification ended without a verdict. When that is because we were told to stop, so did
-// we.
+// endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns
+// fault.Interrupted.
 func (m *Machine) endUnjudged(ctx context.Context, h location) error {
 	if err := m.uncountTry(h.journal); err != nil {
 		return wrapAfterCommit("taking the try back", err)
@@ -562,8 +560,8 @@ func (m *Machine) endUnjudged(ctx context.Context, h location) error {
 	}
 }
 
-// retire removes those files of the plan that the generation has: one that went back to an older one has not what
-// retired there. It comes before the journal is closed, for after that nobody looks again.
+// retire removes those files of the plan that the generation has: after a rollback an older generation may not have
+// them. It runs before the journal is closed, because it is not repeated after that.
 func (m *Machine) retire(h location) error {
 	var paths []string
 
@@ -589,7 +587,7 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 	return m.Store.Good(h.journal.Gen, report)
 }
 
-// whyShut is what the gate's closer said, or else what there is to say.
+// whyShut returns the stored reason of the gate, or a default.
 func (m *Machine) whyShut(h location) string {
 	if why := m.Gate.Reason(); why != "" {
 		return why
@@ -602,7 +600,8 @@ func (m *Machine) whyShut(h location) string {
 	return "prelet has not finished a run in this boot"
 }
 
-// reportOther reports somebody else's verdict, where that was about what we watched, or about what they went back to from it.
+// reportOther reports the verdict of another process, if that is about the generation that this process watched, or
+// about the rollback from it.
 func (m *Machine) reportOther(h location, t *walkState) error {
 	current, watched := h.current, t.watchedJournal
 	isGood := current.Status == generation.StatusGood
@@ -611,7 +610,7 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 	case current.Restores < 0 && !isGood:
 		t.out = Outcome{Generation: current.Gen, Verdict: Pending, Why: "another run took over"}
 		return nil
-	case current.Restores < 0, isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // gone back to by hand
+	case current.Restores < 0, isGood && current.Gen == watched.Gen && watched.HoldPlan == "": // a rollback by hand
 		t.out = Outcome{Generation: current.Gen, Verdict: Good}
 		return nil
 	}

@@ -2,109 +2,106 @@ package activate
 
 import "slices"
 
-// phase is where a node is, by what lies on its disk. locate reads it before each row.
+// phase is where a node is, as read from its disk. locate reads it before each row.
 type phase int
 
-// The phases.
 const (
 	none      phase = iota // there never was a generation
-	settled                // a generation is in place, and nobody awaits a verdict on it
-	mixed                  // a commit or a way back was interrupted: files of two generations
-	pending                // a generation is in place whole, and awaits its verdict
-	returning              // the same, and it came by going back
+	settled                // a generation is in place and awaits no verdict
+	mixed                  // a commit or a rollback was interrupted: files of two generations
+	pending                // a complete generation is in place and awaits its verdict
+	returning              // the same, after a rollback
 )
 
-// trigger is what happens in a phase: somebody enters, or the row before came to something.
+// trigger is the event that selects a row: an entry into the machine, or the result of the previous row.
 type trigger int
 
-// The triggers. Those up to onCheck are how prelet enters; the others come out of rows.
+// The triggers up to onVerify are entries; the others are results of rows.
 const (
-	onFinish     trigger = iota // what a crash left is to be finished, and nothing more
-	onChange                    // a run has staged a commit
-	onResume                    // go on with what is in place: nothing is to change, or may be
-	onFailed                    // a run failed before its commit
-	onNoSite                    // there is no site
-	onRollback                  // somebody goes back by hand
-	onVerify                    // prelet-verify: the kubelet starts, or has crashed
-	onCommitted                 // this process has just written the journal
-	onJudge                     // what is in place may start, and is to be judged
-	onGood                      // the verdict
-	onBad                       //
-	onUnknown                   // none could be reached
-	onSuperseded                // another prelet took over while the lock was free
+	onFinish    trigger = iota // only finish what a crash left
+	onChange                   // a run has staged a commit
+	onResume                   // continue with the generation in place: nothing has to change, or may change
+	onFailed                   // a run failed before its commit
+	onNoSite                   // there is no site
+	onRollback                 // a rollback by hand
+	onVerify                   // prelet-verify: the kubelet starts, or has crashed
+	onCommitted                // this process has just written the journal
+	onJudge                    // the kubelet may start on the generation in place, which awaits a verdict
+	onGood                     // the verdict
+	onBad
+	onUnknown    // no verdict could be reached
+	onSuperseded // another prelet process took over while the lock was free
 
 	done // nothing follows
 	repeat
-	stepResult // what the last step found: onGood, onBad, onUnknown or onSuperseded
+	stepResult // the result of the last step: onGood, onBad, onUnknown or onSuperseded
 )
 
-// fact is what a row asks of here beside its phase.
+// fact is a condition of a row in addition to the phase.
 type fact int
 
-// The facts.
 const (
 	always           fact = iota
 	isOpen                // the gate is open
-	isShutOnPurpose       // the gate is shut on purpose: this boot has neither opened it nor put anything in place
-	isWhole               // a kubelet may start on what is in place; here.WhyNot says why not
-	isExhausted           // too many boots began to judge it and came to no end, and there is a good one to go back to
+	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
+	isWhole               // a kubelet may start on the generation in place; location.blockReason is empty
+	isExhausted           // too many boots began to judge it and did not finish, and there is a good generation to roll back to
 	isNewBoot             // no process of this boot has counted itself as a try
 	mayWait               // this process may wait for a start of the unit
-	canGoBack             // there is a good one to go back to, and it may help; here.Stay says why not
+	canGoBack             // a rollback is possible and may help; else location.stayReason has the reason
 	hasTooManyRounds      // others took over maxRounds times
 )
 
-// step is one thing that a row does. Each may be done again after it was done, or half done.
+// step is one action of a row. Each step may run again after it has finished, or after it was interrupted.
 type step int
 
-// The steps.
 const (
-	sweep         step = iota // remove what a commit that never happened staged
-	preflight                 // look whether a commit could be activated; note that the unit runs
-	preflightBack             // the same for going back by hand
+	sweep         step = iota // remove what a commit that never happened has staged
+	preflight                 // check whether a commit could be activated; note that the unit runs
+	preflightBack             // the same before a rollback by hand
 	commit                    // write the journal: from here on only forward
-	shutGate                  // the gate, with a reason
-	stop                      // the unit, if it is alive; what ran is owed a start
+	shutGate                  // shut the gate and write the reason
+	stop                      // stop the unit if it is alive; it is then owed a start
 	publish                   // put every file in place
-	complete                  // the same, for whoever was interrupted
+	complete                  // finish the publish of an interrupted process
 	restore                   // put the contents of an earlier generation in place
 	reload                    // make systemd read its unit files, if one changed and the gate is shut
 	countTry                  // count this boot as a try
-	openGate                  // the gate, on what is in place, if it is shut
-	requestStart              // ask for a start if one is due, and do not wait for it
-	watch                     // without the lock: start the unit if that is due, wait, and look until there is a verdict
-	uncountTry                // this boot was no try
+	openGate                  // open the gate on the generation in place, if it is shut
+	requestStart              // request a start if one is due, without waiting for it
+	watch                     // without the lock: start the unit if that is due, wait, and watch it until there is a verdict
+	uncountTry                // do not count this boot as a try
 	retire                    // remove files that are not needed once the generation is good
-	closeGood                 // the journal: the generation is good; the plan that was left is held
-	closeBad                  // the journal: what was gone back to is ill as well; the plan is not held
-	holdBack                  // shut the gate and keep why, for whoever asks
-	reportShut                // say why the gate is shut
-	reportOther               // report the verdict of whoever took over
-	leavePending              // leave the verdict to whoever takes over
+	closeGood                 // close the journal: the generation is good; the plan that was rolled back is held
+	closeBad                  // close the journal: unhealthy after the rollback too; the plan is not held
+	holdBack                  // shut the gate and write the reason
+	reportShut                // report the reason why the gate is shut
+	reportOther               // report the verdict of the process that took over
+	leavePending              // leave the verdict to the process that takes over
 )
 
-// row says what is done when something happens in a phase.
+// row contains the steps for a trigger in a phase.
 type row struct {
 	In   []phase
 	On   []trigger
-	When fact // the first row whose fact holds is the one
+	When fact // the first row whose fact holds is used
 	Do   []step
-	Then trigger // what follows, in the phase that is then located; again is the same trigger
-	// Never says why this cannot happen. Then the row does nothing, and to come here is an error.
+	Then trigger // the next trigger, in the phase that is located then
+	// Never is the reason why this row cannot occur. Such a row has no steps, and reaching it is an error.
 	Never string
 }
 
 var (
 	unmixed       = []phase{none, settled, pending, returning}
-	inPlace       = []phase{settled, pending, returning} // a generation is, whole
+	inPlace       = []phase{settled, pending, returning} // a complete generation is in place
 	awaiting      = []phase{pending, returning}          // and awaits a verdict
 	rollbackSteps = []step{shutGate, stop, restore}
 )
 
-// table is all that activation does. For each phase and trigger the rows are asked in this order; the last has no
-// condition.
+// table contains all rows of the activation. For each phase and trigger the first row whose fact holds is used; the
+// last row of a pair has no condition.
 var table = []row{
-	// What a crash left comes first, whoever enters.
+	// After a crash: these rows come first for every entry.
 	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
 	{
 		In: []phase{mixed}, On: []trigger{onResume, onFailed, onNoSite, onRollback, onVerify, onSuperseded},
@@ -123,7 +120,7 @@ var table = []row{
 	{In: []phase{none}, On: []trigger{onNoSite}, Do: []step{openGate, requestStart}, Then: done},
 	{In: []phase{none}, On: []trigger{onVerify}, Do: []step{reportShut}, Then: done},
 
-	// The generation in place goes on, if a kubelet may start on it.
+	// Continue with the generation in place, if a kubelet may start on it.
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onResume},
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, Do: []step{holdBack}, Then: done},
@@ -132,7 +129,7 @@ var table = []row{
 	{In: awaiting, On: []trigger{onResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
 	{In: awaiting, On: []trigger{onResume}, Do: []step{reload, openGate}, Then: onJudge},
 
-	// A kubelet starts or has crashed.
+	// The kubelet starts or has crashed.
 	{In: []phase{settled}, On: []trigger{onVerify}, When: isOpen, Then: done},
 	{In: awaiting, On: []trigger{onVerify}, When: isOpen, Then: onJudge},
 	{In: inPlace, On: []trigger{onVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
@@ -155,7 +152,7 @@ var table = []row{
 	{In: awaiting, On: []trigger{onSuperseded}, Then: onResume},
 	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 
-	// What cannot happen.
+	// Pairs that cannot occur.
 	{In: []phase{none}, On: []trigger{onResume}, Never: "nothing to resume: no generation is in place"},
 	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to go back from: no generation is in place"},
 	{
@@ -170,7 +167,7 @@ var table = []row{
 	},
 }
 
-// next is the row for what happens here. It is pure.
+// next returns the row for a location and a trigger. It is pure.
 func next(rows []row, h location, on trigger) row {
 	for _, row := range rows {
 		if slices.Contains(row.In, h.phase) && slices.Contains(row.On, on) && h.holds(row.When) {

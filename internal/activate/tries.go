@@ -12,19 +12,20 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// untriedFile counts the boots whose verification ended without a verdict. The journal counts a boot when it begins to verify,
-// because it may not live to say how that ended; a verdict "unknown" is no try, so it is counted here and subtracted. The file
-// is about one commit, and is worth nothing for another.
+// unjudgedFile counts the boots whose verification ended without a verdict. The journal counts a boot when it begins to
+// verify, because the boot may not survive to record its end. A verdict "unknown" is not a try, so it is counted here
+// and subtracted. The file belongs to one commit and is ignored for others.
 const unjudgedFile = "unknown.json"
 
 type unjudgedBoots struct {
 	Gen    int       `json:"gen"`
 	Commit time.Time `json:"commit_time"`
-	Boots  int       `json:"boots"`          // that came to no verdict
-	Last   string    `json:"last,omitempty"` // boot id of the last of them
+	Boots  int       `json:"boots"`          // without a verdict
+	Last   string    `json:"last,omitempty"` // boot id of the last one
 }
 
-// countTry counts this boot as one that begins to verify, and returns how many did and came to no end, this one included.
+// countTry counts this boot as one that begins to verify, and returns how many boots did so and did not finish,
+// including this one.
 func (m *Machine) countTry(j *generation.Journal) (int, error) {
 	counted, err := m.Store.AddTry(m.BootID)
 	if err != nil {
@@ -32,7 +33,7 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 	}
 
 	u := m.readUnjudged(j)
-	if u.Last == m.BootID { // it ended without a verdict earlier in this boot, and now begins again
+	if u.Last == m.BootID { // ended without a verdict earlier in this boot, and begins again
 		u.Boots, u.Last = u.Boots-1, ""
 		if err := m.writeUnjudged(u); err != nil {
 			return 0, err
@@ -42,7 +43,7 @@ func (m *Machine) countTry(j *generation.Journal) (int, error) {
 	return counted - u.Boots, nil
 }
 
-// uncountTry says that this boot's verification ended without a verdict.
+// uncountTry records that this boot's verification ended without a verdict.
 func (m *Machine) uncountTry(j *generation.Journal) error {
 	u := m.readUnjudged(j)
 	if u.Last == m.BootID {
@@ -54,8 +55,8 @@ func (m *Machine) uncountTry(j *generation.Journal) error {
 	return m.writeUnjudged(u)
 }
 
-// untried reads the file. One that is missing, cannot be read or is about another commit counts for nothing: then every boot is
-// a try, which goes back too early rather than never.
+// readUnjudged reads the file. If it is missing, unreadable or of another commit, the count is 0. Then every boot is a
+// try: prelet rolls back too early rather than never.
 func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
 	none := unjudgedBoots{Gen: j.Gen, Commit: j.CommitTime}
 
@@ -72,7 +73,7 @@ func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
 	return u
 }
 
-// putUntried replaces the file, durably: a power cut must not make tries of boots that were none.
+// writeUnjudged replaces the file durably: after a power cut unjudged boots must not count as tries.
 func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 	text, err := json.Marshal(u)
 	if err != nil {
@@ -105,7 +106,7 @@ func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 	}
 
 	if err != nil {
-		_ = os.Remove(temporary) // the first error counts, and the next time begins with this
+		_ = os.Remove(temporary) // the first error is returned, and the next call removes the file first
 		return fmt.Errorf("tries: writing %s: %w", path, err)
 	}
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Unit is one unit at one moment, as systemd's D-Bus properties tell it. It is an alias of a type without a name: whoever
-// implements Units spells the same type and need not import this package (internal/systemd does).
+// Unit is the state of one unit, as in systemd's D-Bus properties. It is an alias of an unnamed type, so that an
+// implementation of Units need not import this package (internal/systemd).
 type Unit = struct {
 	Name string
 	Load string // LoadState
@@ -16,10 +16,10 @@ type Unit = struct {
 	Sub    string // SubState
 	Result string // of the last run
 	Job    uint32 // id of the queued job, 0 for none
-	Unread bool   // NeedDaemonReload: one of its files is not as systemd has read it
+	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
 
 	MainPID  uint32        // 0: no main process
-	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for
+	Restarts uint32        // NRestarts: automatic restarts since the last requested start
 	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never
 
 	EnvironmentFiles []struct {
@@ -28,15 +28,16 @@ type Unit = struct {
 	}
 }
 
-// Units is systemd. An error means that it did not answer, or refused; how a job ended is the answer: "done" is the only
-// success, "queued" one that was not waited for, "unanswered" one whose end did not come in time.
+// Units is systemd. An error means that systemd did not answer or refused the request. Otherwise the result is how the
+// job ended: "done" is the only success, "queued" means not waited for, "unanswered" means that the job did not end in
+// time.
 type Units interface {
 	Look(ctx context.Context, unit string) (Unit, error)
-	// MayWait says whether this process may wait for a start of the unit.
+	// MayWait reports whether this process may wait for a start of the unit.
 	MayWait(ctx context.Context, unit string) (bool, error)
 	// Reload makes systemd read unit files again.
 	Reload(ctx context.Context) error
-	// Restart and Stop wait at most wait, and with 0 not at all.
+	// Restart and Stop wait for wait at most; with 0 they do not wait.
 	Restart(ctx context.Context, unit string, wait time.Duration) (result string, err error)
 	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
 }
@@ -48,8 +49,8 @@ const (
 	jobDependency = "dependency"
 )
 
-// requiresFile says whether the unit refuses to start while the file is missing. It does not when no EnvironmentFile= line names
-// it (an empty one in a later drop-in clears the list) or when the line has a "-".
+// requiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
+// line names the file (an empty one in a later drop-in clears the list) or when the line begins with "-".
 func requiresFile(u Unit, file string) bool {
 	for _, line := range u.EnvironmentFiles {
 		if line.Path == file && !line.Optional {
@@ -60,19 +61,19 @@ func requiresFile(u Unit, file string) bool {
 	return false
 }
 
-// waitsToRestart says whether systemd sits out RestartSec=.
+// isWaitingToRestart reports whether systemd waits for RestartSec=.
 func isWaitingToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
 
-// isAlive says whether a process of the unit may run, or systemd may start one by itself at any moment: what has to be stopped
-// before the files change that it reads.
+// isAlive reports whether a process of the unit may run, or systemd may start one at any moment. Such a unit is stopped
+// before its files change.
 func isAlive(u Unit) bool { return u.Active != "inactive" && u.Active != "failed" }
 
-// isWanted says whether somebody asked for the unit to run. An inactive one without a job is one that nobody asked for, or that
-// somebody stopped.
+// isWanted reports whether the unit is supposed to run. An inactive unit without a job was never started or was stopped
+// by hand.
 func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Active != "deactivating" }
 
-// givenUp says whether systemd will not start the unit again by itself after it failed.
+// hasGivenUp reports whether the unit failed and systemd does not start it again.
 func hasGivenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
 
-// isStopped says whether the unit was isStopped, or never started, and no job is going to change that.
+// isStopped reports whether the unit was stopped or never started, and no job is queued.
 func isStopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }

@@ -9,37 +9,37 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// walkState is one walk through the table: what it came for, and what this process did on the way. After a crash all of it
-// is gone, and the next walk does without.
+// walkState is one walk through the table: its input, and what this process has done so far. A crash loses all of it,
+// and the next walk does not need it.
 type walkState struct {
 	change  *Change // of onChange
-	to      int     // of onBack
-	why     string  // of onBack
+	to      int     // of onRollback
+	why     string  // of onRollback
 	failure string  // of onFailed and onNoSite
 
-	committing     bool                // the change is the store's: it is no longer ours to abort
-	reload         bool                // we changed a unit file, and systemd has not read it
-	reloadKnown    bool                // reload is all there is to say: we put it in place, or systemd has read it
-	recovered      bool                // we finished what a crash left
-	openedGate     bool                // we opened the gate
-	rollback       *rollback           // we went back by it
-	deadline       time.Duration       // when all shall have ended; 0: nobody said
-	rounds         int                 // others took over so often
-	watchedJournal *generation.Journal // what was watched last
-	finding        finding             // and what came of it
+	committing     bool                // the change was passed to the store and can no longer be aborted
+	reload         bool                // this process changed a unit file, and systemd has not read it
+	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files
+	recovered      bool                // this process finished what a crash left
+	openedGate     bool                // this process opened the gate
+	rollback       *rollback           // the rollback of this process
+	deadline       time.Duration       // of the whole activation; 0: none
+	rounds         int                 // how often others took over
+	watchedJournal *generation.Journal // of the last watch
+	finding        finding             // of the last watch
 
-	sinceJournal *generation.Journal // what since is about
+	sinceJournal *generation.Journal // the journal that since belongs to
 	since        time.Duration
 
 	out Outcome
 }
 
-// maxRows bounds a walk. The longest that is known has maxRounds times four rows and a dozen besides.
+// maxRows bounds a walk. The longest known walk has four rows for each of maxRounds, and about twelve more.
 const maxRows = 50
 
-// walk goes through the table until nothing follows. The lock is held, but for the step watch.
+// walk goes through the table until nothing follows. The lock is held, except during the step watch.
 //
-// Each row begins with a look at where the node is, so that a row that was interrupted needs nobody who remembers it.
+// Each row begins with reading where the node is, so an interrupted row needs no memory of it.
 func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
 	for range maxRows {
 		h, err := m.locate(ctx, t, on)
@@ -56,7 +56,7 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, 
 	return t.out, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation did not end after %d rows", maxRows)}
 }
 
-// table is the table, or another that a test wants to fail.
+// table returns the table, or the broken one of a test.
 func (m *Machine) table() []row {
 	if m.rows != nil {
 		return m.rows
@@ -65,7 +65,7 @@ func (m *Machine) table() []row {
 	return table
 }
 
-// do does one row, and says what follows. It is the only place that acts.
+// do runs one row and returns the next trigger. Only do changes anything.
 func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walkState) (trigger, error) {
 	if r.Never != "" {
 		return done, &fault.Fault{Code: fault.Internal, Summary: r.Never}
@@ -100,14 +100,14 @@ func (m *Machine) do(ctx context.Context, r row, on trigger, h location, t *walk
 	return then, nil
 }
 
-// runHook is for tests, which end the process there.
+// runHook lets a test end the process before or after a step.
 func (m *Machine) runHook(s step, after bool) {
 	if m.hook != nil {
 		m.hook(s, after)
 	}
 }
 
-// enter begins the outcome of a row.
+// beginOutcome sets the outcome at the begin of a row.
 func (t *walkState) beginOutcome(on trigger, h location) {
 	switch on {
 	case onResume, onFailed, onNoSite, onVerify:
@@ -119,7 +119,8 @@ func (t *walkState) beginOutcome(on trigger, h location) {
 	}
 }
 
-// outcome is that of the whole walk. The kubelet's word on what was left is kept, when the way back was judged.
+// outcome returns the outcome of the whole walk. It keeps the cause of a rollback also after the verdict on the
+// rollback.
 func (t *walkState) outcome() Outcome {
 	if t.rollback != nil && t.out.From == t.rollback.from {
 		t.out.Cause = t.rollback.cause
@@ -128,8 +129,8 @@ func (t *walkState) outcome() Outcome {
 	return t.out
 }
 
-// sinceOf is the time since when a journal's files are in place on this boot's monotonic clock, as it was before this
-// boot was counted as a try: 0 when that was in an earlier boot, for then every process of this one started later.
+// filesSince returns when the files of a journal were in place, on this boot's monotonic clock, as it was before this
+// boot was counted as a try. It is 0 when that was in an earlier boot: every process of this boot started later.
 func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration {
 	if j == nil {
 		return 0
@@ -145,7 +146,7 @@ func (t *walkState) filesSince(m *Machine, j *generation.Journal) time.Duration 
 	return t.since
 }
 
-// describeVerdict is what is said of a verdict. It is pure.
+// describeVerdict returns the outcome of a verdict. It is pure.
 func describeVerdict(on trigger, h location, f finding) Outcome {
 	if h.phase == returning {
 		return describeVerdictBack(on, h.journal, f)
@@ -163,8 +164,8 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 	return out
 }
 
-// describeVerdictBack is what is said of a verdict on what the node went back to. The plan that was left is held if the node is
-// well on that, and counts as held until then.
+// describeVerdictBack returns the outcome of a verdict after a rollback. The plan that was rolled back is held if the
+// node is healthy without it, and counts as held until that verdict.
 func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 	out := Outcome{
 		Verdict: Bad, Why: j.Why, Checks: f.checks, Generation: j.Gen, From: j.From, InPlace: f.verdict,
@@ -172,7 +173,7 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 	}
 
 	switch {
-	case on == onGood && j.HoldPlan == "": // it was asked for, and came up well
+	case on == onGood && j.HoldPlan == "": // a requested rollback that is healthy
 		return Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
 	case on == onBad:
 		out.Held, out.Code = false, fault.RollbackFails
@@ -191,14 +192,14 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 	return out
 }
 
-// startBound begins an activation, unless one is going on: from now on no wait lasts longer than the plan's startBound.
+// startBound sets the deadline of an activation, unless it is set already. No wait ends after it.
 func (m *Machine) startBound(t *walkState, p Plan) {
 	if t.deadline == 0 && p.Bound > 0 {
 		t.deadline = m.Clock.Monotonic() + p.Bound
 	}
 }
 
-// limitWait cuts a wait to what is left of the activation's bound, but not below least.
+// limitWait shortens a wait to the time left until the deadline, but not below least.
 func (m *Machine) limitWait(t *walkState, d, least time.Duration) time.Duration {
 	if t.deadline == 0 {
 		return d

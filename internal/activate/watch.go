@@ -9,60 +9,64 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// Probe answers what can be seen of a running kubelet, beside what systemd says. Each method returns nil when it is so, an
-// error that says what is wrong when it is not, and one with a method Unknown() bool that returns true when it cannot be told
-// (the apiserver does not answer): an unknown is never held against a generation.
+// Probe checks a running kubelet, in addition to systemd. A method returns nil when the check passes, and an error with
+// the reason when it fails. An error with a method Unknown() bool that returns true means that the result could not be
+// determined, for example because the API server does not answer. An unknown result never fails a generation.
 type Probe interface {
-	// Healthz asks the kubelet on loopback. Connection refused is not well, not unknown.
+	// Healthz requests /healthz on loopback. Connection refused is a failure, not unknown.
 	Healthz(ctx context.Context, url string) error
-	// Kubeconfig: the file is there and can be used. While it is missing and the apiserver cannot be reached, unknown.
+	// Kubeconfig checks that the file exists and is usable. While it is missing and the API server is unreachable, the
+	// result is unknown.
 	Kubeconfig(ctx context.Context, path string) error
-	// Flags: the command line of this process has them all.
+	// Flags checks that the process has all flags on its command line.
 	Flags(ctx context.Context, pid uint32, flags []string) error
-	// Files: each path has content with this sha256.
+	// Files checks the content of each path by its sha256.
 	Files(ctx context.Context, sha256 map[string]string) error
-	// Node: the Node object exists, and this is it.
+	// Node returns the Node object.
 	Node(ctx context.Context, name string) (kubelet.Node, error)
-	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method Refused() bool that
-	// returns true is the cluster's no.
+	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method
+	// Refused() bool that returns true means that the cluster does not allow it.
 	PatchLabels(ctx context.Context, name string, changes []kubelet.LabelChange) error
-	// Configz tells in which fields the configuration that the kubelet runs with differs from the planned one.
+	// Configz returns the fields in which the running configuration differs from the planned one.
 	Configz(ctx context.Context, c kubelet.Configz) (differ []string, err error)
-	// Log is what the unit's processes have written since then, oldest line first.
+	// Log returns the log of the unit's processes since a time, oldest line first.
 	Log(ctx context.Context, unit string, since time.Time) ([]string, error)
 }
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node, labels, taints, configz, pods
 	State   string `json:"state"` // ok, failed, unknown, drift
 	Message string `json:"message,omitempty"`
 }
 
-// Drift is the state of a check that found a difference which is nobody's fault: somebody changed the Node, or it is older.
+// Drift is the state of a check that found a difference which is not the generation's fault: the Node was edited, or it
+// is older.
 const Drift = "drift"
 
 const (
 	lookInterval  = 100 * time.Millisecond
-	probeInterval = time.Second // what costs more than a look: the apiserver, hashing files
-	// crashLoop is the number of deaths within one watch after which waiting longer tells nothing new.
+	probeInterval = time.Second // for expensive checks: the API server, hashing files
+	// crashLoopDeaths is the number of deaths within one watch after which waiting longer is pointless.
 	crashLoopDeaths = 3
-	// silence is how long systemd may not answer before the watch gives up: a reload, or systemd's own re-execution, takes less.
+	// maxSilence is how long systemd may be unreachable before the watch ends. A reload or a re-execution of systemd
+	// takes less.
 	maxSilence = 10 * time.Second
 )
 
-// finding is how a watch ended.
+// finding is the result of a watch.
 type finding struct {
 	verdict  Verdict
 	reason   string
 	checks   []Check
 	cause    *Cause
-	onlyPods bool // nothing else is wrong than that pods cannot start
+	onlyPods bool // the only failure is that pods cannot start
 }
 
-// watch looks at the unit until it is settled, or until deadline on the monotonic clock, but once at least. result is how the
-// job ended that brought it up, if it was waited for. since is when the files were in place; a process that started before
-// cannot have read them. full says that the deadline leaves the verdict its own time, and not only what was left of the activation's.
+// watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is how
+// the job ended that started the unit, if that was waited for. since is when the files were in place; a process that
+// started earlier has not read them. full is set if the deadline leaves the whole timeout of the plan, and not only the
+// rest of the activation's time.
 func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool) (finding, error) {
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
@@ -102,19 +106,19 @@ type watcher struct {
 
 	hasLooked   bool
 	pid         uint32        // of the last look
-	restarts    uint32        // NRestarts at the first look, or after somebody restarted it
-	deaths      uint32        // deaths that were seen
-	steadySince time.Duration // since when the same process has answered well; 0: it does not
-	lastProbe   time.Duration // when askAll ran last
-	lastChecks  []Check       // and what it was told
+	restarts    uint32        // NRestarts at the first look, or after a manual restart
+	deaths      uint32        // that were seen
+	steadySince time.Duration // since when the same process has been healthy; 0: it is not
+	lastProbe   time.Duration // when checkSettled last ran its checks
+	lastChecks  []Check       // and their results
 
-	cause       *Cause        // what its log said when it was seen dead, or when pods could not start
-	lastLogRead time.Duration // when the log was read last
-	podsFailed  bool          // that is all that is wrong
+	cause       *Cause        // from the log, after a death or when pods could not start
+	lastLogRead time.Duration // when the log was last read
+	podsFailed  bool          // pods cannot start, and nothing else failed
 
 	checks  []Check
-	reason  string // the last thing that was not so
-	unknown bool   // that could not be told, as opposed to is wrong
+	reason  string // the last check that did not pass
+	unknown bool   // the last check was unknown, not failed
 }
 
 func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, error) {
@@ -151,7 +155,7 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 
 			return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason)), nil
 		}
-		// A ctx that ends is seen above; an error here says nothing else.
+		// The end of ctx is handled above.
 		_ = clock.Sleep(ctx, min(lookInterval, deadline-now))
 	}
 }
@@ -160,7 +164,7 @@ func (w *watcher) finish(verdict Verdict, why string) finding {
 	return finding{verdict: verdict, reason: why, checks: w.checks, onlyPods: w.podsFailed}
 }
 
-// look judges one look at the unit. Pending: go on.
+// judge returns the verdict on one look at the unit; Pending: continue.
 func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	w.countDeaths(u)
 
@@ -219,8 +223,8 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 	return w.checkSettled(ctx, u, now)
 }
 
-// endsAlways says whether a kubelet that was seen dead says itself that it always endsAlways so: then nobody waits for the loop. A unit that
-// failed without a process (the gate was shut) says nothing.
+// cannotRecover reports whether the log of a dead kubelet shows that it can never start. Then the watch does not wait
+// for the crash loop. A unit that failed without a process (the gate was shut) has no such log.
 func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) bool {
 	dead := u.Started >= w.since && u.Result != "resources" && (isWaitingToRestart(u) || hasGivenUp(u))
 	if !dead || w.lastLogRead != 0 && now-w.lastLogRead < probeInterval {
@@ -233,8 +237,8 @@ func (w *watcher) cannotRecover(ctx context.Context, u Unit, now time.Duration) 
 	return w.cause != nil && w.cause.final
 }
 
-// countFalls counts the deaths of the main process that were seen between two looks. Those that were too quick to be seen are
-// in NRestarts. A process that somebody replaced, or stopped, did not die.
+// countDeaths counts the deaths of the main process between two looks. Deaths that were too quick to be seen are in
+// NRestarts. A process that was replaced or stopped by hand did not die.
 func (w *watcher) countDeaths(u Unit) {
 	switch {
 	case !w.hasLooked:
@@ -251,7 +255,7 @@ func (w *watcher) countDeaths(u Unit) {
 	w.pid = u.MainPID
 }
 
-// askAll asks what only a settled kubelet can answer. What cannot mend itself is bad at once.
+// checkSettled runs the checks that only a settled kubelet can pass. A failure that cannot go away is bad at once.
 func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (Verdict, string) {
 	if w.lastProbe != 0 && now-w.lastProbe < probeInterval {
 		w.checks = append(w.checks, w.lastChecks...)
@@ -304,7 +308,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	if all {
 		return Good, ""
 	}
-	// Some answers are wrong and some unknown: what is wrong counts.
+	// A failed check takes precedence over an unknown one.
 	for _, check := range w.checks {
 		if check.State == "failed" {
 			w.reason, w.unknown = check.Name+": "+check.Message, false

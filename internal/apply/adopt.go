@@ -19,12 +19,13 @@ func purposes(s *generation.Store, gen int) map[string]string {
 	return boot.ParsePurposes(plan)
 }
 
-// adopt takes over what the generation in place has, and what no plan names although it must not be put back:
+// adopt adds files of the generation in place that the plan does not name and that must not be restored to their old
+// content:
 //
-//   - a state file of the kubelet that was taken away, and that no kubelet has made anew yet: the old one back in its
-//     place would keep the kubelet from starting;
-//   - the kubeconfig with the bootstrap token, while that generation awaits its verdict: it goes with the verdict, not
-//     by a generation of its own.
+//   - a removed state file of the kubelet that no kubelet has created again yet: restoring the old one would keep the
+//     kubelet from starting;
+//   - the kubeconfig with the bootstrap token while that generation awaits its verdict: it is removed with the verdict,
+//     not by a new generation.
 func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *activate.Plan) error {
 	cur, err := s.Current()
 	if err != nil || cur == nil {
@@ -70,7 +71,8 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 	return nil
 }
 
-// observedState is what the plan took a target for. Of a file with a secret the plan knows only whether it is the same.
+// observedState returns the state of a file when the plan was made. For a file with a secret the plan only knows
+// whether it is the same, so the result is nil.
 func observedState(p *boot.Plan, path string, secret bool) *generation.State {
 	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Path == path })
 	if i < 0 {
@@ -93,8 +95,8 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
 }
 
-// InPlace is the generation in place as a proposal, to mend what somebody changed since: what a node does while its
-// site's plan is held. ok is false when there is none, or when it is as before prelet.
+// ProposeInPlace returns the generation in place as a proposal, to undo changes of its files while the site's plan is
+// held. ok is false when there is no generation or when it is the state before prelet.
 func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, ok bool, err error) {
 	cur, err := s.Current()
 	if err != nil || cur == nil || cur.Status == generation.StatusDamaged || cur.Restores == 0 {
@@ -131,14 +133,14 @@ func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.
 
 		now, _, err := s.Observe(e.Path)
 		if err == nil && now.Kind == generation.Absent && slices.Contains(act.Retire, e.Path) {
-			continue // it went with the verdict
+			continue // it was removed with the verdict
 		}
 
 		t := generation.Target{Path: e.Path, Kind: e.New.Kind, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true}
 		switch e.New.Kind {
 		case generation.Absent:
 			if now.Kind != generation.Absent {
-				continue // a state file that the kubelet has made anew
+				continue // a state file that the kubelet has created again
 			}
 
 			t.Mode, t.UID, t.GID = generation.Keep, generation.Keep, generation.Keep

@@ -1,9 +1,9 @@
-// Package apply is the only way from a plan to the disk: it turns a plan into a proposal of generation, and hands it
-// to activate where there is a kubelet to activate (Run). What becomes of a run that cannot get there is decided here,
-// in one place: which failures leave the last good generation in charge, and with which exit status.
+// Package apply is the only way from a plan to the disk. It turns a plan into a proposal for package generation, and
+// passes that to package activate if there is a kubelet to activate (Run). It also decides how a failed run ends: which
+// failures keep the last good generation, and with which exit status.
 //
-// It may touch what generation and activate touch, and two small files: the count of failed runs in the run folder, and
-// the kubelet's version in the state folder.
+// The package writes what generation and activate write, and two small files: the count of failed runs in the run
+// folder, and the kubelet's version in the state folder.
 package apply
 
 import (
@@ -28,21 +28,21 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options are what a plan needs to become files.
+// Options are the inputs of a proposal.
 type Options struct {
 	Store     *generation.Store // locked and recovered
 	Plan      *boot.Plan        // complete
 	Recording *world.Recording
 	Secret    func(name string) ([]byte, error)
 	Owner     func(owner string) (uid, gid int, err error)
-	Flags     []string // of the kubelet's command line, as planned; nil: not judged
-	NodeName  string   // of the Node object; "" is not judged
+	Flags     []string // of the kubelet's command line, as planned; nil: not checked
+	NodeName  string   // of the Node object; "": not checked
 	Machine   machineid.Machine
-	Healthz   string // URL; "" is not asked
+	Healthz   string // URL; "": not checked
 }
 
-// PlanID is the identity that a plan is held under: its hash, with the kubelet's version, since a plan that one
-// kubelet refuses another may take.
+// PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
+// accept a plan that this one rejects.
 func PlanID(p *boot.Plan) string {
 	v := "unknown"
 	if p.Kubelet.Version != nil {
@@ -52,7 +52,7 @@ func PlanID(p *boot.Plan) string {
 	return p.Hash + "@" + v
 }
 
-// Proposal is the plan with its secrets put in, in the order of publishing: the kubelet's flags last.
+// BuildProposal returns the plan with its secrets, in the order of publishing: the kubelet's flags last.
 func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	act := buildActivation(o)
@@ -83,13 +83,13 @@ func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 		return out, act, err
 	}
 
-	if act.Reconcile { // also where nothing changes
+	if act.Reconcile { // needed even if no file changes
 		addNodeObject(o, &act)
 	}
 
-	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as was looked at for the plan
+	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as observed for the plan
 	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
-		out.Force = true // also where nothing differs: what is in place must be known to be ours
+		out.Force = true // even without a change: the generation in place has to be of this machine
 	}
 
 	out.Late = func() (map[string][]byte, error) { return buildBlobs(o, act) }
@@ -97,7 +97,8 @@ func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 	return out, act, nil
 }
 
-// blobs are what a generation keeps beside its files: what was planned, what it was planned on, and how it is judged.
+// buildBlobs returns what a generation stores in addition to its files: the plan, the recording it was made from, and
+// how it is judged.
 func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	rec := *o.Recording
@@ -126,7 +127,7 @@ func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	return out, err
 }
 
-// targets are the planned files, and what the difference adds to them: the kubelet's state files as absent.
+// listTargetFiles returns the planned files and those that the comparison adds: the kubelet's state files as absent.
 func listTargetFiles(p *boot.Plan) []node.File {
 	files := slices.Clone(p.Node.Files)
 	for _, c := range p.Changes {
@@ -162,7 +163,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || isKubeletConfig(f)}
 
 	t.Seen = observedState(o.Plan, f.Path, t.Secret)
-	if f.Purpose == "identity" { // another machine's: put back, there would be two of one
+	if f.Purpose == "identity" { // of another machine: after a restore two machines would have the same identity
 		t.Forget, t.Secret = true, true
 	}
 
@@ -202,7 +203,8 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 	return t, nil
 }
 
-// bearer refuses a token that no kubelet can send. Who fetches a ConfigMap has seen it before; who does not, first here.
+// checkBearer refuses a token that no kubelet can send. A node that fetches a ConfigMap has checked it before; other
+// nodes check it only here.
 func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := secret(name)
@@ -214,13 +216,13 @@ func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	return nil
 }
 
-// isKubeletConfig says whether the folders above a file are the kubelet's own, which a fresh image may lack. The folders of a
-// site's other files must be there, or be declared.
+// isKubeletConfig reports whether the folders above a file are the kubelet's own, which a fresh image may lack. The
+// folders of a site's other files must exist or be declared.
 func isKubeletConfig(f node.File) bool {
 	return f.Purpose != "file"
 }
 
-// SecretError is a credential that is needed to write a file, and cannot be read.
+// SecretError is a credential that is needed to write a file and cannot be read.
 type SecretError struct {
 	Path  string
 	Names []string
@@ -239,7 +241,7 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), why)
 }
 
-// Unwrap gives the Fault, which gives the cause.
+// Unwrap returns a Fault that wraps the cause.
 func (e *SecretError) Unwrap() error { return &fault.Fault{Code: fault.CredentialMissing, Err: e.Err} }
 
 func buildActivation(o Options) activate.Plan {
@@ -258,7 +260,7 @@ func buildActivation(o Options) activate.Plan {
 	return a
 }
 
-// planBlob is the plan as a generation keeps it: for history, and to tell later what each target was for.
+// encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file.
 func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	type file struct {
 		Path    string `json:"path"`
@@ -269,8 +271,8 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 		FormatVersion     int             `json:"format_version"`
 		Hash              string          `json:"plan_hash"`
 		Node              json.RawMessage `json:"node"`
-		Files             []file          `json:"files"` // read back by purposes, here and in live
-		machineid.Machine                 // on which it was made; read back by machineid
+		Files             []file          `json:"files"` // read by readPurposes, here and in live
+		machineid.Machine                 // the machine that it was made on; read by machineid
 	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}, Machine: on}
 	for _, f := range listTargetFiles(p) {
 		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
@@ -279,7 +281,7 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// ToDisk commits a plan below a root where no unit runs, so that nobody is going to judge it. It says whether anything was
+// WriteToDisk commits a plan below a root where no unit runs, so there is no verdict. It reports whether anything was
 // written.
 func WriteToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
 	p, _, err := BuildProposal(o)
@@ -313,8 +315,8 @@ func WriteToDisk(_ context.Context, o Options) (gen int, changed bool, err error
 	return gen, true, nil
 }
 
-// Collect removes generations that are not kept, after a run that ended well. The error says why they stay: the next run
-// tries again, and nothing else is wrong.
+// Collect removes generations that are not kept, after a run that ended well. On an error they stay, and the next run
+// tries again.
 func Collect(s *generation.Store) error {
 	if err := s.Collect(keepGenerations); err != nil {
 		return fmt.Errorf("old generations stay: %w", err)
@@ -323,7 +325,7 @@ func Collect(s *generation.Store) error {
 	return nil
 }
 
-// keep is how many generations stay, beside the last good one.
+// keepGenerations is the number of generations that are kept, in addition to the last good one.
 const keepGenerations = 10
 
 func hashContent(b []byte) string {

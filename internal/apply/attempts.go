@@ -14,13 +14,13 @@ import (
 	"github.com/prelet/prelet/internal/replace"
 )
 
-// Attempts counts the runs of this boot that failed in a row and that systemd tries again. It is kept in the run folder,
-// because systemd 252 has no RestartSteps=: prelet itself waits, longer each time, before it tries again.
+// Attempts counts the consecutive failed runs of this boot that systemd restarts. The count is in the run folder.
+// systemd 252 has no RestartSteps=, so prelet itself waits before the next run, longer each time.
 type Attempts struct{ Dir string }
 
 const attemptsFile = "attempts"
 
-// Failures is the count.
+// Failures returns the count.
 func (a Attempts) Failures() int {
 	b, err := os.ReadFile(filepath.Join(a.Dir, attemptsFile))
 	if err != nil {
@@ -35,12 +35,12 @@ func (a Attempts) Failures() int {
 	return n
 }
 
-// Failed counts one more.
+// AddFailure adds one to the count.
 func (a Attempts) AddFailure() error {
 	return replace.File(filepath.Join(a.Dir, attemptsFile), 0o644, fmt.Appendf(nil, "%d\n", a.Failures()+1))
 }
 
-// Clear begins anew.
+// Clear sets the count to 0.
 func (a Attempts) Clear() error {
 	err := os.Remove(filepath.Join(a.Dir, attemptsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,8 +55,9 @@ const (
 	maxWait   = 5 * time.Minute
 )
 
-// Wait is how long to wait after so many failures in a row: doubled each time up to five minutes. jitter in [0,1)
-// spreads the nodes of a fleet, whose cluster came back a moment ago, over half of that.
+// RetryDelay returns the delay before the next run: it doubles with each consecutive failure, up to five minutes.
+// jitter in [0,1) spreads the nodes of a fleet over half of the delay, so that they do not all ask a recovered cluster
+// at once.
 func RetryDelay(failures int, jitter float64) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -70,14 +71,15 @@ func RetryDelay(failures int, jitter float64) time.Duration {
 	return d/2 + time.Duration(jitter*float64(d/2))
 }
 
-// Slow says whether the run after one that ended so is to wait. Not after one that was stopped after COMMIT, which is
-// to be finished at once, nor after what only a change on the node can mend (RestartPreventExitStatus= of the units).
+// NeedsDelay reports whether the run after one with this code has to wait. It is false after a stop after the commit,
+// which is finished at once, and after a failure that only a change on the node can fix (RestartPreventExitStatus= of
+// the units).
 func NeedsDelay(code fault.Code) bool {
 	return code != "" && code != fault.Interrupted && code.IsRetried()
 }
 
-// Remember writes a small file of the state folder or the run folder whole, for root only, if it is not so already. What
-// is in it can be asked again, so it is not made to survive a power cut.
+// WriteIfChanged replaces a small file of the state folder or the run folder with mode 0600, if its content differs.
+// The content can be obtained again, so the file is not synced to disk.
 func WriteIfChanged(name string, text []byte) error {
 	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
 		return nil

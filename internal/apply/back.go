@@ -8,9 +8,9 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// Back pins a generation and then goes to it, in this order: one that is killed in between leaves a node that applies
-// nothing and says so, and not one that silently applies again what somebody wants to be rid of. When going back fails
-// with nothing changed, the pin is as it was.
+// PinAndRollBack pins a generation before it rolls back to it. A process that is killed in between leaves a node that
+// applies nothing and reports that, and not a node that silently applies the unwanted plan again. If the rollback fails
+// with nothing changed, the previous pin is restored.
 func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
 	was, err := readHeld(s)
 	if err != nil {
@@ -26,7 +26,8 @@ func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, err
 	return gen, was.restoreIfUnchanged(err)
 }
 
-// Back goes to an earlier generation by hand, which choose names once what a crash left is finished.
+// RollBack rolls back by hand to the generation that choose returns. choose is called after an interrupted change is
+// finished.
 func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, error)) Result {
 	if _, err := r.Machine.Recover(ctx); err != nil {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
@@ -50,7 +51,7 @@ func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, erro
 	}
 
 	if err == nil && out.Code == "" {
-		out.Why = "" // that it was by hand, and a verdict needs no reason
+		out.Why = "" // a rollback by hand and a verdict need no reason
 	}
 
 	e := ending{kind: byHand, to: to, why: why, out: out, activateErr: err, changed: err == nil}
@@ -58,7 +59,7 @@ func (r *Run) RollBack(ctx context.Context, why string, choose func() (int, erro
 	return r.collect(r.end(ctx, nil, hold{}, e))
 }
 
-// whyForeign says in which way a generation was made on another machine than this one, or nothing.
+// whyForeign returns why a generation belongs to another machine, or "".
 func (r *Run) whyForeign(gen int) string {
 	if gen == 0 || r.Machine.Foreign == nil {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// What a generation keeps of its plan is read back by name, by this program and by later ones.
+// The stored plan of a generation is read by field names, by this version and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
 	p := &boot.Plan{Hash: "sha256:x", Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}}}
 

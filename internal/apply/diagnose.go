@@ -12,8 +12,8 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// Diagnose tells a failure to write one target as a message with its place in the site: the line that wants the file.
-// Nil for what is about no target of the plan.
+// Diagnose returns a failure to write a planned file as a diagnostic with the place of the file in the site. It returns
+// nil for other failures.
 func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 	var (
 		f *fault.Fault
@@ -40,7 +40,7 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 	return nil
 }
 
-// rangeOfPath is the place in the site that a planned file comes from; path is the file's, or of a folder above it.
+// findRange returns the place in the site of a planned file; path is that of the file or of a folder above it.
 func findRange(p *boot.Plan, path string) (hcl.Range, bool) {
 	for _, f := range p.Node.Files {
 		if f.Path != path && !strings.HasPrefix(f.Path, path+"/") {

@@ -13,63 +13,63 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// way is how a run comes to its end.
+// endingKind is the way in which a run ends.
 type endingKind int
 
 const (
-	activated   endingKind = iota // committed, or nothing was to be committed
+	activated   endingKind = iota // committed, or there was nothing to commit
 	failed                        // before the commit: the plan, a credential, a file, systemd, a signal
-	broken                        // the files may be a mixture, or nothing of the generations could be read
+	broken                        // the files may be mixed, or the generations could not be read
 	withoutSite                   // there is no site
 	switchedOff                   // prelet=off
 	byHand                        // prelet rollback
 )
 
-// ending is all that decides what becomes of a run.
+// ending contains all inputs of the decision how a run ends.
 type ending struct {
 	kind    endingKind
 	changed bool // a generation was committed
 
-	code     fault.Code // of what failed; "" when nothing did
-	failure  string     // the same in one line
-	err      error      // what the plan's diagnostics do not say
+	code     fault.Code // of the failure; "" without one
+	failure  string     // the failure in one line
+	err      error      // an error that is not in the plan's diagnostics
 	planCode fault.Code // of the plan's first error; "" without one
 	stopped  bool       // by a signal; code is fault.Interrupted then
-	lastGood bool       // the node has joined, and the site lets it go on without the cluster
+	lastGood bool       // the node has joined, and the site allows it to continue without the cluster
 
 	held          string // why the site's plan is not applied; "" when it is
-	releaseFailed bool   // it was to be released, and that failed before the commit
+	releaseFailed bool   // the plan was to be released, and that failed before the commit
 
-	to               int              // the generation whose contents somebody chose by hand
-	why              string           // and in which words
-	generationBefore int              // the generation in place when it began; 0: there never was one
-	out              activate.Outcome // what became of that
-	activateErr      error            // what went wrong with it
-	shut             bool             // the gate is, by what can be read
+	to               int              // the generation whose contents were chosen by hand
+	why              string           // the reason given with that choice
+	generationBefore int              // the generation in place when the run began; 0: there never was one
+	out              activate.Outcome // the result of activate
+	activateErr      error            // the error of activate
+	shut             bool             // the gate is shut, as far as it could be read
 	good             bool             // the generation in place was judged good
-	foreign          bool             // it was made on another machine
+	foreign          bool             // the generation in place was made on another machine
 }
 
-// hold is a plan that is held.
+// hold is whether a plan is held.
 type hold struct {
-	why     string // "" when it is not
-	release bool   // it is let go of with the commit
+	why     string // "" when it is not held
+	release bool   // the plan is released with the commit
 }
 
-// outcome is what becomes of a run.
+// outcome is how a run ends.
 type outcome struct {
 	code          fault.Code
 	summary       string // one line
-	reason        string // of a failure before the commit: what failed
+	reason        string // what failed before the commit
 	err           error
 	held          string          // why the site's plan is not applied
-	heldBack      string          // why the kubelet may not start; "" when it may, or when that is no news
-	degradedFirst []report.Reason // what is not as the site says, before the generation in place is told of
-	degraded      []report.Reason // the same, after
-	quiet         bool            // the generation in place is not told of
+	heldBack      string          // why the kubelet may not start; "" when it may, or when that was reported before
+	degradedFirst []report.Reason // deviations from the site, reported before the generation in place
+	degraded      []report.Reason // the same, reported after the generation in place
+	quiet         bool            // the generation in place is not reported
 }
 
-// decide says what becomes of a run that has come to its end. It is pure, and the only place that does.
+// decide returns how a run ends. It is pure, and the only place of this decision.
 func decide(e ending) outcome {
 	var o outcome
 
@@ -108,7 +108,7 @@ func decide(e ending) outcome {
 	return o
 }
 
-// decideActivated is for what came through, after the commit or without one.
+// decideActivated handles a run that reached activation, with a commit or without one.
 func decideActivated(e ending) outcome {
 	o := outcome{code: e.out.Code, err: e.activateErr, heldBack: e.out.HeldBack, summary: Summarize(e.out, e.changed)}
 	if e.out.Held {
@@ -129,8 +129,8 @@ func decideActivated(e ending) outcome {
 	return o
 }
 
-// decideFailed is for whatever failed before the commit: the generation in place stays in charge if it can. Servers are
-// mended on their side, so that a node which has joined and has a good generation comes up meanwhile, and did not fail.
+// decideFailed handles a failure before the commit: the generation in place stays if possible. A failure of the cluster
+// is fixed on its side. A node that has joined and has a good generation therefore starts, and its run does not fail.
 func decideFailed(e ending) outcome {
 	o := outcome{code: e.code, err: e.err, reason: e.failure, summary: e.failure, heldBack: e.out.HeldBack}
 
@@ -145,7 +145,7 @@ func decideFailed(e ending) outcome {
 	}
 
 	o.summary = fmt.Sprintf("%s; generation %d stays in charge", e.failure, e.out.Generation)
-	if e.out.From != 0 { // nobody had judged it, and it was ill
+	if e.out.From != 0 { // it had no verdict yet, and was unhealthy
 		o.summary = e.failure + "; " + Summarize(e.out, true)
 	}
 
@@ -162,7 +162,7 @@ func decideFailed(e ending) outcome {
 	return o
 }
 
-// ofCluster says whether a failure is about the cluster.
+// isClusterCode reports whether a failure is caused by the cluster.
 func isClusterCode(code fault.Code) bool {
 	switch code {
 	case fault.ClusterUnreachable, fault.ClusterUntrusted, fault.ClusterDenied, fault.ClusterUnusable:
@@ -172,8 +172,8 @@ func isClusterCode(code fault.Code) bool {
 	return false
 }
 
-// decideBroken is for what failed while the files may be a mixture, or while nothing of the generations could be read:
-// the gate stays as it is, shut at boot.
+// decideBroken handles a failure while the files may be mixed, or while the generations cannot be read: the gate stays
+// as it is; at boot that is shut.
 func decideBroken(e ending) outcome {
 	o := outcome{code: e.code, summary: e.failure, err: e.err, quiet: true}
 	if e.shut {
@@ -183,7 +183,7 @@ func decideBroken(e ending) outcome {
 	return o
 }
 
-// decideWithoutSite is for a node without a site: prelet is not in use, or the generation in place stays.
+// decideWithoutSite handles a node without a site: prelet is not in use, or the generation in place stays.
 func decideWithoutSite(e ending) outcome {
 	o := decideActivated(e)
 
@@ -202,7 +202,7 @@ func decideWithoutSite(e ending) outcome {
 	return o
 }
 
-// decideOff is for prelet=off: the gate opens on what is in place, judged or not.
+// decideSwitchedOff handles prelet=off: the gate opens on the generation in place, judged or not.
 func decideSwitchedOff(e ending) outcome {
 	if e.activateErr != nil {
 		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
@@ -218,7 +218,7 @@ func decideSwitchedOff(e ending) outcome {
 	return outcome{summary: why, degraded: []report.Reason{{Code: string(fault.Held), Summary: why}}}
 }
 
-// decideByHand is for a generation that somebody chose. Nothing is told of one that could not be gone to.
+// decideByHand handles a rollback by hand. A failed rollback is not reported.
 func decideByHand(e ending) outcome {
 	if e.activateErr != nil {
 		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
@@ -247,7 +247,7 @@ func decideByHand(e ending) outcome {
 	return o
 }
 
-// end brings a run to its end: it does what that takes, decides what becomes of it, and lets the report know.
+// end ends a run: it carries out the ending, decides the outcome and reports it.
 func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	e.out, e.activateErr = r.carryOut(ctx, e)
 	e.shut = r.isShut()
@@ -268,7 +268,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	r.reportOutcome(p, e, o)
 
 	if e.kind == withoutSite && e.generationBefore == 0 {
-		p = nil // that there is no site is no fault of it
+		p = nil // a missing site is not an error of the plan
 	}
 
 	return Result{
@@ -277,7 +277,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 }
 
-// endFailed ends a run before its commit. err is what p's diagnostics do not say.
+// endFailed ends a run before its commit. err is an error that is not in p's diagnostics.
 func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Code, err error) Result {
 	e := ending{kind: failed, code: code, err: err, failure: describeFailure(p, err)}
 	if p != nil {
@@ -301,7 +301,7 @@ func (r *Run) endActivated(ctx context.Context, p *boot.Plan, h hold, out activa
 	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err})
 }
 
-// carryOut does what an ending takes: the generation in place goes on if it can, or the gate says why it does not.
+// carryOut keeps the generation in place if possible, or shuts the gate with the reason.
 func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) {
 	switch e.kind {
 	case failed:
@@ -328,14 +328,14 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 	return e.out, e.activateErr
 }
 
-// isShut says whether the gate is shut, by what can be read of it.
+// isShut reports whether the gate is shut, as far as it can be read.
 func (r *Run) isShut() bool {
 	_, open, err := r.Machine.Gate.State()
 
 	return err == nil && !open
 }
 
-// openOnWhatIs opens the gate on the generation in place, or on none.
+// openGateInPlace opens the gate on the generation in place, or on none.
 func (r *Run) openGateInPlace() (out activate.Outcome, err error) {
 	cur, err := r.Store.Current()
 	if err != nil {
@@ -353,7 +353,7 @@ func (r *Run) openGateInPlace() (out activate.Outcome, err error) {
 	return out, r.Machine.Gate.Open(out.Generation)
 }
 
-// reportOutcome lets the report know what became of a run.
+// reportOutcome reports how a run ended.
 func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 	if e.held != "" && !e.releaseFailed {
 		r.Report.Held(PlanID(p), e.held)
@@ -375,7 +375,7 @@ func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 	switch {
 	case judged && e.out.Held:
 		r.Report.Held(r.findPlanID(e.out.From), e.out.Why)
-	case judged && e.out.Code == fault.RollbackFails: // an earlier process of this boot may have taken it for held
+	case judged && e.out.Code == fault.RollbackFails: // an earlier process of this boot may have reported it as held
 		r.Report.Held("", "")
 	}
 

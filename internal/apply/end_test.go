@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// TestDecide: what becomes of a run that has come to its end, however it came there.
+// TestDecide covers how a run ends, for each kind of ending.
 func TestDecide(t *testing.T) {
 	const (
 		stays  = "the site is wrong; generation 3 stays in charge"
@@ -262,7 +262,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideMindsTheCluster: these four are about servers, which are mended on their side; nothing else is.
+// Failures of the cluster are fixed on its side, so a node that may continue does not fail. All other failures do.
 func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
 		e := ending{kind: failed, code: code, failure: "x", out: activate.Outcome{Generation: 3}, good: true, lastGood: true}
@@ -284,8 +284,8 @@ const (
 	foreignOff = "; generation 3 was made on another machine, and the kubelet starts as that one"
 )
 
-// TestDecideKeepsItsPromises holds for every ending: what may not start says why, what failed has a code and says so,
-// and a run that was stopped, or cannot go on without a person, never ends as if all were well.
+// TestDecideKeepsItsPromises checks every ending: a kubelet that may not start has a reason, a failure has a code and a
+// summary, and a run that was stopped or needs a person never ends successfully.
 func TestDecideKeepsItsPromises(t *testing.T) {
 	each := func(do func(ending)) {
 		for w := activated; w <= byHand; w++ {

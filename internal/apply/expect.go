@@ -12,8 +12,9 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// Flags are the words that the kubelet's command line must have: those of the planned file's variable that holds the
-// planned flags and labels. Nil when no flags are planned, or when no variable is the one: then they are not judged.
+// Flags returns the words that the kubelet's command line must contain: those of the variable in the planned file that
+// contains the planned flags and labels. It returns nil when no flags are planned or no variable matches: then they are
+// not checked.
 func Flags(p *boot.Plan) []string {
 	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" && f.Kind == node.Regular })
 	if i < 0 {
@@ -26,7 +27,7 @@ func Flags(p *boot.Plan) []string {
 	}
 
 	var words []string
-	for _, name := range env.Names() { // others may stand in the file: HTTP_PROXY, what an old unit read
+	for _, name := range env.Names() { // the file may contain others: HTTP_PROXY, variables of an old unit
 		if f, ok := env.Get(name); ok && matchesNode(f, p.Node) && len(f.Argv()) > len(words) {
 			words = f.Argv()
 		}
@@ -62,9 +63,9 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 	return true
 }
 
-// Healthz is where the planned kubelet answers /healthz: a flag before the configuration, the kubelet's own defaults
-// last (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). "" when it is turned off, or when the site
-// leaves the configuration to others, so that nobody here knows.
+// HealthzURL returns the URL of the planned kubelet's /healthz: flags take precedence over the configuration, and that
+// over the kubelet's defaults (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). It returns "" when the
+// endpoint is off, or when the configuration is not planned and so not known.
 func HealthzURL(p *boot.Plan) string {
 	at := listenAddress(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
 	if at == "" {
@@ -74,8 +75,8 @@ func HealthzURL(p *boot.Plan) string {
 	return "http://" + at + "/healthz"
 }
 
-// configz is how the planned kubelet is asked what it runs with: on its own port, where it shows a certificate of its own unless
-// tlsCertFile names another. Nil where nobody here knows its configuration.
+// buildConfigz returns how to read the running configuration: on the kubelet's own port, where it serves a self-signed
+// certificate unless tlsCertFile names another. It returns nil when the configuration is not known.
 func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 	at := listenAddress(p, "127.0.0.1", "10250", [2]string{"address", "port"}, [2]string{"address", "port"})
 	if at == "" {
@@ -96,7 +97,8 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 	return &kubelet.Configz{URL: "https://" + at + "/configz", Credential: credential, Served: served, Planned: p.Node.Config}
 }
 
-// listenAddress is where the planned kubelet listenAddress, as host:port: by its flags, its configuration, or its defaults.
+// listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its
+// defaults.
 func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) string {
 	if p.Node.Config == nil {
 		return ""
@@ -119,7 +121,7 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 		}
 	}
 
-	n, err := strconv.ParseFloat(port, 64) // JSON may have it as 10248.0
+	n, err := strconv.ParseFloat(port, 64) // may be 10248.0 in JSON
 
 	ip := net.ParseIP(address)
 	switch {
@@ -134,8 +136,8 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 	return net.JoinHostPort(address, strconv.Itoa(int(n)))
 }
 
-// pods is what decides whether the planned kubelet and the container runtime go together: the cgroup driver, whether it makes
-// cgroups for pods at all, and where the runtime answers. "" where nobody here knows its configuration.
+// describePodSettings returns the settings that must match the container runtime: the cgroup driver, whether the
+// kubelet creates cgroups for pods, and the runtime endpoint. It returns "" when the configuration is not known.
 func describePodSettings(p *boot.Plan) string {
 	if p.Node.Config == nil {
 		return ""
@@ -158,8 +160,9 @@ func describePodSettings(p *boot.Plan) string {
 	return strings.Join(words, " ")
 }
 
-// NodeName is the name under which the planned kubelet registers: --hostname-override, or the host's name as the
-// kubelet writes it (pkg/util/node/node.go, GetHostname). A cloud provider inside the kubelet names nodes by itself: "".
+// NodeName returns the name under which the planned kubelet registers: --hostname-override, or the host's name as the
+// kubelet writes it (pkg/util/node/node.go, GetHostname). With an in-tree cloud provider it returns "", because the
+// provider names the node.
 func NodeName(p *boot.Plan, hostname string) string {
 	name := hostname
 

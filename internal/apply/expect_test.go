@@ -147,7 +147,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// What the plan took a target for must be what generation sees, or every commit would be planned anew.
+// The observed state of the plan must be equal to that of package generation, or every commit would be planned again.
 func TestSeen(t *testing.T) {
 	hash := strings.Repeat("a", 64)
 	for _, c := range []struct {

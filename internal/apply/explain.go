@@ -13,8 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// Explain tells an error of writing, recovering or activating as messages: what, on which object, why, what to do next, with the
-// code that has a page. Nil for an error of another kind.
+// Explain returns an error of writing, recovering or activating as diagnostics: what failed, on which object, why, and
+// the next step, with a code that has a page. It returns nil for other errors.
 func Explain(err error) (out hcl.Diagnostics) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok && !errors.Is(err, generation.ErrLocked) {
 		for _, e := range joined.Unwrap() {
@@ -52,7 +52,7 @@ func buildMessage(c fault.Code, summary string, detail ...string) *hcl.Diagnosti
 	return origin.Error(c, hcl.Range{}, summary, "%s", strings.Join(detail, "\n"))
 }
 
-// pasteLine is a line that nobody breaks: see present.
+// pasteLine returns a line that is never wrapped: see present.
 func pasteLine(command string) string { return "    " + command }
 
 func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
@@ -92,7 +92,7 @@ func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
 	return buildMessage(fault.Locked, "Another prelet holds the lock", detail...)
 }
 
-// explainStore tells a failure to read or write one object. before is what callers have put before it.
+// explainStore explains a failure to read or write one object. before is the prefix of the callers.
 func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diagnostic {
 	summary, after := "Cannot write "+target.Path, "Nothing was changed."
 
@@ -111,7 +111,7 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 	return buildMessage(f.Code, summary, detail...)
 }
 
-// explainUnit tells what could not be done to the kubelet's unit.
+// explainUnit explains a failure of the kubelet's unit.
 func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
 	var detail []string
 	if f.Err != nil {
@@ -125,7 +125,7 @@ func explainUnit(before string, f *fault.Fault) *hcl.Diagnostic {
 	return buildMessage(f.Code, before+f.Summary, detail...)
 }
 
-// prefix is what callers have put before an error that they wrap, such as "recovering: ".
+// findPrefix returns what callers have put before an error that they wrap, such as "recovering: ".
 func findPrefix(err, inner error) string {
 	head, _, found := strings.Cut(err.Error(), inner.Error())
 	if !found {

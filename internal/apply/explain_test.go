@@ -15,7 +15,8 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// Each error of writing, recovering and activating says what, on which object, why, and what to do next, under its own code.
+// Each error of writing, recovering and activating has its own code, and its message contains the object, the reason
+// and the next step.
 func TestExplain(t *testing.T) {
 	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
 	stuck.Journal = "/state/journal.json"

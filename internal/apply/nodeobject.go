@@ -10,8 +10,9 @@ import (
 	"github.com/prelet/prelet/internal/node"
 )
 
-// nodeObject adds where items come from, and what is planned of the Node object: labels and taints, and those that generations of this machine had before and
-// this one has not. Those count since the last good one: what was planned in between may have reached the cluster as well.
+// addNodeObject adds the sources of items and the planned Node object: its labels and taints, and those of earlier
+// generations of this machine that are no longer planned. It looks at all generations since the last good one, because
+// their labels may have reached the cluster.
 func addNodeObject(o Options, act *activate.Plan) {
 	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
 
@@ -46,13 +47,13 @@ func addNodeObject(o Options, act *activate.Plan) {
 	}
 }
 
-// canonical is what is read back of node.Canonical.
+// canonical contains the fields of node.Canonical that are read back.
 type canonical struct {
 	Labels [][2]string
 	Taints []string
 }
 
-// sinceGood are the nodes of the generations from the last good one to the one in place.
+// nodesSinceGood returns the nodes of the generations from the last good one to the one in place.
 func nodesSinceGood(o Options) (out []canonical) {
 	cur, err := o.Store.Current()
 	if err != nil || cur == nil {

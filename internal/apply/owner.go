@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Owners looks names up in /etc/passwd and /etc/group below a root: at boot there may be no other source yet, and
-// the names of another root are not those of this machine.
+// LookupOwners returns a function that looks names up in /etc/passwd and /etc/group below a root. Other sources may not
+// be available at boot, and the names of another root are not those of this machine.
 func LookupOwners(root string) func(string) (int, int, error) {
 	return func(owner string) (int, int, error) {
 		u, g, _ := strings.Cut(owner, ":")

@@ -6,14 +6,14 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// heldBefore are the held plans and the pin of a store, as they were before something that may fail, and what stood in place then.
+// heldState contains the held plans, the pin and the generation in place of a store before a change that may fail.
 type heldState struct {
 	store   *generation.Store
 	plans   map[string]string
 	pinned  bool
 	pin     int
 	why     string
-	journal generation.Journal // none: the zero one
+	journal generation.Journal // zero without a journal
 	gen     int                // in place; 0: none
 }
 
@@ -30,7 +30,7 @@ func readHeld(s *generation.Store) (*heldState, error) {
 		return nil, err
 	}
 
-	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" { // what the verdict on going back would hold
+	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" { // the verdict on the rollback would hold this plan
 		h.plans[j.HoldPlan] = j.Why
 	}
 
@@ -55,8 +55,8 @@ func readInPlace(s *generation.Store) (generation.Journal, int, error) {
 	return *j, cur.Gen, nil
 }
 
-// unlessMoved passes err on, and puts back what was held when err came before the journal moved: then nothing was changed, and the
-// next boot must not do what failed now. Where that cannot be told, what is held stays as it is.
+// restoreIfUnchanged returns err. If err occurred before the journal changed, it restores what was held: nothing was
+// changed, and the next boot must not repeat what failed now. If the state cannot be read, nothing is restored.
 func (h *heldState) restoreIfUnchanged(err error) error {
 	if err == nil {
 		return nil
@@ -83,8 +83,8 @@ func (h *heldState) restoreIfUnchanged(err error) error {
 	return err
 }
 
-// LetGo releases every held plan and the pin, and does what that was for. When that fails with nothing changed, they are held as
-// before. A list that cannot be read is given up.
+// ReleaseHeld releases every held plan and the pin, and calls do. If do fails with nothing changed, they are held
+// again. A list that cannot be read is dropped.
 func ReleaseHeld(s *generation.Store, do func() error) error {
 	was, unread := readHeld(s)
 	if err := s.Release(); err != nil {

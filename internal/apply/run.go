@@ -18,41 +18,41 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Run is one run on a node, from the journal that a crash left to the verdict:
+// Run is one run on a node, from the recovery of an interrupted change to the verdict:
 //
-//	recover ─▶ no site, never a generation ─▶ stand aside
-//	   │       plan ── fails ─────────────────▶ keep what is in place, if it is whole and good
-//	   │        ├─ held ──────────────────────▶ mend what is in place, resume
+//	recover ─▶ no site, never a generation ─▶ open the gate
+//	   │       plan ── fails ─────────────────▶ keep the generation in place, if it is complete and good
+//	   │        ├─ held ──────────────────────▶ restore the files of the generation in place, resume
 //	   │        ├─ nothing to change ─────────▶ resume
-//	   └────────┴─ preflight, begin, apply ───▶ good, pending, or gone back
+//	   └────────┴─ preflight, begin, apply ───▶ good, pending, or rolled back
 type Run struct {
 	Store   *generation.Store // locked
 	Machine *activate.Machine
 	Report  *report.Reporter
 
-	Plan    func(context.Context) *boot.Plan // evaluates the site, anew at each call
+	Plan    func(context.Context) *boot.Plan // evaluates the site again at each call
 	Options func(*boot.Plan) Options
 
 	Retry bool // a held plan is released and tried again
-	Off   bool // prelet=off: the gate opens on what is in place, and nothing else happens
+	Off   bool // prelet=off: only the gate opens, on the generation in place
 }
 
-// Result is how a run ended.
+// Result is the result of a run.
 type Result struct {
-	Plan    *boot.Plan // the last one; nil when it did not come to that
+	Plan    *boot.Plan // the last one; nil when there was none
 	Outcome activate.Outcome
 	Changed bool       // a generation was committed
 	Held    string     // why the site's plan is not applied; "" when it is
 	Code    fault.Code // "" when nothing failed
-	Reason  string     // of a failure before COMMIT: what failed, as the first of Plan's diagnostics or Err says it
+	Reason  string     // what failed before the commit: the first of Plan's diagnostics, or Err
 	Summary string     // one line
-	Err     error      // what Plan's diagnostics do not say
+	Err     error      // an error that is not in Plan's diagnostics
 }
 
-// plansAnew is how often a plan is made again because somebody changed a target meanwhile.
+// maxReplans is how often a plan is made again because a managed file changed meanwhile.
 const maxReplans = 2
 
-// keepTime bounds what is still done after SIGTERM.
+// keepTimeout limits the work after SIGTERM.
 const keepTimeout = 10 * time.Second
 
 // Do runs. The lock is held before and after.
@@ -69,7 +69,7 @@ func (r *Run) Do(ctx context.Context) Result {
 		return r.end(ctx, nil, hold{}, ending{kind: switchedOff})
 	}
 
-	if err := r.Store.Check(); err != nil { // before a plan is made on what it hides
+	if err := r.Store.Check(); err != nil { // before a plan is based on it
 		return r.endBroken(ctx, err)
 	}
 
@@ -88,7 +88,7 @@ func (r *Run) Do(ctx context.Context) Result {
 	}
 }
 
-// planAndApply plans and applies. again says that a target changed under the plan.
+// planAndApply plans and applies. again reports that a managed file changed after the plan was made.
 func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	p := r.Plan(ctx)
 	r.degrade(p)
@@ -105,7 +105,7 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 
 	switch {
 	case h.why == "":
-	case r.isForeign(): // held on the machine that this one is a copy of
+	case r.isForeign(): // the plan was held on the machine that this one is a copy of
 		h.why, h.release = h.why+" (on another machine)", true
 	case !r.Retry:
 		return r.restoreInPlace(ctx, p, h), false
@@ -131,7 +131,7 @@ func (r *Run) endWithoutSite(ctx context.Context, p *boot.Plan) Result {
 	return r.end(ctx, p, hold{}, e)
 }
 
-// apply makes p's generation.
+// apply applies the plan p.
 func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, again bool) {
 	if p.Aside != nil {
 		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
@@ -149,7 +149,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 	return r.commit(ctx, p, proposal, act, h)
 }
 
-// releaseHeld does what a plan that is to be released was waiting for, and keeps it held when that comes to nothing.
+// releaseHeld returns a function that runs do, and with h.release releases the held plans for it.
 func (r *Run) releaseHeld(h hold) func(do func() error) error {
 	return func(do func() error) error {
 		if !h.release {
@@ -165,7 +165,7 @@ func (r *Run) releaseHeld(h hold) func(do func() error) error {
 	}
 }
 
-// checkPodState refuses to take a state file of the kubelet's managers away while pods may run that hold what it lists.
+// checkPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists.
 func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
 	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" })
 	if i < 0 {
@@ -173,7 +173,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 	}
 
 	u, err := r.Machine.Units.Look(ctx, unit)
-	if err != nil { // whether systemd answers is Preflight's
+	if err != nil { // Preflight reports that systemd does not answer
 		return nil
 	}
 
@@ -184,7 +184,7 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 		))
 }
 
-// degrade tells the report what is not as the site says. An answer of an earlier boot has its reason in the message.
+// degrade reports deviations from the site. For cached data of an earlier boot the reason is in the diagnostic.
 func (r *Run) degrade(p *boot.Plan) {
 	stale := map[string]bool{}
 
@@ -203,13 +203,13 @@ func (r *Run) degrade(p *boot.Plan) {
 	}
 }
 
-// isForeign says whether the generation in place was made on another machine.
+// isForeign reports whether the generation in place was made on another machine.
 func (r *Run) isForeign() bool {
 	cur, err := r.Store.Current()
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
 
-// commit makes a proposal the generation in place, if it differs, and activates it.
+// commit puts a proposal in place if it differs, and activates it.
 func (r *Run) commit(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
 ) (res Result, again bool) {
@@ -224,7 +224,7 @@ func (r *Run) commit(
 		return r.resumeUnchanged(ctx, p, act, h), false
 	}
 
-	// Before anything is staged: a node whose kubelet would not wait for the gate must not be written to.
+	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	}
@@ -246,7 +246,7 @@ func (r *Run) commit(
 	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 }
 
-// resumeUnchanged goes on with the generation in place, which is as planned.
+// resumeUnchanged continues with the generation in place, which is as planned.
 func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
 	if err := r.releaseHeld(h)(func() error { return nil }); err != nil {
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
@@ -260,7 +260,7 @@ func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Pl
 	return r.endActivated(ctx, p, h, out, err)
 }
 
-// isBeforeCommit says whether an error of Apply means that nothing was committed.
+// isBeforeCommit reports whether an error of Apply means that nothing was committed.
 func isBeforeCommit(err error) bool {
 	code := fault.CodeOf(err)
 	return err != nil && (code == fault.Systemd || code == fault.CannotWrite || errors.Is(err, generation.ErrChanged))
@@ -272,7 +272,7 @@ func changesUnitFiles(entries []generation.Entry) bool {
 	})
 }
 
-// noSite: there is not one file. A site whose file is broken is another thing.
+// hasNoSite reports whether the site has no file. A site with a broken file is an error.
 func hasNoSite(p *boot.Plan) bool {
 	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
 		return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
@@ -281,7 +281,7 @@ func hasNoSite(p *boot.Plan) bool {
 
 func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }
 
-// Chosen says that no plan is applied, whatever it is: somebody chose a generation by hand, or may have.
+// WhyPinned returns the reason when no plan may be applied: a generation was chosen by hand, or that cannot be read.
 func WhyPinned(s *generation.Store) (why string, ok bool) {
 	gen, why, ok := s.Pinned()
 	if gen == generation.Unreadable {
@@ -291,7 +291,7 @@ func WhyPinned(s *generation.Store) (why string, ok bool) {
 	return fmt.Sprintf("generation %d was chosen by hand (%s)", gen, why), ok
 }
 
-// HeldBy says why a plan must not be applied, or nothing.
+// WhyHeld returns why a plan must not be applied, or "".
 func WhyHeld(s *generation.Store, p *boot.Plan) string {
 	if why, ok := WhyPinned(s); ok {
 		return why + "; prelet rollback --release lets go of it"
@@ -304,7 +304,8 @@ func WhyHeld(s *generation.Store, p *boot.Plan) string {
 	return ""
 }
 
-// restoreInPlace puts back what somebody changed of the generation in place, and goes on with it: the site's plan is held.
+// restoreInPlace restores changed files of the generation in place and continues with it, because the site's plan is
+// held.
 func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	proposal, act, ok, err := ProposeInPlace(r.Store)
 	if err == nil && ok {
@@ -317,7 +318,7 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 			})
 
 			res, again := r.commit(ctx, p, proposal, act, h)
-			if again { // twice in a moment: the next run sees to it
+			if again { // changed again meanwhile: left to the next run
 				return r.endFailed(ctx, p, h, fault.CannotWrite, res.Err)
 			}
 
@@ -334,7 +335,7 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	return r.endActivated(ctx, p, h, out, err)
 }
 
-// planOf is the hash of the plan that a generation came from.
+// findPlanID returns the ID of a generation's plan.
 func (r *Run) findPlanID(gen int) string {
 	all, err := r.Store.List()
 	if err == nil {
@@ -345,10 +346,10 @@ func (r *Run) findPlanID(gen int) string {
 		}
 	}
 
-	return fmt.Sprintf("that of generation %d", gen) // it is held all the same
+	return fmt.Sprintf("that of generation %d", gen) // not found: it is held all the same
 }
 
-// unit is the kubelet's unit, by the plan of the generation in place.
+// unitName returns the kubelet's unit from the plan of the generation in place.
 func (r *Run) unitName() string {
 	cur, err := r.Store.Current()
 	if err != nil || cur == nil {
@@ -367,7 +368,7 @@ func (r *Run) unitName() string {
 	return activate.DefaultUnit
 }
 
-// Verify judges what awaits a verdict, and tells the report.
+// Verify judges a generation that awaits a verdict, and reports the outcome.
 func (r *Run) Verify(ctx context.Context) Result {
 	out, err := r.Machine.Verify(ctx)
 	if fault.CodeOf(err) == fault.NeedsPerson {
@@ -377,7 +378,7 @@ func (r *Run) Verify(ctx context.Context) Result {
 	return r.collect(r.endActivated(ctx, nil, hold{}, out, err))
 }
 
-// collect removes old generations once nothing is in flight.
+// collect removes old generations after a verdict.
 func (r *Run) collect(res Result) Result {
 	if res.Err == nil && (res.Outcome.Verdict == activate.Good || res.Outcome.From != 0) {
 		if err := Collect(r.Store); err != nil {

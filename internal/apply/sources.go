@@ -14,8 +14,9 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// sources says of each item of the plan where it was written, by the names that package failure gives to items: a kubelet that
-// refuses a label is told with the line of the site that set it, days later and without the site at hand.
+// collectSources returns the place in the site of each item of the plan. The keys are the names of items in package
+// failure. With it the message about a kubelet that rejects a label contains the line of the site, days later and
+// without the site.
 func collectSources(p *boot.Plan) map[string]string {
 	out := map[string]string{}
 
@@ -39,7 +40,7 @@ func collectSources(p *boot.Plan) map[string]string {
 
 	for _, s := range p.Node.Settings {
 		field := "config"
-		for i, name := range s.Path { // an error about a field may be told of what is around it, or of a leaf
+		for i, name := range s.Path { // an error may name a field, a parent or a leaf
 			field += map[bool]string{true: "/", false: "."}[i == 0] + name
 			put(field, s.Origins)
 		}
@@ -64,8 +65,8 @@ func collectSources(p *boot.Plan) map[string]string {
 	return out
 }
 
-// flagsIn finds flags in a file of the site's own: a unit's drop-in, or the environment file of somebody else. No rule judges
-// them, and the kubelet that ends on one is told with the line that has it.
+// collectFlags finds flags in the site's own files: a drop-in of a unit, or another environment file. No rule checks
+// these flags, but a kubelet that fails on one is reported with the line.
 func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
 	for _, word := range strings.FieldsFunc(f.Text.Template(), func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }) {
 		before, flag, found := strings.Cut(word, "--")
@@ -74,7 +75,7 @@ func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) 
 		}
 
 		name, value, _ := strings.Cut(flag, "=")
-		from := findLine(p, f.Origins, "--"+flag, "--"+name) // its value may come from elsewhere
+		from := findLine(p, f.Origins, "--"+flag, "--"+name) // the value may come from elsewhere
 		put("flag/"+name, from)
 
 		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {
@@ -87,7 +88,8 @@ func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) 
 	}
 }
 
-// lineOf is the first origin whose text in the site has one of the words, narrowed to where that stands; else all of them.
+// findLine returns the first origin whose text in the site contains one of the words, narrowed to its position;
+// otherwise all origins.
 func findLine(p *boot.Plan, from []origin.Origin, words ...string) []origin.Origin {
 	for _, word := range words {
 		for _, o := range from {
@@ -124,7 +126,7 @@ func tokenRange(p *boot.Plan) hcl.Range {
 	return p.Site.Cluster.SrcRange
 }
 
-// describeOrigins is the place that a message names: the first one in the site, or else in words.
+// describeOrigins returns the place for a message: the first one in the site, or a description.
 func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/value"
 )
 
-// A flag in a file of the site's own is told with its line, however the file holds it.
+// A flag in the site's own file is reported with its line, whatever the format of the file.
 func TestSourcesOfFlagsInFiles(t *testing.T) {
 	const src = `stage "write" "kubelet" {
   file "env" {
@@ -43,7 +43,7 @@ E='--max-pods=5' no--flag
 
 	got := collectSources(p)
 	for item, want := range map[string]string{
-		"flag/v":              "s.hcl:1:1, flags", // the plan's own counts more
+		"flag/v":              "s.hcl:1:1, flags", // the plan's own flags take precedence
 		"flag/network-plugin": "s.hcl:5:36, write.kubelet", "flag/node-labels": "s.hcl:5:57, write.kubelet", "flag/max-pods": "s.hcl:3:15, write.kubelet",
 		"label/a.example/b": "s.hcl:5:57, write.kubelet", "label/d": "s.hcl:5:57, write.kubelet", "taint/gpu": "s.hcl:5:89, write.kubelet", "taint/t": "s.hcl:5:89, write.kubelet",
 		"flag/flag": "", "file//x": "s.hcl:3:15, write.kubelet",
@@ -53,7 +53,7 @@ E='--max-pods=5' no--flag
 		}
 	}
 
-	p.Node.Files[0].Purpose = "kubelet-flags" // what the plan itself renders has its sources already
+	p.Node.Files[0].Purpose = "kubelet-flags" // a rendered file has its sources already
 	if got := collectSources(p); got["flag/max-pods"] != "" {
 		t.Errorf("%q", got)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Sentence is an outcome in one line.
+// Summarize returns an outcome in one line.
 func Summarize(out activate.Outcome, changed bool) string {
 	switch {
 	case out.From != 0:
@@ -38,7 +38,7 @@ func Summarize(out activate.Outcome, changed bool) string {
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 
-// Tell hands an outcome to a report.
+// ReportOutcome reports an outcome.
 func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 	rep.Generation(out.Generation)
 
@@ -58,7 +58,7 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 	switch {
 	case out.Verdict == activate.Unchanged:
 	case out.InPlace == activate.Good || out.InPlace == activate.Pending:
-		rep.Verdict(string(out.InPlace), "") // what was wrong with the one that was left is in the summary
+		rep.Verdict(string(out.InPlace), "") // the summary has the failure of the generation before
 	case out.InPlace != activate.Unchanged:
 		rep.Verdict(string(out.InPlace), out.Why)
 	default:
@@ -85,7 +85,7 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 	}
 }
 
-// tellByHand hands the outcome of a way back by hand to a report.
+// reportByHand reports the outcome of a rollback by hand.
 func reportByHand(rep *report.Reporter, out activate.Outcome, summary string) {
 	rep.Generation(out.Generation)
 	rep.Verdict(string(out.Verdict), out.Why)
@@ -94,11 +94,11 @@ func reportByHand(rep *report.Reporter, out activate.Outcome, summary string) {
 	})
 }
 
-// told lets the report know the number of a generation as soon as it has one, so that what follows is told under it.
+// reportingTxn reports the number of a generation right after the commit, so that later reports refer to it.
 type reportingTxn struct {
 	activate.Txn
 	rep  *report.Reporter
-	with func(commit func() error) error // what goes with the commit
+	with func(commit func() error) error // runs together with the commit
 }
 
 // Commit implements activate.Txn.
@@ -114,10 +114,10 @@ func (t reportingTxn) Commit() (gen int, err error) {
 	return gen, err
 }
 
-// Notes passes the steps of activate on to a report.
+// ForwardEvents returns a function that reports the steps of activate.
 func ForwardEvents(rep *report.Reporter) func(activate.Event) {
 	return func(e activate.Event) {
-		if e.Generation != 0 { // also one that came by going back
+		if e.Generation != 0 { // also after a rollback
 			rep.Generation(e.Generation)
 		}
 
@@ -130,7 +130,7 @@ func ForwardEvents(rep *report.Reporter) func(activate.Event) {
 	}
 }
 
-// planCode is the code of a plan that is not complete: that of its first error, since later ones mostly follow from it.
+// planCode returns the code of an incomplete plan: that of its first error, since later errors mostly follow from it.
 func planCode(p *boot.Plan) fault.Code {
 	if code := origin.Code(p.Diagnostics); code != "" {
 		return code
@@ -139,7 +139,8 @@ func planCode(p *boot.Plan) fault.Code {
 	return fault.Internal
 }
 
-// reasonOf is a failure in one line, for a unit's status: the first error with its place, what to do is in the messages.
+// describeFailure returns a failure in one line, for a unit's status: the first error with its place. The next step is
+// in the messages.
 func describeFailure(p *boot.Plan, err error) string {
 	if err != nil {
 		return err.Error()

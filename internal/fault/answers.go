@@ -1,8 +1,8 @@
 package fault
 
-// Codes of answers that are no failure yet, and that have no page: whoever asked decides what they mean, and reports a
-// failure with a code of its own. A ConfigMap may be optional, a file may be asked for by fileexists().
+// Codes of results that are not failures and that have no page. The caller decides what they mean, and reports a
+// failure with another code: a ConfigMap may be optional, a file may be checked with fileexists().
 const (
-	Absent Code = "absent" // it is not there
-	Denied Code = "denied" // this user may not look at it, or nobody allowed it on this node
+	Absent Code = "absent" // the object does not exist
+	Denied Code = "denied" // this user may not read it, or it is not allowed on this node
 )

@@ -5,9 +5,9 @@ import "slices"
 // Code names a kind of failure or finding. Each has an exit status and a page (`prelet explain code/NAME`).
 type Code string
 
-// The codes, with their pages in pages/.
+// The codes. Their pages are in pages/.
 const (
-	// The site's text.
+	// Errors in the site.
 	Syntax          Code = "syntax"
 	Limit           Code = "limit"
 	FileRefused     Code = "file-refused"
@@ -32,7 +32,7 @@ const (
 	NullFact        Code = "null-fact"
 	NoSite          Code = "no-site"
 
-	// What stages refuse.
+	// Errors from stages.
 	LabelInvalid   Code = "label-invalid"
 	LabelForbidden Code = "label-forbidden"
 	TaintInvalid   Code = "taint-invalid"
@@ -46,12 +46,12 @@ const (
 	KubeletFlag    Code = "kubelet-flag"
 	KubeletGate    Code = "kubelet-gate"
 	KubeletMachine Code = "kubelet-machine"
-	// KubeletDeprecated is for what the kubelet at hand still takes.
+	// KubeletDeprecated is for settings that the installed kubelet still accepts.
 	KubeletDeprecated Code = "kubelet-deprecated"
 	NodeName          Code = "node-name"
 	Identity          Code = "identity"
 
-	// The world.
+	// Failures of inputs: cluster, files, hardware, detectors.
 	CredentialMissing  Code = "credential"
 	ClusterUnreachable Code = "cluster-unreachable"
 	ClusterUntrusted   Code = "cluster-untrusted"
@@ -68,7 +68,7 @@ const (
 	Stale              Code = "stale"
 	RecordingInvalid   Code = "recording"
 
-	// Writing.
+	// Failures of writing and activation.
 	CannotWrite   Code = "cannot-write"
 	NeedsPerson   Code = "recovery"
 	Interrupted   Code = "interrupted"
@@ -84,7 +84,7 @@ const (
 	NodeDrift     Code = "node-drift"
 )
 
-// exits holds the codes whose exit status is not 10 (the site is invalid).
+// exitStatuses contains the codes whose exit status is not 10 (the site is invalid).
 var exitStatuses = map[Code]int{
 	CredentialMissing:  11,
 	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, ClusterUnusable: 23,
@@ -95,15 +95,15 @@ var exitStatuses = map[Code]int{
 	Usage: 64, RecordingInvalid: 64, Internal: 70, Locked: 75,
 }
 
-// Retried says whether prelet.service is started again after a boot that ended with this code.
+// IsRetried reports whether prelet.service is started again after a boot that ended with this code.
 func (c Code) IsRetried() bool {
 	i := slices.IndexFunc(ExitStatuses(), func(s ExitStatus) bool { return s.Status == c.Exit() })
 
 	return i >= 0 && (ExitStatuses()[i].Again == AgainYes || ExitStatuses()[i].Again == AgainAtBoot)
 }
 
-// Lasts says whether a failure with this code is still one when the kubelet is well: the site is as wrong as it was. What
-// went wrong with the kubelet, or in between, is over.
+// IsLasting reports whether a failure with this code persists when the kubelet is healthy: the site is still wrong.
+// Failures of the kubelet, or interruptions, are over then.
 func (c Code) IsLasting() bool {
 	switch c {
 	case "", NeedsPerson, Interrupted, RolledBack, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
@@ -113,8 +113,8 @@ func (c Code) IsLasting() bool {
 	return true
 }
 
-// OfExit is a code with this exit status, for whoever has only the number, as status.json keeps it: which of those that
-// have it is not said. It is "" for 0 and for a status that no code has.
+// CodeForExit returns a code with this exit status, for callers that only have the number, as in status.json. If
+// several codes share the status, it returns the first. It returns "" for 0 and for a status without a code.
 func CodeForExit(status int) Code {
 	for _, c := range Codes() {
 		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
@@ -125,7 +125,7 @@ func CodeForExit(status int) Code {
 	return ""
 }
 
-// Exit is the process's exit status for an error with this code: 0 for no code, which is no error.
+// Exit returns the process's exit status for a code: 0 for "", which is not an error.
 func (c Code) Exit() int {
 	if c == "" {
 		return 0

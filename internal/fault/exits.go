@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// ExitStatus says what one exit status of prelet means.
+// ExitStatus describes one exit status of prelet.
 type ExitStatus struct {
 	Status  int
 	Meaning string
-	FixedBy string // who or what mends it
+	FixedBy string // who or what fixes it
 	Again   Again
 }
 
-// Again says whether systemd starts prelet again by itself.
+// Again is whether systemd starts prelet again by itself.
 type Again string
 
-// What the units say, by RestartPreventExitStatus=.
+// The values, as set with RestartPreventExitStatus= of the units.
 const (
-	AgainYes    Again = "yes"      // slower each time: what is at fault is elsewhere, and may be mended there
+	AgainYes    Again = "yes"      // with a growing delay: the cause is elsewhere and may be fixed there
 	AgainNo     Again = "no"       // only a change on the node helps
 	AgainAtBoot Again = "at boot"  // by prelet.service only: at run time the plan is held instead
-	AgainNever  Again = "no units" // no unit runs a command that ends so
+	AgainNever  Again = "no units" // no unit runs a command that ends with it
 )
 
-// ExitStatuses lists all of them, in order.
+// ExitStatuses returns all exit statuses, in order.
 func ExitStatuses() []ExitStatus {
 	return []ExitStatus{
 		{0, "Done. Degraded too: `prelet status` says so.", "nobody", AgainNever},
@@ -50,7 +50,7 @@ func ExitStatuses() []ExitStatus {
 	}
 }
 
-// ExitStatusPage is docs/reference/exit-codes.md.
+// ExitStatusPage returns docs/reference/exit-codes.md.
 func ExitStatusPage() string {
 	var b strings.Builder
 	b.WriteString(`# Exit statuses
@@ -93,7 +93,7 @@ func listCodes(status int) (out []string) {
 	return out
 }
 
-// CodePages are the pages of docs/codes by file name, the index among them.
+// CodePages returns the pages of docs/codes by file name, including the index.
 func CodePages() map[string]string {
 	out := map[string]string{}
 

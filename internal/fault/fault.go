@@ -1,5 +1,6 @@
-// Package fault has the one error type of prelet. A function that fails makes a Fault where the failure happens, and
-// the same value reaches main: its code gives the exit status, the page and the text. It imports nothing of prelet.
+// Package fault contains the one error type of prelet. A function that fails makes a Fault where the failure happens,
+// and the same value reaches main: its code determines the exit status, the page and the text. The package imports no
+// other package of prelet.
 package fault
 
 import (
@@ -18,13 +19,13 @@ type Fault struct {
 	Err     error  // the cause; may be nil
 }
 
-// Place is a line of a file, or a file or server as a whole. Line and Column count from 1; 0 means that there is none.
+// Place is a line of a file, or a file or server as a whole. Line and Column count from 1; 0 means none.
 type Place struct {
 	File         string // a path, or a URL
 	Line, Column int
 }
 
-// String writes file:line:column, as far as it is known.
+// String returns file:line:column, as far as known.
 func (p Place) String() string {
 	switch {
 	case p.Line == 0:
@@ -36,7 +37,7 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Error is the whole fault on one line: place: summary: reason: cause; next step.
+// Error returns the whole fault on one line: place: summary: reason: cause; next step.
 func (f *Fault) Error() string {
 	var parts []string
 
@@ -58,7 +59,7 @@ func (f *Fault) Error() string {
 	return text
 }
 
-// Reason is why, after the place where that is not named already: "https://a:6443: connection refused".
+// Reason returns the reason, after the place if the reason does not contain it: "https://a:6443: connection refused".
 func (f *Fault) Reason() string {
 	place := f.At.String()
 	if strings.Contains(f.Why, strings.TrimPrefix(place, "https://")) {
@@ -68,10 +69,10 @@ func (f *Fault) Reason() string {
 	return place + ": " + f.Why
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Raise is the same failure with the code and the summary of whoever asked, who knows what it means to them.
+// Raise returns the same failure with the code and the summary of the caller.
 func (f *Fault) Raise(code Code, summary string) *Fault {
 	raised := *f
 	raised.Code, raised.Summary = code, summary
@@ -79,7 +80,7 @@ func (f *Fault) Raise(code Code, summary string) *Fault {
 	return &raised
 }
 
-// CodeOf is the code of an error: that of the outermost Fault in it, or else Internal. It is "" for nil.
+// CodeOf returns the code of an error: that of the outermost Fault in it, otherwise Internal. It returns "" for nil.
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

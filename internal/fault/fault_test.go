@@ -71,7 +71,7 @@ func TestRetried(t *testing.T) {
 	}
 }
 
-// TestOfExit: the number in status.json becomes a code that ends with the same number, and says as much of whether it lasts.
+// The number in status.json becomes a code with the same exit status and the same result of IsLasting.
 func TestOfExit(t *testing.T) {
 	lasting := []int{10, 11, 20, 21, 22, 23, 30, 31, 40, 70}
 

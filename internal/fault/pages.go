@@ -9,23 +9,23 @@ import (
 	"sync"
 )
 
-// Page explains a code to somebody who met it, perhaps at three in the morning.
+// Page explains a code to an operator.
 type Page struct {
 	Title string // what went wrong, in one line
-	// Text is Markdown that reads well on a terminal too: why, an example that triggers it (indented), what to do.
-	// At most 80 columns, no newline at the end.
+	// Text is Markdown that is readable on a terminal: the reason, an example that triggers it (indented), and what to
+	// do. At most 80 columns, no newline at the end.
 	Text string
-	// Warning says that the code never ends a command by itself: it warns, or notes.
+	// Warning is set when the code never ends a command by itself: it is a warning or a note.
 	Warning bool
 }
 
-// Page is the page that explains the code to its readers; false if it has none.
+// Page returns the page of the code; false if it has none.
 func (c Code) Page() (Page, bool) {
 	p, ok := pages()[c]
 	return p, ok
 }
 
-// Codes lists every code that has a page, sorted.
+// Codes returns every code that has a page, sorted.
 func Codes() []Code {
 	var out []Code
 	for c := range pages() {
@@ -37,7 +37,7 @@ func Codes() []Code {
 	return out
 }
 
-// Markdown is the page as it stands in docs/codes.
+// Markdown returns the page as in docs/codes.
 func (p Page) Markdown(c Code) string {
 	status := fmt.Sprintf("Exit status: [%d](../reference/exit-codes.md#%[1]d).", c.Exit())
 	if p.Warning {
@@ -50,13 +50,13 @@ func (p Page) Markdown(c Code) string {
 //go:embed pages/*.txt
 var texts embed.FS
 
-// pages reads the embedded texts at the first use.
+// pages reads the embedded texts at the first call.
 var pages = sync.OnceValue(func() map[Code]Page {
 	out := map[Code]Page{}
 
 	names, err := texts.ReadDir("pages")
 	if err != nil {
-		panic(err) // embedded: it is there
+		panic(err) // cannot happen: the files are embedded
 	}
 
 	for _, n := range names {

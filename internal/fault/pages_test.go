@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// declared reads the constants of codes.go: the code by the name of its constant.
+// readCodes returns the constants of codes.go: the code by the name of its constant.
 func readCodes(t *testing.T) map[string]Code {
 	t.Helper()
 
@@ -96,8 +96,8 @@ func TestEveryCodeHasAPage(t *testing.T) {
 	}
 }
 
-// TestWarningsAreNoErrors looks through the house: a page must not promise that a code only warns when code raises it
-// as an error.
+// TestWarningsAreNoErrors searches all packages: the page of a code must not promise a warning when a package raises
+// the code as an error.
 func TestWarningsAreNoErrors(t *testing.T) {
 	codes := readCodes(t)
 	raised := regexp.MustCompile(`(?:origin\.Error\(|\.errorf\(|\.fail\(|failure\(|\.Raise\()fault\.(\w+)`)
@@ -110,7 +110,7 @@ func TestWarningsAreNoErrors(t *testing.T) {
 
 		b, err := os.ReadFile(path)
 		if err != nil {
-			return nil // gone between the listing and the look: an editor's file
+			return nil // an editor's file that was removed meanwhile
 		}
 
 		for _, m := range raised.FindAllStringSubmatch(string(b), -1) {
@@ -166,7 +166,7 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// TestUnitsAgree holds the table against what systemd is told.
+// TestUnitsAgree compares the table with RestartPreventExitStatus= of the units.
 func TestUnitsAgree(t *testing.T) {
 	for unit, kinds := range map[string][]Again{
 		"prelet.service":        {AgainNo},

@@ -9,26 +9,27 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// Extra rides in hcl.Diagnostic.Extra: what a message is, beside its words.
+// Extra is stored in hcl.Diagnostic.Extra: the properties of a message besides its text.
 type Extra struct {
 	Code   fault.Code
 	Origin string // the stage's address, where there is one
 	Cause  error
-	Unread []string // questions that a recording was never asked, and that this place depends on
-	Note   bool     // tells something, asks nothing: not even --strict minds it
+	Unread []string // questions that the recording does not contain and that this place depends on
+	Note   bool     // purely informative: not an error for --strict either
 }
 
-// Error makes an error diagnostic. Detail says why and what to do next. A zero range has no place in the site.
+// Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no
+// place in the site.
 func Error(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	return newDiagnostic(hcl.DiagError, c, at, summary, detail, args)
 }
 
-// Warning makes a diagnostic that does not stop the boot.
+// Warning returns a diagnostic that does not stop the boot.
 func Warning(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	return newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 }
 
-// Note makes a diagnostic that only tells. HCL knows errors and warnings, so it is a warning with a mark.
+// Note returns an informative diagnostic. HCL has only errors and warnings, so it is a marked warning.
 func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
 	d := newDiagnostic(hcl.DiagWarning, c, at, summary, detail, args)
 	d.Extra = Extra{Code: c, Note: true}
@@ -36,7 +37,7 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 	return d
 }
 
-// NotRead says that a recording does not tell what a place of the site depends on.
+// NotRead returns a warning that a place of the site depends on something that the recording does not contain.
 func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
 	d.Extra = Extra{Code: fault.Unread, Unread: questions}
@@ -44,8 +45,8 @@ func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 	return d
 }
 
-// MayNotRead says that this user may not look at what a place of the site depends on: the plan goes on without, and is
-// not complete.
+// MayNotRead returns a warning that a place of the site depends on something that this user may not read: the plan
+// continues without it and is not complete.
 func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
 	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
 	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}}
@@ -53,7 +54,7 @@ func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
 	return d
 }
 
-// IsNote says whether a diagnostic is a note.
+// IsNote reports whether a diagnostic is a note.
 func IsNote(d *hcl.Diagnostic) bool {
 	e, ok := d.Extra.(Extra)
 	return ok && e.Note
@@ -72,7 +73,7 @@ func newDiagnostic(s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary
 	return d
 }
 
-// WithCode gives a code to the diagnostics of libraries that have none of ours.
+// WithCode sets the code of diagnostics from libraries.
 func WithCode(ds hcl.Diagnostics, c fault.Code) hcl.Diagnostics {
 	for _, d := range ds {
 		if _, ok := d.Extra.(Extra); !ok && d.Severity == hcl.DiagError {
@@ -85,7 +86,7 @@ func WithCode(ds hcl.Diagnostics, c fault.Code) hcl.Diagnostics {
 	return ds
 }
 
-// Coded is an Extra that knows its code and still carries what a library put there.
+// Coded is an Extra with a code that wraps the Extra of a library.
 type Coded interface{ DiagnosticCode() fault.Code }
 
 type codedExtra struct {
@@ -96,10 +97,10 @@ type codedExtra struct {
 // DiagnosticCode implements Coded.
 func (w codedExtra) DiagnosticCode() fault.Code { return w.code }
 
-// UnwrapDiagnosticExtra lets hcl.DiagnosticExtra find what the library put there.
+// UnwrapDiagnosticExtra lets hcl.DiagnosticExtra find the Extra of the library.
 func (w codedExtra) UnwrapDiagnosticExtra() any { return w.inner }
 
-// CodeOf is the code of any diagnostic; a foreign one is the site's fault by default.
+// CodeOf returns the code of a diagnostic. A diagnostic without a code is fault.Evaluation: an error in the site.
 func CodeOf(d *hcl.Diagnostic) fault.Code {
 	switch e := d.Extra.(type) {
 	case Extra:
@@ -111,7 +112,7 @@ func CodeOf(d *hcl.Diagnostic) fault.Code {
 	return fault.Evaluation
 }
 
-// Code is that of the first error in a set of diagnostics, since later ones mostly follow from it. "" without errors.
+// Code returns the code of the first error, since later errors mostly follow from it; "" without errors.
 func Code(ds hcl.Diagnostics) fault.Code {
 	for _, d := range ds {
 		if d.Severity == hcl.DiagError {
@@ -122,5 +123,5 @@ func Code(ds hcl.Diagnostics) fault.Code {
 	return ""
 }
 
-// Exit is the exit status that a set of diagnostics asks for: 0 without errors.
+// Exit returns the exit status for diagnostics: 0 without errors.
 func Exit(ds hcl.Diagnostics) int { return Code(ds).Exit() }

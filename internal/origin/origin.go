@@ -1,5 +1,5 @@
-// Package origin says where an item of the plan came from, and makes the diagnostics of HCL, with their code and their
-// place in the site. It touches nothing outside.
+// Package origin contains where an item of the plan comes from, and makes HCL diagnostics with a code and a place in
+// the site. It has no side effects.
 package origin
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// Kind is what an item of the plan ultimately rests on.
+// Kind is the kind of input that an item of the plan is based on.
 type Kind string
 
 // The kinds of origins that plan, explain and JSON show.
@@ -23,25 +23,24 @@ const (
 	Base     Kind = "base"
 )
 
-// Role says whether an origin gave the value, or only decided that there is one.
+// Role is whether an origin gave the value, or only decided whether the item exists.
 type Role string
 
-// The two roles.
 const (
 	Value     Role = "value"
 	Condition Role = "condition"
 )
 
-// Origin is one place that an item of the plan came from.
+// Origin is one input of an item of the plan.
 type Origin struct {
 	Kind  Kind
 	Role  Role
 	Ref   string    // label.gpu, var.zone, stage.detect-hw.node, kube-system/kubelet-config …
-	Range hcl.Range // the item, attribute or block in the site; zero where there is none
-	Text  string    // what is written there, or a formula's step in words: "6% of core 1: 60m"
+	Range hcl.Range // the item, attribute or block in the site; zero if there is none
+	Text  string    // the source text, or a formula's step in words: "6% of core 1: 60m"
 }
 
-// MarshalJSON gives the shape that `plan -o json` promises.
+// MarshalJSON returns the format of `plan -o json`.
 func (o Origin) MarshalJSON() ([]byte, error) {
 	out := struct {
 		Kind  Kind       `json:"kind"`
@@ -54,7 +53,7 @@ func (o Origin) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// JSONRange is a source range as plan JSON writes it.
+// JSONRange is a source range in plan JSON.
 type JSONRange struct {
 	Filename string  `json:"filename"`
 	Start    JSONPos `json:"start"`
@@ -68,7 +67,7 @@ type JSONPos struct {
 	Byte   int `json:"byte"`
 }
 
-// RangeJSON is nil for the zero range.
+// RangeJSON returns nil for the zero range.
 func RangeJSON(r hcl.Range) *JSONRange {
 	if r.Filename == "" && r.End.Byte == 0 {
 		return nil

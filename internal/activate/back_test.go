@@ -8,8 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// threeBoots is a node on which generation 2 was put in place, and three boots began to verify it and did not come to an end. The
-// fourth goes back, in prelet.service, where nobody may wait for the kubelet.
+// threeBoots returns a node with generation 2 in place that three boots began to verify and did not finish. The fourth
+// boot rolls back in prelet.service, which must not wait for the kubelet.
 func threeBoots(t *testing.T) (*node, Outcome) {
 	n := newNode(t)
 	n.bootWith("one")
@@ -42,8 +42,8 @@ func (n *node) isHeld(plan string) (held bool) {
 	return held
 }
 
-// What was gone back to at boot awaits a verdict like anything else: prelet-verify gives it, and that decides whether the plan is
-// held, for it is at fault only if the node is well without it.
+// A rollback at boot awaits a verdict too. prelet-verify decides then whether the plan is held: it is at fault only if
+// the node is healthy without it.
 func TestBackAtBootIsJudged(t *testing.T) {
 	t.Run("well: held", func(t *testing.T) {
 		n, _ := threeBoots(t)
@@ -65,7 +65,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 	})
 	t.Run("ill: not held, 51", func(t *testing.T) {
 		n, _ := threeBoots(t)
-		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself
+		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself is broken
 		n.finishPrelet()
 		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 
@@ -75,7 +75,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 	})
 	t.Run("nobody looked: the next boot goes on with it, and does not try the plan", func(t *testing.T) {
 		n, _ := threeBoots(t)
-		for range maxTries + 2 { // nor does it go back and back
+		for range maxTries + 2 { // nor does it roll back again
 			n.reboot()
 			run, err := n.runSite(t.Context(), "two")
 			n.mustSucceed(err, "run")
@@ -87,8 +87,7 @@ func TestBackAtBootIsJudged(t *testing.T) {
 	})
 }
 
-// Somebody went back by hand and nobody could tell how the kubelet is: the next who looks says that it is well, and of no plan
-// that it failed.
+// After a rollback by hand without a verdict the next verify judges the kubelet healthy, and holds no plan.
 func TestBackByHandIsJudgedLater(t *testing.T) {
 	n := newNode(t)
 	n.bootWith("one")
@@ -112,8 +111,8 @@ func TestBackByHandIsJudgedLater(t *testing.T) {
 	}
 }
 
-// TestBadAfterAsBefore: the last good one is what was before prelet, chosen by hand and let go of. A change that is ill goes back to
-// that: it has no plan, and what is known of it is that it runs.
+// TestBadAfterAsBefore has the state before prelet as the last good generation, chosen by hand and released. An
+// unhealthy change rolls back to it. It has no plan, so only that the kubelet runs is checked.
 func TestBadAfterAsBefore(t *testing.T) {
 	n := newNode(t)
 	n.bootWith("one")
@@ -139,8 +138,8 @@ func TestBadAfterAsBefore(t *testing.T) {
 	checkOutcome(t, "a third", out, Outcome{Verdict: Good, Generation: 6})
 }
 
-// TestTwoWatchTheWayBack: the stop of a kubelet that hung in its start lets prelet-verify begin, which then watches the way back as
-// the run does. Whoever is second tells the same of it.
+// In TestTwoWatchTheWayBack the stop of a kubelet that hung in its start lets prelet-verify begin, so both it and the
+// run watch the rollback. The second one reports the same.
 func TestTwoWatchTheWayBack(t *testing.T) {
 	for _, well := range []bool{true, false} {
 		n := newNode(t)

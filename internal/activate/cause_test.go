@@ -6,7 +6,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/failure"
 )
 
-// The item that a message names is the first that the plan has, or else a label that the cluster's own words are about.
+// The item of a cause is the first one in the plan, otherwise a label that the cluster's message is about.
 func TestLocated(t *testing.T) {
 	p := Plan{Labels: map[string]string{"example.com/a": "", "example.com/ab": "", "z": ""},
 		Sources: map[string]string{"label/example.com/a": "site.hcl:1:1", "label/example.com/ab": "site.hcl:2:2", "label/z": "site.hcl:4:4", "flag/x": "site.hcl:3:3, write.kubelet"}}

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestKilledAnywhere kills prelet at each event of a change, at run time and at boot, good plans and bad ones, and lets the
-// units do what they do then: prelet-apply.service and prelet.service are started again (Restart=on-failure), and each start
-// and crash of the kubelet pulls prelet-verify.service in. In the end the node must run, whole, on the right generation, with
-// the journal closed; checkWhole looks at every start on the way.
+// TestKilledAnywhere kills prelet at each event of a change, at run time and at boot, with good and bad plans. The
+// units then do what they do on a real node: prelet-apply.service and prelet.service are started again
+// (Restart=on-failure), and each start and crash of the kubelet triggers prelet-verify.service. In the end the kubelet
+// must run on the right, complete generation with the journal closed. checkWhole checks every start on the way.
 func TestKilledAnywhere(t *testing.T) {
 	for _, tc := range []struct {
 		name, config, want string
@@ -72,7 +72,8 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// changeKilledAt runs a change until its k-th event, restarts what systemd restarts, and says where it was killed, if it was.
+// changeKilledAt runs a change until its k-th event, restarts what systemd restarts, and returns where it was killed,
+// or "".
 func (n *node) changeKilledAt(config string, k int) string {
 	n.t.Helper()
 	n.killAt = k

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// looked is `prelet verify` by hand, on a generation that was judged.
+// examine runs `prelet verify` by hand on a generation that was judged.
 func (n *node) examine(gen int) (all string, checks []Check, cause *Cause) {
 	n.t.Helper()
 	_, err := n.process(func(m *Machine) (Outcome, error) {
@@ -39,7 +39,7 @@ const (
 	allOK  = others + " pods=ok"
 )
 
-// TestExamine: what is seen of a kubelet that was judged before.
+// TestExamine covers the checks of a kubelet that was judged before.
 func TestExamine(t *testing.T) {
 	play(t, []scenario{
 		{"one that has run for long is seen at once", func(t *testing.T, n *node) {
@@ -122,7 +122,7 @@ func TestExamine(t *testing.T) {
 	})
 }
 
-// TestConfigz: it is asked for besides. What it cannot tell keeps nobody waiting, and another configuration is ill.
+// TestConfigz: an unknown result does not delay the verdict, and another configuration is unhealthy.
 func TestConfigz(t *testing.T) {
 	play(t, []scenario{
 		{"no credential: good all the same, and told", func(t *testing.T, n *node) {

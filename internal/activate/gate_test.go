@@ -31,7 +31,7 @@ func TestGate(t *testing.T) {
 		t.Error("opened, before it was")
 	}
 
-	must(g.Shut("site\ninvalid")) // shutting what is shut is no error
+	must(g.Shut("site\ninvalid")) // shutting a shut gate is not an error
 
 	if got := g.Reason(); got != "site invalid" {
 		t.Errorf("Why = %q; one line is kept", got)

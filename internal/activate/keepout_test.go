@@ -13,7 +13,8 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// inTheWay runs a site that is committed and cannot be published, and looks that no file has changed and that it says who goes on.
+// checkNotPublished runs a site that is committed and cannot be published, and checks that no file has changed and that
+// the error contains why.
 func (n *node) checkNotPublished(why string) {
 	n.t.Helper()
 
@@ -31,8 +32,8 @@ func (n *node) checkNotPublished(why string) {
 	}
 }
 
-// TestNeverUnderARunningKubelet: between COMMIT and publish the kubelet has to be gone. Who finds the gate shut finds nothing of
-// that: the one before may have shut it and got no further.
+// TestNeverUnderARunningKubelet: between commit and publish the kubelet has to stop. A shut gate does not prove that:
+// an earlier process may have shut it and got no further.
 func TestNeverUnderARunningKubelet(t *testing.T) {
 	finishes := func(t *testing.T, n *node) {
 		out, err := n.runSite(t.Context(), "two")
@@ -110,8 +111,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 	})
 }
 
-// TestBackByHandKeepsState: going back over another policy of the kubelet's managers takes the state along that lists what pods hold.
-// While some may run it is refused, as a run is, with nothing changed.
+// TestBackByHandKeepsState: a rollback to another policy of the kubelet's managers removes a state file that lists what
+// pods hold. While pods may run it is refused, as in a run, with nothing changed.
 func TestBackByHandKeepsState(t *testing.T) {
 	const state = "/var/lib/kubelet/cpu_manager_state"
 
@@ -152,7 +153,7 @@ func TestBackByHandKeepsState(t *testing.T) {
 		}
 	}
 
-	n := changed(t) // the same policy on both sides: nothing is in the way
+	n := changed(t) // the same policy in both generations: the rollback is allowed
 	_, err := n.runSite(t.Context(), "three")
 	n.mustSucceed(err, "run")
 	out, err := back(n, 2)

@@ -10,7 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// checkOf is the check of that name.
+// checkOf returns the check with that name.
 func checkOf(out Outcome, name string) Check {
 	for _, c := range out.Checks {
 		if c.Name == name {
@@ -21,7 +21,7 @@ func checkOf(out Outcome, name string) Check {
 	return Check{}
 }
 
-// TestLabels: what of a Node object is patched, what is told, and what is judged.
+// TestLabels covers which labels of a Node object are patched, reported and judged.
 func TestLabels(t *testing.T) {
 	joined := func(n *node) {
 		n.labels, n.age = map[string]string{"example.com/a": "1", "example.com/old": "x", "kubernetes.io/os": "linux"}, time.Hour

@@ -10,33 +10,33 @@ type word struct{ name, meaning string }
 
 var phaseNames = []word{
 	none:      {"none", "there never was a generation"},
-	settled:   {"settled", "a generation is in place, and no verdict on it is awaited"},
-	mixed:     {"mixed", "a commit or a way back was interrupted: the journal says publish or rollback"},
-	pending:   {"pending", "a generation is in place whole, and awaits its verdict"},
-	returning: {"returning", "the same, and it came by going back"},
+	settled:   {"settled", "a generation is in place and awaits no verdict"},
+	mixed:     {"mixed", "a commit or a rollback was interrupted: the journal's phase is publish or rollback"},
+	pending:   {"pending", "a complete generation is in place and awaits its verdict"},
+	returning: {"returning", "the same, after a rollback"},
 }
 
 var triggerNames = []word{
-	onFinish:     {"finish", "every command that writes begins with what a crash left"},
+	onFinish:     {"finish", "every command that writes first finishes what a crash left"},
 	onChange:     {"change", "a run has staged a commit"},
-	onResume:     {"same", "go on with what is in place: nothing is to change, or may be"},
+	onResume:     {"resume", "continue with the generation in place: nothing has to change, or may change"},
 	onFailed:     {"failed", "a run failed before its commit"},
 	onNoSite:     {"no site", "a run found no site"},
-	onRollback:   {"back", "`prelet rollback`"},
-	onVerify:     {"check", "`prelet-verify.service`: the kubelet starts, or has crashed"},
+	onRollback:   {"rollback", "`prelet rollback`"},
+	onVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
 	onCommitted:  {"committed", "this process has just written the journal"},
-	onJudge:      {"judge", "the gate is open on what awaits a verdict"},
-	onGood:       {"good", "the verdict: the kubelet is well"},
-	onBad:        {"bad", "the verdict: the kubelet is ill"},
+	onJudge:      {"judge", "the gate is open on a generation that awaits a verdict"},
+	onGood:       {"good", "the verdict: the kubelet is healthy"},
+	onBad:        {"bad", "the verdict: the kubelet is unhealthy"},
 	onUnknown:    {"unknown", "no verdict could be reached"},
-	onSuperseded: {"superseded", "another prelet took over while the lock was free"},
+	onSuperseded: {"superseded", "another prelet process took over while the lock was free"},
 }
 
 var factNames = []word{
 	always: {"", ""},
 	isOpen: {"gate open", "the kubelet may start already"},
 	isShutOnPurpose: {
-		"gate kept", "it was not open in this boot, and nothing was put in place in this boot: it is shut on purpose",
+		"shut on purpose", "no process of this boot has opened the gate or put anything in place",
 	},
 	isWhole: {
 		"whole",
@@ -44,45 +44,52 @@ var factNames = []word{
 			"after a failure also: it is good, or the node has joined with it",
 	},
 	isExhausted: {
-		"exhausted", "three boots began to judge it and came to no end, there is a good one to go back to, and the site lets",
+		"exhausted",
+		"three boots began to judge it and did not finish, there is a good generation to roll back to, " +
+			"and the site allows it",
 	},
 	isNewBoot: {"new boot", "no process of this boot has counted itself as a try"},
 	mayWait:   {"may wait", "this process may wait for a start of the kubelet: it is not prelet.service at boot"},
 	canGoBack: {
-		"better", "there is a good generation to go back to, the site lets, and that one does not have the same fault",
+		"can roll back",
+		"there is a good generation to roll back to, the site allows it, and that generation does not have the same fault",
 	},
-	hasTooManyRounds: {"too often", "others took over five times"},
+	hasTooManyRounds: {"too many rounds", "other processes took over five times"},
 }
 
 var stepNames = []word{
-	sweep: {"sweep", "remove what a commit that never happened staged"},
+	sweep: {"sweep", "remove what a commit that never happened has staged"},
 	preflight: {
-		"ready", "systemd answers, and the unit is there and waits for the gate; else 52, and nothing was changed",
+		"preflight",
+		"check that systemd answers, and that the unit exists and waits for the gate; else exit status 52, nothing changed",
 	},
-	preflightBack: {"ready", ""},
+	preflightBack: {"preflight", ""},
 	commit:        {"commit", "write the journal: from here on only forward"},
-	shutGate:      {"shut", "the gate"},
-	stop:          {"stop", "the kubelet, if it runs or is about to; a start is owed to it then"},
-	publish:       {"publish", "put every file in place; the journal says that a verdict is awaited"},
-	complete:      {"complete", "publish what somebody was interrupted at"},
-	restore:       {"return", "commit and publish the contents of an earlier generation, as a new one"},
+	shutGate:      {"shut gate", "shut the gate and write the reason"},
+	stop:          {"stop", "stop the kubelet if it runs or is about to run; it is then owed a start"},
+	publish:       {"publish", "put every file in place; the journal then awaits a verdict"},
+	complete:      {"complete", "finish the publish of an interrupted process"},
+	restore:       {"restore", "commit and publish the contents of an earlier generation, as a new one"},
 	reload:        {"reload", "make systemd read its unit files before the gate opens, if one changed"},
-	countTry:      {"count", "this boot as a try"},
-	openGate:      {"open", "the gate, if it is shut"},
-	requestStart:  {"ask", "for a start of the kubelet, if one is owed or the gate held it up; nobody waits for it"},
+	countTry:      {"count try", "count this boot as a try"},
+	openGate:      {"open gate", "open the gate if it is shut"},
+	requestStart: {
+		"request start",
+		"request a start of the kubelet if it is owed or the gate blocked it, without waiting for it",
+	},
 	watch: {
 		"watch",
-		"with the lock free: start the kubelet if that is due, wait, look until there is a verdict; " +
-			"lock, and see whether the journal is the same",
+		"with the lock free: start the kubelet if that is due, wait, and watch it until there is a verdict; " +
+			"then take the lock and check that the journal is the same",
 	},
-	uncountTry:   {"uncount", "this boot was no try"},
-	retire:       {"retire", "remove files that a good generation needs no more, like the bootstrap token"},
-	closeGood:    {"close", "the journal: the generation is good, and a plan that was left for it is held"},
-	closeBad:     {"close as ill", "the journal: the plan that was left was not at fault, and is not held"},
-	holdBack:     {"withhold", "shut the gate, and keep why"},
-	reportShut:   {"tell", "why the gate is shut"},
-	reportOther:  {"take", "report the verdict of whoever took over"},
-	leavePending: {"leave", "the verdict to whoever takes over"},
+	uncountTry:   {"uncount try", "do not count this boot as a try"},
+	retire:       {"retire", "remove files that a good generation no longer needs, such as the bootstrap token"},
+	closeGood:    {"close as good", "close the journal: the generation is good; the plan that was rolled back is held"},
+	closeBad:     {"close as bad", "close the journal: unhealthy after the rollback too; the plan is not held"},
+	holdBack:     {"hold back", "shut the gate and write the reason"},
+	reportShut:   {"report shut", "report the reason why the gate is shut"},
+	reportOther:  {"report other", "report the verdict of the process that took over"},
+	leavePending: {"leave pending", "leave the verdict to the process that takes over"},
 }
 
 // Page returns docs/reference/activation.md: the table as text.
@@ -91,10 +98,9 @@ func Page() string {
 
 	b.WriteString(`# Activation
 
-What prelet does after a plan is known: it is one table. Before each row prelet looks where the node is (the phase), so
-that a process that was killed anywhere needs nobody who remembers it. For a phase and a trigger the first row whose
-condition holds is the one. Its steps are done in order; each may be done twice. Then the trigger of the last column
-follows, in the phase that is found then.
+After planning, prelet works through one table. Before each row it reads where the node is (the phase), so a killed
+process needs to remember nothing. For a phase and a trigger the first row whose condition holds is used. Its steps run
+in order; each may run twice. The last column is the next trigger, in the phase that is found then.
 
 | phase | trigger | if | steps | then |
 |---|---|---|---|---|

@@ -78,7 +78,7 @@ func FuzzDecodePlan(f *testing.F) {
 
 		again, err := plan.Encode()
 		if err != nil {
-			return // a file that is asked for and retired
+			return // a file that is both checked and retired
 		}
 
 		if back, err := DecodePlan(again); err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {

@@ -9,14 +9,14 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// What a real kubelet v1.36.3 says of a pod that containerd 1.6 cannot start: of a cgroup driver that is not the
-// runtime's, and of an image whose program cannot be executed.
+// Log lines of kubelet v1.36.3 about a pod that containerd 1.6 cannot start: with a cgroup driver that is not the
+// runtime's, and with an image whose program cannot be executed.
 const (
 	otherDriver = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format \"slice:prefix:name\" for systemd cgroups, got \"/kubepods/besteffort/pod1/2\" instead: unknown"`
 	noProgram   = `E1120 16:35:14.243391 93 log.go:32] "RunPodSandbox from runtime service failed" err="rpc error: code = Unknown desc = failed to start sandbox container task \"x\": OCI runtime start failed: cannot start a container that has stopped: unknown"`
 )
 
-// saidOfPods is what the process that runs says: two seconds after its start, and at each try after that.
+// podLog returns the log of the running process: two seconds after its start, and at each try after that.
 func (n *node) podLog(since time.Time) (lines []string) {
 	if n.systemd.unit.Active != "active" || n.systemd.conduct.pods == "" {
 		return nil
@@ -34,7 +34,7 @@ func (n *node) podLog(since time.Time) (lines []string) {
 	return lines
 }
 
-// TestPods: a kubelet that is well by all that it is asked, and can start no pod.
+// TestPods has a kubelet that passes all checks and can start no pod.
 func TestPods(t *testing.T) {
 	driven := func(by string) func(*Plan) {
 		return func(p *Plan) {

@@ -19,26 +19,26 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
-// node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that lives as the text of its
-// configuration says, and prelet's units in the order in which systemd runs them.
+// node is a machine: a real store on a disk that survives reboots, the fake systemd, a kubelet that behaves as its
+// configuration describes, and prelet's units in the order in which systemd runs them.
 type node struct {
 	t       testing.TB
 	clk     *sim
 	systemd *fakeSystemd
-	disk    string // root of targets and state
+	disk    string // root of managed files and state
 	run     string // /run/prelet of this boot
 	boot    string
 	boots   int
 
-	store      *generation.Store // of the process that runs now
+	store      *generation.Store // of the running process
 	locked     bool
 	events     []string
-	killAt     int              // dies at this many events from now
+	killAt     int              // the process dies after so many events
 	rows       []row            // nil: the table
-	seen       func(row)        // each row that is done
+	seen       func(row)        // called with each row
 	unitFiles  bool             // a unit file is among what changes
-	step       func(step, bool) // at each step, before and after
-	apiserver  bool             // answers
+	step       func(step, bool) // called before and after each step
+	apiserver  bool             // the API server answers
 	foreign    func(pid uint32) error
 	sources    map[string]string
 	labels     map[string]string // of the Node object
@@ -46,13 +46,13 @@ type node struct {
 	age        time.Duration
 	patches    int
 	configz    func() []string
-	shape      func(*Plan) // of what is planned
-	log        []string    // of the kubelet
+	shape      func(*Plan) // changes the plan
+	log        []string    // log of the kubelet
 	logErr     error
 	driven     bool          // the runtime has another cgroup driver now
-	fixedSince time.Duration // since when its pods start; 0: since never
+	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
-	onCommit   func() // once, right after COMMIT
+	onCommit   func() // called once, right after the commit
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -77,7 +77,7 @@ func newNode(t testing.TB) *node {
 	return n
 }
 
-// inMemory is a folder on a tmpfs, where there is one: an fsync takes no time there.
+// inMemory returns a folder on a tmpfs if there is one: fsync is fast there.
 func inMemory(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "activate")
 	if err != nil {
@@ -89,7 +89,7 @@ func inMemory(t testing.TB) string {
 	return dir
 }
 
-// reboot is a power cycle: the run folder is empty, no process is left, the kubelet's start waits for prelet.service.
+// reboot is a power cycle: the run folder is empty, no process runs, and the kubelet's start waits for prelet.service.
 func (n *node) reboot() {
 	n.boots++
 	n.boot = fmt.Sprintf("%032x", n.boots)
@@ -105,7 +105,7 @@ func (n *node) reboot() {
 	n.clk.advance(10 * time.Millisecond)
 }
 
-// checkWhole is I4: whenever a kubelet starts, both files are of one generation, and of that which the gate says.
+// checkWhole checks at each start of the kubelet that both files are of the generation that the gate names.
 func (n *node) checkWhole() {
 	if n.systemd.reloads < n.systemd.unread {
 		n.t.Errorf("%s: the kubelet starts, and systemd has not read its unit file", n.clk.now)
@@ -184,7 +184,7 @@ type refusedError struct{ error }
 
 func (refusedError) Refused() bool { return true }
 
-// PatchLabels is the API server with NodeRestriction, which refuses a patch whole.
+// PatchLabels behaves as the API server with NodeRestriction, which refuses a patch as a whole.
 func (n *node) PatchLabels(_ context.Context, _ string, changes []kubelet.LabelChange) error {
 	if n.locked {
 		n.t.Error("a patch with the lock held")
@@ -224,7 +224,7 @@ func (n *node) Log(_ context.Context, _ string, since time.Time) ([]string, erro
 	return append(slices.Clone(n.log), n.podLog(since)...), n.logErr
 }
 
-// lockedStore notes who holds the lock, so that the fake systemd can object.
+// lockedStore records whether the lock is held, so that the fake systemd can check it.
 type lockedStore struct {
 	*generation.Store
 	n *node
@@ -265,7 +265,7 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 	return do(m)
 }
 
-// note keeps the events, and dies at one when that was asked for, as of SIGKILL.
+// note records the events, and kills the process at event killAt, as SIGKILL would.
 func (n *node) note(e Event) {
 	n.events = append(n.events, e.Step+" "+e.State)
 	if n.killAt == 0 {
@@ -279,7 +279,7 @@ func (n *node) note(e Event) {
 
 type killed struct{ at Event }
 
-// maybeKilled runs prelet and says at which event it was killed, if it was.
+// maybeKilled runs prelet and returns at which event it was killed, or "".
 func (n *node) maybeKilled(run func()) (at string) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -369,7 +369,7 @@ func (n *node) bootWith(config string) (run, verify Outcome) {
 	return run, n.verify()
 }
 
-// started is the end of prelet.service, and time for the kubelet to come up.
+// finishPrelet ends prelet.service and lets the kubelet come up.
 func (n *node) finishPrelet() {
 	n.systemd.endPrelet()
 	n.systemd.insidePrelet = false

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// sim is time that passes only when somebody sleeps or waits: what is due happens then, in order.
+// sim is a clock that only advances in sleeps and waits. Scheduled events run in order.
 type sim struct {
 	now   time.Duration
 	queue events
@@ -47,7 +47,7 @@ func (s *sim) schedule(d time.Duration, do func()) {
 
 func (s *sim) advance(d time.Duration) { s.runUntil(d, func() bool { return false }) }
 
-// until lets time pass until stop says so, for d at most.
+// runUntil advances the clock until stop returns true, for d at most.
 func (s *sim) runUntil(d time.Duration, stop func() bool) {
 	end := s.now + d
 	for !stop() && len(s.queue) > 0 && s.queue[0].at <= end {
@@ -72,12 +72,12 @@ func (s *sim) Sleep(ctx context.Context, d time.Duration) error {
 type job struct {
 	id     uint32
 	kind   string // start, restart, stop
-	result string // once it has ended
+	result string // after it has ended
 }
 
-// fakeSystemd behaves as systemd 252 was seen to, for one unit: jobs merge or replace one another, a start waits for the unit
-// that it is ordered after, the gate is looked at when the process is about to start, a process that dies is started again
-// after RestartSec=, and NRestarts, MainPID and Result move as they do there.
+// fakeSystemd behaves as systemd 252 does for one unit: jobs merge or replace one another, a start waits for the unit
+// that it is ordered after, the gate is read when the process is about to start, a dead process is started again after
+// RestartSec=, and NRestarts, MainPID and Result change as in systemd.
 type fakeSystemd struct {
 	t    testing.TB
 	clk  *sim
@@ -88,38 +88,38 @@ type fakeSystemd struct {
 	noRestart    bool          // Restart=no
 	stopping     time.Duration // how long a stop takes
 	startLimit   time.Duration // TimeoutStartSec= of Type=notify
-	dependency   bool          // a unit that it requires fails
+	dependency   bool          // a required unit fails
 	ordered      bool          // prelet.service has a job, and the unit is ordered after it
-	insidePrelet bool          // we are that prelet.service
+	insidePrelet bool          // the caller is that prelet.service
 	unreachable  bool          // D-Bus does not answer
 
 	job     *job
 	jobs    uint32
 	pids    uint32
-	life    int            // counts processes and stops, so that what was planned for an old one does not happen to a new one
-	behave  func() conduct // of a process that starts now, by the files that it reads now
+	life    int            // counts processes and stops, so that events scheduled for an old process do not happen to a new one
+	behave  func() conduct // of a process that starts now, from its files
 	conduct conduct
 	starts  []startSeen
 	reloads int
-	unread  int  // it has read the unit file with so many reloads
-	blind   bool // it does not see that a unit file changed
+	unread  int  // systemd has read the unit file after so many reloads
+	blind   bool // systemd does not notice that a unit file changed
 
-	// lockHeld says whether the caller holds the store's lock: nobody may wait for a start then.
+	// lockHeld reports whether the caller holds the store's lock: it must not wait for a start then.
 	lockHeld func() bool
 	onStart  func() // at each exec
 }
 
-// conduct is how a kubelet lives.
+// conduct is the behaviour of a kubelet process.
 type conduct struct {
 	ready   time.Duration // until READY=1; negative: never
 	dies    time.Duration // after its start; 0: never
 	healthz bool
-	pods    string // why they fail: driver, alone; "" when they do not
+	pods    string // why pods fail: driver, alone; "" when they do not
 }
 
 type startSeen struct {
 	at   time.Duration
-	gate string // what the gate said
+	gate string // content of the gate
 }
 
 var errBus = errors.New("connection closed by foreign host")
@@ -205,7 +205,7 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 	return "unanswered", nil
 }
 
-// enqueue installs a job, in mode replace: one of the same direction merges, one of the other cancels.
+// enqueue installs a job in mode replace: a job of the same direction merges, one of the other cancels.
 func (f *fakeSystemd) enqueue(kind string) *job {
 	if old := f.job; old != nil {
 		if (old.kind == "stop") == (kind == "stop") {
@@ -253,7 +253,7 @@ func (f *fakeSystemd) runJob() {
 	}
 
 	if f.ordered || f.unit.Active == "activating" && f.unit.Sub == "start" && j.kind == "start" {
-		return // preletEnds runs it, or it is on its way
+		return // endPrelet runs it, or the start is in progress
 	}
 
 	if f.dependency {
@@ -271,11 +271,11 @@ func (f *fakeSystemd) runJob() {
 	}
 
 	j.kind = "start"
-	f.unit.Restarts = 0 // somebody asked for it
+	f.unit.Restarts = 0 // requested start
 	f.exec()
 }
 
-// preletEnds is the end of prelet.service's job: what is ordered after it goes on.
+// endPrelet ends prelet.service's job, so that jobs ordered after it run.
 func (f *fakeSystemd) endPrelet() {
 	f.ordered = false
 	f.runJob()
@@ -331,7 +331,7 @@ func (f *fakeSystemd) schedule(life int, d time.Duration, do func()) {
 	})
 }
 
-// fail is the end of a process that was not asked for, or a start that was not possible.
+// fail ends a process without a request, or a start that was not possible.
 func (f *fakeSystemd) fail(result string) {
 	if result == "timeout" {
 		f.end("timeout")
@@ -351,12 +351,12 @@ func (f *fakeSystemd) fail(result string) {
 	})
 }
 
-// systemctl stop, by somebody.
+// stopByHand is systemctl stop.
 func (f *fakeSystemd) stopByHand() { f.enqueue("stop") }
 
 func gatePath(dir string) string { return filepath.Join(dir, gateFile) }
 
-// TestFakeSystemd pins what the fake replays to what was seen on a real boot (systemd 252.39): that the scenarios rely on it.
+// TestFakeSystemd compares the fake with a real boot (systemd 252.39): the scenarios rely on this behaviour.
 func TestFakeSystemd(t *testing.T) {
 	dir := t.TempDir()
 	clk := &sim{now: time.Second}

@@ -13,7 +13,7 @@ func forEachPair(do func(phase, trigger)) {
 	}
 }
 
-// rowsOf are the rows of a pair, in the order in which they are asked.
+// rowsOf returns the rows of a pair, in the order of the table.
 func rowsOf(p phase, on trigger) (out []row) {
 	for _, r := range table {
 		if slices.Contains(r.In, p) && slices.Contains(r.On, on) {
@@ -24,8 +24,8 @@ func rowsOf(p phase, on trigger) (out []row) {
 	return out
 }
 
-// TestEveryPairHasOneRow: whatever happens in a phase, one row is the one. The last of a pair has no condition, and
-// only it; what cannot happen has no other row, and a reason.
+// TestEveryPairHasOneRow: exactly the last row of each pair has no condition. A pair that cannot occur has one row with
+// a reason.
 func TestEveryPairHasOneRow(t *testing.T) {
 	forEachPair(func(p phase, on trigger) {
 		name := phaseNames[p].name + ", " + triggerNames[on].name
@@ -58,8 +58,7 @@ func TestEveryPairHasOneRow(t *testing.T) {
 	})
 }
 
-// TestRowsLeadSomewhere: what follows a row has rows of its own that can happen, in the phases that the row can lead
-// to.
+// TestRowsLeadSomewhere: the trigger after a row has rows that can occur, in each phase that the row can lead to.
 func TestRowsLeadSomewhere(t *testing.T) {
 	for i, r := range table {
 		if r.Never != "" {
@@ -81,7 +80,7 @@ func TestRowsLeadSomewhere(t *testing.T) {
 	}
 }
 
-// phasesAfter are the phases that a row can lead to.
+// phasesAfter returns the phases that a row can lead to.
 func phasesAfter(r row, from phase) []phase {
 	switch {
 	case slices.Contains(r.Do, commit):
@@ -99,7 +98,7 @@ func phasesAfter(r row, from phase) []phase {
 
 func nextTriggers(r row) []trigger {
 	switch r.Then {
-	case done, stepResult: // what watch says is compared with the journal under the lock
+	case done, stepResult: // the result of watch is compared with the journal under the lock
 		return nil
 	case repeat:
 		return r.On
@@ -108,7 +107,7 @@ func nextTriggers(r row) []trigger {
 	return []trigger{r.Then}
 }
 
-// TestNextIsTotal walks every pair with every combination of facts.
+// TestNextIsTotal checks every pair with every combination of facts.
 func TestNextIsTotal(t *testing.T) {
 	forEachPair(func(p phase, on trigger) {
 		for bits := range 1 << 8 {
@@ -135,7 +134,7 @@ func TestNextIsTotal(t *testing.T) {
 	})
 }
 
-// TestPageHasEveryWord: each phase, trigger, fact and step is named on the page, and used in the table.
+// TestPageHasEveryWord: each phase, trigger, fact and step is on the page and in the table.
 func TestPageHasEveryWord(t *testing.T) {
 	used := map[string]bool{}
 	for _, r := range table {

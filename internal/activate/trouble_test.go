@@ -12,7 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// TestTrouble: systemd, the gate and the order of units, when they are not as they should be.
+// TestTrouble covers failures of systemd, of the gate and of the order of units.
 func TestTrouble(t *testing.T) {
 	play(t, []scenario{
 		{"masked: 52 before COMMIT, nothing changed", func(t *testing.T, n *node) {
@@ -79,7 +79,8 @@ func TestTrouble(t *testing.T) {
 			n.onCommit = func() { n.systemd.dependency = true }
 			out, err := n.runSite(t.Context(), "two")
 			n.mustSucceed(err, "run")
-			// It cannot start on the old files either, and was not stopped by somebody: so it is not the plan.
+			// The kubelet cannot start on the old files either, and was not stopped by hand, so the plan is not at
+			// fault.
 			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
 		}},
 		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
@@ -91,7 +92,7 @@ func TestTrouble(t *testing.T) {
 				n.mustSucceed(err, "run")
 				checkOutcome(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
 				n.finishPrelet()
-				// prelet-verify watches, and the lights go out.
+				// The power fails while prelet-verify watches.
 				n.killAt = 1
 				if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
 					t.Fatalf("killed at %q", at)
@@ -127,7 +128,8 @@ func TestTrouble(t *testing.T) {
 			}
 		}},
 		{"the kubelet waits at the shut gate: restarted without waiting, so RestartSec= is not sat out", func(t *testing.T, n *node) {
-			// prelet.service failed once (nothing of it left a trace), so the kubelet went into auto-restart; now it is retried.
+			// prelet.service failed once without a trace, so the kubelet is in auto-restart; now prelet.service is
+			// started again.
 			n.systemd.endPrelet()
 			n.clk.advance(time.Second)
 

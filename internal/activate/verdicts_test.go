@@ -14,7 +14,7 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// scenario is a node over several boots and runs. Each begins with one that has never seen prelet.
+// scenario is a series of boots and runs of a node. Each begins with a node that has never run prelet.
 type scenario struct {
 	name string
 	do   func(t *testing.T, n *node)
@@ -29,7 +29,7 @@ func play(t *testing.T, scenarios []scenario) {
 	}
 }
 
-// TestVerdicts: what is judged how, and what becomes of it.
+// TestVerdicts covers the verdicts and their results.
 func TestVerdicts(t *testing.T) {
 	play(t, []scenario{
 		{"first boot: the kubelet starts once, behind the gate, and is judged good", func(t *testing.T, n *node) {
@@ -126,7 +126,7 @@ func TestVerdicts(t *testing.T) {
 			if n.read(configPath) != "one" {
 				t.Errorf("the held plan was applied: %q", n.read(configPath))
 			}
-			// The one gone back to was judged good, so it is what a later failure goes back to.
+			// The restored generation was judged good, so a later failure rolls back to it.
 			out, err = n.runSite(t.Context(), "three healthz=bad")
 			n.mustSucceed(err, "a third")
 			checkOutcome(t, "a third", out, Outcome{Verdict: Bad, Generation: 5, From: 4, InPlace: Good, Held: true, Code: fault.RolledBack})
@@ -192,7 +192,7 @@ func TestVerdicts(t *testing.T) {
 				t.Errorf("cause: %+v", out.Cause)
 			}
 
-			if took := n.clk.now - at; took > 13*time.Second { // settling on the old one included
+			if took := n.clk.now - at; took > 13*time.Second { // including the settling time of the old generation
 				t.Errorf("it took %s", took)
 			}
 
@@ -300,7 +300,7 @@ func TestVerdicts(t *testing.T) {
 
 				return n.behave()
 			}
-			broken = true // the machine itself
+			broken = true // the machine itself is broken
 			out, err := n.runSite(t.Context(), "two")
 			n.mustSucceed(err, "run")
 			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
@@ -468,7 +468,7 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// expect compares what is said of an outcome, without its texts and checks.
+// checkOutcome compares an outcome without its texts and checks.
 func checkOutcome(t *testing.T, who string, got, want Outcome) {
 	t.Helper()
 
@@ -480,7 +480,7 @@ func checkOutcome(t *testing.T, who string, got, want Outcome) {
 	}
 }
 
-// refused is a run that must fail before COMMIT and leave everything as it is.
+// mustRefuse runs a site that must fail before the commit and leave everything unchanged.
 func mustRefuse(t *testing.T, n *node, says string) {
 	t.Helper()
 

@@ -12,24 +12,24 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// story is what happens to a node, and what must have come of it. It may be killed at any step of its act: then what
-// systemd starts again is started again, and the same must come of it.
+// story is a series of events on a node with its expected end. The process may be killed at any step of act. Then
+// everything that systemd starts again is started again, and the end must be the same.
 type story struct {
 	name      string
 	prepare   func(n *node)
 	act       func(n *node)
-	afterKill func(n *node) // what comes after a kill; nil: act again
-	finish    func(n *node) // nil: prelet-verify looks
-	config    string        // what is in both files in the end
-	open      string        // what the gate says in the end: whether it is open, unless "shut"
-	idle      bool          // the kubelet does not run in the end
-	awaits    bool          // a verdict is awaited in the end
-	late      bool          // the kubelet runs only with what comes after
+	afterKill func(n *node) // runs after a kill; nil: act
+	finish    func(n *node) // nil: prelet-verify
+	config    string        // in both files at the end
+	open      string        // content of the gate at the end; "": any, "shut": shut
+	idle      bool          // the kubelet does not run at the end
+	awaits    bool          // a verdict is awaited at the end
+	late      bool          // the kubelet runs only after finish
 }
 
 const shutState = "shut"
 
-// runs is a run on a site, at which only what must not be is an error.
+// mustRun runs a site and fails on an error.
 func (n *node) mustRun(config string) Outcome {
 	out, err := n.runSite(n.t.Context(), config)
 	n.mustSucceed(err, "run of "+config)
@@ -37,7 +37,7 @@ func (n *node) mustRun(config string) Outcome {
 	return out
 }
 
-// enters is one entry into the machine.
+// enterMachine calls one method of the machine.
 func (n *node) enterMachine(what string, do func(m *Machine) (Outcome, error)) Outcome {
 	out, err := n.process(do)
 	n.mustSucceed(err, what)
@@ -53,7 +53,7 @@ func (n *node) keepWithoutSite() Outcome {
 	return n.enterMachine("stand aside", func(m *Machine) (Outcome, error) { return m.KeepWithoutSite(n.t.Context()) })
 }
 
-// backTo goes back by hand, unless that was done.
+// rollbackTo rolls back by hand, unless that was done already.
 func (n *node) rollbackTo(gen int) {
 	n.enterMachine("back", func(m *Machine) (Outcome, error) {
 		if _, err := m.Recover(n.t.Context()); err != nil {
@@ -68,7 +68,7 @@ func (n *node) rollbackTo(gen int) {
 	})
 }
 
-// dies is a run, or prelet-verify for no config, whose process ends before or after a step, if it comes there.
+// dieAt runs a site (or prelet-verify if config is "") and ends the process before or after a step.
 func (n *node) dieAt(config string, at step, late bool) {
 	before := n.step
 	n.step = n.guardSteps(func(s step, after bool) {
@@ -86,19 +86,19 @@ func (n *node) dieAt(config string, at step, late bool) {
 	n.step = before
 }
 
-// stages is a run whose process ends before its commit, writes one that ends before the files are in place, and
-// publishes one that ends when they are, and the gate is shut.
+// dieBeforeCommit, dieAfterCommit and dieBeforeOpenGate run a site whose process ends before the commit, after the
+// commit, or with the files in place and the gate shut.
 func (n *node) dieBeforeCommit(config string)   { n.dieAt(config, commit, false) }
 func (n *node) dieAfterCommit(config string)    { n.dieAt(config, commit, true) }
 func (n *node) dieBeforeOpenGate(config string) { n.dieAt(config, openGate, false) }
 
-// leavesUnread is a run that changes a unit file, and whose process ends before systemd has read it.
+// dieBeforeReload runs a site that changes a unit file, and ends the process before systemd has read it.
 func (n *node) dieBeforeReload(config string) {
 	n.unitFiles = true
 	n.dieAt(config, reload, false)
 }
 
-// waitsAtTheGate is a boot whose prelet.service has failed once, and is started again.
+// waitAtGate is a boot whose prelet.service has failed once and is started again.
 func (n *node) waitAtGate() {
 	n.systemd.endPrelet()
 	n.clk.advance(time.Second)
@@ -125,7 +125,7 @@ func (n *node) editFile(path string) {
 
 func (n *node) loseGate() { os.Remove(gatePath(n.run)) }
 
-// stories lead through every row of the table.
+// stories returns stories that use every row of the table.
 func stories() []story {
 	runs := func(config string) func(*node) { return func(n *node) { n.mustRun(config) } }
 
@@ -468,7 +468,7 @@ func stories() []story {
 	}
 }
 
-// newest is the number of the generation in place.
+// newest returns the number of the generation in place.
 func (n *node) newest() (gen int) {
 	n.enterMachine("current", func(m *Machine) (Outcome, error) {
 		current, err := m.Store.Current()
@@ -482,7 +482,7 @@ func (n *node) newest() (gen int) {
 	return gen
 }
 
-// guarded is a hook that looks, at each step, that no kubelet can read files of two generations.
+// guardSteps returns a hook that checks at each step that no kubelet can read files of two generations.
 func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 	return func(s step, after bool) {
 		changes := !after && slices.Contains([]step{publish, complete, restore}, s)
@@ -503,7 +503,7 @@ func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 	}
 }
 
-// stands looks whether the kubelet runs, as soon as the act is over: nothing but prelet brings it up.
+// checkRunning checks whether the kubelet runs right after act: only prelet starts it.
 func (n *node) checkRunning(s story) {
 	gate := n.readGate()
 	if (gate == "") != (s.open == shutState) || strings.HasPrefix(s.open, gateVariable) && gate != s.open {
@@ -515,7 +515,7 @@ func (n *node) checkRunning(s story) {
 	}
 }
 
-// ends looks what came of a story.
+// checkEnd checks the end of a story.
 func (n *node) checkEnd(s story) {
 	config, flags := s.config, s.config
 	if rest, edited := strings.CutSuffix(s.config, " by hand"); edited {
@@ -545,15 +545,15 @@ func (n *node) checkEnd(s story) {
 	}
 }
 
-// telling is one way of telling a story.
+// playOptions contains how to play a story.
 type playOptions struct {
 	rows   []row     // nil: the table
-	killAt int       // the process ends at this moment: before each step, and after the last of all; 0: it does not
-	seen   func(row) // each row that is done; may be nil
+	killAt int       // end the process at this moment: before each step, and after the last one of all; 0: never
+	seen   func(row) // called with each row; may be nil
 }
 
-// tell plays a story. It says at which moment it was killed: the row, and before or after which step; "" when it has
-// not so many.
+// play plays a story and returns the moment of the kill: the row, and before or after which step; "" when there are
+// fewer moments.
 func (s story) play(t testing.TB, how playOptions) (at string) {
 	n := newNode(t)
 	n.rows = how.rows
@@ -573,7 +573,7 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	moment := 0
 	n.step = n.guardSteps(func(x step, after bool) {
 		if after && !endsWith(now, x) {
-			return // as before the next
+			return // the same moment as before the next step
 		}
 
 		if moment++; moment == how.killAt {
@@ -618,11 +618,11 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	return at
 }
 
-// endsWith says whether nothing follows a step of a row. What lies on the disk after any other is what lies there before
-// the next: between them a process only reads.
+// endsWith reports whether a step is the last one of a walk. After any other step the disk is the same as before the
+// next step, because a process only reads between them.
 func endsWith(r row, s step) bool { return r.Then == done && s == r.Do[len(r.Do)-1] }
 
-// momentOf is before or after a step of a row, in words.
+// momentOf returns the description of the moment before or after a step of a row.
 func momentOf(r row, s step, after bool) string {
 	side := "before"
 	if after {
@@ -635,7 +635,7 @@ func momentOf(r row, s step, after bool) string {
 	)
 }
 
-// recorder is a test that keeps what is wrong, and goes on.
+// recorder is a test that records its failures and continues.
 type recorder struct {
 	testing.TB
 	wrong   []string
@@ -652,7 +652,7 @@ func (r *recorder) Fatalf(format string, args ...any) { r.Errorf(format, args...
 func (r *recorder) Fatal(args ...any)                 { r.Error(args...); panic(gaveUp{}) }
 func (r *recorder) Cleanup(do func())                 { r.cleanup = append(r.cleanup, do) }
 
-// record tells a story and returns what is wrong with it, a panic included.
+// record plays a story and returns its failures, including a panic.
 func (s story) record(t testing.TB, how playOptions) (at string, wrong []string) {
 	r := &recorder{TB: t}
 	defer func() {
@@ -671,7 +671,7 @@ func (s story) record(t testing.TB, how playOptions) (at string, wrong []string)
 	return s.play(r, how), nil
 }
 
-// TestStories walks every row of the table, and finds what must come of it.
+// TestStories plays every story, and checks that they use every row of the table.
 func TestStories(t *testing.T) {
 	seen := map[string]bool{}
 
@@ -689,7 +689,7 @@ func TestStories(t *testing.T) {
 }
 
 // TestKilledAtEveryStep kills each story before each step and after the last of all, lets systemd start again what it
-// starts again, and expects the same to come of it. Somebody is killed at each of these moments of every row.
+// starts again, and expects the same end. Each of these moments of every row must occur.
 func TestKilledAtEveryStep(t *testing.T) {
 	var mutex sync.Mutex
 
@@ -735,10 +735,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 type mutant struct {
 	name string
 	rows []row
-	at   string // the row that is changed; "" when others may be chosen in place of it, too
+	at   string // the row that is changed; "" when other rows may be chosen instead
 }
 
-// mutants are the tables that lack a step or a condition, or go on where they should end, or the other way round.
+// mutants returns tables without a step or a condition, or that continue where they should end, or the other way round.
 func mutants() (out []mutant) {
 	change := func(i int, what string, do func(r *row)) {
 		rows := slices.Clone(table)
@@ -777,26 +777,26 @@ func mutants() (out []mutant) {
 	return out
 }
 
-// survives are the mutants that no story finds, each with the reason why it is in the table all the same.
+// surviving contains the mutants that no story detects, each with the reason why the row is in the table.
 var surviving = map[string]string{
-	"goes on: settled, check, gate open":                               nothingToDo,
-	"goes on: settled, check, whole":                                   nothingToDo,
+	"goes on: settled, verify, gate open":                              nothingToDo,
+	"goes on: settled, verify, whole":                                  nothingToDo,
 	"goes on: settled, superseded, ":                                   nothingToDo,
 	"goes on: pending, returning, good, ":                              nothingToDo,
 	"goes on: returning, bad, ":                                        nothingToDo,
 	"goes on: settled, pending, returning, failed, no site, gate open": "it would judge, as prelet-verify does later",
 	"without publish: mixed, committed, ":                              "what follows finds it interrupted, and completes it",
-	"never: settled, check, gate open":                                 "the rows below do nothing either, and read the files for it",
-	"never: pending, returning, check, gate open":                      "likewise",
+	"never: settled, verify, gate open":                                "the rows below do nothing either, and read the files for it",
+	"never: pending, returning, verify, gate open":                     "likewise",
 }
 
-// nothingToDo: on a settled node whose gate is open, to go on is to do nothing.
+// nothingToDo: on a settled node whose gate is open there is nothing to do.
 const nothingToDo = "the row for it finds the gate open and no start owed, and does nothing"
 
-// TestMutants: whoever changes a row breaks a story. Only those that come through the row are told.
+// TestMutants: each change of a row breaks a story. Only stories that use the row are played.
 func TestMutants(t *testing.T) {
 	through := map[string][]story{}
-	long := map[string]int{} // by a story's name: its rows
+	long := map[string]int{} // number of rows by a story's name
 
 	for _, s := range stories() {
 		seen := map[string]bool{}

@@ -25,7 +25,10 @@ func threeBoots(t *testing.T) (*node, Outcome) {
 		n.mustSucceed(err, "run")
 	}
 
-	checkOutcome(t, "the fourth boot", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+	checkOutcome(
+		t, "the fourth boot", out,
+		Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack},
+	)
 
 	if n.read(configPath) != "one" {
 		t.Fatalf("config %q", n.read(configPath))
@@ -52,7 +55,10 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		}
 
 		n.finishPrelet()
-		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+		checkOutcome(
+			t, "verify", n.verify(),
+			Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+		)
 
 		if n.journal() != nil || !n.isHeld("two") || n.status(3) != generation.StatusGood {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
@@ -67,7 +73,10 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		n, _ := threeBoots(t)
 		n.systemd.behave = func() conduct { return conduct{dies: time.Second} } // the machine itself is broken
 		n.finishPrelet()
-		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+		checkOutcome(
+			t, "verify", n.verify(),
+			Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails},
+		)
 
 		if n.journal() != nil || n.isHeld("two") || n.status(3) != generation.StatusRestored {
 			t.Errorf("journal %+v, held %v, generation 3 is %s", n.journal(), n.isHeld("two"), n.status(3))
@@ -83,7 +92,10 @@ func TestBackAtBootIsJudged(t *testing.T) {
 		}
 
 		n.finishPrelet()
-		checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+		checkOutcome(
+			t, "verify", n.verify(),
+			Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+		)
 	})
 }
 
@@ -121,7 +133,9 @@ func TestBadAfterAsBefore(t *testing.T) {
 	checkOutcome(t, "back", out, Outcome{Verdict: Good, Generation: 2, From: 1, InPlace: Good})
 	out, err = n.runSite(t.Context(), "two healthz=bad")
 	n.mustSucceed(err, "run")
-	checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack})
+	checkOutcome(
+		t, "run", out, Outcome{Verdict: Bad, Generation: 4, From: 3, InPlace: Good, Held: true, Code: fault.RolledBack},
+	)
 
 	if n.read(configPath) != "" || n.systemd.unit.Active != "active" || n.journal() != nil {
 		t.Errorf("config %q, the kubelet is %s, journal %+v", n.read(configPath), n.systemd.unit.Active, n.journal())

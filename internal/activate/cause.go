@@ -70,6 +70,7 @@ func (p Plan) withItem(found failure.Cause) *Cause {
 		c.Item = found.Items[0]
 		return c
 	}
+
 	// Errors of the cluster's admission rules may refer to any planned label of the Node.
 	for _, key := range slices.Sorted(maps.Keys(p.Labels)) {
 		if item := "label/" + key; strings.Contains(found.Words, key) && len(item) > len(c.Item) {

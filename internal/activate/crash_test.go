@@ -49,11 +49,15 @@ func TestKilledAnywhere(t *testing.T) {
 				}
 
 				if n.read(configPath) != tc.want || n.read(flagsPath) != tc.want {
-					t.Errorf("%s: the files are %q and %q, want %q", where, n.read(configPath), n.read(flagsPath), tc.want)
+					t.Errorf(
+						"%s: the files are %q and %q, want %q", where, n.read(configPath), n.read(flagsPath), tc.want,
+					)
 				}
 
 				if n.systemd.unit.Active != "active" || n.readGate() == "" {
-					t.Errorf("%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.readGate())
+					t.Errorf(
+						"%s: kubelet %s/%s, gate %q", where, n.systemd.unit.Active, n.systemd.unit.Sub, n.readGate(),
+					)
 				}
 
 				if n.journal() != nil {

@@ -22,8 +22,8 @@
 //   - Inside a unit that the kubelet is ordered after and that has a job (prelet.service at boot), a start is requested
 //     and never waited for. A stop may be waited for anywhere.
 //   - A kubelet in auto-restart is restarted, because a start would wait for RestartSec=.
-//   - A kubelet whose start was not requested (inactive, no job) is not started, unless prelet stopped it. A file in the
-//     run folder records that, so it survives the process.
+//   - A kubelet whose start was not requested (inactive, no job) is not started, unless prelet stopped it. A file in
+//     the run folder records that, so it survives the process.
 //   - The gate is open only on a complete generation. A kubelet that runs or is about to run is stopped before a file
 //     changes.
 //   - The gate opens after systemd has read its changed unit files, also when a killed process changed them.

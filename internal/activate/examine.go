@@ -29,7 +29,9 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 
 		if u.Active != "active" {
 			w.checks = nil
-			w.addBad("unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts)
+			w.addBad(
+				"unit", "it is %s/%s (last result %s, %d automatic restarts)", u.Active, u.Sub, u.Result, u.Restarts,
+			)
 
 			return w.checks, m.findCause(ctx, plan, max(w.since, m.Clock.Monotonic()-plan.Timeout)), nil
 		}
@@ -57,7 +59,8 @@ func (m *Machine) Examine(ctx context.Context, gen int) ([]Check, *Cause, error)
 		}
 	}
 
-	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" { // the cluster does not answer, so only the log can be checked
+	// If the cluster does not answer, only the log can be checked.
+	if len(w.lastChecks) > 0 && w.checks[len(w.checks)-1].Name != "pods" {
 		w.checkPods(ctx, last, m.Clock.Monotonic())
 	}
 
@@ -112,7 +115,14 @@ func (w *watcher) checkConfigz(ctx context.Context) (ok bool) {
 		w.checkProbe("configz", err)
 		return w.unknown
 	case len(differ) > 0:
-		w.addBad("configz", "%s", fmt.Sprintf("the kubelet runs with another configuration than planned: %s; a flag, or a drop-in that is read later, wins over its file", joinShort(differ)))
+		w.addBad(
+			"configz", "%s",
+			fmt.Sprintf(
+				"the kubelet runs with another configuration than planned: %s; "+
+					"a flag, or a drop-in that is read later, wins over its file",
+				joinShort(differ),
+			),
+		)
 		return false
 	}
 

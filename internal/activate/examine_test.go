@@ -66,10 +66,14 @@ func TestExamine(t *testing.T) {
 			n.systemd.enqueue("restart")
 			n.clk.advance(time.Second)
 			n.clk.schedule(3*time.Second, func() { n.systemd.fail("exit-code") })
-			n.log = []string{`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported"`}
+			n.log = []string{
+				`E0101 00:00:00.000000 1 run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported"`,
+			}
 
 			all, checks, cause := n.examine(1)
-			if !strings.HasPrefix(all, "unit=failed") || !strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") || cause == nil || cause.ID != "swap" {
+			if !strings.HasPrefix(all, "unit=failed") ||
+				!strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") ||
+				cause == nil || cause.ID != "swap" {
 				t.Errorf("%s %+v %+v", all, checks, cause)
 			}
 		}},
@@ -78,7 +82,8 @@ func TestExamine(t *testing.T) {
 			n.systemd.stopByHand()
 			n.clk.advance(time.Second)
 
-			if all, checks, _ := n.examine(1); all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
+			all, checks, _ := n.examine(1)
+			if all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
 				t.Errorf("%s %+v", all, checks)
 			}
 		}},
@@ -86,7 +91,9 @@ func TestExamine(t *testing.T) {
 			n.bootWith("one")
 
 			n.systemd.unit.Started = time.Second
-			if all, checks, _ := n.examine(1); all != "unit=ok started=failed" || !strings.Contains(checks[1].Message, "started before the files were in place") {
+			all, checks, _ := n.examine(1)
+			if all != "unit=ok started=failed" ||
+				!strings.Contains(checks[1].Message, "started before the files were in place") {
 				t.Errorf("%s %+v", all, checks)
 			}
 		}},
@@ -115,7 +122,10 @@ func TestExamine(t *testing.T) {
 			}
 
 			n.apiserver = false
-			if all, _, _ := n.examine(1); all != strings.Replace(others, "node=ok", "node=unknown", 1)+" configz=unknown pods=ok" {
+			all, _, _ := n.examine(1)
+			if all != strings.Replace(
+				others, "node=ok", "node=unknown", 1,
+			)+" configz=unknown pods=ok" {
 				t.Errorf("%s", all)
 			}
 		}},
@@ -130,7 +140,8 @@ func TestConfigz(t *testing.T) {
 			_, verify := n.bootWith("one")
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
-			if c := checkOf(verify, "configz"); c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
+			c := checkOf(verify, "configz")
+			if c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
 				t.Errorf("%+v", c)
 			}
 		}},
@@ -149,9 +160,14 @@ func TestConfigz(t *testing.T) {
 			n.configz = func() []string { return []string{"maxPods is 64 and not 110"} }
 			out, err := n.runSite(t.Context(), "two")
 			n.mustSucceed(err, "run")
-			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			checkOutcome(
+				t, "run", out,
+				Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+			)
 
-			if !strings.Contains(out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110") || n.status(2) != generation.StatusRolledBack {
+			if !strings.Contains(
+				out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110",
+			) || n.status(2) != generation.StatusRolledBack {
 				t.Errorf("%s", out.Why)
 			}
 		}},

@@ -24,7 +24,10 @@ func (n *node) checkNotPublished(why string) {
 	}
 
 	if n.read(configPath) != "one" || n.read(flagsPath) != "one" || n.readGate() != "" {
-		n.t.Errorf("config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.readGate(), n.systemd.unit.Active)
+		n.t.Errorf(
+			"config %q, flags %q, gate %q, and the kubelet is %s", n.read(configPath), n.read(flagsPath), n.readGate(),
+			n.systemd.unit.Active,
+		)
 	}
 
 	if j := n.journal(); j == nil || j.Phase != generation.PhasePublish {
@@ -49,7 +52,8 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 				n.checkNotPublished("did not stop")
 			}
 
-			if _, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) }); n.codeOf(err) != fault.Interrupted || n.read(configPath) != "one" {
+			_, err := n.process(func(m *Machine) (Outcome, error) { return m.Verify(t.Context()) })
+			if n.codeOf(err) != fault.Interrupted || n.read(configPath) != "one" {
 				t.Errorf("prelet-verify: %v, config %q", err, n.read(configPath))
 			}
 
@@ -57,34 +61,40 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 			n.systemd.stopping = 0
 			finishes(t, n)
 		}},
-		{"systemd does not answer after COMMIT: the next run knows no more, and does not publish either", func(t *testing.T, n *node) {
-			n.bootWith("one")
-			n.onCommit = func() { n.systemd.unreachable = true }
-			n.checkNotPublished("connection closed")
+		{
+			"systemd does not answer after COMMIT: the next run knows no more, and does not publish either",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.onCommit = func() { n.systemd.unreachable = true }
+				n.checkNotPublished("connection closed")
 
-			if n.systemd.unit.Active != "active" {
-				t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
-			}
-
-			n.checkNotPublished("it may be running")
-			n.systemd.unreachable = false
-			finishes(t, n)
-		}},
-		{"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing", func(t *testing.T, n *node) {
-			n.bootWith("one")
-
-			for _, name := range []string{gateFile, openedFile, seenFile} {
-				if err := os.Remove(filepath.Join(n.run, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-					t.Fatal(err)
+				if n.systemd.unit.Active != "active" {
+					t.Fatalf("the kubelet is %s: nothing is shown", n.systemd.unit.Active)
 				}
-			}
 
-			n.onCommit = func() { n.systemd.unreachable = true }
-			n.checkNotPublished("connection closed")
-			n.checkNotPublished("it may be running")
-			n.systemd.unreachable = false
-			finishes(t, n)
-		}},
+				n.checkNotPublished("it may be running")
+				n.systemd.unreachable = false
+				finishes(t, n)
+			},
+		},
+		{
+			"the kubelet ran before there was a gate, and systemd does not answer after COMMIT: that the gate was never open proves nothing",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+
+				for _, name := range []string{gateFile, openedFile, seenFile} {
+					if err := os.Remove(filepath.Join(n.run, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+						t.Fatal(err)
+					}
+				}
+
+				n.onCommit = func() { n.systemd.unreachable = true }
+				n.checkNotPublished("connection closed")
+				n.checkNotPublished("it may be running")
+				n.systemd.unreachable = false
+				finishes(t, n)
+			},
+		},
 		{"going back, and it does not stop: nothing is undone under it", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.clk.schedule(30*time.Second, func() { n.systemd.stopping = time.Hour })
@@ -94,20 +104,26 @@ func TestNeverUnderARunningKubelet(t *testing.T) {
 				t.Errorf("%v, config %q, gate %q", err, n.read(configPath), n.readGate())
 			}
 		}},
-		{"a boot after a crash, before systemd answers: behind a gate that was never open no kubelet has started", func(t *testing.T, n *node) {
-			n.bootWith("one")
-			n.onCommit = func() { n.systemd.unreachable = true }
-			n.checkNotPublished("connection closed")
-			n.reboot()
-			n.systemd.unreachable = true
-			j, err := (*generation.Journal)(nil), error(nil)
-			_, failed := n.process(func(m *Machine) (Outcome, error) { j, err = m.Recover(t.Context()); return Outcome{}, err })
-			n.mustSucceed(failed, "recover")
+		{
+			"a boot after a crash, before systemd answers: behind a gate that was never open no kubelet has started",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.onCommit = func() { n.systemd.unreachable = true }
+				n.checkNotPublished("connection closed")
+				n.reboot()
+				n.systemd.unreachable = true
+				j, err := (*generation.Journal)(nil), error(nil)
+				_, failed := n.process(
+					func(m *Machine) (Outcome, error) { j, err = m.Recover(t.Context()); return Outcome{}, err },
+				)
+				n.mustSucceed(failed, "recover")
 
-			if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" || n.read(flagsPath) != "two" || n.readGate() != "" {
-				t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.readGate())
-			}
-		}},
+				if j == nil || j.Phase != generation.PhaseVerify || n.read(configPath) != "two" ||
+					n.read(flagsPath) != "two" || n.readGate() != "" {
+					t.Errorf("journal %+v, config %q, gate %q", j, n.read(configPath), n.readGate())
+				}
+			},
+		},
 	})
 }
 
@@ -134,19 +150,25 @@ func TestBackByHandKeepsState(t *testing.T) {
 		n.events = nil
 
 		_, err := back(n, to)
-		if n.codeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) || !strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
+		if n.codeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), state) ||
+			!strings.Contains(err.Error(), "drain the node, systemctl stop kubelet.service, prelet rollback") {
 			t.Errorf("to %d: %v", to, err)
 		}
 
 		if n.read(configPath) != "two" || n.systemd.unit.Active != "active" || len(n.events) != 0 {
-			t.Errorf("to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active, n.events)
+			t.Errorf(
+				"to %d: config %q, the kubelet is %s, events %v", to, n.read(configPath), n.systemd.unit.Active,
+				n.events,
+			)
 		}
 
 		n.systemd.stopByHand()
 		n.clk.advance(time.Second)
 		out, err := back(n, to)
 		n.mustSucceed(err, "with the kubelet stopped")
-		checkOutcome(t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown})
+		checkOutcome(
+			t, "with the kubelet stopped", out, Outcome{Verdict: Unknown, Generation: 3, From: 2, InPlace: Unknown},
+		)
 
 		if n.systemd.unit.Active != "inactive" {
 			t.Errorf("the kubelet is %s", n.systemd.unit.Active)

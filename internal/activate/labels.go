@@ -30,7 +30,10 @@ func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
 
-	ours := slices.ContainsFunc(w.plan.labelChanges(n), func(c kubelet.LabelChange) bool { return !c.Remove }) // cloud controllers set zones and types
+	// Labels such as zones and types are set by cloud controllers, so labelChanges leaves them out.
+	isPatch := func(c kubelet.LabelChange) bool { return !c.Remove }
+	ours := slices.ContainsFunc(w.plan.labelChanges(n), isPatch)
+
 	switch {
 	case len(w.plan.Labels) == 0 && len(differ) == 0:
 		ok = true
@@ -45,6 +48,7 @@ func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 
 		ok = true
 	}
+
 	// Taints are not judged even on a new Node: controllers remove startup taints within seconds.
 	if differ, kubectl := w.plan.taintDrift(n); len(differ) > 0 {
 		w.reportDrift("taints", "%s; a node cannot change its own taints: %s", joinShort(differ), kubectl)
@@ -205,12 +209,16 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 
 	m.note("labels", "notice", "not patched: %s", joinShort(failed))
 
-	return replaceCheck(checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")})
+	return replaceCheck(
+		checks, Check{"labels", Drift, strings.TrimPrefix(message+"; not patched: "+joinShort(failed), "; ")},
+	)
 }
 
 // patchLabels makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one
 // forbidden label does not block the others.
-func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []kubelet.LabelChange) (done, failed []string) {
+func (m *Machine) patchLabels(
+	ctx context.Context, p Plan, node string, todo []kubelet.LabelChange,
+) (done, failed []string) {
 	err := m.Probe.PatchLabels(ctx, node, todo)
 
 	alone := len(todo) == 1
@@ -224,7 +232,13 @@ func (m *Machine) patchLabels(ctx context.Context, p Plan, node string, todo []k
 		case one == nil:
 			done = append(done, c.String())
 		case isRefused(one):
-			failed = append(failed, fmt.Sprintf("%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s", c, one, p.sourceSuffix("label/"+c.Key), node, c))
+			failed = append(
+				failed,
+				fmt.Sprintf(
+					"%s: the cluster does not let a node do that (%v)%s; kubectl label node %s --overwrite %s", c, one,
+					p.sourceSuffix("label/"+c.Key), node, c,
+				),
+			)
 		default:
 			failed = append(failed, fmt.Sprintf("%s: %v", c, one))
 		}

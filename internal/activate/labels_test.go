@@ -24,14 +24,21 @@ func checkOf(out Outcome, name string) Check {
 // TestLabels covers which labels of a Node object are patched, reported and judged.
 func TestLabels(t *testing.T) {
 	joined := func(n *node) {
-		n.labels, n.age = map[string]string{"example.com/a": "1", "example.com/old": "x", "kubernetes.io/os": "linux"}, time.Hour
+		n.labels, n.age = map[string]string{
+			"example.com/a":    "1",
+			"example.com/old":  "x",
+			"kubernetes.io/os": "linux",
+		}, time.Hour
 		n.bootWith("one")
 	}
 	plans := func(n *node, reconcile bool, labels map[string]string) {
 		n.shape = func(p *Plan) {
 			p.Labels, p.Reconcile = labels, reconcile
 			p.GoneLabels = map[string][]string{"example.com/old": {"x"}}
-			p.Sources = map[string]string{"label/example.com/a": "site.hcl:4:5, label.x", "label/node-restriction.kubernetes.io/r": "site.hcl:6:5, label.y"}
+			p.Sources = map[string]string{
+				"label/example.com/a":                    "site.hcl:4:5, label.x",
+				"label/node-restriction.kubernetes.io/r": "site.hcl:6:5, label.y",
+			}
 		}
 	}
 	play(t, []scenario{
@@ -42,11 +49,19 @@ func TestLabels(t *testing.T) {
 			n.mustSucceed(err, "run")
 			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
-			if want := map[string]string{"example.com/a": "2", "example.com/b": "3", "kubernetes.io/os": "linux"}; !maps.Equal(n.labels, want) {
+			if want := map[string]string{
+				"example.com/a":    "2",
+				"example.com/b":    "3",
+				"kubernetes.io/os": "linux",
+			}; !maps.Equal(
+				n.labels, want,
+			) {
 				t.Errorf("labels %v", n.labels)
 			}
 
-			if c := checkOf(out, "labels"); c.State != "ok" || c.Message != "patched: example.com/a=2 example.com/b=3 example.com/old-" || n.patches != 1 {
+			c := checkOf(out, "labels")
+			if c.State != "ok" || c.Message != "patched: example.com/a=2 example.com/b=3 example.com/old-" ||
+				n.patches != 1 {
 				t.Errorf("%+v after %d patches", c, n.patches)
 			}
 		}},
@@ -59,7 +74,10 @@ func TestLabels(t *testing.T) {
 
 			c := checkOf(out, "labels")
 			if c.State != Drift || n.labels["example.com/a"] != "2" || n.labels["example.com/old"] != "" ||
-				!strings.Contains(c.Message, "is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1") {
+				!strings.Contains(
+					c.Message,
+					"is not allowed to modify labels: node-restriction.kubernetes.io/r) (site.hcl:6:5, label.y); kubectl label node n1 --overwrite node-restriction.kubernetes.io/r=1",
+				) {
 				t.Errorf("%+v, labels %v", c, n.labels)
 			}
 		}},
@@ -99,7 +117,10 @@ func TestLabels(t *testing.T) {
 		}},
 		{"taints: drift, with the command for who may", func(t *testing.T, n *node) {
 			joined(n)
-			n.taints = []kubelet.Taint{{Key: "old", Effect: "NoExecute"}, {Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"}}
+			n.taints = []kubelet.Taint{
+				{Key: "old", Effect: "NoExecute"},
+				{Key: "node.kubernetes.io/not-ready", Effect: "NoSchedule"},
+			}
 			n.shape = func(p *Plan) {
 				p.Taints, p.GoneTaints = []string{"gpu=yes:NoSchedule"}, []string{"old:NoExecute", "older:NoExecute"}
 				p.Sources = map[string]string{"taint/gpu": "site.hcl:9:12, taint.x"}
@@ -119,7 +140,9 @@ func TestLabels(t *testing.T) {
 			_, verify := n.bootWith("one")
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 
-			if c := checkOf(verify, "labels"); c.State != "failed" || !strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
+			c := checkOf(verify, "labels")
+			if c.State != "failed" ||
+				!strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
 				t.Errorf("%+v", c)
 			}
 		}},
@@ -139,33 +162,39 @@ func TestLabels(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}},
-		{"nothing to do: somebody's change is patched back where a start may be waited for, and at boot nothing is asked", func(t *testing.T, n *node) {
-			n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
-			plans(n, true, map[string]string{"example.com/a": "1"})
-			n.bootWith("one")
-			n.labels["example.com/a"] = "somebody's"
+		{
+			"nothing to do: somebody's change is patched back where a start may be waited for, and at boot nothing is asked",
+			func(t *testing.T, n *node) {
+				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
+				plans(n, true, map[string]string{"example.com/a": "1"})
+				n.bootWith("one")
+				n.labels["example.com/a"] = "somebody's"
 
-			again := func() (checks []Check) {
-				_, err := n.process(func(m *Machine) (_ Outcome, err error) { checks, err = m.Reconcile(t.Context(), n.plan("one")); return })
-				n.mustSucceed(err, "reconcile")
+				again := func() (checks []Check) {
+					_, err := n.process(
+						func(m *Machine) (_ Outcome, err error) { checks, err = m.Reconcile(t.Context(), n.plan("one")); return },
+					)
+					n.mustSucceed(err, "reconcile")
 
-				return checks
-			}
-			if checks := again(); n.labels["example.com/a"] != "1" || n.patches != 1 || len(checks) != 1 || checks[0].Message != "patched: example.com/a=1" {
-				t.Errorf("labels %v, %+v", n.labels, checks)
-			}
+					return checks
+				}
+				if checks := again(); n.labels["example.com/a"] != "1" || n.patches != 1 || len(checks) != 1 ||
+					checks[0].Message != "patched: example.com/a=1" {
+					t.Errorf("labels %v, %+v", n.labels, checks)
+				}
 
-			if checks := again(); n.patches != 1 || len(checks) != 0 {
-				t.Errorf("again: %+v, %d patches", checks, n.patches)
-			}
+				if checks := again(); n.patches != 1 || len(checks) != 0 {
+					t.Errorf("again: %+v, %d patches", checks, n.patches)
+				}
 
-			n.labels["example.com/a"] = "somebody's"
-			n.reboot()
+				n.labels["example.com/a"] = "somebody's"
+				n.reboot()
 
-			if checks := again(); n.patches != 1 || len(checks) != 0 {
-				t.Errorf("at boot: %+v, %d patches", checks, n.patches)
-			}
-		}},
+				if checks := again(); n.patches != 1 || len(checks) != 0 {
+					t.Errorf("at boot: %+v, %d patches", checks, n.patches)
+				}
+			},
+		},
 		{"the cluster is away after the verdict: that is told, and the verdict stays", func(t *testing.T, n *node) {
 			joined(n)
 			plans(n, true, map[string]string{"example.com/a": "2"})
@@ -175,7 +204,9 @@ func TestLabels(t *testing.T) {
 			m := &Machine{Probe: n, Clock: n.clk}
 
 			n.apiserver = false
-			if checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}}); len(checks) != 2 || checks[1].State != "unknown" || !strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
+			checks := m.reconcile(t.Context(), n.plan("two"), []Check{{Name: "unit", State: "ok"}})
+			if len(checks) != 2 || checks[1].State != "unknown" ||
+				!strings.Contains(checks[1].Message, "not patched: the apiserver does not answer") {
 				t.Errorf("%+v", checks)
 			}
 		}},

@@ -179,7 +179,9 @@ func (m *Machine) planOrDefault(gen int) Plan {
 // without a verdict is good enough on a node that has joined with it.
 func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *generation.Info) string {
 	if current.Status == generation.StatusDamaged {
-		return fmt.Sprintf("%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why)
+		return fmt.Sprintf(
+			"%s; and generation %d, which is in place, cannot be read: %s", failure, current.Gen, current.Why,
+		)
 	}
 
 	why := m.whyMixed(ctx, current.Gen)
@@ -227,7 +229,8 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 		}
 
 		if h.plan.sharesPods(goal) {
-			h.stayReason = "the generation before has the same, so this one is not at fault: it stays, and is verified again"
+			h.stayReason = "the generation before has the same, so this one is not at fault: " +
+				"it stays, and is verified again"
 			return nil
 		}
 	}
@@ -320,7 +323,8 @@ func (m *Machine) planOf(gen int) (Plan, error) {
 	}
 
 	for _, info := range all {
-		if info.Gen == gen && info.Restores == 0 { // the state before prelet has no plan, so only that the kubelet runs can be checked
+		// The state before prelet has no plan, so only that the kubelet runs can be checked.
+		if info.Gen == gen && info.Restores == 0 {
 			plan, err := m.newestPlan(all)
 			return plan.planWithoutPrelet(), err
 		}

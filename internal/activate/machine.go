@@ -123,9 +123,15 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 		f.Summary = fmt.Sprintf("systemd could not load %s (%s)", name, u.Load)
 		f.Next = "systemctl status " + name + " says why"
 	case !requiresFile(u, gate):
-		f.Summary = fmt.Sprintf("%s would start without waiting for prelet: no EnvironmentFile=%s is in force", name, gate)
-		f.Next = fmt.Sprintf("an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
-			"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload", name, gate)
+		f.Summary = fmt.Sprintf(
+			"%s would start without waiting for prelet: no EnvironmentFile=%s is in force", name, gate,
+		)
+		f.Next = fmt.Sprintf(
+			"an empty EnvironmentFile= in a later drop-in removes it (systemctl cat %s shows them all): "+
+				"below that line, paste EnvironmentFile=%s and run systemctl daemon-reload",
+			name,
+			gate,
+		)
 	default:
 		return nil
 	}

@@ -52,7 +52,7 @@ var factNames = []word{
 	mayWait:   {"may wait", "this process may wait for a start of the kubelet: it is not prelet.service at boot"},
 	canGoBack: {
 		"can roll back",
-		"there is a good generation to roll back to, the site allows it, and that generation does not have the same fault",
+		"there is a good generation to roll back to, the site allows it, and it does not have the same fault",
 	},
 	hasTooManyRounds: {"too many rounds", "other processes took over five times"},
 }
@@ -61,7 +61,8 @@ var stepNames = []word{
 	sweep: {"sweep", "remove what a commit that never happened has staged"},
 	preflight: {
 		"preflight",
-		"check that systemd answers, and that the unit exists and waits for the gate; else exit status 52, nothing changed",
+		"check that systemd answers, and that the unit exists and waits for the gate; " +
+			"else exit status 52, nothing changed",
 	},
 	preflightBack: {"preflight", ""},
 	commit:        {"commit", "write the journal: from here on only forward"},

@@ -85,7 +85,14 @@ func (p Plan) withDefaults() Plan {
 
 // planWithoutPrelet returns the plan for the state before prelet: the kubelet runs and is healthy.
 func (p Plan) planWithoutPrelet() Plan {
-	return Plan{Unit: p.Unit, Settle: p.Settle, Timeout: p.Timeout, Bound: p.Bound, Healthz: p.Healthz, UnitFiles: p.UnitFiles}
+	return Plan{
+		Unit:      p.Unit,
+		Settle:    p.Settle,
+		Timeout:   p.Timeout,
+		Bound:     p.Bound,
+		Healthz:   p.Healthz,
+		UnitFiles: p.UnitFiles,
+	}
 }
 
 // staleStateFiles returns the state files of a kubelet on this plan that a kubelet on the plan by would exit on.
@@ -142,9 +149,13 @@ func (p Plan) Encode() ([]byte, error) {
 		}
 	}
 
-	return json.Marshal(planDocument{1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback, p.UnitFiles,
-		p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources,
-		p.Configz, p.Joins, p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods})
+	return json.Marshal(
+		planDocument{
+			1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback,
+			p.UnitFiles, p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources, p.Configz, p.Joins,
+			p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods,
+		},
+	)
 }
 
 // DecodePlan reads the output of Encode. An unknown field is an error: with half of a newer plan an unhealthy kubelet
@@ -164,14 +175,36 @@ func DecodePlan(text []byte) (Plan, error) {
 	}
 
 	const longest = int64(24 * time.Hour / time.Millisecond)
-	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 || d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
-		return Plan{}, fmt.Errorf("%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis, d.TimeoutMillis)
+	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 ||
+		d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
+		return Plan{}, fmt.Errorf(
+			"%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis,
+			d.TimeoutMillis,
+		)
 	}
 
 	return Plan{
-		Unit: d.Unit, Settle: time.Duration(d.SettleMillis) * time.Millisecond, Timeout: time.Duration(d.TimeoutMillis) * time.Millisecond,
-		Bound: time.Duration(d.BoundMillis) * time.Millisecond, Rollback: d.Rollback, UnitFiles: d.UnitFiles,
-		Healthz: d.Healthz, Kubeconfig: d.Kubeconfig, Flags: d.Flags, Files: d.Files, Node: d.Node, Retire: d.Retire, Sources: d.Sources,
-		Configz: d.Configz, Joins: d.Joins, Labels: d.Labels, Taints: d.Taints, GoneLabels: d.GoneLabels, GoneTaints: d.GoneTaints, Reconcile: d.Reconcile, States: d.States, Pods: d.Pods,
+		Unit:       d.Unit,
+		Settle:     time.Duration(d.SettleMillis) * time.Millisecond,
+		Timeout:    time.Duration(d.TimeoutMillis) * time.Millisecond,
+		Bound:      time.Duration(d.BoundMillis) * time.Millisecond,
+		Rollback:   d.Rollback,
+		UnitFiles:  d.UnitFiles,
+		Healthz:    d.Healthz,
+		Kubeconfig: d.Kubeconfig,
+		Flags:      d.Flags,
+		Files:      d.Files,
+		Node:       d.Node,
+		Retire:     d.Retire,
+		Sources:    d.Sources,
+		Configz:    d.Configz,
+		Joins:      d.Joins,
+		Labels:     d.Labels,
+		Taints:     d.Taints,
+		GoneLabels: d.GoneLabels,
+		GoneTaints: d.GoneTaints,
+		Reconcile:  d.Reconcile,
+		States:     d.States,
+		Pods:       d.Pods,
 	}, nil
 }

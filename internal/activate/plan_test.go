@@ -9,13 +9,35 @@ import (
 )
 
 func TestPlanComesBack(t *testing.T) {
-	plan := Plan{Unit: "kubelet.service", Settle: 3 * time.Second, Timeout: time.Minute, Bound: 3 * time.Minute, Rollback: true, UnitFiles: true,
-		Healthz: "http://127.0.0.1:10248/healthz", Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--v=2"},
-		Files: map[string]string{"/a": strings.Repeat("0", 64)}, Node: "n1", Retire: []string{"/b"},
-		Sources: map[string]string{"label/a": "site.hcl:3:5, label.x"},
-		Configz: &kubelet.Configz{URL: "https://127.0.0.1:10250/configz", Credential: "configz", Served: []string{"/x"}, Planned: map[string]any{"maxPods": 64.0}},
-		Joins:   true, Labels: map[string]string{"a": "b"}, Taints: []string{"t:NoSchedule"}, GoneLabels: map[string][]string{"c": {"d"}}, GoneTaints: []string{"u:NoExecute"}, Reconcile: true,
-		States: map[string]string{"/s": "static"}, Pods: "cgroupfs true unix:///x"}
+	plan := Plan{
+		Unit:       "kubelet.service",
+		Settle:     3 * time.Second,
+		Timeout:    time.Minute,
+		Bound:      3 * time.Minute,
+		Rollback:   true,
+		UnitFiles:  true,
+		Healthz:    "http://127.0.0.1:10248/healthz",
+		Kubeconfig: "/etc/kubernetes/kubelet.conf",
+		Flags:      []string{"--v=2"},
+		Files:      map[string]string{"/a": strings.Repeat("0", 64)},
+		Node:       "n1",
+		Retire:     []string{"/b"},
+		Sources:    map[string]string{"label/a": "site.hcl:3:5, label.x"},
+		Configz: &kubelet.Configz{
+			URL:        "https://127.0.0.1:10250/configz",
+			Credential: "configz",
+			Served:     []string{"/x"},
+			Planned:    map[string]any{"maxPods": 64.0},
+		},
+		Joins:      true,
+		Labels:     map[string]string{"a": "b"},
+		Taints:     []string{"t:NoSchedule"},
+		GoneLabels: map[string][]string{"c": {"d"}},
+		GoneTaints: []string{"u:NoExecute"},
+		Reconcile:  true,
+		States:     map[string]string{"/s": "static"},
+		Pods:       "cgroupfs true unix:///x",
+	}
 
 	text, err := plan.Encode()
 	if err != nil {
@@ -69,7 +91,11 @@ func TestDecodePlanRefuses(t *testing.T) {
 }
 
 func FuzzDecodePlan(f *testing.F) {
-	f.Add([]byte(`{"format_version":1,"unit":"kubelet.service","settle_ms":1,"timeout_ms":1,"rollback":true,"files":{"/a":"b"}}`))
+	f.Add(
+		[]byte(
+			`{"format_version":1,"unit":"kubelet.service","settle_ms":1,"timeout_ms":1,"rollback":true,"files":{"/a":"b"}}`,
+		),
+	)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		plan, err := DecodePlan(text)
 		if err != nil {
@@ -81,7 +107,8 @@ func FuzzDecodePlan(f *testing.F) {
 			return // a file that is both checked and retired
 		}
 
-		if back, err := DecodePlan(again); err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
+		back, err := DecodePlan(again)
+		if err != nil || back.Settle <= 0 || back.Timeout <= 0 || back.Unit != plan.Unit {
 			t.Errorf("%q → %+v, %v", text, back, err)
 		}
 	})

@@ -51,7 +51,8 @@ func TestPods(t *testing.T) {
 			_, verify := n.bootWith("pods=driver")
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Bad, Generation: 1, Code: fault.RolledBack})
 
-			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" || checkOf(verify, "pods").State != "failed" {
+			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" ||
+				checkOf(verify, "pods").State != "failed" {
 				t.Errorf("%s: %+v", verify.Why, verify.Cause)
 			}
 		}},
@@ -61,33 +62,42 @@ func TestPods(t *testing.T) {
 			n.shape = driven("cgroupfs")
 			out, err := n.runSite(t.Context(), "pods=driver")
 			n.mustSucceed(err, "run")
-			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+			checkOutcome(
+				t, "run", out,
+				Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+			)
 
 			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
 				t.Errorf("%s: %s", out.Why, n.read(configPath))
 			}
 		}},
-		{"of a plan that has the driver of the one before: it stays, and is good when the runtime is mended", func(t *testing.T, n *node) {
-			n.shape = driven("cgroupfs")
-			n.bootWith("one")
-			out, err := n.runSite(t.Context(), "two pods=driver")
-			n.mustSucceed(err, "run")
-			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
+		{
+			"of a plan that has the driver of the one before: it stays, and is good when the runtime is mended",
+			func(t *testing.T, n *node) {
+				n.shape = driven("cgroupfs")
+				n.bootWith("one")
+				out, err := n.runSite(t.Context(), "two pods=driver")
+				n.mustSucceed(err, "run")
+				checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 2, Code: fault.RolledBack})
 
-			if !strings.Contains(out.Why, "the generation before has the same") || n.read(configPath) != "two pods=driver" {
-				t.Errorf("%s: %s", out.Why, n.read(configPath))
-			}
+				if !strings.Contains(out.Why, "the generation before has the same") ||
+					n.read(configPath) != "two pods=driver" {
+					t.Errorf("%s: %s", out.Why, n.read(configPath))
+				}
 
-			n.fixedSince = n.clk.now
-			n.clk.advance(maxLogAge + time.Second)
-			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
-		}},
+				n.fixedSince = n.clk.now
+				n.clk.advance(maxLogAge + time.Second)
+				checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			},
+		},
 		{"of a plan of which nobody knows that, and of the one before as well: not held", func(t *testing.T, n *node) {
 			n.bootWith("one pods=alone")
 			n.driven = true
 			out, err := n.runSite(t.Context(), "two pods=alone")
 			n.mustSucceed(err, "run")
-			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+			checkOutcome(
+				t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails},
+			)
 		}},
 		{"what one pod fails of undoes nothing", func(t *testing.T, n *node) {
 			n.bootWith("one")
@@ -105,30 +115,35 @@ func TestPods(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}},
-		{"later: told while it goes on, also when the cluster does not answer, and not when it is over", func(t *testing.T, n *node) {
-			n.shape = driven("cgroupfs")
-			n.bootWith("pods=alone")
-			n.clk.advance(time.Hour)
+		{
+			"later: told while it goes on, also when the cluster does not answer, and not when it is over",
+			func(t *testing.T, n *node) {
+				n.shape = driven("cgroupfs")
+				n.bootWith("pods=alone")
+				n.clk.advance(time.Hour)
 
-			if all, _, _ := n.examine(1); all != allOK {
-				t.Errorf("%s", all)
-			}
+				if all, _, _ := n.examine(1); all != allOK {
+					t.Errorf("%s", all)
+				}
 
-			n.driven = true
-			for _, n.apiserver = range []bool{true, false} {
-				if all, _, cause := n.examine(1); !strings.HasSuffix(all, " pods=failed") || cause == nil || cause.At != "site.hcl:7:3, write.kubelet" {
+				n.driven = true
+				for _, n.apiserver = range []bool{true, false} {
+					all, _, cause := n.examine(1)
+					if !strings.HasSuffix(all, " pods=failed") || cause == nil ||
+						cause.At != "site.hcl:7:3, write.kubelet" {
+						t.Errorf("%s: %+v", all, cause)
+					}
+				}
+
+				n.apiserver = true
+				n.fixedSince = n.clk.now
+				n.clk.advance(maxLogAge + time.Second)
+
+				if all, _, cause := n.examine(1); all != allOK || cause != nil {
 					t.Errorf("%s: %+v", all, cause)
 				}
-			}
-
-			n.apiserver = true
-			n.fixedSince = n.clk.now
-			n.clk.advance(maxLogAge + time.Second)
-
-			if all, _, cause := n.examine(1); all != allOK || cause != nil {
-				t.Errorf("%s: %+v", all, cause)
-			}
-		}},
+			},
+		},
 		{"what the process before has said does not count", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.clk.advance(time.Hour)

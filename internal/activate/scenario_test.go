@@ -95,7 +95,13 @@ func (n *node) reboot() {
 	n.boot = fmt.Sprintf("%032x", n.boots)
 	n.run = inMemory(n.t)
 	n.clk = &sim{now: 5 * time.Second}
-	n.systemd = &fakeSystemd{t: n.t, clk: n.clk, gate: gatePath(n.run), restarts: 10 * time.Second, startLimit: 90 * time.Second}
+	n.systemd = &fakeSystemd{
+		t:          n.t,
+		clk:        n.clk,
+		gate:       gatePath(n.run),
+		restarts:   10 * time.Second,
+		startLimit: 90 * time.Second,
+	}
 	n.systemd.unit = kubeletUnit(n.run)
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }
@@ -113,7 +119,9 @@ func (n *node) checkWhole() {
 
 	config, flags := n.read(configPath), n.read(flagsPath)
 	if config != flags {
-		n.t.Errorf("%s: the kubelet starts on a mixture: %s is %q, %s is %q", n.clk.now, configPath, config, flagsPath, flags)
+		n.t.Errorf(
+			"%s: the kubelet starts on a mixture: %s is %q, %s is %q", n.clk.now, configPath, config, flagsPath, flags,
+		)
 	}
 }
 
@@ -300,9 +308,19 @@ func (n *node) maybeKilled(run func()) (at string) {
 func (n *node) plan(config string) Plan {
 	sum := sha256.Sum256([]byte(config))
 
-	p := Plan{Unit: DefaultUnit, Timeout: n.timeout, Bound: n.bound, Sources: n.sources, Rollback: n.rollback, Healthz: "http://127.0.0.1:10248/healthz",
-		Kubeconfig: "/etc/kubernetes/kubelet.conf", Flags: []string{"--node-labels=a=b"}, Node: "n1",
-		UnitFiles: n.unitFiles, Files: map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])}}
+	p := Plan{
+		Unit:       DefaultUnit,
+		Timeout:    n.timeout,
+		Bound:      n.bound,
+		Sources:    n.sources,
+		Rollback:   n.rollback,
+		Healthz:    "http://127.0.0.1:10248/healthz",
+		Kubeconfig: "/etc/kubernetes/kubelet.conf",
+		Flags:      []string{"--node-labels=a=b"},
+		Node:       "n1",
+		UnitFiles:  n.unitFiles,
+		Files:      map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
+	}
 	if n.shape != nil {
 		n.shape(&p)
 	}
@@ -327,10 +345,23 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 		}
 
 		target := func(path string) generation.Target {
-			return generation.Target{Path: path, Kind: generation.File, Content: []byte(config), Mode: 0o644, UID: generation.Keep, GID: generation.Keep}
+			return generation.Target{
+				Path:    path,
+				Kind:    generation.File,
+				Content: []byte(config),
+				Mode:    0o644,
+				UID:     generation.Keep,
+				GID:     generation.Keep,
+			}
 		}
 
-		txn, err := n.store.Begin(generation.Proposal{PlanID: config, Targets: []generation.Target{target(configPath), target(flagsPath)}, Blobs: map[string][]byte{PlanBlob: blob}})
+		txn, err := n.store.Begin(
+			generation.Proposal{
+				PlanID:  config,
+				Targets: []generation.Target{target(configPath), target(flagsPath)},
+				Blobs:   map[string][]byte{PlanBlob: blob},
+			},
+		)
 		if errors.Is(err, generation.ErrNothing) {
 			return m.Resume(ctx)
 		}

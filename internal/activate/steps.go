@@ -171,7 +171,10 @@ func (m *Machine) shutGate(on trigger, h location, t *walkState) error {
 		why = fmt.Sprintf("generation %d is being put in place after a crash", h.journal.Gen)
 	default:
 		m.startBound(t, h.plan)
-		m.note("rollback", "started", "from generation %d to the contents of %d: %s", h.rollback.from, h.rollback.to, h.rollback.reason)
+		m.note(
+			"rollback", "started", "from generation %d to the contents of %d: %s", h.rollback.from, h.rollback.to,
+			h.rollback.reason,
+		)
 		why = fmt.Sprintf("going back from generation %d: %s", h.rollback.from, h.rollback.reason)
 	}
 
@@ -323,7 +326,9 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 	case err != nil && h.phase == returning:
 		return wrapAfterCommit("going back", err)
 	case err != nil:
-		return wrapAfterCommit(fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err)
+		return wrapAfterCommit(
+			fmt.Sprintf("generation %d is in place; systemd did not read its unit files", h.journal.Gen), err,
+		)
 	}
 
 	t.reload, t.reloadKnown = false, true
@@ -410,7 +415,7 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 type startRequest struct {
 	mayWait bool          // bringUp may wait for the start; the lock must be free then
 	wait    time.Duration // how long
-	opened  bool          // this process has just opened the gate: a unit that failed at it or waits for a restart is started now
+	opened  bool          // the gate was just opened: start a unit that failed at it or waits for a restart
 	since   time.Duration // a process that started before this has not read the files
 }
 
@@ -524,7 +529,9 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	wait := m.limitWait(t, h.plan.Timeout, 0)
 	deadline := m.Clock.Monotonic() + wait
 
-	result, err := m.bringUp(ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since})
+	result, err := m.bringUp(
+		ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since},
+	)
 	if err != nil {
 		return finding{}, err
 	}
@@ -579,7 +586,9 @@ func (m *Machine) retire(h location) error {
 }
 
 func (m *Machine) closeGood(h location, t *walkState) error {
-	report, err := json.Marshal(judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()})
+	report, err := json.Marshal(
+		judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()},
+	)
 	if err != nil {
 		return err
 	}
@@ -616,7 +625,12 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 	}
 
 	out := Outcome{
-		Verdict: Bad, Why: watched.Why, Generation: current.Gen, From: watched.From, InPlace: Good, Code: fault.RolledBack,
+		Verdict:    Bad,
+		Why:        watched.Why,
+		Generation: current.Gen,
+		From:       watched.From,
+		InPlace:    Good,
+		Code:       fault.RolledBack,
 	}
 	if current.Gen != watched.Gen {
 		out.From, out.Why = watched.Gen, "another run went back"

@@ -96,7 +96,7 @@ type fakeSystemd struct {
 	job     *job
 	jobs    uint32
 	pids    uint32
-	life    int            // counts processes and stops, so that events scheduled for an old process do not happen to a new one
+	life    int            // counts processes and stops: events of an old process are dropped
 	behave  func() conduct // of a process that starts now, from its files
 	conduct conduct
 	starts  []startSeen
@@ -177,7 +177,10 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 
 	if kind == "restart" && wait > 0 {
 		if f.lockHeld() {
-			f.t.Errorf("%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock", f.clk.now)
+			f.t.Errorf(
+				"%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock",
+				f.clk.now,
+			)
 		}
 
 		if f.insidePrelet && f.ordered {
@@ -360,7 +363,14 @@ func gatePath(dir string) string { return filepath.Join(dir, gateFile) }
 func TestFakeSystemd(t *testing.T) {
 	dir := t.TempDir()
 	clk := &sim{now: time.Second}
-	f := &fakeSystemd{t: t, clk: clk, gate: gatePath(dir), restarts: 10 * time.Second, startLimit: 90 * time.Second, lockHeld: func() bool { return false }}
+	f := &fakeSystemd{
+		t:          t,
+		clk:        clk,
+		gate:       gatePath(dir),
+		restarts:   10 * time.Second,
+		startLimit: 90 * time.Second,
+		lockHeld:   func() bool { return false },
+	}
 	f.unit = kubeletUnit(dir)
 	f.behave = func() conduct { return conduct{ready: 50 * time.Millisecond, healthz: true} }
 	look := func() Unit { u, _ := f.Look(t.Context(), f.unit.Name); return u }
@@ -373,6 +383,7 @@ func TestFakeSystemd(t *testing.T) {
 	if r, _ := f.Restart(t.Context(), "", 0); r != "queued" || look().Job != before {
 		t.Fatalf("restart at boot: %s, job %d, want it merged with job %d", r, look().Job, before)
 	}
+
 	// The gate is missing when prelet has ended: Result=resources, auto-restart.
 	f.endPrelet()
 	clk.advance(time.Second)
@@ -386,15 +397,18 @@ func TestFakeSystemd(t *testing.T) {
 	if u := look(); u.Restarts != 1 {
 		t.Fatalf("NRestarts = %d after RestartSec, want 1", u.Restarts)
 	}
+
 	// With the gate: restart does not wait for RestartSec, and sets NRestarts back.
 	if err := os.WriteFile(f.gate, []byte("PRELET_GENERATION=1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
 	at := clk.now
-	if r, _ := f.Restart(t.Context(), "", time.Minute); r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
+	r, _ := f.Restart(t.Context(), "", time.Minute)
+	if r != "done" || clk.now-at > time.Second || look().Restarts != 0 {
 		t.Fatalf("restart out of auto-restart: %s after %s, NRestarts %d", r, clk.now-at, look().Restarts)
 	}
+
 	// A process that dies 3 s after "done".
 	f.behave = func() conduct { return conduct{ready: 0, dies: 3 * time.Second} }
 
@@ -408,6 +422,7 @@ func TestFakeSystemd(t *testing.T) {
 	if u := look(); !isWaitingToRestart(u) || u.Result != "exit-code" {
 		t.Fatalf("after it died: %+v", u)
 	}
+
 	// A stop cancels the start that is queued.
 	f.ordered = true
 	j := f.enqueue("start")
@@ -417,6 +432,7 @@ func TestFakeSystemd(t *testing.T) {
 	if u := look(); j.result != "canceled" || u.Active != "inactive" || u.Result != "success" {
 		t.Fatalf("stop: job %q, %+v", j.result, u)
 	}
+
 	// Type=notify that never says READY=1.
 	f.ordered = false
 

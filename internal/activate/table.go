@@ -18,22 +18,22 @@ type trigger int
 
 // The triggers up to onVerify are entries; the others are results of rows.
 const (
-	onFinish    trigger = iota // only finish what a crash left
-	onChange                   // a run has staged a commit
-	onResume                   // continue with the generation in place: nothing has to change, or may change
-	onFailed                   // a run failed before its commit
-	onNoSite                   // there is no site
-	onRollback                 // a rollback by hand
-	onVerify                   // prelet-verify: the kubelet starts, or has crashed
-	onCommitted                // this process has just written the journal
-	onJudge                    // the kubelet may start on the generation in place, which awaits a verdict
-	onGood                     // the verdict
-	onBad
-	onUnknown    // no verdict could be reached
-	onSuperseded // another prelet process took over while the lock was free
+	onFinish     trigger = iota // only finish what a crash left
+	onChange                    // a run has staged a commit
+	onResume                    // continue with the generation in place: nothing has to change, or may change
+	onFailed                    // a run failed before its commit
+	onNoSite                    // there is no site
+	onRollback                  // a rollback by hand
+	onVerify                    // prelet-verify: the kubelet starts, or has crashed
+	onCommitted                 // this process has just written the journal
+	onJudge                     // the kubelet may start on the generation in place, which awaits a verdict
+	onGood                      // the verdict
+	onBad                       // the verdict
+	onUnknown                   // no verdict could be reached
+	onSuperseded                // another prelet process took over while the lock was free
 
-	done // nothing follows
-	repeat
+	done       // nothing follows
+	repeat     // the same trigger again
 	stepResult // the result of the last step: onGood, onBad, onUnknown or onSuperseded
 )
 
@@ -45,7 +45,7 @@ const (
 	isOpen                // the gate is open
 	isShutOnPurpose       // the gate is shut on purpose: no process of this boot has opened it or put anything in place
 	isWhole               // a kubelet may start on the generation in place; location.blockReason is empty
-	isExhausted           // too many boots began to judge it and did not finish, and there is a good generation to roll back to
+	isExhausted           // too many boots began to judge it and did not finish, and a rollback is possible
 	isNewBoot             // no process of this boot has counted itself as a try
 	mayWait               // this process may wait for a start of the unit
 	canGoBack             // a rollback is possible and may help; else location.stayReason has the reason
@@ -69,7 +69,7 @@ const (
 	countTry                  // count this boot as a try
 	openGate                  // open the gate on the generation in place, if it is shut
 	requestStart              // request a start if one is due, without waiting for it
-	watch                     // without the lock: start the unit if that is due, wait, and watch it until there is a verdict
+	watch                     // without the lock: start the unit if due, and watch it until there is a verdict
 	uncountTry                // do not count this boot as a try
 	retire                    // remove files that are not needed once the generation is good
 	closeGood                 // close the journal: the generation is good; the plan that was rolled back is held
@@ -159,7 +159,11 @@ var table = []row{
 		In: []phase{none}, On: []trigger{onSuperseded},
 		Never: "what was watched is gone: generations are only removed while one is in place",
 	},
-	{In: []phase{mixed}, On: []trigger{onChange}, Never: "nothing can be staged before an interrupted commit is finished"},
+	{
+		In:    []phase{mixed},
+		On:    []trigger{onChange},
+		Never: "nothing can be staged before an interrupted commit is finished",
+	},
 	{In: unmixed, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
 	{
 		In: []phase{none, settled, mixed}, On: []trigger{onJudge, onGood, onBad, onUnknown},

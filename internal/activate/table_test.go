@@ -70,8 +70,8 @@ func TestRowsLeadSomewhere(t *testing.T) {
 				for _, on := range nextTriggers(r) {
 					if rows := rowsOf(after, on); len(rows) == 1 && rows[0].Never != "" {
 						t.Errorf(
-							"row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name, phaseNames[after].name,
-							triggerNames[on].name, rows[0].Never,
+							"row %d, from %s: leads to %s, %s, which cannot happen: %s", i, phaseNames[p].name,
+							phaseNames[after].name, triggerNames[on].name, rows[0].Never,
 						)
 					}
 				}
@@ -113,7 +113,14 @@ func TestNextIsTotal(t *testing.T) {
 		for bits := range 1 << 8 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
 
-			h := location{phase: p, gateOpen: is(0), shutOnPurpose: is(1), newBoot: is(2), exhausted: is(3), mayWait: is(4)}
+			h := location{
+				phase:         p,
+				gateOpen:      is(0),
+				shutOnPurpose: is(1),
+				newBoot:       is(2),
+				exhausted:     is(3),
+				mayWait:       is(4),
+			}
 			if is(5) {
 				h.blockReason = "x"
 			}

@@ -81,39 +81,47 @@ func TestTrouble(t *testing.T) {
 			n.mustSucceed(err, "run")
 			// The kubelet cannot start on the old files either, and was not stopped by hand, so the plan is not at
 			// fault.
-			checkOutcome(t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails})
+			checkOutcome(
+				t, "run", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Bad, Code: fault.RollbackFails},
+			)
 		}},
-		{"power fails in each verification: the fourth boot goes back before the kubelet starts", func(t *testing.T, n *node) {
-			n.bootWith("one")
+		{
+			"power fails in each verification: the fourth boot goes back before the kubelet starts",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
 
-			for boot := range 3 {
+				for boot := range 3 {
+					n.reboot()
+					run, err := n.runSite(t.Context(), "two")
+					n.mustSucceed(err, "run")
+					checkOutcome(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
+					n.finishPrelet()
+					// The power fails while prelet-verify watches.
+					n.killAt = 1
+					if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
+						t.Fatalf("killed at %q", at)
+					}
+				}
+
 				n.reboot()
 				run, err := n.runSite(t.Context(), "two")
 				n.mustSucceed(err, "run")
-				checkOutcome(t, fmt.Sprintf("boot %d", boot+1), run, Outcome{Verdict: Pending, Generation: 2})
-				n.finishPrelet()
-				// The power fails while prelet-verify watches.
-				n.killAt = 1
-				if at := n.maybeKilled(func() { n.verify() }); at != "verify started" {
-					t.Fatalf("killed at %q", at)
+				checkOutcome(
+					t, "fourth boot", run,
+					Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack},
+				)
+
+				if len(n.systemd.starts) != 0 {
+					t.Error("the kubelet had started on it")
 				}
-			}
 
-			n.reboot()
-			run, err := n.runSite(t.Context(), "two")
-			n.mustSucceed(err, "run")
-			checkOutcome(t, "fourth boot", run, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Pending, Held: true, Code: fault.RolledBack})
+				n.finishPrelet()
 
-			if len(n.systemd.starts) != 0 {
-				t.Error("the kubelet had started on it")
-			}
-
-			n.finishPrelet()
-
-			if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
-				t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
-			}
-		}},
+				if n.systemd.unit.Active != "active" || n.read(configPath) != "one" {
+					t.Errorf("kubelet %s, config %q", n.systemd.unit.Active, n.read(configPath))
+				}
+			},
+		},
 		{"at boot nobody asked for the kubelet (disabled): it is not started", func(t *testing.T, n *node) {
 			n.systemd.end("canceled")
 			n.systemd.unit.File = "disabled"
@@ -127,35 +135,41 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("starts %v, gate %q", n.systemd.starts, n.readGate())
 			}
 		}},
-		{"the kubelet waits at the shut gate: restarted without waiting, so RestartSec= is not sat out", func(t *testing.T, n *node) {
-			// prelet.service failed once without a trace, so the kubelet is in auto-restart; now prelet.service is
-			// started again.
-			n.systemd.endPrelet()
-			n.clk.advance(time.Second)
+		{
+			"the kubelet waits at the shut gate: restarted without waiting, so RestartSec= is not sat out",
+			func(t *testing.T, n *node) {
+				// prelet.service failed once without a trace, so the kubelet is in auto-restart; now prelet.service is
+				// started again.
+				n.systemd.endPrelet()
+				n.clk.advance(time.Second)
 
-			if !isWaitingToRestart(n.systemd.unit) {
-				t.Fatalf("%+v", n.systemd.unit)
-			}
+				if !isWaitingToRestart(n.systemd.unit) {
+					t.Fatalf("%+v", n.systemd.unit)
+				}
 
-			n.systemd.ordered = true
-			_, err := n.runSite(t.Context(), "one")
-			n.mustSucceed(err, "run")
-			at := n.clk.now
-			n.finishPrelet()
+				n.systemd.ordered = true
+				_, err := n.runSite(t.Context(), "one")
+				n.mustSucceed(err, "run")
+				at := n.clk.now
+				n.finishPrelet()
 
-			if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
-				t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
-			}
-		}},
-		{"restart of prelet.service at run time: the kubelet comes back after it, nobody waits", func(t *testing.T, n *node) {
-			n.bootWith("one")
-			n.systemd.ordered, n.systemd.insidePrelet = true, true
-			run, err := n.runSite(t.Context(), "two")
-			n.mustSucceed(err, "run")
-			checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
-			n.finishPrelet()
-			checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
-		}},
+				if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
+					t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
+				}
+			},
+		},
+		{
+			"restart of prelet.service at run time: the kubelet comes back after it, nobody waits",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.systemd.ordered, n.systemd.insidePrelet = true, true
+				run, err := n.runSite(t.Context(), "two")
+				n.mustSucceed(err, "run")
+				checkOutcome(t, "run", run, Outcome{Verdict: Pending, Generation: 2})
+				n.finishPrelet()
+				checkOutcome(t, "verify", n.verify(), Outcome{Verdict: Good, Generation: 2})
+			},
+		},
 		{"the gate is lost at run time: the kubelet's next crash heals it", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			os.Remove(gatePath(n.run))
@@ -181,32 +195,40 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("gate %q, %q", n.readGate(), out.HeldBack)
 			}
 		}},
-		{"a run fails before COMMIT on a node with a good generation: the gate opens on that", func(t *testing.T, n *node) {
-			n.bootWith("one")
-			n.reboot()
-			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
-			n.mustSucceed(err, "keep")
-			checkOutcome(t, "keep", out, Outcome{Generation: 1})
-			n.finishPrelet()
+		{
+			"a run fails before COMMIT on a node with a good generation: the gate opens on that",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				n.reboot()
+				out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "site invalid") })
+				n.mustSucceed(err, "keep")
+				checkOutcome(t, "keep", out, Outcome{Generation: 1})
+				n.finishPrelet()
 
-			if n.systemd.unit.Active != "active" {
-				t.Errorf("%+v", n.systemd.unit)
-			}
-		}},
-		{"a run fails before COMMIT on a node that never had a generation: shut, and prelet-verify says why again", func(t *testing.T, n *node) {
-			out, err := n.process(func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "cluster unreachable") })
-			n.mustSucceed(err, "keep")
+				if n.systemd.unit.Active != "active" {
+					t.Errorf("%+v", n.systemd.unit)
+				}
+			},
+		},
+		{
+			"a run fails before COMMIT on a node that never had a generation: shut, and prelet-verify says why again",
+			func(t *testing.T, n *node) {
+				out, err := n.process(
+					func(m *Machine) (Outcome, error) { return m.Keep(t.Context(), "cluster unreachable") },
+				)
+				n.mustSucceed(err, "keep")
 
-			if !strings.Contains(out.HeldBack, "cluster unreachable") {
-				t.Errorf("%+v", out)
-			}
+				if !strings.Contains(out.HeldBack, "cluster unreachable") {
+					t.Errorf("%+v", out)
+				}
 
-			n.finishPrelet()
+				n.finishPrelet()
 
-			if got := n.verify(); got.HeldBack != out.HeldBack || n.readGate() != "" {
-				t.Errorf("verify says %q, gate %q", got.HeldBack, n.readGate())
-			}
-		}},
+				if got := n.verify(); got.HeldBack != out.HeldBack || n.readGate() != "" {
+					t.Errorf("verify says %q, gate %q", got.HeldBack, n.readGate())
+				}
+			},
+		},
 		{"a run fails before COMMIT and a file is not that of the generation: shut", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.reboot()
@@ -241,30 +263,57 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("config %q, kubelet %s", n.read(configPath), n.systemd.unit.Active)
 			}
 		}},
-		{"a unit file changed: systemd reads it before the start, and again on the way back", func(t *testing.T, n *node) {
-			n.bootWith("one")
-			out, err := n.process(func(m *Machine) (Outcome, error) {
-				plan := n.plan("two healthz=bad")
-				plan.UnitFiles = true
-				blob, _ := plan.Encode()
-				txn, err := n.store.Begin(generation.Proposal{PlanID: "two", Blobs: map[string][]byte{PlanBlob: blob}, Targets: []generation.Target{
-					{Path: configPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1},
-					{Path: flagsPath, Kind: generation.File, Content: []byte("two healthz=bad"), Mode: 0o644, UID: -1, GID: -1}}})
-				n.mustSucceed(err, "begin")
+		{
+			"a unit file changed: systemd reads it before the start, and again on the way back",
+			func(t *testing.T, n *node) {
+				n.bootWith("one")
+				out, err := n.process(func(m *Machine) (Outcome, error) {
+					plan := n.plan("two healthz=bad")
+					plan.UnitFiles = true
+					blob, _ := plan.Encode()
+					txn, err := n.store.Begin(
+						generation.Proposal{
+							PlanID: "two",
+							Blobs:  map[string][]byte{PlanBlob: blob},
+							Targets: []generation.Target{
+								{
+									Path:    configPath,
+									Kind:    generation.File,
+									Content: []byte("two healthz=bad"),
+									Mode:    0o644,
+									UID:     -1,
+									GID:     -1,
+								},
+								{
+									Path:    flagsPath,
+									Kind:    generation.File,
+									Content: []byte("two healthz=bad"),
+									Mode:    0o644,
+									UID:     -1,
+									GID:     -1,
+								},
+							},
+						},
+					)
+					n.mustSucceed(err, "begin")
 
-				return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
-			})
-			n.mustSucceed(err, "apply")
-			checkOutcome(t, "apply", out, Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack})
+					return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
+				})
+				n.mustSucceed(err, "apply")
+				checkOutcome(
+					t, "apply", out,
+					Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
+				)
 
-			if n.systemd.reloads != 2 {
-				t.Errorf("%d reloads", n.systemd.reloads)
-			}
+				if n.systemd.reloads != 2 {
+					t.Errorf("%d reloads", n.systemd.reloads)
+				}
 
-			i := slices.Index(n.events, "reload ok")
-			if i < 0 || !slices.Equal(n.events[i:i+3], []string{"reload ok", "gate ok", "restart started"}) {
-				t.Errorf("events: %v", n.events)
-			}
-		}},
+				i := slices.Index(n.events, "reload ok")
+				if i < 0 || !slices.Equal(n.events[i:i+3], []string{"reload ok", "gate ok", "restart started"}) {
+					t.Errorf("events: %v", n.events)
+				}
+			},
+		},
 	})
 }

@@ -53,7 +53,10 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, 
 		}
 	}
 
-	return t.out, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation did not end after %d rows", maxRows)}
+	return t.out, &fault.Fault{
+		Code:    fault.Internal,
+		Summary: fmt.Sprintf("activation did not end after %d rows", maxRows),
+	}
 }
 
 // table returns the table, or the broken one of a test.
@@ -177,11 +180,14 @@ func describeVerdictBack(on trigger, j *generation.Journal, f finding) Outcome {
 		return Outcome{Verdict: Good, Checks: f.checks, Generation: j.Gen}
 	case on == onBad:
 		out.Held, out.Code = false, fault.RollbackFails
-		out.Why += fmt.Sprintf("; after going back it is ill as well (%s), so the plan is not at fault and not held", f.reason)
+		out.Why += fmt.Sprintf(
+			"; after going back it is ill as well (%s), so the plan is not at fault and not held", f.reason,
+		)
 	case on == onUnknown:
 		out.Verdict, out.Held = Unknown, false
 		out.Why += fmt.Sprintf(
-			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges", f.reason,
+			"; after going back no verdict was reached (%s): the next start of the kubelet, run or boot judges",
+			f.reason,
 		)
 
 		if j.HoldPlan != "" {

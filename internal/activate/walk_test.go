@@ -46,7 +46,9 @@ func (n *node) enterMachine(what string, do func(m *Machine) (Outcome, error)) O
 }
 
 func (n *node) keep() Outcome {
-	return n.enterMachine("keep", func(m *Machine) (Outcome, error) { return m.Keep(n.t.Context(), "the site is invalid") })
+	return n.enterMachine(
+		"keep", func(m *Machine) (Outcome, error) { return m.Keep(n.t.Context(), "the site is invalid") },
+	)
 }
 
 func (n *node) keepWithoutSite() Outcome {
@@ -132,33 +134,47 @@ func stories() []story {
 	return []story{
 		{name: "a change at run time", prepare: bootOne, act: runs("two"), config: "two"},
 		{
-			name: "a bad change at run time", prepare: bootOne, act: runs("two healthz=bad"), finish: runs("two healthz=bad"),
-			config: "one",
+			name:    "a bad change at run time",
+			prepare: bootOne,
+			act:     runs("two healthz=bad"),
+			finish:  runs("two healthz=bad"),
+			config:  "one",
 		},
 		{name: "the first boot", act: func(n *node) { n.mustRun("one"); n.finishPrelet() }, config: "one"},
 		{
-			name: "a change at boot", prepare: chain(bootOne, rebootNode), act: func(n *node) { n.mustRun("two"); n.finishPrelet(); n.verify() },
-			config: "two",
+			name:    "a change at boot",
+			prepare: chain(bootOne, rebootNode),
+			act:     func(n *node) { n.mustRun("two"); n.finishPrelet(); n.verify() },
+			config:  "two",
 		},
 		{
 			name: "a bad change at boot", prepare: chain(bootOne, rebootNode),
 			act: func(n *node) { n.mustRun("two dies=2s"); n.finishPrelet(); n.verify() }, config: "one",
 		},
 		{
-			name: "a boot that changes nothing", prepare: chain(bootOne, rebootNode), act: func(n *node) { n.mustRun("one"); n.finishPrelet() },
-			config: "one",
+			name:    "a boot that changes nothing",
+			prepare: chain(bootOne, rebootNode),
+			act:     func(n *node) { n.mustRun("one"); n.finishPrelet() },
+			config:  "one",
 		},
 		{
 			name: "a boot that fails before its commit", prepare: chain(bootOne, rebootNode),
 			act: func(n *node) { n.keep(); n.finishPrelet() }, config: "one",
 		},
-		{name: "a boot that fails, on other files", prepare: func(n *node) { bootOne(n); n.reboot(); n.editFile(flagsPath) }, act: func(n *node) {
-			if out := n.keep(); !strings.Contains(out.HeldBack, "not in place whole") {
-				n.t.Errorf("keep: held back %q; want because it is not whole", out.HeldBack)
-			}
+		{
+			name:    "a boot that fails, on other files",
+			prepare: func(n *node) { bootOne(n); n.reboot(); n.editFile(flagsPath) },
+			act: func(n *node) {
+				if out := n.keep(); !strings.Contains(out.HeldBack, "not in place whole") {
+					n.t.Errorf("keep: held back %q; want because it is not whole", out.HeldBack)
+				}
 
-			n.finishPrelet()
-		}, config: "one by hand", open: shutState, idle: true},
+				n.finishPrelet()
+			},
+			config: "one by hand",
+			open:   shutState,
+			idle:   true,
+		},
 		{
 			name: "a run that fails, on other files", prepare: func(n *node) { bootOne(n); n.editFile(flagsPath) },
 			act: func(n *node) { n.keep() }, config: "one by hand",
@@ -180,10 +196,16 @@ func stories() []story {
 				n.t.Errorf("prelet-verify: held back %q", out.HeldBack)
 			}
 		}, open: shutState, idle: true},
-		{name: "a boot without a site", act: func(n *node) { n.keepWithoutSite(); n.finishPrelet() }, open: "PRELET_GENERATION=0"},
 		{
-			name: "a boot whose site is gone", prepare: chain(bootOne, rebootNode), act: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			config: "one",
+			name: "a boot without a site",
+			act:  func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
+			open: "PRELET_GENERATION=0",
+		},
+		{
+			name:    "a boot whose site is gone",
+			prepare: chain(bootOne, rebootNode),
+			act:     func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
+			config:  "one",
 		},
 		{name: "prelet-verify before a run", prepare: chain(bootOne, rebootNode), act: func(n *node) {
 			n.finishPrelet()
@@ -306,32 +328,59 @@ func stories() []story {
 		}, act: func(n *node) { n.mustRun("two"); n.finishPrelet() }, config: "two"},
 		{name: "the kubelet has failed at the gate, and there is no site", prepare: func(n *node) { n.waitAtGate() },
 			act: func(n *node) { n.keepWithoutSite(); n.finishPrelet() }, open: "PRELET_GENERATION=0"},
-		{name: "prelet.service is started again at run time", prepare: func(n *node) { bootOne(n); n.systemd.ordered, n.systemd.insidePrelet = true, true },
-			act: func(n *node) { n.mustRun("two"); n.finishPrelet() }, config: "two"},
-		{name: "the first site is broken, on a node that runs", prepare: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
-			act: func(n *node) { n.keep() }, open: "PRELET_GENERATION=0"},
-		{name: "a change while the unit is masked", prepare: func(n *node) { bootOne(n); n.systemd.unit.Load = "masked" },
+		{
+			name:    "prelet.service is started again at run time",
+			prepare: func(n *node) { bootOne(n); n.systemd.ordered, n.systemd.insidePrelet = true, true },
+			act:     func(n *node) { n.mustRun("two"); n.finishPrelet() },
+			config:  "two",
+		},
+		{
+			name:    "the first site is broken, on a node that runs",
+			prepare: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
+			act:     func(n *node) { n.keep() },
+			open:    "PRELET_GENERATION=0",
+		},
+		{
+			name:    "a change while the unit is masked",
+			prepare: func(n *node) { bootOne(n); n.systemd.unit.Load = "masked" },
 			act: func(n *node) {
 				if _, err := n.runSite(n.t.Context(), "two"); n.codeOf(err) != fault.Systemd {
 					n.t.Errorf("a change while the unit is masked: %v", err)
 				}
-			}, finish: func(n *node) { n.systemd.unit.Load = "loaded" }, config: "one"},
-		{name: "back by hand while the unit is masked", prepare: func(n *node) { bootOne(n); n.mustRun("two"); n.systemd.unit.Load = "masked" },
+			},
+			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
+			config: "one",
+		},
+		{
+			name:    "back by hand while the unit is masked",
+			prepare: func(n *node) { bootOne(n); n.mustRun("two"); n.systemd.unit.Load = "masked" },
 			act: func(n *node) {
 				_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 1, "by hand") })
 				if n.codeOf(err) != fault.Systemd {
 					n.t.Errorf("back while the unit is masked: %v", err)
 				}
-			}, finish: func(n *node) { n.systemd.unit.Load = "loaded" }, config: "two"},
-		{name: "prelet recover leaves the gate to what follows", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") }, act: func(n *node) {
-			n.enterMachine("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+			},
+			finish: func(n *node) { n.systemd.unit.Load = "loaded" },
+			config: "two",
+		},
+		{
+			name:    "prelet recover leaves the gate to what follows",
+			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
+			act: func(n *node) {
+				n.enterMachine(
+					"recover",
+					func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
+				)
 
-			if n.readGate() != "" || n.read(configPath) != "two" {
-				n.t.Errorf("the gate says %q, the file is %q", n.readGate(), n.read(configPath))
-			}
+				if n.readGate() != "" || n.read(configPath) != "two" {
+					n.t.Errorf("the gate says %q, the file is %q", n.readGate(), n.read(configPath))
+				}
 
-			n.verify()
-		}, afterKill: func(n *node) { n.verify() }, config: "two"},
+				n.verify()
+			},
+			afterKill: func(n *node) { n.verify() },
+			config:    "two",
+		},
 		{name: "the way back is ill as well", prepare: func(n *node) {
 			bootOne(n)
 			n.systemd.behave = func() conduct { return conduct{dies: time.Second} }
@@ -349,12 +398,16 @@ func stories() []story {
 			n.verify()
 		}, config: "one healthz=bad", awaits: true},
 		{
-			name: "a crash before the files are in place", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") }, act: runs("two"),
-			config: "two",
+			name:    "a crash before the files are in place",
+			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
+			act:     runs("two"),
+			config:  "two",
 		},
 		{
-			name: "a crash, and prelet-verify comes first", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
-			act: func(n *node) { n.verify() }, config: "two",
+			name:    "a crash, and prelet-verify comes first",
+			prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
+			act:     func(n *node) { n.verify() },
+			config:  "two",
 		},
 		{
 			name: "a crash, and the run after it fails", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two") },
@@ -362,17 +415,34 @@ func stories() []story {
 		},
 		{
 			name:    "a crash before the gate is open, and prelet-verify comes",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two") }, act: func(n *node) { n.verify() }, config: "two",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two") },
+			act:     func(n *node) { n.verify() },
+			config:  "two",
 		},
-		{name: "a crash before the gate is open, and another file", prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two"); n.editFile(flagsPath) },
-			act: func(n *node) { n.verify() }, config: "two by hand", open: shutState, idle: true, awaits: true},
-		{name: "a commit that never happened", prepare: func(n *node) { bootOne(n); n.dieBeforeCommit("two") }, act: func(n *node) {
-			n.enterMachine("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+		{
+			name:    "a crash before the gate is open, and another file",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeOpenGate("two"); n.editFile(flagsPath) },
+			act:     func(n *node) { n.verify() },
+			config:  "two by hand",
+			open:    shutState,
+			idle:    true,
+			awaits:  true,
+		},
+		{
+			name:    "a commit that never happened",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeCommit("two") },
+			act: func(n *node) {
+				n.enterMachine(
+					"recover",
+					func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
+				)
 
-			if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
-				n.t.Errorf("what was staged is still there: %v", left)
-			}
-		}, config: "one"},
+				if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
+					n.t.Errorf("what was staged is still there: %v", left)
+				}
+			},
+			config: "one",
+		},
 		{name: "a commit that never happened, on what nobody has judged", prepare: func(n *node) {
 			bootOne(n)
 			n.apiserver = false
@@ -402,7 +472,9 @@ func stories() []story {
 		}, afterKill: runs("three"), finish: runs("three"), config: "three"},
 		{name: "others keep taking over", prepare: bootOne, act: func(n *node) {
 			for i := range maxRounds + 1 {
-				n.clk.schedule(time.Duration(i+1)*3*time.Second, func() { n.dieBeforeOpenGate(fmt.Sprintf("other-%d", i)) })
+				n.clk.schedule(
+					time.Duration(i+1)*3*time.Second, func() { n.dieBeforeOpenGate(fmt.Sprintf("other-%d", i)) },
+				)
 			}
 
 			out := n.mustRun("two")
@@ -414,8 +486,10 @@ func stories() []story {
 			n.shape = func(p *Plan) { delete(p.Files, flagsPath); p.Retire = []string{flagsPath} }
 		}, act: func(n *node) { n.mustRun("one"); n.finishPrelet(); n.verify() }, config: "one ", finish: func(n *node) {}},
 		{
-			name: "a crash before systemd reads a unit file", prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") },
-			act: runs("two"), config: "two",
+			name:    "a crash before systemd reads a unit file",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") },
+			act:     runs("two"),
+			config:  "two",
 		},
 		{name: "a crash before a systemd that overlooks it reads a unit file", prepare: func(n *node) {
 			bootOne(n)
@@ -429,11 +503,15 @@ func stories() []story {
 		}, act: runs("two"), config: "two"},
 		{
 			name:    "a crash before systemd reads a unit file, and prelet-verify comes",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") }, act: func(n *node) { n.verify() }, config: "two",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two") },
+			act:     func(n *node) { n.verify() },
+			config:  "two",
 		},
 		{
 			name:    "a crash before systemd reads a unit file, and another change",
-			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two"); n.unitFiles = false }, act: runs("three"), config: "three",
+			prepare: func(n *node) { bootOne(n); n.dieBeforeReload("two"); n.unitFiles = false },
+			act:     runs("three"),
+			config:  "three",
 		},
 		{name: "a boot after a crash, killed before systemd reads a unit file", prepare: func(n *node) {
 			bootOne(n)
@@ -448,7 +526,10 @@ func stories() []story {
 			n.dieAfterCommit("two")
 			n.reboot()
 		}, act: func(n *node) {
-			n.enterMachine("recover", func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err })
+			n.enterMachine(
+				"recover",
+				func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
+			)
 			n.mustSucceed(Gate{Dir: n.run, BootID: n.boot}.Open(2), "prelet=off")
 			n.finishPrelet()
 		}, config: "two"},
@@ -682,7 +763,8 @@ func TestStories(t *testing.T) {
 	for i, r := range table {
 		if r.Never == "" && !seen[fmt.Sprint(r)] {
 			t.Errorf(
-				"row %d is in no story: %s, %s, %s", i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factNames[r.When].name,
+				"row %d is in no story: %s, %s, %s", i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
+				factNames[r.When].name,
 			)
 		}
 	}

@@ -35,7 +35,7 @@ type Probe interface {
 
 // Check is the result of one check.
 type Check struct {
-	Name    string `json:"name"`  // unit, started, steady, healthz, flags, files, kubeconfig, node, labels, taints, configz, pods
+	Name    string `json:"name"`  // such as unit, healthz, flags or node
 	State   string `json:"state"` // ok, failed, unknown, drift
 	Message string `json:"message,omitempty"`
 }
@@ -67,7 +67,9 @@ type finding struct {
 // the job ended that started the unit, if that was waited for. since is when the files were in place; a process that
 // started earlier has not read them. full is set if the deadline leaves the whole timeout of the plan, and not only the
 // rest of the activation's time.
-func (m *Machine) watch(ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool) (finding, error) {
+func (m *Machine) watch(
+	ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool,
+) (finding, error) {
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
 	w := watcher{m: m, plan: p, since: since, result: result, fullTimeout: full}
@@ -150,11 +152,17 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 			}
 
 			if !w.fullTimeout {
-				return w.finish(Unknown, fmt.Sprintf("the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason)), nil
+				return w.finish(
+					Unknown,
+					fmt.Sprintf(
+						"the activation's time (%s) was up before a verdict; so far: %s", w.plan.Bound, w.reason,
+					),
+				), nil
 			}
 
 			return w.finish(Bad, fmt.Sprintf("not healthy after %s: %s", w.plan.Timeout, w.reason)), nil
 		}
+
 		// The end of ctx is handled above.
 		_ = clock.Sleep(ctx, min(lookInterval, deadline-now))
 	}
@@ -170,7 +178,9 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 
 	w.checks = nil
 	if deaths := max(w.deaths, u.Restarts-w.restarts); deaths >= crashLoopDeaths {
-		return Bad, w.addBad("unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result)
+		return Bad, w.addBad(
+			"unit", "crash loop: it died %d times (%s/%s, result %s)", deaths, u.Active, u.Sub, u.Result,
+		)
 	}
 
 	if w.cannotRecover(ctx, u, now) {
@@ -308,6 +318,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	if all {
 		return Good, ""
 	}
+
 	// A failed check takes precedence over an unknown one.
 	for _, check := range w.checks {
 		if check.State == "failed" {

@@ -51,7 +51,10 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		switch purpose := known[e.Path]; {
 		case purpose == "state" && e.New.Kind == generation.Absent:
 			if now, _, err := s.Observe(e.Path); err == nil && now.Kind == generation.Absent {
-				out.Targets = append(out.Targets, generation.Target{Path: e.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep})
+				out.Targets = append(
+					out.Targets,
+					generation.Target{Path: e.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep},
+				)
 			}
 		case purpose == "bootstrap-kubeconfig" && p.Kubelet.Joined && j != nil && e.New.Kind == generation.File:
 			if now, _, err := s.Observe(e.Path); err != nil || !now.Equal(e.New) {
@@ -63,7 +66,19 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 				return err
 			}
 
-			out.Targets = append([]generation.Target{{Path: e.Path, Kind: generation.File, Content: content, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, Secret: true}}, out.Targets...)
+			out.Targets = append(
+				[]generation.Target{
+					{
+						Path:    e.Path,
+						Kind:    generation.File,
+						Content: content,
+						Mode:    int(e.New.Mode),
+						UID:     e.New.UID,
+						GID:     e.New.GID,
+						Secret:  true,
+					},
+				},
+				out.Targets...)
 			act.Retire = append(act.Retire, e.Path)
 		}
 	}
@@ -136,7 +151,16 @@ func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.
 			continue // it was removed with the verdict
 		}
 
-		t := generation.Target{Path: e.Path, Kind: e.New.Kind, Mode: int(e.New.Mode), UID: e.New.UID, GID: e.New.GID, CreateOnly: e.CreateOnly, Secret: e.Secret, Parents: true}
+		t := generation.Target{
+			Path:       e.Path,
+			Kind:       e.New.Kind,
+			Mode:       int(e.New.Mode),
+			UID:        e.New.UID,
+			GID:        e.New.GID,
+			CreateOnly: e.CreateOnly,
+			Secret:     e.Secret,
+			Parents:    true,
+		}
 		switch e.New.Kind {
 		case generation.Absent:
 			if now.Kind != generation.Absent {

@@ -88,7 +88,8 @@ func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 	}
 
 	ours := o.Plan.Kubelet.Identity != nil && o.Plan.Kubelet.Identity.Ours // as observed for the plan
-	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil && machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
+	if cur, err := o.Store.Current(); !ours && err == nil && cur != nil &&
+		machineid.Foreign(o.Store, cur.Gen, o.Machine) != "" {
 		out.Force = true // even without a change: the generation in place has to be of this machine
 	}
 
@@ -159,8 +160,15 @@ func listTargetFiles(p *boot.Plan) []node.File {
 }
 
 func buildTarget(o Options, f node.File) (generation.Target, error) {
-	t := generation.Target{Path: f.Path, Mode: generation.Keep, UID: generation.Keep, GID: generation.Keep, CreateOnly: f.CreateOnly,
-		Secret: len(f.Text.Secrets()) > 0, Parents: f.Kind == node.Directory || isKubeletConfig(f)}
+	t := generation.Target{
+		Path:       f.Path,
+		Mode:       generation.Keep,
+		UID:        generation.Keep,
+		GID:        generation.Keep,
+		CreateOnly: f.CreateOnly,
+		Secret:     len(f.Text.Secrets()) > 0,
+		Parents:    f.Kind == node.Directory || isKubeletConfig(f),
+	}
 
 	t.Seen = observedState(o.Plan, f.Path, t.Secret)
 	if f.Purpose == "identity" { // of another machine: after a restore two machines would have the same identity
@@ -174,7 +182,10 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 	if f.Owner != "" {
 		uid, gid, err := o.Owner(f.Owner)
 		if err != nil {
-			return t, generation.NewFault(fault.CannotWrite, "give an owner to", f.Path, err, "name a user and a group of this node, or use numbers")
+			return t, generation.NewFault(
+				fault.CannotWrite, "give an owner to", f.Path, err,
+				"name a user and a group of this node, or use numbers",
+			)
 		}
 
 		t.UID, t.GID = uid, gid
@@ -208,8 +219,15 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	for _, name := range f.Text.Secrets() {
 		b, err := secret(name)
-		if b = bytes.TrimSuffix(b, []byte("\n")); err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
-			return &SecretError{Path: f.Path, Names: []string{name}, Err: errors.New("it is no token: empty, or with a character that no token has; `kubeadm token create` makes one")}
+		b = bytes.TrimSuffix(b, []byte("\n"))
+		if err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
+			return &SecretError{
+				Path:  f.Path,
+				Names: []string{name},
+				Err: errors.New(
+					"it is no token: empty, or with a character that no token has; `kubeadm token create` makes one",
+				),
+			}
 		}
 	}
 
@@ -245,15 +263,28 @@ func (e *SecretError) Error() string {
 func (e *SecretError) Unwrap() error { return &fault.Fault{Code: fault.CredentialMissing, Err: e.Err} }
 
 func buildActivation(o Options) activate.Plan {
-	a := activate.Plan{Unit: activate.DefaultUnit, Settle: activate.DefaultSettle, Timeout: activate.DefaultTimeout, Rollback: true,
-		Healthz: o.Healthz, Flags: o.Flags, Node: o.NodeName, Files: map[string]string{}, States: boot.States(o.Plan.Node.Config), Pods: describePodSettings(o.Plan)}
+	a := activate.Plan{
+		Unit:     activate.DefaultUnit,
+		Settle:   activate.DefaultSettle,
+		Timeout:  activate.DefaultTimeout,
+		Rollback: true,
+		Healthz:  o.Healthz,
+		Flags:    o.Flags,
+		Node:     o.NodeName,
+		Files:    map[string]string{},
+		States:   boot.States(o.Plan.Node.Config),
+		Pods:     describePodSettings(o.Plan),
+	}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
 		a.Reconcile = x.ReconcileLabels
-		a.Settle, a.Timeout, a.Bound = toDuration(x.SettleMillis), toDuration(x.TimeoutMillis), toDuration(x.BoundMillis)
+		a.Settle = toDuration(x.SettleMillis)
+		a.Timeout = toDuration(x.TimeoutMillis)
+		a.Bound = toDuration(x.BoundMillis)
 	}
 
-	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) || o.Plan.Kubelet.Joined {
+	if slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" }) ||
+		o.Plan.Kubelet.Joined {
 		a.Kubeconfig = "/etc/kubernetes/kubelet.conf"
 	}
 

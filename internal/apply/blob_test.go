@@ -12,7 +12,10 @@ import (
 
 // The stored plan of a generation is read by field names, by this version and by later ones.
 func TestPlanBlobIsReadBack(t *testing.T) {
-	p := &boot.Plan{Hash: "sha256:x", Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}}}
+	p := &boot.Plan{
+		Hash: "sha256:x",
+		Node: node.Node{Files: []node.File{{Path: "/etc/a", Kind: node.Regular, Purpose: "ca"}}},
+	}
 
 	b, err := encodePlan(p, machineid.Machine{ID: "sha256:x"})
 	if err != nil {
@@ -55,7 +58,8 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Errorf("of this machine: %s", why)
 	}
 
-	if why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"}); why != "the machine id is not the one of generation 1" {
+	why := machineid.Foreign(s, gen, machineid.Machine{ID: "sha256:y", Product: "sha256:z"})
+	if why != "the machine id is not the one of generation 1" {
 		t.Errorf("of another machine: %q", why)
 	}
 

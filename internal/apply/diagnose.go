@@ -24,7 +24,10 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 		return nil
 	case errors.As(err, &s):
 		if at, ok := findRange(p, s.Path); ok {
-			return origin.Error(fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.", strings.TrimSuffix(s.Error(), "."))
+			return origin.Error(
+				fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.",
+				strings.TrimSuffix(s.Error(), "."),
+			)
 		}
 	case errors.As(err, &f) && f.Code == fault.CannotWrite:
 		target, ok := generation.OnPath(f)
@@ -33,7 +36,10 @@ func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
 		}
 
 		if at, ok := findRange(p, target.Path); ok {
-			return origin.Error(fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.", strings.TrimSuffix(f.Error(), "."))
+			return origin.Error(
+				fault.CannotWrite, at, "Cannot write "+target.Path, "%s. Nothing was changed.",
+				strings.TrimSuffix(f.Error(), "."),
+			)
 		}
 	}
 

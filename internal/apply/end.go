@@ -205,7 +205,12 @@ func decideWithoutSite(e ending) outcome {
 // decideSwitchedOff handles prelet=off: the gate opens on the generation in place, judged or not.
 func decideSwitchedOff(e ending) outcome {
 	if e.activateErr != nil {
-		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
+		return outcome{
+			code:    fault.CodeOf(e.activateErr),
+			err:     e.activateErr,
+			summary: e.activateErr.Error(),
+			quiet:   true,
+		}
 	}
 
 	why := "nothing was planned, changed or judged: prelet=off stands on the kernel command line"
@@ -221,7 +226,12 @@ func decideSwitchedOff(e ending) outcome {
 // decideByHand handles a rollback by hand. A failed rollback is not reported.
 func decideByHand(e ending) outcome {
 	if e.activateErr != nil {
-		return outcome{code: fault.CodeOf(e.activateErr), err: e.activateErr, summary: e.activateErr.Error(), quiet: true}
+		return outcome{
+			code:    fault.CodeOf(e.activateErr),
+			err:     e.activateErr,
+			summary: e.activateErr.Error(),
+			quiet:   true,
+		}
 	}
 
 	o := outcome{
@@ -392,6 +402,8 @@ func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 	}
 
 	if e.kind == broken && o.code == fault.NeedsPerson {
-		r.Report.Event(report.Event{Stage: "recover", State: report.Failed, Summary: o.summary, Message: report.MessageStuck})
+		r.Report.Event(
+			report.Event{Stage: "recover", State: report.Failed, Summary: o.summary, Message: report.MessageStuck},
+		)
 	}
 }

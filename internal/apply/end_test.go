@@ -265,7 +265,14 @@ func TestDecide(t *testing.T) {
 // Failures of the cluster are fixed on its side, so a node that may continue does not fail. All other failures do.
 func TestDecideMindsTheCluster(t *testing.T) {
 	for _, code := range fault.Codes() {
-		e := ending{kind: failed, code: code, failure: "x", out: activate.Outcome{Generation: 3}, good: true, lastGood: true}
+		e := ending{
+			kind:     failed,
+			code:     code,
+			failure:  "x",
+			out:      activate.Outcome{Generation: 3},
+			good:     true,
+			lastGood: true,
+		}
 		want := code
 
 		switch code {
@@ -291,7 +298,15 @@ func TestDecideKeepsItsPromises(t *testing.T) {
 		for w := activated; w <= byHand; w++ {
 			for bits := range 1 << 9 {
 				is := func(i int) bool { return bits&(1<<i) != 0 }
-				e := ending{kind: w, shut: is(0), stopped: is(1), lastGood: is(2), good: is(3), releaseFailed: is(4), changed: is(5)}
+				e := ending{
+					kind:          w,
+					shut:          is(0),
+					stopped:       is(1),
+					lastGood:      is(2),
+					good:          is(3),
+					releaseFailed: is(4),
+					changed:       is(5),
+				}
 				e.out.Generation, e.generationBefore = 3, 3
 
 				if w == failed || w == broken {

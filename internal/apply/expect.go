@@ -16,7 +16,9 @@ import (
 // contains the planned flags and labels. It returns nil when no flags are planned or no variable matches: then they are
 // not checked.
 func Flags(p *boot.Plan) []string {
-	i := slices.IndexFunc(p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" && f.Kind == node.Regular })
+	i := slices.IndexFunc(
+		p.Node.Files, func(f node.File) bool { return f.Purpose == "kubelet-flags" && f.Kind == node.Regular },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -67,7 +69,10 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 // over the kubelet's defaults (pkg/kubelet/apis/config/v1beta1/defaults.go: 127.0.0.1, 10248). It returns "" when the
 // endpoint is off, or when the configuration is not planned and so not known.
 func HealthzURL(p *boot.Plan) string {
-	at := listenAddress(p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"}, [2]string{"healthz-bind-address", "healthz-port"})
+	at := listenAddress(
+		p, "127.0.0.1", "10248", [2]string{"healthzBindAddress", "healthzPort"},
+		[2]string{"healthz-bind-address", "healthz-port"},
+	)
 	if at == "" {
 		return ""
 	}
@@ -94,7 +99,12 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 		}
 	}
 
-	return &kubelet.Configz{URL: "https://" + at + "/configz", Credential: credential, Served: served, Planned: p.Node.Config}
+	return &kubelet.Configz{
+		URL:        "https://" + at + "/configz",
+		Credential: credential,
+		Served:     served,
+		Planned:    p.Node.Config,
+	}
 }
 
 // listenAddress returns the address of the planned kubelet as host:port, from its flags, its configuration or its
@@ -152,7 +162,8 @@ func describePodSettings(p *boot.Plan) string {
 	}
 
 	for _, f := range p.Node.Flags {
-		if i := slices.Index([]string{"cgroup-driver", "cgroups-per-qos", "container-runtime-endpoint"}, f.Name); i >= 0 {
+		i := slices.Index([]string{"cgroup-driver", "cgroups-per-qos", "container-runtime-endpoint"}, f.Name)
+		if i >= 0 {
 			words[i] = f.Value
 		}
 	}

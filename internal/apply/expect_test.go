@@ -90,7 +90,15 @@ func TestFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		p := &boot.Plan{Node: node.Node{Flags: c.flags, Labels: c.labels, Files: []node.File{{Path: "/etc/default/kubelet", Kind: node.Regular, Purpose: "kubelet-flags", Text: text}}}}
+		p := &boot.Plan{
+			Node: node.Node{
+				Flags:  c.flags,
+				Labels: c.labels,
+				Files: []node.File{
+					{Path: "/etc/default/kubelet", Kind: node.Regular, Purpose: "kubelet-flags", Text: text},
+				},
+			},
+		}
 		if got := Flags(p); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

@@ -68,7 +68,9 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 
 	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
 	if len(e.Ways) == 0 {
-		return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, formatNext(e.Next))...)
+		return buildMessage(
+			fault.NeedsPerson, "Recovery needs a person: "+e.Path,
+			append(detail, formatNext(e.Next))...)
 	}
 
 	detail = append(detail, "Next: look at it, move it away if it is still needed, and do one of these:")
@@ -76,17 +78,28 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 		detail = append(detail, w.What+":", pasteLine(w.Command))
 	}
 
-	return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, append(detail, "and then:", pasteLine("prelet recover"))...)
+	return buildMessage(
+		fault.NeedsPerson, "Recovery needs a person: "+e.Path,
+		append(detail, "and then:", pasteLine("prelet recover"))...)
 }
 
 func explainLocked(f *fault.Fault, lock *fs.PathError) *hcl.Diagnostic {
-	detail := []string{fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": "))}
+	detail := []string{
+		fmt.Sprintf("%s: %s.", lock.Path, strings.TrimPrefix(lock.Err.Error(), generation.ErrLocked.Error()+": ")),
+	}
 	if h, ok := generation.HeldBy(f); ok {
-		detail = append(detail, "Nothing was changed. It is released when that process ends, however it ends.", "Next: see what it does, or wait and try again:",
-			pasteLine(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), pasteLine("prelet status"))
+		detail = append(
+			detail, "Nothing was changed. It is released when that process ends, however it ends.",
+			"Next: see what it does, or wait and try again:",
+			pasteLine(fmt.Sprintf("ps -o pid,lstart,stat,wchan:20,args -p %d", h.PID)), pasteLine("prelet status"),
+		)
 	} else {
-		detail = append(detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.", "Next: see who that is, or wait and try again:",
-			pasteLine("fuser -v "+lock.Path), pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"))
+		detail = append(
+			detail, "Nothing was changed. It is released when the process that holds it ends, however it ends.",
+			"Next: see who that is, or wait and try again:",
+			pasteLine("fuser -v "+lock.Path),
+			pasteLine("systemctl status prelet.service prelet-apply.service prelet-verify.service"),
+		)
 	}
 
 	return buildMessage(fault.Locked, "Another prelet holds the lock", detail...)
@@ -98,7 +111,8 @@ func explainStore(before string, f *fault.Fault, target *fs.PathError) *hcl.Diag
 
 	switch f.Code {
 	case fault.Interrupted:
-		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, and the next run, or prelet recover, finishes it."
+		summary, after = "Interrupted after the commit, at "+target.Path, "The journal is kept, "+
+			"and the next run, or prelet recover, finishes it."
 	case fault.Internal:
 		summary, after = "A fault of prelet at "+target.Path, "Please report it."
 	}

@@ -21,7 +21,10 @@ func TestExplain(t *testing.T) {
 	stuck := generation.Stuck("/etc/a", "it is neither of both", "prelet recover tells how", nil)
 	stuck.Journal = "/state/journal.json"
 
-	stuck.Ways = []generation.Way{{What: "put back the new content", Command: "cut new > /etc/a"}, {What: "put back the old content", Command: "cut old > /etc/a"}}
+	stuck.Ways = []generation.Way{
+		{What: "put back the new content", Command: "cut new > /etc/a"},
+		{What: "put back the old content", Command: "cut old > /etc/a"},
+	}
 	for _, c := range []struct {
 		err  error
 		code fault.Code
@@ -55,7 +58,8 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%v", ds)
 	}
 
-	if ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"}))); len(ds) != 2 {
+	ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"})))
+	if len(ds) != 2 {
 		t.Errorf("of two errors %d are told", len(ds))
 	}
 }

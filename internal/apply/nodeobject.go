@@ -14,7 +14,8 @@ import (
 // generations of this machine that are no longer planned. It looks at all generations since the last good one, because
 // their labels may have reached the cluster.
 func addNodeObject(o Options, act *activate.Plan) {
-	act.Joins = !o.Plan.Kubelet.Joined && slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
+	act.Joins = !o.Plan.Kubelet.Joined &&
+		slices.ContainsFunc(o.Plan.Node.Files, func(f node.File) bool { return f.Purpose == "bootstrap-kubeconfig" })
 
 	act.Sources = collectSources(o.Plan)
 	if x := o.Plan.Node.Activation; x != nil && x.Configz != "" {

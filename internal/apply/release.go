@@ -30,7 +30,8 @@ func readHeld(s *generation.Store) (*heldState, error) {
 		return nil, err
 	}
 
-	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" { // the verdict on the rollback would hold this plan
+	// The verdict on the rollback would hold this plan.
+	if j := h.journal; j.Phase == generation.PhaseVerify && j.HoldPlan != "" {
 		h.plans[j.HoldPlan] = j.Why
 	}
 

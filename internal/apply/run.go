@@ -158,7 +158,9 @@ func (r *Run) releaseHeld(h hold) func(do func() error) error {
 
 		err := ReleaseHeld(r.Store, do)
 		if err == nil {
-			r.Report.Event(report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why})
+			r.Report.Event(
+				report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
+			)
 		}
 
 		return err
@@ -167,7 +169,9 @@ func (r *Run) releaseHeld(h hold) func(do func() error) error {
 
 // checkPodState refuses to remove a state file of the kubelet's managers while pods may hold what it lists.
 func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) error {
-	i := slices.IndexFunc(p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" })
+	i := slices.IndexFunc(
+		p.Changes, func(c boot.Change) bool { return c.File.Purpose == "state" && c.Action == "delete" },
+	)
 	if i < 0 {
 		return nil
 	}
@@ -179,7 +183,8 @@ func (r *Run) checkPodState(ctx context.Context, p *boot.Plan, unit string) erro
 
 	return activate.CheckPodState(u, p.Changes[i].File.Path, p.Changes[i].Why,
 		fmt.Sprintf(
-			"drain the node and reboot it: the boot applies the site; or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
+			"drain the node and reboot it: the boot applies the site; "+
+				"or drain it, systemctl stop %[1]s, prelet run, systemctl start %[1]s",
 			unit,
 		))
 }
@@ -231,7 +236,11 @@ func (r *Run) commit(
 
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
-		change := activate.Change{Txn: reportingTxn{txn, r.Report, r.releaseHeld(h)}, Plan: act, Reload: changesUnitFiles(txn.Entries())}
+		change := activate.Change{
+			Txn:    reportingTxn{txn, r.Report, r.releaseHeld(h)},
+			Plan:   act,
+			Reload: changesUnitFiles(txn.Entries()),
+		}
 
 		var out activate.Outcome
 		if out, err = r.Machine.Apply(ctx, change); !isBeforeCommit(err) {
@@ -268,15 +277,17 @@ func isBeforeCommit(err error) bool {
 
 func changesUnitFiles(entries []generation.Entry) bool {
 	return slices.ContainsFunc(entries, func(e generation.Entry) bool {
-		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone && e.Action != generation.ActionKeep
+		return strings.Contains(e.Path, "/systemd/system/") && e.Action != generation.ActionNone &&
+			e.Action != generation.ActionKeep
 	})
 }
 
 // hasNoSite reports whether the site has no file. A site with a broken file is an error.
 func hasNoSite(p *boot.Plan) bool {
-	return (p.Site == nil || len(p.Site.Files) == 0) && slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
-		return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
-	})
+	return (p.Site == nil || len(p.Site.Files) == 0) &&
+		slices.ContainsFunc(p.Diagnostics, func(d *hcl.Diagnostic) bool {
+			return d.Severity == hcl.DiagError && origin.CodeOf(d) == fault.NoSite
+		})
 }
 
 func (r *Run) whyHeld(p *boot.Plan) string { return WhyHeld(r.Store, p) }

@@ -68,7 +68,9 @@ func collectSources(p *boot.Plan) map[string]string {
 // collectFlags finds flags in the site's own files: a drop-in of a unit, or another environment file. No rule checks
 // these flags, but a kubelet that fails on one is reported with the line.
 func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) {
-	for _, word := range strings.FieldsFunc(f.Text.Template(), func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }) {
+	isSeparator := func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }
+
+	for _, word := range strings.FieldsFunc(f.Text.Template(), isSeparator) {
 		before, flag, found := strings.Cut(word, "--")
 		if !found || before != "" && !strings.HasSuffix(before, "=") { // also NAME=--flag
 			continue
@@ -130,7 +132,9 @@ func tokenRange(p *boot.Plan) hcl.Range {
 func describeOrigins(from []origin.Origin) string {
 	for _, o := range from {
 		if o.Range.Filename != "" {
-			return strings.TrimSuffix(fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ")
+			return strings.TrimSuffix(
+				fmt.Sprintf("%s:%d:%d, %s", o.Range.Filename, o.Range.Start.Line, o.Range.Start.Column, o.Ref), ", ",
+			)
 		}
 	}
 

@@ -36,10 +36,32 @@ E='--max-pods=5' no--flag
 	}
 
 	start := strings.Index(src, "<<-EOT")
-	whole := hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 3, Column: 15, Byte: start}, End: hcl.Pos{Line: 7, Column: 8, Byte: strings.Index(src, "EOT\n  }") + 3}}
-	f := node.File{Path: "/x", Kind: node.Regular, Purpose: "file", Text: text, Origins: []origin.Origin{{Ref: "write.kubelet", Range: whole}}}
-	p := &boot.Plan{Site: &site.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}}, Node: node.Node{Files: []node.File{f},
-		Flags: []node.Flag{{Name: "v", Origins: []origin.Origin{{Ref: "flags", Range: hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 1, Column: 1}}}}}}}}
+	whole := hcl.Range{
+		Filename: "s.hcl",
+		Start:    hcl.Pos{Line: 3, Column: 15, Byte: start},
+		End:      hcl.Pos{Line: 7, Column: 8, Byte: strings.Index(src, "EOT\n  }") + 3},
+	}
+	f := node.File{
+		Path:    "/x",
+		Kind:    node.Regular,
+		Purpose: "file",
+		Text:    text,
+		Origins: []origin.Origin{{Ref: "write.kubelet", Range: whole}},
+	}
+	p := &boot.Plan{
+		Site: &site.Site{Sources: map[string][]byte{"s.hcl": []byte(src)}},
+		Node: node.Node{
+			Files: []node.File{f},
+			Flags: []node.Flag{
+				{
+					Name: "v",
+					Origins: []origin.Origin{
+						{Ref: "flags", Range: hcl.Range{Filename: "s.hcl", Start: hcl.Pos{Line: 1, Column: 1}}},
+					},
+				},
+			},
+		},
+	}
 
 	got := collectSources(p)
 	for item, want := range map[string]string{

@@ -17,7 +17,10 @@ import (
 func Summarize(out activate.Outcome, changed bool) string {
 	switch {
 	case out.From != 0:
-		s := fmt.Sprintf("generation %d was ill and was left; generation %d has the contents of one that was good: %s", out.From, out.Generation, out.Why)
+		s := fmt.Sprintf(
+			"generation %d was ill and was left; generation %d has the contents of one that was good: %s", out.From,
+			out.Generation, out.Why,
+		)
 		if out.Held {
 			s += "; its plan is held until something changes (prelet run --retry)"
 		}
@@ -28,9 +31,13 @@ func Summarize(out activate.Outcome, changed bool) string {
 	case out.Verdict == activate.Bad:
 		return fmt.Sprintf("generation %d is in place, and the kubelet is ill on it: %s", out.Generation, out.Why)
 	case out.Verdict == activate.Pending:
-		return fmt.Sprintf("generation %d is in place; prelet-verify judges it once the kubelet has started", out.Generation)
+		return fmt.Sprintf(
+			"generation %d is in place; prelet-verify judges it once the kubelet has started", out.Generation,
+		)
 	case out.Verdict == activate.Unknown:
-		return fmt.Sprintf("generation %d is in place; whether it is healthy could not be told: %s", out.Generation, out.Why)
+		return fmt.Sprintf(
+			"generation %d is in place; whether it is healthy could not be told: %s", out.Generation, out.Why,
+		)
 	case changed:
 		return fmt.Sprintf("generation %d is in place", out.Generation)
 	}
@@ -52,7 +59,14 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 	}
 
 	if verdict == activate.Unknown {
-		rep.Degrade(string(fault.Unjudged), fmt.Sprintf("nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); the next start of the kubelet, prelet run or boot judges it", out.Generation, out.Why))
+		rep.Degrade(
+			string(fault.Unjudged),
+			fmt.Sprintf(
+				"nobody could tell whether the kubelet is well on generation %d, so it is not good yet (%s); "+
+					"the next start of the kubelet, prelet run or boot judges it",
+				out.Generation, out.Why,
+			),
+		)
 	}
 
 	switch {
@@ -77,9 +91,23 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 
 	switch {
 	case out.From != 0:
-		rep.Event(report.Event{Stage: "rollback", State: report.Notice, Summary: Summarize(out, true), Message: report.MessageRolledBack})
+		rep.Event(
+			report.Event{
+				Stage:   "rollback",
+				State:   report.Notice,
+				Summary: Summarize(out, true),
+				Message: report.MessageRolledBack,
+			},
+		)
 	case out.Verdict == activate.Good:
-		rep.Event(report.Event{Stage: "verify", State: report.OK, Summary: fmt.Sprintf("generation %d is good", out.Generation), Message: report.MessageGood})
+		rep.Event(
+			report.Event{
+				Stage:   "verify",
+				State:   report.OK,
+				Summary: fmt.Sprintf("generation %d is good", out.Generation),
+				Message: report.MessageGood,
+			},
+		)
 	case out.Verdict == activate.Unknown:
 		rep.Event(report.Event{Stage: "verify", State: report.Notice, Summary: out.Why, Message: report.MessageUnknown})
 	}

@@ -30,20 +30,55 @@ func ExitStatuses() []ExitStatus {
 		{0, "Done. Degraded too: `prelet status` says so.", "nobody", AgainNever},
 		{2, "`plan --detailed-exitcode`: there are changes, or the plan is not complete.", "nobody", AgainNever},
 		{3, "A command that judges judged no: `test`, `fmt --check`.", "who wrote the site", AgainNever},
-		{10, "The site is not valid, or does not fit this node's files.", "who wrote the site; the node after it got the new one", AgainNo},
+		{
+			10,
+			"The site is not valid, or does not fit this node's files.",
+			"who wrote the site; the node after it got the new one",
+			AgainNo,
+		},
 		{11, "A credential is needed and cannot be read.", "who provisions nodes", AgainYes},
 		{20, "No apiserver answered by the deadline.", "who runs the network or the cluster", AgainYes},
-		{21, "The server is not the cluster that the site trusts: TLS, pin, signature.", "who runs the cluster; beware of an attack", AgainYes},
+		{
+			21,
+			"The server is not the cluster that the site trusts: TLS, pin, signature.",
+			"who runs the cluster; beware of an attack",
+			AgainYes,
+		},
 		{22, "The cluster denies it: token, certificate, rights.", "who runs the cluster", AgainYes},
 		{23, "What the server gave cannot be used.", "who runs the cluster", AgainYes},
-		{30, "The hardware cannot be read, or does not do for what the site asks.", "who runs the machine, or who wrote the site", AgainYes},
+		{
+			30,
+			"The hardware cannot be read, or does not do for what the site asks.",
+			"who runs the machine, or who wrote the site",
+			AgainYes,
+		},
 		{31, "A required detector failed.", "who installs detectors", AgainYes},
 		{40, "A file cannot be written. Nothing was changed.", "who runs the machine", AgainYes},
-		{41, "Recovery needs a person. Nothing was touched, and the kubelet does not start.", "who runs the machine, by hand", AgainNo},
-		{42, "Stopped by a signal with nothing changed, or after the commit. The next run finishes it.", "nobody", AgainYes},
-		{50, "The kubelet was not healthy, and the last good generation is back. `verify`: it is not healthy.", "who wrote the site", AgainAtBoot},
+		{
+			41,
+			"Recovery needs a person. Nothing was touched, and the kubelet does not start.",
+			"who runs the machine, by hand",
+			AgainNo,
+		},
+		{
+			42,
+			"Stopped by a signal with nothing changed, or after the commit. The next run finishes it.",
+			"nobody",
+			AgainYes,
+		},
+		{
+			50,
+			"The kubelet was not healthy, and the last good generation is back. `verify`: it is not healthy.",
+			"who wrote the site",
+			AgainAtBoot,
+		},
 		{51, "The kubelet is not healthy on the last good generation either.", "who runs the machine", AgainNo},
-		{52, "systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.", "who runs the machine", AgainYes},
+		{
+			52,
+			"systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.",
+			"who runs the machine",
+			AgainYes,
+		},
 		{64, "The command line is not right.", "who typed it", AgainNo},
 		{70, "A fault of prelet.", "its authors: please report it", AgainYes},
 		{75, "Another prelet held the lock until the deadline.", "nobody", AgainYes},
@@ -60,17 +95,25 @@ says is whether systemd starts prelet.service again by itself after this status:
 elsewhere, and not at all for what only a change on the node can mend.
 
 `)
-	b.WriteString("On a node that has joined and has a good generation, 20 to 23 do not fail the boot: the last good answers are used, and\n" +
-		"the boot is degraded (`on_cluster_error`).\n\n| status | means | who mends it | again |\n|---|---|---|---|\n")
+	b.WriteString(
+		"On a node that has joined and has a good generation, 20 to 23 do not fail the boot: the last good answers " +
+			"are used, and\n" +
+			"the boot is degraded (`on_cluster_error`).\n\n" +
+			"| status | means | who mends it | again |\n|---|---|---|---|\n",
+	)
 
 	for _, s := range ExitStatuses() {
 		fmt.Fprintf(&b, "| [%d](#%[1]d) | %s | %s | %s |\n", s.Status, s.Meaning, s.FixedBy, s.Again)
 	}
 
-	b.WriteString("\n`at boot`: prelet.service tries again, prelet-apply.service and prelet-verify.service do not. `no units`: nothing to\nrestart.\n\n" +
-		"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, 3 not run in this boot, or still running,\n" +
-		"the verdict on the kubelet included.\n" +
-		"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n")
+	b.WriteString(
+		"\n`at boot`: prelet.service tries again, prelet-apply.service and prelet-verify.service do not. " +
+			"`no units`: nothing to\nrestart.\n\n" +
+			"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, " +
+			"3 not run in this boot, or still running,\n" +
+			"the verdict on the kubelet included.\n" +
+			"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n",
+	)
 
 	for _, s := range ExitStatuses() {
 		if codes := listCodes(s.Status); len(codes) > 0 {
@@ -98,7 +141,10 @@ func CodePages() map[string]string {
 	out := map[string]string{}
 
 	var index strings.Builder
-	index.WriteString("# Codes of messages\n\nEach message of prelet has a code. `prelet explain code/NAME` prints its page.\n\n| code | means | exit status |\n|---|---|---|\n")
+	index.WriteString(
+		"# Codes of messages\n\nEach message of prelet has a code. `prelet explain code/NAME` prints its page.\n\n" +
+			"| code | means | exit status |\n|---|---|---|\n",
+	)
 
 	for _, c := range Codes() {
 		p, _ := c.Page()

@@ -135,7 +135,10 @@ func TestWarningsAreNoErrors(t *testing.T) {
 func TestParsePages(t *testing.T) {
 	got := parsePages("== a\nTitle\n\nText ==\n\n    == b\nmore\n\n== c (warning)\nOther\n\nx\n")
 
-	want := map[Code]Page{"a": {Title: "Title", Text: "Text ==\n\n    == b\nmore"}, "c": {Title: "Other", Text: "x", Warning: true}}
+	want := map[Code]Page{
+		"a": {Title: "Title", Text: "Text ==\n\n    == b\nmore"},
+		"c": {Title: "Other", Text: "x", Warning: true},
+	}
 	if len(got) != len(want) || got["a"] != want["a"] || got["c"] != want["c"] {
 		t.Errorf("got %#v", got)
 	}
@@ -195,11 +198,13 @@ func TestUnitsAgree(t *testing.T) {
 
 func TestPagesLinkToTheirStatus(t *testing.T) {
 	p, _ := ClusterUntrusted.Page()
-	if md := p.Markdown(ClusterUntrusted); !strings.Contains(md, "[21](../reference/exit-codes.md#21)") || !strings.HasPrefix(md, "# cluster-untrusted\n") {
+	md := p.Markdown(ClusterUntrusted)
+	if !strings.Contains(md, "[21](../reference/exit-codes.md#21)") || !strings.HasPrefix(md, "# cluster-untrusted\n") {
 		t.Errorf("page:\n%s", md)
 	}
 
-	if s := ExitStatusPage(); !strings.Contains(s, "[cluster-untrusted](../codes/cluster-untrusted.md)") || strings.Contains(s, "codes/drift.md") {
+	if s := ExitStatusPage(); !strings.Contains(s, "[cluster-untrusted](../codes/cluster-untrusted.md)") ||
+		strings.Contains(s, "codes/drift.md") {
 		t.Error("the codes of a status are not those that end with it")
 	}
 

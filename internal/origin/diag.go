@@ -39,7 +39,12 @@ func Note(c fault.Code, at hcl.Range, summary, detail string, args ...any) *hcl.
 
 // NotRead returns a warning that a place of the site depends on something that the recording does not contain.
 func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
-	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "Not in this recording", "%s depends on what the recording was never asked: %s. The plan is not complete. Record again with this site, or ask for what was withheld.", []any{what, strings.Join(questions, ", ")})
+	d := newDiagnostic(
+		hcl.DiagWarning, fault.Unread, at, "Not in this recording",
+		"%s depends on what the recording was never asked: %s. The plan is not complete. "+
+			"Record again with this site, or ask for what was withheld.",
+		[]any{what, strings.Join(questions, ", ")},
+	)
 	d.Extra = Extra{Code: fault.Unread, Unread: questions}
 
 	return d
@@ -48,7 +53,11 @@ func NotRead(at hcl.Range, what string, questions []string) *hcl.Diagnostic {
 // MayNotRead returns a warning that a place of the site depends on something that this user may not read: the plan
 // continues without it and is not complete.
 func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
-	d := newDiagnostic(hcl.DiagWarning, fault.Unread, at, "This user may not look", "%s depends on what this user may not read: %s. The plan is not complete. Run it as root.", []any{what, strings.TrimSuffix(why, ".")})
+	d := newDiagnostic(
+		hcl.DiagWarning, fault.Unread, at, "This user may not look",
+		"%s depends on what this user may not read: %s. The plan is not complete. Run it as root.",
+		[]any{what, strings.TrimSuffix(why, ".")},
+	)
 	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}}
 
 	return d
@@ -60,7 +69,9 @@ func IsNote(d *hcl.Diagnostic) bool {
 	return ok && e.Note
 }
 
-func newDiagnostic(s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, detail string, args []any) *hcl.Diagnostic {
+func newDiagnostic(
+	s hcl.DiagnosticSeverity, c fault.Code, at hcl.Range, summary, detail string, args []any,
+) *hcl.Diagnostic {
 	if len(args) > 0 {
 		detail = fmt.Sprintf(detail, args...)
 	}

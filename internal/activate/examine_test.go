@@ -74,7 +74,7 @@ func TestExamine(t *testing.T) {
 			if !strings.HasPrefix(all, "unit=failed") ||
 				!strings.Contains(checks[0].Message, "activating/auto-restart (last result exit-code") ||
 				cause == nil || cause.ID != "swap" {
-				t.Errorf("%s %+v %+v", all, checks, cause)
+				t.Errorf("got checks %s %+v and cause %+v; want unit=failed and cause swap", all, checks, cause)
 			}
 		}},
 		{"one that is stopped is not well", func(t *testing.T, n *node) {
@@ -84,7 +84,7 @@ func TestExamine(t *testing.T) {
 
 			all, checks, _ := n.examine(1)
 			if all != "unit=failed" || !strings.Contains(checks[0].Message, "inactive/dead") {
-				t.Errorf("%s %+v", all, checks)
+				t.Errorf("got checks %s %+v; want only unit=failed, inactive/dead", all, checks)
 			}
 		}},
 		{"a process that is older than the files of this boot", func(t *testing.T, n *node) {
@@ -94,7 +94,7 @@ func TestExamine(t *testing.T) {
 			all, checks, _ := n.examine(1)
 			if all != "unit=ok started=failed" ||
 				!strings.Contains(checks[1].Message, "started before the files were in place") {
-				t.Errorf("%s %+v", all, checks)
+				t.Errorf("got checks %s %+v; want started=failed", all, checks)
 			}
 		}},
 		{"files of an earlier boot: any process is younger", func(t *testing.T, n *node) {
@@ -104,7 +104,7 @@ func TestExamine(t *testing.T) {
 			n.clk.advance(time.Minute)
 
 			if all, _, _ := n.examine(1); all != allOK {
-				t.Errorf("%s", all)
+				t.Errorf("got checks %s; want %s", all, allOK)
 			}
 		}},
 		{"what others changed, and what cannot be told", func(t *testing.T, n *node) {
@@ -118,15 +118,14 @@ func TestExamine(t *testing.T) {
 
 			n.labels["example.com/a"] = "2"
 			if all, _, _ := n.examine(1); all != others+" labels=drift configz=unknown pods=ok" {
-				t.Errorf("%s", all)
+				t.Errorf("got checks %s; want labels=drift and configz=unknown", all)
 			}
 
 			n.apiserver = false
 			all, _, _ := n.examine(1)
-			if all != strings.Replace(
-				others, "node=ok", "node=unknown", 1,
-			)+" configz=unknown pods=ok" {
-				t.Errorf("%s", all)
+			want := strings.Replace(others, "node=ok", "node=unknown", 1) + " configz=unknown pods=ok"
+			if all != want {
+				t.Errorf("got checks %s; want %s", all, want)
 			}
 		}},
 	})
@@ -142,7 +141,7 @@ func TestConfigz(t *testing.T) {
 
 			c := checkOf(verify, "configz")
 			if c.State != "unknown" || !strings.Contains(c.Message, "credential configz is not here") {
-				t.Errorf("%+v", c)
+				t.Errorf("got check configz %+v; want unknown because of the missing credential", c)
 			}
 		}},
 		{"as planned", func(t *testing.T, n *node) {
@@ -151,7 +150,7 @@ func TestConfigz(t *testing.T) {
 
 			_, verify := n.bootWith("one")
 			if c := checkOf(verify, "configz"); verify.Verdict != Good || c.State != "ok" {
-				t.Errorf("%+v", c)
+				t.Errorf("got verdict %q and check configz %+v; want good and ok", verify.Verdict, c)
 			}
 		}},
 		{"another configuration than planned: bad at once, and back", func(t *testing.T, n *node) {
@@ -165,10 +164,9 @@ func TestConfigz(t *testing.T) {
 				Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
 			)
 
-			if !strings.Contains(
-				out.Why, "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110",
-			) || n.status(2) != generation.StatusRolledBack {
-				t.Errorf("%s", out.Why)
+			want := "configz: the kubelet runs with another configuration than planned: maxPods is 64 and not 110"
+			if !strings.Contains(out.Why, want) || n.status(2) != generation.StatusRolledBack {
+				t.Errorf("got status %q and reason %q; want rolled back, %q", n.status(2), out.Why, want)
 			}
 		}},
 	})

@@ -30,7 +30,7 @@ func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)
 
-	// Labels such as zones and types are set by cloud controllers, so labelChanges leaves them out.
+	// Cloud controllers set zones and types on a new Node. labelChanges leaves these labels out.
 	isPatch := func(c kubelet.LabelChange) bool { return !c.Remove }
 	ours := slices.ContainsFunc(w.plan.labelChanges(n), isPatch)
 

@@ -49,14 +49,9 @@ func TestLabels(t *testing.T) {
 			n.mustSucceed(err, "run")
 			checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
 
-			if want := map[string]string{
-				"example.com/a":    "2",
-				"example.com/b":    "3",
-				"kubernetes.io/os": "linux",
-			}; !maps.Equal(
-				n.labels, want,
-			) {
-				t.Errorf("labels %v", n.labels)
+			want := map[string]string{"example.com/a": "2", "example.com/b": "3", "kubernetes.io/os": "linux"}
+			if !maps.Equal(n.labels, want) {
+				t.Errorf("got labels %v; want %v", n.labels, want)
 			}
 
 			c := checkOf(out, "labels")
@@ -143,7 +138,7 @@ func TestLabels(t *testing.T) {
 			c := checkOf(verify, "labels")
 			if c.State != "failed" ||
 				!strings.Contains(c.Message, "has just made node n1 with other labels: example.com/a=1 is missing") {
-				t.Errorf("%+v", c)
+				t.Errorf("got check labels %+v; want failed because of a missing label", c)
 			}
 		}},
 		{"zone and its like are set by others on a new Node as well", func(t *testing.T, n *node) {

@@ -58,7 +58,7 @@ func TestPlanDefaults(t *testing.T) {
 
 	back, err := DecodePlan(text)
 	if err != nil || back.Unit != "kubelet.service" || back.Settle != 10*time.Second || back.Timeout != 2*time.Minute {
-		t.Errorf("%+v, %v", back, err)
+		t.Errorf("got plan %+v and error %v; want the default unit, settle and timeout and no error", back, err)
 	}
 }
 

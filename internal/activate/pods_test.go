@@ -53,7 +53,7 @@ func TestPods(t *testing.T) {
 
 			if !strings.HasPrefix(verify.Why, says) || verify.Cause == nil || verify.Cause.ID != "driver-runc" ||
 				checkOf(verify, "pods").State != "failed" {
-				t.Errorf("%s: %+v", verify.Why, verify.Cause)
+				t.Errorf("got reason %q and cause %+v; want %q and cause driver-runc", verify.Why, verify.Cause, says)
 			}
 		}},
 		{"of a plan that has another driver: undone", func(t *testing.T, n *node) {
@@ -68,7 +68,7 @@ func TestPods(t *testing.T) {
 			)
 
 			if !strings.HasPrefix(out.Why, says) || n.read(configPath) != "one" {
-				t.Errorf("%s: %s", out.Why, n.read(configPath))
+				t.Errorf("got reason %q and config %q; want %q and config one", out.Why, n.read(configPath), says)
 			}
 		}},
 		{
@@ -82,7 +82,7 @@ func TestPods(t *testing.T) {
 
 				if !strings.Contains(out.Why, "the generation before has the same") ||
 					n.read(configPath) != "two pods=driver" {
-					t.Errorf("%s: %s", out.Why, n.read(configPath))
+					t.Errorf("got reason %q and config %q; want no rollback", out.Why, n.read(configPath))
 				}
 
 				n.fixedSince = n.clk.now
@@ -112,7 +112,7 @@ func TestPods(t *testing.T) {
 			checkOutcome(t, "verify", verify, Outcome{Verdict: Good, Generation: 1})
 
 			if c := checkOf(verify, "pods"); c.State != "unknown" || c.Message != "no journal files were found" {
-				t.Errorf("%+v", c)
+				t.Errorf("got check pods %+v; want unknown: no journal files were found", c)
 			}
 		}},
 		{
@@ -123,7 +123,7 @@ func TestPods(t *testing.T) {
 				n.clk.advance(time.Hour)
 
 				if all, _, _ := n.examine(1); all != allOK {
-					t.Errorf("%s", all)
+					t.Errorf("got checks %s; want %s", all, allOK)
 				}
 
 				n.driven = true
@@ -131,7 +131,7 @@ func TestPods(t *testing.T) {
 					all, _, cause := n.examine(1)
 					if !strings.HasSuffix(all, " pods=failed") || cause == nil ||
 						cause.At != "site.hcl:7:3, write.kubelet" {
-						t.Errorf("%s: %+v", all, cause)
+						t.Errorf("got checks %s and cause %+v; want pods=failed and a cause with its line", all, cause)
 					}
 				}
 
@@ -140,7 +140,7 @@ func TestPods(t *testing.T) {
 				n.clk.advance(maxLogAge + time.Second)
 
 				if all, _, cause := n.examine(1); all != allOK || cause != nil {
-					t.Errorf("%s: %+v", all, cause)
+					t.Errorf("got checks %s and cause %+v; want %s and no cause", all, cause, allOK)
 				}
 			},
 		},

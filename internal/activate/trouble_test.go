@@ -60,7 +60,7 @@ func TestTrouble(t *testing.T) {
 
 			_, err := n.runSite(t.Context(), "two")
 			if n.codeOf(err) != fault.Interrupted || n.journal() == nil {
-				t.Errorf("%v", err)
+				t.Errorf("got error %v, journal %+v; want code %s and a journal", err, n.journal(), fault.Interrupted)
 			}
 
 			n.systemd.unreachable = false
@@ -144,7 +144,7 @@ func TestTrouble(t *testing.T) {
 				n.clk.advance(time.Second)
 
 				if !isWaitingToRestart(n.systemd.unit) {
-					t.Fatalf("%+v", n.systemd.unit)
+					t.Fatalf("got unit %+v; want it in auto-restart", n.systemd.unit)
 				}
 
 				n.systemd.ordered = true
@@ -154,7 +154,7 @@ func TestTrouble(t *testing.T) {
 				n.finishPrelet()
 
 				if n.systemd.unit.Active != "active" || n.clk.now-at > time.Second {
-					t.Errorf("%s: %+v", n.clk.now-at, n.systemd.unit)
+					t.Errorf("got unit %+v after %s; want it active within 1s", n.systemd.unit, n.clk.now-at)
 				}
 			},
 		},
@@ -206,7 +206,7 @@ func TestTrouble(t *testing.T) {
 				n.finishPrelet()
 
 				if n.systemd.unit.Active != "active" {
-					t.Errorf("%+v", n.systemd.unit)
+					t.Errorf("got unit %+v; want it active", n.systemd.unit)
 				}
 			},
 		},
@@ -219,7 +219,7 @@ func TestTrouble(t *testing.T) {
 				n.mustSucceed(err, "keep")
 
 				if !strings.Contains(out.HeldBack, "cluster unreachable") {
-					t.Errorf("%+v", out)
+					t.Errorf("got outcome %+v; want it held back: cluster unreachable", out)
 				}
 
 				n.finishPrelet()

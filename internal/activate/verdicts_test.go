@@ -244,11 +244,9 @@ func TestVerdicts(t *testing.T) {
 					Outcome{Verdict: Bad, Generation: 3, From: 2, InPlace: Good, Held: true, Code: fault.RolledBack},
 				)
 
-				if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(
-					out.Why,
-					`the kubelet: its last error is: "Something new" err="that nobody knows"`,
-				) {
-					t.Errorf("why: %s", out.Why)
+				want := `the kubelet: its last error is: "Something new" err="that nobody knows"`
+				if !strings.Contains(out.Why, `crash loop`) || !strings.Contains(out.Why, want) {
+					t.Errorf("got reason %q; want a crash loop and %q", out.Why, want)
 				}
 			},
 		},
@@ -306,7 +304,7 @@ func TestVerdicts(t *testing.T) {
 				n.clk.advance(time.Second)
 
 				if verdict, why := w.judge(t.Context(), n.systemd.unit, n.clk.now); verdict != Pending {
-					t.Fatalf("%s: %s", verdict, why)
+					t.Fatalf("got verdict %s (%s); want none", verdict, why)
 				}
 			}
 		}},
@@ -464,7 +462,7 @@ func TestVerdicts(t *testing.T) {
 
 			out, err := n.runSite(ctx, "two")
 			if n.codeOf(err) != fault.Interrupted || out.Verdict != Unknown {
-				t.Errorf("%+v, %v", out, err)
+				t.Errorf("got outcome %+v and error %v; want verdict unknown and code %s", out, err, fault.Interrupted)
 			}
 
 			if n.systemd.unit.Active != "active" {
@@ -483,7 +481,7 @@ func TestVerdicts(t *testing.T) {
 
 				_, err := n.runSite(ctx, "two")
 				if n.codeOf(err) != fault.Interrupted {
-					t.Errorf("%v", err)
+					t.Errorf("got error %v; want code %s", err, fault.Interrupted)
 				}
 
 				n.clk.advance(time.Second)

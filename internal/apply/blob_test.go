@@ -28,7 +28,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 	}
 
 	if doc["format_version"] != 1.0 || doc["plan_hash"] != "sha256:x" || doc["node"] == nil {
-		t.Errorf("%s", b)
+		t.Errorf("got %s; want format_version 1, plan_hash sha256:x and a node", b)
 	}
 
 	dir := t.TempDir()

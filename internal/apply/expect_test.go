@@ -143,7 +143,7 @@ func TestAttempts(t *testing.T) {
 	}
 
 	if err := a.Clear(); err != nil || a.Failures() != 0 {
-		t.Errorf("%v, %d", err, a.Failures())
+		t.Errorf("after Clear: got %d failures and error %v; want 0 and no error", a.Failures(), err)
 	}
 
 	if err := a.Clear(); err != nil {

@@ -42,7 +42,7 @@ func TestExplain(t *testing.T) {
 	} {
 		ds := Explain(c.err)
 		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {
-			t.Errorf("%v: %v", c.err, ds)
+			t.Errorf("%v: got %v; want one diagnostic with code %s", c.err, ds, c.code)
 			continue
 		}
 
@@ -55,7 +55,7 @@ func TestExplain(t *testing.T) {
 	}
 
 	if ds := Explain(errors.New("something else")); ds != nil {
-		t.Errorf("%v", ds)
+		t.Errorf("error without a code: got %v; want nil", ds)
 	}
 
 	ds := Explain(errors.Join(stuck, fmt.Errorf("and: %w", &fault.Fault{Code: fault.Systemd, Summary: "no bus"})))
@@ -80,7 +80,7 @@ func TestExplainLocked(t *testing.T) {
 
 	ds := Explain(err)
 	if len(ds) != 1 || origin.CodeOf(ds[0]) != fault.Locked || fault.CodeOf(err) != fault.Locked {
-		t.Fatalf("%v: %v", err, ds)
+		t.Fatalf("%v: got %v; want one diagnostic with code %s", err, ds, fault.Locked)
 	}
 
 	for _, want := range []string{o.Dir + "/lock", "waited ", "Next: "} {

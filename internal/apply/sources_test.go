@@ -77,6 +77,6 @@ E='--max-pods=5' no--flag
 
 	p.Node.Files[0].Purpose = "kubelet-flags" // a rendered file has its sources already
 	if got := collectSources(p); got["flag/max-pods"] != "" {
-		t.Errorf("%q", got)
+		t.Errorf("flag/max-pods of a rendered file: got %q; want none", got["flag/max-pods"])
 	}
 }

@@ -23,7 +23,10 @@ func TestLocated(t *testing.T) {
 	}{
 		{failure.Cause{Items: []string{"config/x", "flag/x"}}, "flag/x", "site.hcl:3:3, write.kubelet"},
 		{failure.Cause{Items: []string{"config/x"}, Words: "example.com/ab"}, "config/x", ""},
-		{failure.Cause{Words: `nodes "n" is forbidden: policy 'lazy' denied request: example.com/ab is not allowed`}, "label/example.com/ab", "site.hcl:2:2"},
+		{
+			failure.Cause{Words: `nodes "n" is forbidden: policy 'lazy' denied request: example.com/ab is not allowed`},
+			"label/example.com/ab", "site.hcl:2:2",
+		},
 		{failure.Cause{Words: "no more"}, "", ""},
 	} {
 		if got := p.withItem(c.found); got.Item != c.item || got.At != c.at {

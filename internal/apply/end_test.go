@@ -50,7 +50,10 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"interrupted after the commit, with the gate shut",
-			ending{out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true, changed: true},
+			ending{
+				out: inPlace, activateErr: &fault.Fault{Code: fault.Interrupted, Summary: "stopped"}, shut: true,
+				changed: true,
+			},
 			outcome{code: fault.Interrupted, summary: "stopped", heldBack: "stopped"},
 		},
 		{
@@ -63,15 +66,19 @@ func TestDecide(t *testing.T) {
 		{
 			"a typo, on a good generation",
 			ending{
-				kind: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace, good: true,
+				kind: failed, code: fault.Syntax, failure: "the site is wrong", planCode: fault.Syntax, out: inPlace,
+				good:     true,
 				lastGood: true,
 			},
-			outcome{code: fault.Syntax, reason: "the site is wrong", summary: stays, degraded: code(fault.Syntax, stays)},
+			outcome{
+				code: fault.Syntax, reason: "the site is wrong", summary: stays, degraded: code(fault.Syntax, stays),
+			},
 		},
 		{
 			"a typo, and nothing may start",
 			ending{
-				kind: failed, code: fault.Syntax, failure: "the site is wrong", out: activate.Outcome{Generation: 3, HeldBack: "so"},
+				kind: failed, code: fault.Syntax, failure: "the site is wrong",
+				out:  activate.Outcome{Generation: 3, HeldBack: "so"},
 				shut: true,
 			},
 			outcome{code: fault.Syntax, reason: "the site is wrong", summary: "the site is wrong", heldBack: "so"},
@@ -110,13 +117,16 @@ func TestDecide(t *testing.T) {
 		{
 			"no apiserver, and the node may go on with the last good answers",
 			ending{
-				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true, lastGood: true,
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+				lastGood: true,
 			},
 			outcome{reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterUnreachable, stays)},
 		},
 		{
 			"no apiserver, and the site says that it fails",
-			ending{kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true},
+			ending{
+				kind: failed, code: fault.ClusterUnreachable, failure: "the site is wrong", out: inPlace, good: true,
+			},
 			outcome{
 				code: fault.ClusterUnreachable, reason: "the site is wrong", summary: stays,
 				degraded: code(fault.ClusterUnreachable, stays),
@@ -126,7 +136,8 @@ func TestDecide(t *testing.T) {
 			"no apiserver, and what is in place was not judged good",
 			ending{kind: failed, code: fault.ClusterDenied, failure: "the site is wrong", out: inPlace, lastGood: true},
 			outcome{
-				code: fault.ClusterDenied, reason: "the site is wrong", summary: stays, degraded: code(fault.ClusterDenied, stays),
+				code: fault.ClusterDenied, reason: "the site is wrong", summary: stays,
+				degraded: code(fault.ClusterDenied, stays),
 			},
 		},
 		{
@@ -173,7 +184,10 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"the site is gone, and nothing may start",
-			ending{kind: withoutSite, generationBefore: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"}, shut: true},
+			ending{
+				kind: withoutSite, generationBefore: 3, out: activate.Outcome{Generation: 3, HeldBack: "a mixture"},
+				shut: true,
+			},
 			outcome{
 				code: fault.NoSite, summary: "a mixture", heldBack: "a mixture",
 				degradedFirst: code(fault.NoSite, "there is no site any more; generation 3 stays"),
@@ -190,7 +204,8 @@ func TestDecide(t *testing.T) {
 			outcome{summary: off + foreignOff, degraded: code(fault.Held, off+foreignOff)},
 		},
 		{
-			"prelet=off, and the gate cannot be opened", ending{kind: switchedOff, out: inPlace, activateErr: gone, shut: true},
+			"prelet=off, and the gate cannot be opened",
+			ending{kind: switchedOff, out: inPlace, activateErr: gone, shut: true},
 			outcome{code: fault.Internal, summary: "the bus is gone", quiet: true},
 		},
 
@@ -203,7 +218,8 @@ func TestDecide(t *testing.T) {
 				summary: "generation 3 is in place, with the contents of 1, by hand", held: chosen, quiet: true,
 				degradedFirst: code(fault.Held, chosen),
 				degraded: code(
-					fault.Unjudged, "nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
+					fault.Unjudged,
+					"nobody could tell whether the kubelet is well on generation 3; prelet verify looks",
 				),
 			},
 		},
@@ -214,8 +230,9 @@ func TestDecide(t *testing.T) {
 				out: activate.Outcome{Code: fault.RollbackFails, Why: "crash loop", Generation: 3},
 			},
 			outcome{
-				code: fault.RollbackFails, summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
-				held: chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
+				code:    fault.RollbackFails,
+				summary: "generation 3 is in place, with the contents of 1, by hand: crash loop",
+				held:    chosen, quiet: true, degradedFirst: code(fault.Held, chosen),
 			},
 		},
 		{
@@ -232,7 +249,9 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"the plan is held, and what is in place cannot be put right",
-			ending{kind: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace},
+			ending{
+				kind: failed, code: fault.CannotWrite, failure: "the site is wrong", held: "it failed", out: inPlace,
+			},
 			outcome{
 				code: fault.CannotWrite, reason: "the site is wrong", summary: stays, held: "it failed",
 				degradedFirst: code(fault.Held, "it failed"), degraded: code(fault.CannotWrite, stays),
@@ -240,7 +259,10 @@ func TestDecide(t *testing.T) {
 		},
 		{
 			"the plan was to be tried again, and that failed before the commit",
-			ending{kind: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", releaseFailed: true, out: inPlace},
+			ending{
+				kind: failed, code: fault.Systemd, failure: "the site is wrong", held: "it failed", releaseFailed: true,
+				out: inPlace,
+			},
 			outcome{
 				code: fault.Systemd, reason: "the site is wrong", summary: stays, held: "it failed",
 				degraded: append(code(fault.Systemd, stays), code(fault.Held, "it failed")...),

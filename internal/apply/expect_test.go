@@ -23,8 +23,14 @@ func TestHealthz(t *testing.T) {
 		want   string
 	}{
 		{"the kubelet's defaults", map[string]any{}, nil, "http://127.0.0.1:10248/healthz"},
-		{"configured", map[string]any{"healthzBindAddress": "127.0.0.2", "healthzPort": float64(1234)}, nil, "http://127.0.0.2:1234/healthz"},
-		{"a flag wins", map[string]any{"healthzPort": 1234}, []node.Flag{{Name: "healthz-port", Value: "99"}}, "http://127.0.0.1:99/healthz"},
+		{
+			"configured", map[string]any{"healthzBindAddress": "127.0.0.2", "healthzPort": float64(1234)}, nil,
+			"http://127.0.0.2:1234/healthz",
+		},
+		{
+			"a flag wins", map[string]any{"healthzPort": 1234}, []node.Flag{{Name: "healthz-port", Value: "99"}},
+			"http://127.0.0.1:99/healthz",
+		},
 		{"all addresses", map[string]any{"healthzBindAddress": "0.0.0.0"}, nil, "http://127.0.0.1:10248/healthz"},
 		{"all addresses of IPv6", map[string]any{"healthzBindAddress": "::"}, nil, "http://[::1]:10248/healthz"},
 		{"turned off", map[string]any{"healthzPort": 0}, nil, ""},
@@ -47,8 +53,15 @@ func TestPods(t *testing.T) {
 	}{
 		{nil, []node.Flag{{Name: "cgroup-driver", Value: "systemd"}}, ""},
 		{map[string]any{}, nil, "cgroupfs true unix:///run/containerd/containerd.sock"},
-		{map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"}, nil, "systemd false unix:///x"},
-		{map[string]any{"cgroupDriver": "systemd"}, []node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}}, "cgroupfs true unix:///run/containerd/containerd.sock"},
+		{
+			map[string]any{"cgroupDriver": "systemd", "cgroupsPerQOS": false, "containerRuntimeEndpoint": "unix:///x"},
+			nil, "systemd false unix:///x",
+		},
+		{
+			map[string]any{"cgroupDriver": "systemd"},
+			[]node.Flag{{Name: "cgroup-driver", Value: "cgroupfs"}, {Name: "v", Value: "2"}},
+			"cgroupfs true unix:///run/containerd/containerd.sock",
+		},
 	} {
 		if got := describePodSettings(&boot.Plan{Node: node.Node{Config: c.config, Flags: c.flags}}); got != c.want {
 			t.Errorf("%v %v: %q, want %q", c.config, c.flags, got, c.want)
@@ -80,8 +93,16 @@ func TestFlags(t *testing.T) {
 		labels     []node.Label
 		want       []string
 	}{
-		{"as written", other + "KUBELET_EXTRA_ARGS=\"--v=2 --node-labels=a=b,c=d\"\n", []node.Flag{{Name: "v", Value: "2"}}, []node.Label{{Key: "c", Value: "d"}}, []string{"--v=2", "--node-labels=a=b,c=d"}},
-		{"in two words", "ANY=\"--v 2 --fail-swap-on\"\n", []node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", NoValue: true}}, nil, []string{"--v", "2", "--fail-swap-on"}},
+		{
+			"as written", other + "KUBELET_EXTRA_ARGS=\"--v=2 --node-labels=a=b,c=d\"\n",
+			[]node.Flag{{Name: "v", Value: "2"}}, []node.Label{{Key: "c", Value: "d"}},
+			[]string{"--v=2", "--node-labels=a=b,c=d"},
+		},
+		{
+			"in two words", "ANY=\"--v 2 --fail-swap-on\"\n",
+			[]node.Flag{{Name: "v", Value: "2"}, {Name: "fail-swap-on", NoValue: true}}, nil,
+			[]string{"--v", "2", "--fail-swap-on"},
+		},
 		{"no variable has them", other, []node.Flag{{Name: "v", Value: "2"}}, nil, nil},
 		{"a label is missing", "K=--node-labels=a=b\n", nil, []node.Label{{Key: "c", Value: "d"}}, nil},
 	} {
@@ -165,8 +186,14 @@ func TestSeen(t *testing.T) {
 	}{
 		{world.TargetAns{}, false, &generation.State{}},
 		{world.TargetAns{}, true, &generation.State{}},
-		{world.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false, &generation.State{Kind: generation.Dir, Mode: 0o755, UID: 1}},
-		{world.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false, &generation.State{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2}},
+		{
+			world.TargetAns{Exists: true, Dir: true, Mode: 0o755, UID: 1}, false,
+			&generation.State{Kind: generation.Dir, Mode: 0o755, UID: 1},
+		},
+		{
+			world.TargetAns{Exists: true, SHA256: hash, Mode: 0o600, GID: 2}, false,
+			&generation.State{Kind: generation.File, SHA256: hash, Mode: 0o600, GID: 2},
+		},
 		{world.TargetAns{Exists: true, Same: true}, true, nil},
 	} {
 		p := &boot.Plan{Changes: []boot.Change{{File: node.File{Path: "/x"}, Old: c.old}}}

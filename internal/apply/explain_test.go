@@ -30,15 +30,29 @@ func TestExplain(t *testing.T) {
 		code fault.Code
 		say  []string
 	}{
-		{fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson, []string{"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n", "\n    cut old > /etc/a\n", "\n    prelet recover"}},
+		{
+			fmt.Errorf("recovering: %w", stuck), fault.NeedsPerson,
+			[]string{
+				"/etc/a", "Why: it is neither of both.", "/state/journal.json", "\n    cut new > /etc/a\n",
+				"\n    cut old > /etc/a\n", "\n    prelet recover",
+			},
+		},
 		{generation.Stuck("/state/journal.json", "it is damaged", "move it aside", errors.New("no JSON")), fault.NeedsPerson,
 			[]string{"Recovery needs a person: /state/journal.json", "Why: it is damaged: no JSON.", "Nothing was touched", "Next: move it aside."}},
 		{generation.NewFault(fault.CannotWrite, "fsync", "/etc/a", unix.EIO, "look at dmesg"), fault.CannotWrite,
 			[]string{"Cannot write /etc/a", "Why: fsync: input/output error.", "Nothing was changed.", "Next: look at dmesg."}},
-		{generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted, []string{"/etc/a", "The journal is kept"}},
+		{
+			generation.NewFault(fault.Interrupted, "rename", "/etc/a", unix.EIO, ""), fault.Interrupted,
+			[]string{"/etc/a", "The journal is kept"},
+		},
 		{&fault.Fault{Code: fault.Systemd, Summary: "kubelet.service is masked", Next: "systemctl unmask kubelet.service"}, fault.Systemd,
 			[]string{"kubelet.service is masked", "Next: systemctl unmask kubelet.service."}},
-		{&fault.Fault{Code: fault.Interrupted, Summary: "going back", Err: errors.New("told to stop"), Next: "the next run"}, fault.Interrupted, []string{"going back", "Why: told to stop."}},
+		{
+			&fault.Fault{
+				Code: fault.Interrupted, Summary: "going back", Err: errors.New("told to stop"), Next: "the next run",
+			},
+			fault.Interrupted, []string{"going back", "Why: told to stop."},
+		},
 	} {
 		ds := Explain(c.err)
 		if len(ds) != 1 || origin.CodeOf(ds[0]) != c.code {

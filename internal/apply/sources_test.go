@@ -66,8 +66,10 @@ E='--max-pods=5' no--flag
 	got := collectSources(p)
 	for item, want := range map[string]string{
 		"flag/v":              "s.hcl:1:1, flags", // the plan's own flags take precedence
-		"flag/network-plugin": "s.hcl:5:36, write.kubelet", "flag/node-labels": "s.hcl:5:57, write.kubelet", "flag/max-pods": "s.hcl:3:15, write.kubelet",
-		"label/a.example/b": "s.hcl:5:57, write.kubelet", "label/d": "s.hcl:5:57, write.kubelet", "taint/gpu": "s.hcl:5:89, write.kubelet", "taint/t": "s.hcl:5:89, write.kubelet",
+		"flag/network-plugin": "s.hcl:5:36, write.kubelet", "flag/node-labels": "s.hcl:5:57, write.kubelet",
+		"flag/max-pods":     "s.hcl:3:15, write.kubelet",
+		"label/a.example/b": "s.hcl:5:57, write.kubelet", "label/d": "s.hcl:5:57, write.kubelet",
+		"taint/gpu": "s.hcl:5:89, write.kubelet", "taint/t": "s.hcl:5:89, write.kubelet",
 		"flag/flag": "", "file//x": "s.hcl:3:15, write.kubelet",
 	} {
 		if got[item] != want {

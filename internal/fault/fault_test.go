@@ -72,7 +72,7 @@ func TestRetried(t *testing.T) {
 }
 
 // The number in status.json becomes a code with the same exit status and the same result of IsLasting.
-func TestOfExit(t *testing.T) {
+func TestCodeForExit(t *testing.T) {
 	lasting := []int{10, 11, 20, 21, 22, 23, 30, 31, 40, 70}
 
 	for _, s := range ExitStatuses() {

@@ -13,8 +13,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// purposes returns what the targets of a generation are for, by path; empty if the generation keeps no plan.
-func purposes(s *generation.Store, gen int) map[string]string {
+// readPurposes returns the purpose of each managed file of a generation by its path, from the stored plan; empty for a
+// generation without a plan.
+func readPurposes(s *generation.Store, gen int) map[string]string {
 	plan, _ := s.Blob(gen, "plan.json")
 	return boot.ParsePurposes(plan)
 }

@@ -105,7 +105,8 @@ func buildBlobs(o Options, act activate.Plan) (map[string][]byte, error) {
 	rec := *o.Recording
 	rec.Compact = true
 
-	for name, r := range map[string]*world.Recording{world.RecordingBlob: &rec, world.TrustBlob: rec.Only(world.KindTrust)} {
+	recordings := map[string]*world.Recording{world.RecordingBlob: &rec, world.TrustBlob: rec.Only(world.KindTrust)}
+	for name, r := range recordings {
 		var text bytes.Buffer
 		if err := r.Encode(&text); err != nil {
 			return nil, err

@@ -99,9 +99,9 @@ type Inputs struct {
 	Node        NodeIdentity
 	Access      world.Access
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
-	// Merge is, for renderers, the node with a further contribution; its diagnostics are those of the addition. They are said for the stage
-	// when it returns the contribution.
-	Merge func(node.Contribution) (node.Node, hcl.Diagnostics)
+	// Refused says, for an Adder's Render, that what it added to the node has an error, or conflicts with what others added:
+	// then no file may be rendered.
+	Refused bool
 	// Timeout is the stage's own, where Spec has Bounds; its Expr is nil when it is not written.
 	Timeout   schema.Value[string]
 	Detectors []string // names of the site's, sorted
@@ -128,8 +128,21 @@ type NodeIdentity struct {
 // Renderer turns the merged node into files or into what apply shall do.
 type Renderer interface {
 	Stage
-	// Render sees the node with everything that decide and renderers before it added.
-	Render(cfg schema.Body, n node.Node, in Inputs) (node.Contribution, Output, hcl.Diagnostics)
+	// Render sees the node with everything that decide, renderers before it and the stage's own Add added.
+	Render(cfg schema.Body, n node.Node, in Inputs) (Rendering, Output, hcl.Diagnostics)
+}
+
+// Rendering is what one renderer makes of the merged node.
+type Rendering struct {
+	Files      []node.File
+	Activation *node.Activation // nil: the stage says nothing of it
+}
+
+// Adder is a renderer that adds to the node before it renders. What it adds is merged into the node that its Render gets.
+type Adder interface {
+	Renderer
+	// Add sees the node as decide left it, with what renderers before it added.
+	Add(cfg schema.Body, n node.Node, in Inputs) (node.Contribution, hcl.Diagnostics)
 }
 
 // Baser is a renderer that knows the node before decide: it is asked first. The attributes marked

@@ -15,127 +15,201 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Rendered is the finished node, with its files and what apply shall do with the kubelet.
+// Rendered is the result of render: the finished node, with its files and what apply shall do with the kubelet.
 type Rendered struct {
 	eval *eval.Eval // with the node and the outputs of render stages
 	node node.Node
 	done bool // every render stage had its turn
 }
 
-// rendering is render in progress.
-type rendering struct {
+// renderer has what all render stages work with.
+type renderer struct {
 	checked Checked
 	decided Decided
-	eval    *eval.Eval
 	now     func() time.Time
-	node    node.Node
-	merged  []node.Contribution // that node is made of
+}
+
+// renderedNode is the node as render stages have left it so far.
+type renderedNode struct {
+	node.Node
+	added []node.Contribution // by render stages, in their order
+}
+
+// renderedStage is the result of one render stage.
+type renderedStage struct {
+	output cty.Value // with state
+	state  string
+	node   renderedNode // with what the stage added and rendered; as it was before if the stage failed
 	Findings
 }
 
-// render merges what decide added, and lets write and restart turn it into files and a policy. What each adds is merged
-// before the next one sees the node.
+// render merges what decide stages added, then runs the render stages: write and restart turn the node into files and
+// into a policy. What a render stage adds to the node itself is merged before it renders, and of that merge only the
+// messages about the addition are reported.
+//
+// Inputs: the order of stages, what decide returned, the scope. Result: the finished node. Fails with conflicts between
+// stages, with an error of a stage's configuration, and with what a stage refuses; the first failed stage ends render,
+// except in a check.
 func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered, Findings) {
-	n, diags := node.Merge(d.basis.base, d.contributions)
-	r := rendering{checked: c, decided: d, eval: e, now: now, node: n, merged: d.contributions}
-	r.say(diags...)
-	for _, m := range d.maybe { // one at a time: of two that may not be there, one may be there where the other is not
-		_, diags := node.Add(d.basis.base, d.contributions, m...)
-		r.say(diags...)
-	}
+	merged, messages := node.Merge(d.basis.base, d.contributions)
+	found := Findings{Diags: append(messages.From(0), checkMaybe(d)...)}
 
+	r := renderer{checked: c, decided: d, now: now}
+	n := renderedNode{Node: merged}
 	for _, i := range c.order {
 		if i.Spec.Phase != schema.Render {
 			continue
 		}
-		r.eval = r.eval.WithNode(r.nodeValue())
-		r.stage(i)
-		if r.Diags.HasErrors() && !e.Checking() {
-			return Rendered{eval: r.eval, node: r.node}, r.Findings
+
+		one := r.stage(i, e.WithNode(nodeValue(n.Node, d.basis, e.Checking())), n)
+		n, found = one.node, found.with(one.Findings)
+		e = e.With(map[string]cty.Value{i.Addr(): one.output})
+
+		if found.Diags.HasErrors() && !e.Checking() {
+			return Rendered{eval: e, node: n.Node}, found
 		}
 	}
 
-	return Rendered{eval: r.eval.WithNode(r.nodeValue()), node: r.node, done: true}, r.Findings
+	return Rendered{eval: e.WithNode(nodeValue(n.Node, d.basis, e.Checking())), node: n.Node, done: true}, found
+}
+
+// checkMaybe merges what stages add that may not be there, in a check. It merges one stage at a time: of two stages
+// that may not be there, one may be there where the other is not.
+func checkMaybe(d Decided) (diags hcl.Diagnostics) {
+	for _, adds := range d.maybe {
+		_, messages := node.Merge(d.basis.base, slices.Concat(d.contributions, adds))
+		diags = append(diags, messages.From(len(d.contributions))...)
+	}
+
+	return diags
 }
 
 // stage is one render stage.
-func (r *rendering) stage(i *site.Instance) {
+func (r renderer) stage(i *site.Instance, e *eval.Eval, n renderedNode) renderedStage {
 	started, t := r.now(), r.checked.types[i.Addr()]
-	copies, diags := r.eval.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	r.say(diags...)
-	out, state := withState(value.Absent(t), stateSkipped), stateSkipped
+	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	out := renderedStage{output: withState(value.Absent(t), stateSkipped), state: stateSkipped, node: n}
+	out.say(diags...)
 	if !copies.Known {
-		r.Unknown = r.Unknown.with(because(copies.Unread, partRendered))
+		out.Unknown = because(copies.Unread, partRendered)
 	}
-	if !copies.Known && !r.eval.Checking() { // its body is left alone: nothing may come of it
+	if !copies.Known && !e.Checking() { // its body is left alone: the stage may not be there
 		copies.All = nil
-		out = value.Because(unknownOutput(i, t), copies.Unread)
+		out.output = value.Because(unknownOutput(i, t), copies.Unread)
 	}
+
 	for _, c := range copies.All {
-		if out, state = r.copy(i, c, t); state == stateFailed {
+		one := r.copy(i, c, e, out.node)
+		one.Findings = out.with(one.Findings)
+		if out = one; out.state == stateFailed {
 			break
 		}
 	}
-	r.eval = r.eval.With(map[string]cty.Value{i.Addr(): out})
-	r.Stages = append(r.Stages, StageReport{i.Addr(), state, r.now().Sub(started)})
+	out.Stages = []StageReport{{i.Addr(), out.state, r.now().Sub(started)}}
+
+	return out
 }
 
 // copy is one copy of a render stage, with what it adds merged.
-func (r *rendering) copy(i *site.Instance, c eval.Copy, t cty.Type) (out cty.Value, state string) {
-	out = withState(value.Absent(t), stateSkipped)
-	scope := c.Scope
-	failed, read := r.decided.said[i.Addr()]
-	if read {
-		scope = scope.After(schema.Gather)
-	}
-	cfg, diags := i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
-	if r.say(diags...); failed || diags.HasErrors() {
-		return out, stateFailed
-	}
-	refused := false // the stage was told that what it adds does not go together, and has rendered nothing
-	in := r.decided.basis.inputs(i, r.checked.site, r.eval)
-	in.Merge = func(c node.Contribution) (node.Node, hcl.Diagnostics) {
-		n, conflicts := node.Add(r.decided.basis.base, r.merged, c)
-		refused = refused || conflicts.HasErrors()
-		return n, conflicts
-	}
-	if i.Spec.Bounds != nil && i.Timeout != nil {
-		attribute := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}
-		b, d := attribute.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, c.Scope)
-		in.Timeout = i.Spec.Bounds.Of(b)
-		r.say(d...)
-		r.Unknown = r.Unknown.with(unknownIn(b, partRendered))
+func (r renderer) copy(i *site.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
+	t := r.checked.types[i.Addr()]
+	out := renderedStage{output: withState(value.Absent(t), stateSkipped), state: stateFailed, node: n}
+	cfg, diags := r.decode(i, c)
+	out.say(diags...)
+	if r.decided.said[i.Addr()] || diags.HasErrors() {
+		return out
 	}
 
-	adds, o, diags := i.Stage.(stages.Renderer).Render(cfg, r.node, in)
-	r.say(diags...)
-	adds.Stage = i.Addr()
-	merged, conflicts := node.Add(r.decided.basis.base, r.merged, adds)
-	r.say(conflicts...)
-	if (diags.HasErrors() || refused) && !r.eval.Checking() { // a check looks at what there is all the same
-		return out, stateFailed
+	in := r.decided.basis.inputs(i, r.checked.site, e)
+	limit, more := activationLimit(i, c.Scope)
+	in.Timeout = limit
+	out.Findings = out.with(more)
+	o, rendered, diags := r.addAndRender(i, cfg, in, n)
+	out.say(diags...)
+	if rendered == nil {
+		return out
 	}
 
-	r.node, r.merged = merged, append(slices.Clip(r.merged), adds)
+	out.state, out.node = stateOK, *rendered
+	out.output = withState(o.Value, stateOK)
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
 	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		r.Unknown = r.Unknown.with(because(questions, partRendered))
+		out.Unknown = out.Unknown.with(because(questions, partRendered))
 	}
 	if len(questions) > 0 {
-		return withState(value.Because(value.UnknownOutput(t), questions), stateOK), stateOK
+		out.output = withState(value.Because(value.UnknownOutput(t), questions), stateOK)
 	}
 
-	return withState(o.Value, stateOK), stateOK
+	return out
 }
 
-// nodeValue is the merged node as sites see it.
-func (r *rendering) nodeValue() cty.Value {
-	b := r.decided.basis
-	if r.eval.Checking() && b.facts == nil {
+// decode reads the configuration of a copy. Of a stage whose configuration was read for the base already, it reports
+// only what comes after the gather phase.
+func (r renderer) decode(i *site.Instance, c eval.Copy) (schema.Body, hcl.Diagnostics) {
+	scope := c.Scope
+	if _, wasRead := r.decided.said[i.Addr()]; wasRead {
+		scope = scope.After(schema.Gather)
+	}
+
+	return i.Spec.DecodeAt(i.Body, nil, scope, i.Range)
+}
+
+// activationLimit decodes the timeout of a stage whose timeout is not about its own reading.
+func activationLimit(i *site.Instance, scope eval.Scope) (limit schema.Value[string], found Findings) {
+	if i.Spec.Bounds == nil || i.Timeout == nil {
+		return limit, found
+	}
+	attribute := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}
+	b, diags := attribute.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, scope)
+
+	return i.Spec.Bounds.Of(b), Findings{Diags: diags, Unknown: unknownIn(b, partRendered)}
+}
+
+// addAndRender lets a stage add to the node, merges that, and lets the stage render the merged node. It returns nil for
+// a node if the stage failed; a check looks at what there is all the same.
+func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inputs, n renderedNode) (
+	stages.Output, *renderedNode, hcl.Diagnostics,
+) {
+	var added, conflicts hcl.Diagnostics
+	if a, ok := i.Stage.(stages.Adder); ok {
+		var c node.Contribution
+		c, added = a.Add(cfg, n.Node, in)
+		c.Stage = i.Addr()
+		n, conflicts = r.merge(n, c)
+	}
+	in.Refused = added.HasErrors() || conflicts.HasErrors()
+
+	rendering, o, rendered := i.Stage.(stages.Renderer).Render(cfg, n.Node, in)
+	files, twice := node.MergeFiles(n.Files, rendering.Files)
+	diags := slices.Concat(added, rendered, conflicts, twice)
+	if (in.Refused || rendered.HasErrors()) && !in.Check {
+		return o, nil, diags
+	}
+
+	n.Files = files
+	if rendering.Activation != nil {
+		n.Activation = rendering.Activation
+	}
+
+	return o, &n, diags
+}
+
+// merge adds a contribution to the node. It returns the messages about that contribution only.
+func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
+	before := slices.Concat(r.decided.contributions, n.added)
+	merged, messages := node.Merge(r.decided.basis.base, append(before, c))
+	merged.Files, merged.Activation = n.Files, n.Activation
+
+	return renderedNode{Node: merged, added: append(slices.Clip(n.added), c)}, messages.From(len(before))
+}
+
+// nodeValue returns the merged node as sites see it.
+func nodeValue(n node.Node, b basis, checking bool) cty.Value {
+	if checking && b.facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
-	v := NodeValue(r.node)
-	if !r.eval.Checking() {
+	v := NodeValue(n)
+	if !checking {
 		return b.unknown.mask(v)
 	}
 

@@ -45,42 +45,51 @@ type Node struct {
 	Activation    *Activation
 }
 
+// Message is one finding of a merge. By is the index of the contribution that brings it.
+type Message struct {
+	By         int
+	Diagnostic *hcl.Diagnostic
+}
+
+// Messages are the findings of a merge, in the order of what is merged: labels, taints, flags, settings.
+type Messages []Message
+
+// From returns the messages that the contributions from an index on bring. Of a merge that starts with contributions
+// which were merged before, these are the new ones.
+func (m Messages) From(first int) (diags hcl.Diagnostics) {
+	for _, x := range m {
+		if x.By >= first {
+			diags = append(diags, x.Diagnostic)
+		}
+	}
+
+	return diags
+}
+
 // Merge lays contributions, in site order, over the base. Base against stage: the stage wins, with a note.
 // Stage against stage: equal is fine, different is an error that names both places.
-func Merge(base Base, in []Contribution) (Node, hcl.Diagnostics) { return Add(base, nil, in...) }
-
-// Add is Merge of those that were merged before and of more behind them. Its messages are only those that more brings.
-func Add(base Base, before []Contribution, more ...Contribution) (Node, hcl.Diagnostics) {
-	in := slices.Concat(before, more)
-	m := merger{first: len(before)}
+func Merge(base Base, in []Contribution) (Node, Messages) {
+	m := merger{}
 	m.labels(base, in)
 	m.taints(base, in)
 	m.flags(base, in)
 	m.settings(base, in)
-	m.files(in)
 	for _, c := range in {
 		if c.Reserved != nil {
 			m.Reserved = c.Reserved
 		}
-		if c.Activation != nil {
-			m.Activation = c.Activation
-		}
 	}
-	return m.Node, m.diags
+
+	return m.Node, m.messages
 }
 
 type merger struct {
 	Node
-	first int // the first contribution that brings messages
-	diags hcl.Diagnostics
+	messages Messages
 }
 
 // say notes a message that the contribution of that index brings.
-func (m *merger) say(by int, d *hcl.Diagnostic) {
-	if by >= m.first {
-		m.diags = append(m.diags, d)
-	}
-}
+func (m *merger) say(by int, d *hcl.Diagnostic) { m.messages = append(m.messages, Message{by, d}) }
 
 func (m *merger) conflict(by int, what, a, b string, aFrom, bFrom []origin.Origin) {
 	who, detail := "Two stages disagree on ", fmt.Sprintf("Here it is %s, but %s says %s. One owner for each: remove one of them, or make them agree.", show(b), place(aFrom), show(a))
@@ -193,32 +202,46 @@ func (m *merger) flags(base Base, in []Contribution) {
 	}
 }
 
-func (m *merger) files(in []Contribution) {
-	have, by := map[string]File{}, map[string]int{}
-	for n, c := range in {
-		for _, f := range c.Files {
-			if old, ok := have[f.Path]; ok {
-				m.say(n, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
-					"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.", place(old.Origins)))
-				continue
-			}
-			have[f.Path], by[f.Path] = f, n
-		}
+// MergeFiles adds files to those that a node has, and returns all, sorted by path. A path that two of them write is an
+// error of the second, and so is a file where another one needs a folder.
+func MergeFiles(have, more []File) (files []File, diags hcl.Diagnostics) {
+	byPath := map[string]File{}
+	for _, f := range have {
+		byPath[f.Path] = f
 	}
-	for _, p := range slices.Sorted(maps.Keys(have)) {
-		m.Files = append(m.Files, have[p])
-	}
-	for i, f := range m.Files {
-		if f.Kind == Directory {
+	isNew := map[string]bool{}
+	for _, f := range more {
+		if old, ok := byPath[f.Path]; ok {
+			diags = append(diags, origin.Error(fault.Conflict, rangeOf(f.Origins), "Two owners of "+f.Path,
+				"It is written here, and by %s. One owner for each path: remove one of them, or give it another path.",
+				place(old.Origins)))
 			continue
 		}
-		for _, g := range m.Files[i+1:] {
-			if strings.HasPrefix(g.Path, f.Path+"/") {
-				m.say(max(by[f.Path], by[g.Path]), origin.Error(fault.Conflict, rangeOf(g.Origins), f.Path+" cannot be a file and a folder",
-					"%s needs a folder there, and %s writes a file. Give one of them another path.", g.Path, place(f.Origins)))
+		byPath[f.Path], isNew[f.Path] = f, true
+	}
+
+	for _, p := range slices.Sorted(maps.Keys(byPath)) {
+		files = append(files, byPath[p])
+	}
+	for i, f := range files {
+		for _, g := range files[i+1:] {
+			if isNew[f.Path] || isNew[g.Path] {
+				diags = append(diags, checkFolder(f, g)...)
 			}
 		}
 	}
+
+	return files, diags
+}
+
+// checkFolder refuses a file below a path that is a file.
+func checkFolder(f, below File) hcl.Diagnostics {
+	if f.Kind == Directory || !strings.HasPrefix(below.Path, f.Path+"/") {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Error(fault.Conflict, rangeOf(below.Origins), f.Path+" cannot be a file and a folder",
+		"%s needs a folder there, and %s writes a file. Give one of them another path.", below.Path, place(f.Origins))}
 }
 
 func isBase(o []origin.Origin) bool {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math/rand"
 	"slices"
 	"strings"
@@ -34,9 +35,6 @@ func TestConflicts(t *testing.T) {
 	flag := func(line int, v string) Contribution {
 		return Contribution{Flags: []Flag{{Name: "v", Value: v, Origins: at("write."+string(rune('v'+line)), line)}}}
 	}
-	file := func(line int, path string, kind FileKind) Contribution {
-		return Contribution{Files: []File{{Path: path, Kind: kind, Origins: at("write.w", line)}}}
-	}
 	base := Base{Contribution: Contribution{Labels: []Label{{Key: "k", Value: "old", Origins: fromBase}}, Flags: []Flag{{Name: "v", Value: "2", Origins: fromBase}},
 		Taints: []Taint{{Key: "k", Value: "old", Effect: "NoSchedule", Origins: fromBase}}}, Config: map[string]any{"a": map[string]any{"b": int64(1)}, "l": []any{"x"}}}
 	for _, c := range []struct {
@@ -69,24 +67,74 @@ func TestConflicts(t *testing.T) {
 		{"a name that begins alike is another field", Base{}, []Contribution{set(1, "y", "a"), set(2, "x", "ab")}, ""},
 		{"a field of the base", base, []Contribution{set(1, int64(2), "a", "b")}, `1 note The kubelet's a.b of the base is replaced: The base has 1; here it is 2.`},
 		{"an object of the base taken away", base, []Contribution{set(1, nil, "a")}, `1 note The kubelet's a of the base is replaced: The base has {"b":1}; here it is taken away.`},
-		{"one path, two owners", Base{}, []Contribution{file(1, "/a", Regular), file(2, "/a", Regular)}, `2 error Two owners of /a: It is written here, and by write.w at a.hcl:1:1.`},
-		{"a file below a file", Base{}, []Contribution{file(1, "/a", Regular), file(2, "/a/b", Regular)}, `2 error /a cannot be a file and a folder`},
-		{"a file below a folder", Base{}, []Contribution{file(1, "/a", Directory), file(2, "/a/b", Regular)}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, diags := Merge(c.base, c.in)
-			var got []string
-			for _, d := range diags {
-				kind := "error"
-				if origin.IsNote(d) {
-					kind = "note"
-				}
-				got = append(got, strings.Join([]string{string(rune('0' + d.Subject.Start.Line)), kind, d.Summary + ": " + d.Detail}, " "))
-			}
-			if all := strings.Join(got, "\n"); c.want == "" && all != "" || !strings.HasPrefix(all, c.want) || len(got) > 1 {
-				t.Errorf("got  %s\nwant %s", all, c.want)
-			}
+			_, messages := Merge(c.base, c.in)
+			checkOnly(t, messages.From(0), c.want)
 		})
+	}
+}
+
+// checkOnly compares the only diagnostic with its line and the beginning of its words; "" is for none.
+func checkOnly(t *testing.T, diags hcl.Diagnostics, want string) {
+	t.Helper()
+	var got []string
+	for _, d := range diags {
+		kind := "error"
+		if origin.IsNote(d) {
+			kind = "note"
+		}
+		got = append(got, fmt.Sprintf("%d %s %s: %s", d.Subject.Start.Line, kind, d.Summary, d.Detail))
+	}
+	if all := strings.Join(got, "\n"); want == "" && all != "" || !strings.HasPrefix(all, want) || len(got) > 1 {
+		t.Errorf("got  %s\nwant %s", all, want)
+	}
+}
+
+// TestMessagesOfLaterContributions merges two stages that disagree, and a third: what the first two say is not new.
+func TestMessagesOfLaterContributions(t *testing.T) {
+	label := func(line int, v string) Contribution {
+		return Contribution{Labels: []Label{{Key: "k", Value: v, Origins: at("label.l"+v, line)}}}
+	}
+	_, messages := Merge(Base{}, []Contribution{label(1, "a"), label(2, "b"), label(3, "c")})
+
+	checkOnly(t, messages.From(2), "3 error Two stages disagree on label k")
+	if got := len(messages.From(0)); got != 2 {
+		t.Errorf("messages of all contributions: got %d, want 2", got)
+	}
+}
+
+func TestMergeFiles(t *testing.T) {
+	file := func(line int, path string, kind FileKind) File {
+		return File{Path: path, Kind: kind, Origins: at("write.w", line)}
+	}
+	for _, c := range []struct {
+		name       string
+		have, more []File
+		want       string // of the only diagnostic: its line and its words; "" for none
+	}{
+		{"one path, two owners", nil, []File{file(1, "/a", Regular), file(2, "/a", Regular)},
+			`2 error Two owners of /a: It is written here, and by write.w at a.hcl:1:1.`},
+		{"one path, two owners, one from before", []File{file(1, "/a", Regular)}, []File{file(2, "/a", Regular)},
+			`2 error Two owners of /a: It is written here, and by write.w at a.hcl:1:1.`},
+		{"a file below a file", nil, []File{file(1, "/a", Regular), file(2, "/a/b", Regular)},
+			`2 error /a cannot be a file and a folder`},
+		{"a file below a file, both from before", []File{file(1, "/a", Regular), file(2, "/a/b", Regular)}, nil, ""},
+		{"a file below a folder", nil, []File{file(1, "/a", Directory), file(2, "/a/b", Regular)}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, diags := MergeFiles(c.have, c.more)
+			checkOnly(t, diags, c.want)
+		})
+	}
+
+	files, _ := MergeFiles([]File{file(1, "/b", Regular)}, []File{file(2, "/c", Regular), file(3, "/a", Regular)})
+	var got []string
+	for _, f := range files {
+		got = append(got, f.Path)
+	}
+	if want := []string{"/a", "/b", "/c"}; !slices.Equal(got, want) {
+		t.Errorf("order of files: got %v, want %v", got, want)
 	}
 }
 
@@ -147,18 +195,20 @@ func TestMergeHasOneOrder(t *testing.T) {
 		c := set(i, k, "f", k)
 		c.Labels = []Label{{Key: k, Value: "1"}, {Key: k + "x", Value: "1"}}
 		c.Taints = []Taint{{Key: k, Effect: "NoSchedule"}}
-		c.Files = []File{{Path: "/" + k}}
 		in = append(in, c)
 	}
 	base := Base{Config: map[string]any{"f": map[string]any{"a": "old", "b": "old", "c": "old"}}}
-	first, diags := Merge(base, in)
+	first, messages := Merge(base, in)
 	for range 100 {
-		again, d := Merge(base, in)
-		if string(again.Canonical()) != string(first.Canonical()) || d.Error() != diags.Error() {
-			t.Fatal("a second merge gives another plan")
+		again, more := Merge(base, in)
+		if string(again.Canonical()) != string(first.Canonical()) {
+			t.Fatalf("a second merge gives another plan: got %s, want %s", again.Canonical(), first.Canonical())
+		}
+		if got, want := more.From(0).Error(), messages.From(0).Error(); got != want {
+			t.Fatalf("a second merge says something else: got %s, want %s", got, want)
 		}
 	}
-	// Labels, new taints and files are sorted, so that moving a stage is no change either.
+	// Labels and new taints are sorted, so that moving a stage is no change either.
 	moved := slices.Clone(in)
 	rand.New(rand.NewSource(1)).Shuffle(len(moved), func(i, j int) { moved[i], moved[j] = moved[j], moved[i] })
 	if m, _ := Merge(base, moved); m.Hash() != first.Hash() {

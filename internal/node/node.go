@@ -105,12 +105,10 @@ type Activation struct {
 // Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one
 // contribution stand in the stage's own order.
 type Contribution struct {
-	Stage      string // its address; "base" for what the node has before decide
-	Labels     []Label
-	Taints     []Taint
-	Flags      []Flag
-	Settings   []Setting
-	Reserved   *Reserved
-	Files      []File
-	Activation *Activation
+	Stage    string // its address; "base" for what the node has before decide
+	Labels   []Label
+	Taints   []Taint
+	Flags    []Flag
+	Settings []Setting
+	Reserved *Reserved
 }

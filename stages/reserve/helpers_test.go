@@ -79,8 +79,8 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 		t.Fatalf("output of type %#v, declared %#v", out.Value.Type(), want)
 	}
 	r.out = out.Value.AsValueMap()
-	n, conflicts := node.Merge(in.Base, []node.Contribution{c})
-	if conflicts.HasErrors() {
+	n, messages := node.Merge(in.Base, []node.Contribution{c})
+	if conflicts := messages.From(0); conflicts.HasErrors() {
 		t.Fatal(conflicts)
 	}
 	r.node = n

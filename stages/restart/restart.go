@@ -56,7 +56,7 @@ func checkCredential(name string) error {
 func (Stage) Outputs(stages.Declared) cty.Type { return cty.EmptyObject }
 
 // Render implements stages.Renderer.
-func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
+func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (stages.Rendering, stages.Output, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	out := stages.Output{Value: cty.EmptyObjectVal}
 	v, _ := cfg.One("verify")
@@ -87,8 +87,8 @@ func (Stage) Render(cfg schema.Body, _ node.Node, in stages.Inputs) (node.Contri
 		}
 	}
 	if !u.Set() {
-		return node.Contribution{}, out, diags
+		return stages.Rendering{}, out, diags
 	}
-	return node.Contribution{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(), BoundMillis: bound.Milliseconds(),
+	return stages.Rendering{Activation: &node.Activation{Unit: u.V, SettleMillis: s.Milliseconds(), TimeoutMillis: t.Milliseconds(), BoundMillis: bound.Milliseconds(),
 		Rollback: rollback.Of(cfg).V, ReconcileLabels: reconcile.Of(cfg).V, Configz: configz.Of(v).V, Range: cfg.Range}}, out, diags
 }

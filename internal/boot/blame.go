@@ -13,20 +13,20 @@ import (
 
 // forGood says whether an error ends with the status after which systemd does not try again: only a change of the site
 // mends it. What a server sent is mended on its side, and a node tries again until it is.
-func forGood(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
+func isPermanent(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
 
 // blame gives what is wrong in a base that a ConfigMap brought the code of the server's data, and the place of the
 // stage that fetched it.
-func blame(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
+func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
-		if d.Severity != hcl.DiagError || !forGood(origin.CodeOf(d)) {
+		if d.Severity != hcl.DiagError || !isPermanent(origin.CodeOf(d)) {
 			continue
 		}
 		from := base.FlagsFrom
 		if origin.CodeOf(d) == fault.ConfigInvalid {
 			from = base.ConfigFrom
 		}
-		if at, ok := server(s, from); ok {
+		if at, ok := findConfigMap(s, from); ok {
 			ds[n] = origin.Error(fault.ClusterUnusable, at, d.Summary, "%s", d.Detail)
 		}
 	}
@@ -35,7 +35,7 @@ func blame(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 
 // server is where the site names the ConfigMap that a text was taken from; not ok when something else had a part in it,
 // or a file of the node was fetched.
-func server(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
+func findConfigMap(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 	for _, o := range from {
 		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way
 			continue

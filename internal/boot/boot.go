@@ -75,7 +75,7 @@ type Unread struct {
 // on failure too, as far as it came. Where ctx was cancelled, and did not only run out, that alone is told: what failed
 // with it says nothing of the machine or of the cluster.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
-	p := run(ctx, s, o, patience())
+	p := run(ctx, s, o, defaultLimits())
 	if errors.Is(ctx.Err(), context.Canceled) {
 		p.Complete, p.Hash = false, ""
 		p.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
@@ -86,14 +86,14 @@ func Run(ctx context.Context, s *site.Site, o Options) *Plan {
 }
 
 // run does one step after the other, until one has an error.
-func run(ctx context.Context, s *site.Site, o Options, dog watchdog) *Plan {
-	m, locks := begin(ctx, s, o)
-	t := toolsOf(o, dog)
-	if m.check(locks, t); m.stopped() {
-		return m.plan()
+func run(ctx context.Context, s *site.Site, o Options, dog evalLimits) *Plan {
+	m, locks := startRun(ctx, s, o)
+	t := newRuntimeEnv(o, dog)
+	if m.runCheck(locks, t); m.hasErrors() {
+		return m.makePlan()
 	}
-	if m.readSettings(t); m.stopped() {
-		return m.plan()
+	if m.runReadSettings(t); m.hasErrors() {
+		return m.makePlan()
 	}
 	if m.tape != nil && o.FallBack != nil && m.settings.onCluster == "last-good" {
 		m.tape.FallBack(o.FallBack(m.settings.maxAge))
@@ -101,32 +101,32 @@ func run(ctx context.Context, s *site.Site, o Options, dog watchdog) *Plan {
 
 	ctx, cancel := context.WithTimeout(ctx, m.settings.deadline)
 	defer cancel()
-	if m.prepare(locks, t); m.stopped() {
-		return m.plan()
+	if m.runPrepare(locks, t); m.hasErrors() {
+		return m.makePlan()
 	}
 
 	kubelet := askKubelet(ctx, m.tape)
-	m.gather(ctx, t)
-	if m.answered(kubelet()); m.stopped() {
-		return m.plan()
+	m.runGather(ctx, t)
+	if m.setKubelet(kubelet()); m.hasErrors() {
+		return m.makePlan()
 	}
-	if m.decide(t); m.stopped() {
-		return m.plan()
+	if m.runDecide(t); m.hasErrors() {
+		return m.makePlan()
 	}
-	if m.render(t); m.stopped() {
-		return m.plan()
+	if m.runRender(t); m.hasErrors() {
+		return m.makePlan()
 	}
-	if m.judge(ctx); m.stopped() {
-		return m.plan()
+	if m.runJudge(ctx); m.hasErrors() {
+		return m.makePlan()
 	}
-	m.observe(ctx)
+	m.runObserve(ctx)
 
-	return m.plan()
+	return m.makePlan()
 }
 
 // made is what the steps have returned so far, one after the other; those that were not reached are zero. Only the
 // goroutine of the run has it: a step is given the values that it needs, and a scope of its own.
-type made struct {
+type progress struct {
 	site     *site.Site
 	tape     *world.Tape // nil: no machine is at hand
 	eval     *eval.Eval  // the scope as the last step left it
@@ -142,14 +142,14 @@ type made struct {
 }
 
 // tools are what steps need beside values.
-type tools struct {
-	dog   watchdog
+type runtimeEnv struct {
+	limits   evalLimits
 	now   func() time.Time
 	event func(Event) // one at a time
 }
 
-func toolsOf(o Options, dog watchdog) tools {
-	t := tools{dog: dog, now: o.Now, event: o.Event}
+func newRuntimeEnv(o Options, dog evalLimits) runtimeEnv {
+	t := runtimeEnv{limits: dog, now: o.Now, event: o.Event}
 	if t.now == nil {
 		t.now = func() time.Time { return time.Time{} }
 	}
@@ -166,110 +166,110 @@ func toolsOf(o Options, dog watchdog) tools {
 }
 
 // begin starts a run: a tape before the source, and what is known of detectors, on which types depend.
-func begin(ctx context.Context, s *site.Site, o Options) (*made, map[string]lock) {
+func startRun(ctx context.Context, s *site.Site, o Options) (*progress, map[string]detectorLock) {
 	if o.Source == nil {
-		return &made{site: s, eval: eval.New(ctx, s, nil)}, readLocks(ctx, s, o.Locks)
+		return &progress{site: s, eval: eval.New(ctx, s, nil)}, readLocks(ctx, s, o.Locks)
 	}
 	tape := world.NewTape(o.Source)
 
-	return &made{site: s, tape: tape, eval: eval.New(ctx, s, tape)}, readLocks(ctx, s, tape)
+	return &progress{site: s, tape: tape, eval: eval.New(ctx, s, tape)}, readLocks(ctx, s, tape)
 }
 
 // add takes what a step found.
-func (m *made) add(f Findings) { m.Findings = m.with(f) }
+func (m *progress) addFindings(f Findings) { m.Findings = m.join(f) }
 
-func (m *made) stopped() bool { return m.Diags.HasErrors() }
+func (m *progress) hasErrors() bool { return m.Diags.HasErrors() }
 
-func (m *made) check(locks map[string]lock, t tools) {
-	checked, found := step(t.dog, func() (Checked, Findings) { return check(m.site, locks) })
+func (m *progress) runCheck(locks map[string]detectorLock, t runtimeEnv) {
+	checked, found := runStep(t.limits, func() (Checked, Findings) { return check(m.site, locks) })
 	m.checked = checked
-	m.add(found)
+	m.addFindings(found)
 }
 
-func (m *made) readSettings(t tools) {
+func (m *progress) runReadSettings(t runtimeEnv) {
 	s, e := m.site, m.eval.Fork()
-	settings, found := step(t.dog, func() (Settings, Findings) { return settingsOf(s, e) })
+	settings, found := runStep(t.limits, func() (Settings, Findings) { return decodeSettings(s, e) })
 	m.settings = settings
-	m.add(found)
+	m.addFindings(found)
 }
 
-func (m *made) prepare(locks map[string]lock, t tools) {
+func (m *progress) runPrepare(locks map[string]detectorLock, t runtimeEnv) {
 	s, e := m.site, m.eval.Fork()
-	prepared, found := step(t.dog, func() (Prepared, Findings) { return prepare(s, locks, e) })
+	prepared, found := runStep(t.limits, func() (Prepared, Findings) { return prepare(s, locks, e) })
 	m.prepared = prepared
-	if m.add(found); prepared.eval != nil {
+	if m.addFindings(found); prepared.eval != nil {
 		m.eval = prepared.eval
 	}
 }
 
-func (m *made) gather(ctx context.Context, t tools) {
+func (m *progress) runGather(ctx context.Context, t runtimeEnv) {
 	gathered, found := gather(ctx, m.checked, m.prepared, m.tape, t)
 	m.gathered = gathered
-	if m.add(found); gathered.eval != nil {
+	if m.addFindings(found); gathered.eval != nil {
 		m.eval = gathered.eval
 	}
 }
 
-func (m *made) answered(k Kubelet, found Findings) {
+func (m *progress) setKubelet(k Kubelet, found Findings) {
 	m.kubelet = k
-	m.add(found)
+	m.addFindings(found)
 }
 
 // decide and render ask nothing but what the node's files held before prelet.
-func (m *made) decide(t tools) {
-	in := decision{
-		checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, fatal: m.gathered.fatal, broken: m.stopped(),
+func (m *progress) runDecide(t runtimeEnv) {
+	in := decideInput{
+		checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, failed: m.gathered.failed, hasErrors: m.hasErrors(),
 		basis: basis{
 			facts: m.gathered.facts, recommended: m.gathered.recommended, trust: m.gathered.trust,
 			kubelet: m.kubelet.KubeletAns, access: m.prepared.env.Access, unknown: m.Unknown,
 		},
 	}
-	decided, found := step(t.dog, func() (Decided, Findings) { return decide(in) })
+	decided, found := runStep(t.limits, func() (Decided, Findings) { return decide(in) })
 	m.decided = decided
-	if m.add(found); decided.eval != nil {
+	if m.addFindings(found); decided.eval != nil {
 		m.eval, m.kubelet.KubeletAns = decided.eval, decided.basis.kubelet
 	}
-	t.tell(found.Stages)
+	t.reportStages(found.Stages)
 }
 
-func (m *made) render(t tools) {
+func (m *progress) runRender(t runtimeEnv) {
 	c, d, e := m.checked, m.decided, m.eval.Fork()
-	rendered, found := step(t.dog, func() (Rendered, Findings) { return render(c, d, e, t.now) })
+	rendered, found := runStep(t.limits, func() (Rendered, Findings) { return render(c, d, e, t.now) })
 	m.rendered = rendered
-	if m.add(found); rendered.eval != nil {
+	if m.addFindings(found); rendered.eval != nil {
 		m.eval = rendered.eval
 	}
-	t.tell(found.Stages)
+	t.reportStages(found.Stages)
 }
 
-func (m *made) judge(ctx context.Context) {
-	m.add(judge(ctx, judgement{
+func (m *progress) runJudge(ctx context.Context) {
+	m.addFindings(judge(ctx, judgement{
 		site: m.site, tape: m.tape, checking: m.eval.Checking(),
 		node: m.rendered.node, basis: m.decided.basis, accepts: m.kubelet.accepts,
 	}))
 }
 
-func (m *made) observe(ctx context.Context) {
+func (m *progress) runObserve(ctx context.Context) {
 	if m.tape == nil {
 		return
 	}
 	o := observe(ctx, m.tape, m.rendered.node, m.decided.aside, m.Unknown)
 	changed, found := diff(m.rendered.node, m.decided.aside, o)
 	m.changed = changed
-	m.add(found)
+	m.addFindings(found)
 }
 
 // plan is what the steps made, and whether it is whole.
-func (m *made) plan() *Plan {
+func (m *progress) makePlan() *Plan {
 	if m.tape != nil {
 		m.tape.Seal()
 	}
 	p := &Plan{
-		Site: m.site, Node: m.rendered.node, Diagnostics: m.Diags, Degraded: m.Degraded, Unread: placesUnread(m.Diags),
+		Site: m.site, Node: m.rendered.node, Diagnostics: m.Diags, Degraded: m.Degraded, Unread: listUnread(m.Diags),
 		Changes: m.changed.changes, Unjudged: m.changed.unjudged, Restart: m.changed.restart,
 		Kubelet: m.kubelet.KubeletAns, Accepts: m.kubelet.accepts, Aside: m.decided.aside, Facts: m.gathered.facts,
 		Access: m.prepared.env.Access, Tape: m.tape, Eval: m.eval, OnCluster: m.settings.onCluster, MaxAge: m.settings.maxAge,
-		Complete: complete(m.rendered.done, m.Diags, m.Unknown),
+		Complete: isComplete(m.rendered.isDone, m.Diags, m.Unknown),
 	}
 	for _, i := range m.site.Stages {
 		if at := slices.IndexFunc(m.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
@@ -285,7 +285,7 @@ func (m *made) plan() *Plan {
 }
 
 // placesUnread are the places that messages say to depend on what has no answer, each once.
-func placesUnread(ds hcl.Diagnostics) (out []Unread) {
+func listUnread(ds hcl.Diagnostics) (out []Unread) {
 	for _, d := range ds {
 		x, _ := d.Extra.(origin.Extra)
 		where := ""
@@ -303,7 +303,7 @@ func placesUnread(ds hcl.Diagnostics) (out []Unread) {
 }
 
 // tell reports how stages went.
-func (t tools) tell(all []StageReport) {
+func (t runtimeEnv) reportStages(all []StageReport) {
 	for _, s := range all {
 		t.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
 	}

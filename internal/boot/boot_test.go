@@ -33,7 +33,7 @@ func mustParse(t testing.TB, text string) *site.Site {
 }
 
 // fetches is a site with that many ConfigMaps.
-func fetches(n int, more string) string {
+func writeFetches(n int, more string) string {
 	text := cluster
 	for i := range n {
 		text += fmt.Sprintf("stage \"fetch-config\" \"c%d\" {\n  config_map = \"a/c%d\"\n%s}\n", i, i, more)
@@ -52,7 +52,7 @@ func TestGatherIsParallel(t *testing.T) {
 		}
 		close(all)
 	}()
-	facts, err := json.Marshal(bareVM())
+	facts, err := json.Marshal(makeBareVM())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,9 +65,9 @@ func TestGatherIsParallel(t *testing.T) {
 				return world.Failure(fault.ClusterUnreachable, "the others were not asked", "")
 			}
 		}
-		return usual(q, map[string]any{"cpu": json.RawMessage(facts)})
+		return answerAsUsual(q, map[string]any{"cpu": json.RawMessage(facts)})
 	})
-	p := Run(context.Background(), mustParse(t, fetches(n, "  timeout = \"10s\"\n")), Options{Source: src})
+	p := Run(context.Background(), mustParse(t, writeFetches(n, "  timeout = \"10s\"\n")), Options{Source: src})
 	if !p.Complete {
 		t.Error(showDiagnostics(p.Diagnostics))
 	}
@@ -80,7 +80,7 @@ func TestOneQuestionForTwo(t *testing.T) {
 		if q.Kind == world.KindObject {
 			select {}
 		}
-		return usual(q, nil)
+		return answerAsUsual(q, nil)
 	})
 	started := time.Now()
 	p := Run(context.Background(), mustParse(t, text), Options{Source: src})
@@ -101,9 +101,9 @@ func TestCancelled(t *testing.T) {
 			<-ctx.Done()
 			return world.Failure(fault.ClusterUnreachable, "cancelled", "")
 		}
-		return usual(q, nil)
+		return answerAsUsual(q, nil)
 	})
-	p := Run(ctx, mustParse(t, fetches(3, "")), Options{Source: src})
+	p := Run(ctx, mustParse(t, writeFetches(3, "")), Options{Source: src})
 	if p.Complete || p.Hash != "" || len(p.Stages) != 3 {
 		t.Error(showPlan(p))
 	}
@@ -122,8 +122,8 @@ func TestNothingIsTooLarge(t *testing.T) {
 		`stage "fetch-config" "a" { file = join("", [for x in range(250) : join("", [for y in range(250) : "${x}-${y}"])]) }`,
 	} {
 		s := mustParse(t, text)
-		o := Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })}
-		p := run(context.Background(), s, o, watchdog{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
+		o := Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })}
+		p := run(context.Background(), s, o, evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
 			t.Errorf("%s: %s", text, showPlan(p))
 		}
@@ -145,7 +145,7 @@ func TestNoSite(t *testing.T) {
 // TestCheckNamesWitnesses says one thing once a place, with the machines that it was found on, each once.
 func TestCheckNamesWitnesses(t *testing.T) {
 	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
-	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: bareVM()}, {Name: "two", Facts: bareVM()}})
+	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()}})
 	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the witness machines: one, two.)") {
 		t.Error(showDiagnostics(d))
 	}
@@ -166,7 +166,7 @@ func TestStoppedWhileItGathers(t *testing.T) {
 			}
 			return world.Failure(fault.Absent, "none", "")
 		})
-		p := Run(ctx, mustParse(t, fetches(2, "  on_failure = \"continue\"\n")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
+		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
 		cancel(nil)
 		told := showDiagnostics(p.Diagnostics)
 		if !stopped {

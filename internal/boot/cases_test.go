@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "write what came out into the cases")
 // TestCheck and TestRun read one case a file: a site, what the world answers, and what is expected. The comment on
 // top of the file says which sentence of the language it holds.
 func TestCheck(t *testing.T) {
-	cases(t, "testdata/check", func(t *testing.T, a *txtar.Archive) string {
+	runCases(t, "testdata/check", func(t *testing.T, a *txtar.Archive) string {
 		s, diags := parseCase(a)
 		if !diags.HasErrors() {
 			diags = append(diags, Check(s, Witnesses())...)
@@ -39,7 +39,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	cases(t, "testdata/run", func(t *testing.T, a *txtar.Archive) string {
+	runCases(t, "testdata/run", func(t *testing.T, a *txtar.Archive) string {
 		s, diags := parseCase(a)
 		if diags.HasErrors() {
 			return showDiagnostics(diags)
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-func cases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string) {
+func runCases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string) {
 	names, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no cases in %s: %v", dir, err)
@@ -77,14 +77,14 @@ func cases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string
 				}
 				return
 			}
-			if d := cmp.Diff(part(a, "want"), got); d != "" {
+			if d := cmp.Diff(readPart(a, "want"), got); d != "" {
 				t.Error(d)
 			}
 		})
 	}
 }
 
-func part(a *txtar.Archive, name string) string {
+func readPart(a *txtar.Archive, name string) string {
 	for _, f := range a.Files {
 		if f.Name == name {
 			return string(f.Data)
@@ -182,7 +182,7 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 	t.Helper()
 	type rule struct{ kind, part, answer string }
 	var rules []rule
-	for _, line := range strings.Split(part(a, "world"), "\n") {
+	for _, line := range strings.Split(readPart(a, "world"), "\n") {
 		left, answer, ok := strings.Cut(line, " => ")
 		if !ok {
 			continue
@@ -191,12 +191,12 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 		rules = append(rules, rule{kind, args, answer})
 	}
 	facts := map[string]any{}
-	b, err := json.Marshal(bareVM())
+	b, err := json.Marshal(makeBareVM())
 	if err == nil {
 		err = json.Unmarshal(b, &facts)
 	}
 	over := map[string]any{}
-	if text := part(a, "facts"); text != "" && err == nil {
+	if text := readPart(a, "facts"); text != "" && err == nil {
 		err = json.Unmarshal([]byte(text), &over)
 	}
 	maps.Copy(facts, over)
@@ -224,11 +224,11 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 			}
 			return recording.Entries[0].Answer
 		}
-		return usual(q, facts)
+		return answerAsUsual(q, facts)
 	})
 }
 
-func usual(q world.Question, facts map[string]any) world.Answer {
+func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 	answer := func(v any) world.Answer {
 		b, err := json.Marshal(v)
 		if err != nil {

@@ -42,37 +42,37 @@ func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics
 // CheckWith is CheckFor where something is known of detectors: locks answers that question.
 func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.Source) hcl.Diagnostics {
 	o := Options{Locks: locks}
-	m, known := begin(context.Background(), s, o)
-	if m.check(known, toolsOf(o, patience())); m.stopped() {
+	m, known := startRun(context.Background(), s, o)
+	if m.runCheck(known, newRuntimeEnv(o, defaultLimits())); m.hasErrors() {
 		return m.Diags
 	}
-	var found []*finding
-	byPlace := map[string]*finding{}
+	var found []*witnessFinding
+	byPlace := map[string]*witnessFinding{}
 	for _, w := range witnesses {
 		for _, d := range checkOn(s, w, kubelet, o) {
 			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
 				continue // "no label on this machine" is no news of a witness
 			}
-			key := keyOf(d)
+			key := makeKey(d)
 			f := byPlace[key]
 			if f == nil {
-				f = &finding{d: d}
+				f = &witnessFinding{diagnostic: d}
 				byPlace[key] = f
 				found = append(found, f)
 			}
-			if d.Severity == hcl.DiagError && f.d.Severity != hcl.DiagError {
-				f.d = d
+			if d.Severity == hcl.DiagError && f.diagnostic.Severity != hcl.DiagError {
+				f.diagnostic = d
 			}
-			if !slices.Contains(f.on, w.Name) {
-				f.on = append(f.on, w.Name)
+			if !slices.Contains(f.witnesses, w.Name) {
+				f.witnesses = append(f.witnesses, w.Name)
 			}
 		}
 	}
 	out := m.Diags
 	for _, f := range found {
-		d := *f.d
-		if f.on[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
-			d.Detail += fmt.Sprintf(" (On the witness machines: %s.)", strings.Join(f.on, ", "))
+		d := *f.diagnostic
+		if f.witnesses[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
+			d.Detail += fmt.Sprintf(" (On the witness machines: %s.)", strings.Join(f.witnesses, ", "))
 		}
 		out = append(out, &d)
 	}
@@ -80,7 +80,7 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 }
 
 // keyOf is the same for messages that say one thing of one place.
-func keyOf(d *hcl.Diagnostic) string {
+func makeKey(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return d.Summary
 	}
@@ -92,14 +92,14 @@ func keyOf(d *hcl.Diagnostic) string {
 	return d.Subject.String() + code
 }
 
-type finding struct {
-	d  *hcl.Diagnostic
-	on []string
+type witnessFinding struct {
+	diagnostic  *hcl.Diagnostic
+	witnesses []string
 }
 
 // checkOn looks at the site on one witness.
 func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics {
-	m := tryOn(s, w, kubelet, o)
+	m := runOnWitness(s, w, kubelet, o)
 	diags := append(slices.Clip(m.Diags), m.eval.Unsupported()...)
 	for n, d := range diags {
 		code := origin.CodeOf(d)
@@ -109,7 +109,7 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 			diags[n] = &c
 		}
 		if (code == fault.ReserveRefused || code == fault.Precondition) && d.Severity == hcl.DiagError {
-			diags[n] = origin.Note(code, rangeOf(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
+			diags[n] = origin.Note(code, readRange(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
 		}
 	}
 
@@ -117,15 +117,15 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 }
 
 // tryOn does over one witness what a boot does over a machine, up to the judgement of the node.
-func tryOn(s *site.Site, w Witness, kubelet string, o Options) *made {
-	m, locks := begin(context.Background(), s, o)
-	t := toolsOf(o, patience())
-	m.check(locks, t)
+func runOnWitness(s *site.Site, w Witness, kubelet string, o Options) *progress {
+	m, locks := startRun(context.Background(), s, o)
+	t := newRuntimeEnv(o, defaultLimits())
+	m.runCheck(locks, t)
 	m.Diags = nil // CheckWith has said them
-	if m.readSettings(t); !m.stopped() {
-		m.prepare(locks, t)
+	if m.runReadSettings(t); !m.hasErrors() {
+		m.runPrepare(locks, t)
 	}
-	if m.stopped() {
+	if m.hasErrors() {
 		return m
 	}
 
@@ -133,22 +133,22 @@ func tryOn(s *site.Site, w Witness, kubelet string, o Options) *made {
 		m.kubelet.Version = &kubelet
 	}
 	c, p, e := m.checked, m.prepared, m.eval.Fork()
-	gathered, found := step(t.dog, func() (Gathered, Findings) { return pretend(c, p, e, w) })
-	if m.add(found); gathered.eval == nil {
+	gathered, found := runStep(t.limits, func() (Gathered, Findings) { return gatherOnWitness(c, p, e, w) })
+	if m.addFindings(found); gathered.eval == nil {
 		return m // given up
 	}
 	m.gathered, m.eval = gathered, gathered.eval
-	if m.decide(t); m.decided.eval == nil {
+	if m.runDecide(t); m.decided.eval == nil {
 		return m
 	}
-	if m.render(t); m.rendered.eval != nil {
-		m.judge(context.Background())
+	if m.runRender(t); m.rendered.eval != nil {
+		m.runJudge(context.Background())
 	}
 
 	return m
 }
 
-func rangeOf(d *hcl.Diagnostic) hcl.Range {
+func readRange(d *hcl.Diagnostic) hcl.Range {
 	if d.Subject != nil {
 		return *d.Subject
 	}
@@ -156,18 +156,18 @@ func rangeOf(d *hcl.Diagnostic) hcl.Range {
 }
 
 // pretend gives gather stages the outputs that a witness has, and checks their configuration.
-func pretend(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings) {
+func gatherOnWitness(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings) {
 	out := Gathered{outputs: map[string]cty.Value{}, facts: w.Facts}
 	var found Findings
 	for _, i := range c.order {
 		if i.Spec.Phase != schema.Gather {
 			continue
 		}
-		v, recommended, more := pretendStage(i, c, p.env, e, w)
+		v, recommended, more := gatherStageOnWitness(i, c, p.env, e, w)
 		if recommended != nil {
 			out.recommended = recommended
 		}
-		found = found.with(more)
+		found = found.join(more)
 		out.outputs[i.Addr()] = v
 		e = e.With(map[string]cty.Value{i.Addr(): v})
 	}
@@ -179,44 +179,44 @@ func pretend(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings
 // labelsBy are labels by the detector that recommends them.
 type labelsBy = map[string]map[string]string
 
-func pretendStage(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsBy, Findings) {
+func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsBy, Findings) {
 	t := c.types[i.Addr()]
 	copies, d := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	found := Findings{Diags: d}
 	failed, byKey := map[string]cty.Value{}, map[string]cty.Value{}
 	for _, one := range copies.All {
 		cfg, d := i.Spec.DecodeAt(i.Body, nil, one.Scope, i.Range)
-		found.say(d...)
-		byKey[one.Key] = withState(value.UnknownOutput(t), stateOK)
-		if state, ok := mayFail(i, cfg); ok && w.Fails {
-			failed[one.Key] = withState(value.Absent(t), state)
+		found.report(d...)
+		byKey[one.Key] = setState(value.UnknownOutput(t), stateOK)
+		if state, ok := failureState(i, cfg); ok && w.Fails {
+			failed[one.Key] = setState(value.Absent(t), state)
 		}
 		if ch, ok := i.Stage.(stages.Checker); ok && !d.HasErrors() {
-			found.say(ch.Check(cfg, basis{access: env.Access, facts: w.Facts}.inputs(i, c.site, e))...)
+			found.report(ch.Check(cfg, basis{access: env.Access, facts: w.Facts}.stageInputs(i, c.site, e))...)
 		}
 	}
-	_, more := timeoutOf(i, e)
-	found = found.with(more)
+	_, more := decodeTimeout(i, e)
+	found = found.join(more)
 	maps.Copy(byKey, failed)
 
 	switch {
 	case i.ForEach != nil && copies.Known:
-		return keyed(byKey), nil, found
+		return makeObject(byKey), nil, found
 	case len(failed) > 0 && copies.Known:
 		return failed[""], nil, found
 	case w.Facts != nil && i.Type == "detect-hw":
-		if v, recommended, err := witnessOutput(i, e, env, w.Facts); err == nil {
+		if v, recommended, err := detectOnWitness(i, e, env, w.Facts); err == nil {
 			return v, recommended, found
 		}
 	}
-	found.Unknown = found.Unknown.with(because(nil, partStages))
+	found.Unknown = found.Unknown.join(newUnknowns(nil, partStages))
 
-	return unknownOutput(i, t), nil, found
+	return makeUnknownOutput(i, t), nil, found
 }
 
 // mayFail says whether the site goes on without what a stage reads, and the stage's state then: an optional object
 // that is not there is no failure.
-func mayFail(i *site.Instance, cfg schema.Body) (state string, ok bool) {
+func failureState(i *site.Instance, cfg schema.Body) (state string, ok bool) {
 	if i.OnFailure == "continue" {
 		return stateFailed, true
 	}
@@ -224,7 +224,7 @@ func mayFail(i *site.Instance, cfg schema.Body) (state string, ok bool) {
 }
 
 // witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
-func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsBy, error) {
+func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsBy, error) {
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)
@@ -245,5 +245,5 @@ func witnessOutput(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Fact
 		return cty.NilVal, nil, d
 	}
 
-	return withState(out.Value, stateOK), out.Recommended, nil
+	return setState(out.Value, stateOK), out.Recommended, nil
 }

@@ -55,15 +55,15 @@ func TestComplete(t *testing.T) {
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := tryOn(mustParse(t, c.site), Witness{Name: "unknown"}, "", Options{})
-			if p := m.plan(); p.Complete != c.check {
+			m := runOnWitness(mustParse(t, c.site), Witness{Name: "unknown"}, "", Options{})
+			if p := m.makePlan(); p.Complete != c.check {
 				t.Errorf("a check: complete %t, want %t: %v %s", p.Complete, c.check, m.Unknown, showPlan(p))
 			}
 			src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 				if q.Kind == world.KindFile {
 					return world.File.Answer(world.FileAns{Text: "a"})
 				}
-				return usual(q, map[string]any{"product": map[string]any{"name": "a"}})
+				return answerAsUsual(q, map[string]any{"product": map[string]any{"name": "a"}})
 			})
 			p := Run(t.Context(), mustParse(t, c.site), Options{Source: src})
 			if !p.Complete {

@@ -68,7 +68,7 @@ func TestCorpus(t *testing.T) {
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
-			got := showNode(Run(context.Background(), s, Options{Source: rec.Source()}))
+			got := printNode(Run(context.Background(), s, Options{Source: rec.Source()}))
 			golden := strings.TrimSuffix(n, ".prelet") + ".want"
 			if *record {
 				if _, err := os.Stat(golden); err != nil {
@@ -89,7 +89,7 @@ func TestCorpus(t *testing.T) {
 }
 
 // showNode is showPlan without words: later versions may say the same better.
-func showNode(p *Plan) string {
+func printNode(p *Plan) string {
 	var out []string
 	for _, l := range strings.Split(showPlan(p), "\n") {
 		switch kind, _, _ := strings.Cut(l, " "); kind {

@@ -31,27 +31,27 @@ type basis struct {
 	trust       *world.TrustAns
 	kubelet     world.KubeletAns
 	access      world.Access
-	ident       stages.NodeIdentity
+	identity       stages.NodeIdentity
 	base        node.Base
 	unknown     unknowns
 }
 
 // inputs are those of one stage.
-func (b basis) inputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.Inputs {
+func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.Inputs {
 	return stages.Inputs{
-		Address: i.Addr(), Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.ident,
-		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.told(), Detectors: sortedKeys(s.Detectors),
+		Address: i.Addr(), Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.identity,
+		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.toUnread(), Detectors: sortKeys(s.Detectors),
 	}
 }
 
 // decision is what decide goes by.
-type decision struct {
+type decideInput struct {
 	checked Checked
 	eval    *eval.Eval
 	tape    *world.Tape // answers what a target held before prelet; nil in a check
 	now     func() time.Time
-	fatal   map[string]bool // gather stages that failed for good
-	broken  bool            // a check goes on although something is wrong: the base is not read then
+	failed   map[string]bool // gather stages that failed for good
+	hasErrors  bool            // a check goes on although something is wrong: the base is not read then
 	basis   basis
 }
 
@@ -64,55 +64,55 @@ type Decided struct {
 	contributions []node.Contribution
 	maybe         [][]node.Contribution
 	// said are the stages whose configuration was read for the base: what was wrong with it then is said.
-	said map[string]bool // by address, and whether it had an error
+	hadBaseErrors map[string]bool // by address, and whether it had an error
 }
 
 // decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
 // What they add and find is laid together in site order.
-func decide(in decision) (Decided, Findings) {
+func decide(in decideInput) (Decided, Findings) {
 	out := Decided{eval: in.eval}
-	ident, found := identity(in.checked.site, in.eval)
-	in.basis.ident = ident
-	in.basis.unknown = in.basis.unknown.with(found.Unknown)
+	ident, found := decodeNodeBlock(in.checked.site, in.eval)
+	in.basis.identity = ident
+	in.basis.unknown = in.basis.unknown.join(found.Unknown)
 
 	for _, i := range in.checked.order {
 		b, ok := i.Stage.(stages.Baser)
 		if !ok {
 			continue
 		}
-		base, failed, more := in.readBase(i, b, in.broken || found.Diags.HasErrors())
-		in.basis.base, out.said = base, map[string]bool{i.Addr(): failed}
-		in.basis.unknown = in.basis.unknown.with(more.Unknown)
-		found = found.with(more)
+		base, failed, more := in.readBase(i, b, in.hasErrors || found.Diags.HasErrors())
+		in.basis.base, out.hadBaseErrors = base, map[string]bool{i.Addr(): failed}
+		in.basis.unknown = in.basis.unknown.join(more.Unknown)
+		found = found.join(more)
 	}
 
 	aside, k, diags := settleIdentity(in.basis, in.eval.Checking())
 	out.aside, in.basis.kubelet = aside, k
-	found.say(diags...)
+	found.report(diags...)
 	out.basis = in.basis
 	if found.Diags.HasErrors() && !in.eval.Checking() {
 		return out, found
 	}
 
-	return out, found.with(in.stages(&out))
+	return out, found.join(in.runStages(&out))
 }
 
 // stages runs the decide stages.
-func (in decision) stages(out *Decided) Findings {
+func (in decideInput) runStages(out *Decided) Findings {
 	fatal := map[string]bool{}
-	maps.Copy(fatal, in.fatal)
+	maps.Copy(fatal, in.failed)
 	by, found := map[string]decidedStage{}, map[string]Findings{}
 	for _, i := range in.checked.order {
 		if i.Spec.Phase != schema.Decide {
 			continue
 		}
-		d := in.stage(i, fatal)
+		d := in.runStage(i, fatal)
 		by[i.Addr()], found[i.Addr()] = d, d.Findings
-		if d.fatal {
+		if d.isFatal {
 			fatal[i.Addr()] = true
 		}
 		in.eval = in.eval.With(map[string]cty.Value{i.Addr(): d.output})
-		in.basis.unknown = in.basis.unknown.with(d.Unknown)
+		in.basis.unknown = in.basis.unknown.join(d.Unknown)
 	}
 	out.eval, out.basis.unknown = in.eval, in.basis.unknown
 	for _, i := range in.checked.site.Stages {
@@ -122,45 +122,45 @@ func (in decision) stages(out *Decided) Findings {
 		}
 	}
 
-	return inOrder(in.checked.order, found)
+	return joinInOrder(in.checked.order, found)
 }
 
 // decidedStage is what one decide stage comes to.
 type decidedStage struct {
 	output      cty.Value // with state
 	adds, maybe []node.Contribution
-	fatal       bool
+	isFatal       bool
 	Findings
 }
 
 // stage is one decide stage: its copies, what each adds, and its output. One that needs a stage that failed for good
 // has failed too, without a message of its own.
-func (in decision) stage(i *site.Instance, fatal map[string]bool) decidedStage {
+func (in decideInput) runStage(i *site.Instance, fatal map[string]bool) decidedStage {
 	t, started := in.checked.types[i.Addr()], in.now()
 	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return fatal[n] }) {
 		found := Findings{Stages: []StageReport{{i.Addr(), stateFailed, 0}}}
-		return decidedStage{output: failedOutput(i, t), fatal: true, Findings: found}
+		return decidedStage{output: makeFailedOutput(i, t), isFatal: true, Findings: found}
 	}
 
-	copies, diags := in.scope(i).Copies(i.When, i.ForEach)
+	copies, diags := in.stageScope(i).Copies(i.When, i.ForEach)
 	out := decidedStage{}
-	state := out.settle(i, diags)
+	state := out.addDiags(i, diags)
 	var all []decidedCopy
 	if state == stateOK {
 		for _, c := range copies.All {
-			one := in.copy(i, c, t)
-			if out.settle(i, one.diags) == stateFailed {
+			one := in.runCopy(i, c, t)
+			if out.addDiags(i, one.diags) == stateFailed {
 				state = stateFailed
 			}
-			out.Unknown = out.Unknown.with(one.unknown)
+			out.Unknown = out.Unknown.join(one.unknown)
 			all = append(all, one)
 		}
-		out.take(i, t, copies, all, in.eval.Checking())
+		out.setOutput(i, t, copies, all, in.eval.Checking())
 		if len(all) == 0 && i.ForEach == nil {
 			state = stateSkipped
 		}
 	} else {
-		out.output = failedOutput(i, t)
+		out.output = makeFailedOutput(i, t)
 	}
 	out.Stages = []StageReport{{i.Addr(), state, in.now().Sub(started)}}
 
@@ -168,7 +168,7 @@ func (in decision) stage(i *site.Instance, fatal map[string]bool) decidedStage {
 }
 
 // scope is that of a decide stage: in a label and in a taint what a null fact breaks is left out.
-func (in decision) scope(i *site.Instance) eval.Scope {
+func (in decideInput) stageScope(i *site.Instance) eval.Scope {
 	s := in.eval.Scope(i.Addr())
 	if i.Type == "label" || i.Type == "taint" {
 		return s.Soft()
@@ -179,7 +179,7 @@ func (in decision) scope(i *site.Instance) eval.Scope {
 
 // take makes the output of a stage of those of its copies, and keeps what they add. What may not be there is not there,
 // and not gone.
-func (out *decidedStage) take(i *site.Instance, t cty.Type, copies eval.Copies, all []decidedCopy, checking bool) {
+func (out *decidedStage) setOutput(i *site.Instance, t cty.Type, copies eval.Copies, all []decidedCopy, checking bool) {
 	values := map[string]cty.Value{}
 	for _, c := range all {
 		values[c.key] = c.output
@@ -194,30 +194,30 @@ func (out *decidedStage) take(i *site.Instance, t cty.Type, copies eval.Copies, 
 
 	switch {
 	case !copies.Known:
-		out.Unknown = out.Unknown.with(because(copies.Unread, partOf(i.Type)...))
-		out.output = value.Because(unknownOutput(i, t), copies.Unread)
+		out.Unknown = out.Unknown.join(newUnknowns(copies.Unread, listParts(i.Type)...))
+		out.output = value.Because(makeUnknownOutput(i, t), copies.Unread)
 	case i.ForEach != nil:
-		out.output = keyed(values)
+		out.output = makeObject(values)
 	case len(all) == 1:
 		out.output = values[""]
 	default:
-		out.output = withState(value.Absent(t), stateSkipped)
+		out.output = setState(value.Absent(t), stateSkipped)
 	}
 }
 
 // settle says what a stage found. Errors that a null fact caused in a label or a taint are warnings, and the boot is
 // degraded.
-func (out *decidedStage) settle(i *site.Instance, ds hcl.Diagnostics) (state string) {
+func (out *decidedStage) addDiags(i *site.Instance, ds hcl.Diagnostics) (state string) {
 	for _, d := range ds {
 		if eval.LeftOut(d) {
-			out.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), placeOf(d)))
+			out.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), describePlace(d)))
 		}
 	}
-	out.say(eval.Soften(ds)...)
+	out.report(eval.Soften(ds)...)
 	if !ds.HasErrors() {
 		return stateOK
 	}
-	out.fatal = out.fatal || !eval.AllSoft(ds)
+	out.isFatal = out.isFatal || !eval.AllSoft(ds)
 
 	return stateFailed
 }
@@ -232,14 +232,14 @@ type decidedCopy struct {
 }
 
 // copy is one copy of a decide stage.
-func (in decision) copy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
+func (in decideInput) runCopy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
 	cfg, diags := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 	cfg.Key = c.Key
-	failed := decidedCopy{key: c.Key, output: withState(value.Absent(t), stateFailed)}
+	failed := decidedCopy{key: c.Key, output: setState(value.Absent(t), stateFailed)}
 	if failed.diags = diags; diags.HasErrors() {
 		return failed
 	}
-	adds, o, more := in.ask(i, cfg, t)
+	adds, o, more := in.callDecider(i, cfg, t)
 	if failed.diags = append(diags, more...); more.HasErrors() {
 		return failed
 	}
@@ -247,19 +247,19 @@ func (in decision) copy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
 	adds.Stage = i.Addr()
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
 	out := decidedCopy{key: c.Key, adds: adds, diags: failed.diags}
-	out.output = withState(value.Because(o.Value, questions), stateOK)
+	out.output = setState(value.Because(o.Value, questions), stateOK)
 	if len(questions) > 0 { // it might have failed
-		out.output = unreadOutput(out.output, questions)
+		out.output = makeUnreadOutput(out.output, questions)
 	}
 	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		out.unknown = because(questions, partOf(i.Type)...)
+		out.unknown = newUnknowns(questions, listParts(i.Type)...)
 	}
 
 	return out
 }
 
 // ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
-func (in decision) ask(i *site.Instance, cfg schema.Body, t cty.Type) (
+func (in decideInput) callDecider(i *site.Instance, cfg schema.Body, t cty.Type) (
 	node.Contribution, stages.Output, hcl.Diagnostics,
 ) {
 	if facts := in.basis.unknown[partFacts]; i.Type == "reserve" && len(facts) > 0 {
@@ -267,11 +267,11 @@ func (in decision) ask(i *site.Instance, cfg schema.Body, t cty.Type) (
 			hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", facts)}
 	}
 
-	return i.Stage.(stages.Decider).Decide(cfg, in.basis.inputs(i, in.checked.site, in.eval))
+	return i.Stage.(stages.Decider).Decide(cfg, in.basis.stageInputs(i, in.checked.site, in.eval))
 }
 
 // identity decodes the node block.
-func identity(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
+func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
 	var out stages.NodeIdentity
 	if s.Node == nil {
 		return out, Findings{}
@@ -286,18 +286,18 @@ func identity(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
 	}
 	if v := schema.NodeIP.Of(b); v.Set() {
 		out.IP, out.IPRange = &v.V, v.Range
-		if err := addresses(v.V); err != nil {
+		if err := checkNodeIP(v.V); err != nil {
 			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V),
 				"%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
 		}
 	}
 
-	return out, Findings{Diags: diags, Unknown: unknownIn(b, partFlags)}
+	return out, Findings{Diags: diags, Unknown: findUnknown(b, partFlags)}
 }
 
 // addresses checks what --node-ip takes (k8s.io/component-helpers, ParseNodeIPArgument): one address, or one of each
 // family.
-func addresses(s string) error {
+func checkNodeIP(s string) error {
 	var all []netip.Addr
 	for _, p := range strings.Split(s, ",") {
 		a, err := netip.ParseAddr(p)
@@ -313,26 +313,26 @@ func addresses(s string) error {
 }
 
 // readBase asks a renderer what the node is before decide. Failed says that its configuration has an error.
-func (in decision) readBase(i *site.Instance, b stages.Baser, broken bool) (base node.Base, failed bool, out Findings) {
+func (in decideInput) readBase(i *site.Instance, b stages.Baser, broken bool) (base node.Base, failed bool, out Findings) {
 	cfg, diags := i.Spec.DecodeAt(i.Body, nil, in.eval.Scope(i.Addr()).Only(schema.Gather), i.Range)
-	out.say(diags...)
+	out.report(diags...)
 	if broken || diags.HasErrors() {
 		return base, diags.HasErrors(), out
 	}
-	base, diags = b.Base(cfg, in.basis.inputs(i, in.checked.site, in.eval), in.original)
-	out.say(blame(in.checked.site, base, diags)...)
+	base, diags = b.Base(cfg, in.basis.stageInputs(i, in.checked.site, in.eval), in.readOriginal)
+	out.report(blameServer(in.checked.site, base, diags)...)
 	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
-		out.Unknown = out.Unknown.with(because(base.Unread, partConfig, partReserved, partTaints))
+		out.Unknown = out.Unknown.join(newUnknowns(base.Unread, partConfig, partReserved, partTaints))
 	}
 	if _, ok := cfg.One("kubelet_flags"); ok && !base.FlagsKnown {
-		out.Unknown = out.Unknown.with(because(base.Unread, partFlags, partLabels, partTaints))
+		out.Unknown = out.Unknown.join(newUnknowns(base.Unread, partFlags, partLabels, partTaints))
 	}
 
 	return base, false, out
 }
 
 // original answers what a target held before prelet.
-func (in decision) original(path string) (world.TargetAns, error) {
+func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
 	if in.tape == nil {
 		return world.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "no machine is at hand"}
 	}
@@ -342,11 +342,11 @@ func (in decision) original(path string) (world.TargetAns, error) {
 }
 
 // placeOf is where a diagnostic points, in words.
-func placeOf(d *hcl.Diagnostic) string {
+func describePlace(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return d.Summary
 	}
 	return fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 }
 
-func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
+func sortKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

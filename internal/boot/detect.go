@@ -29,9 +29,9 @@ type Detected struct {
 // Detect runs the site's stage detect-hw with its detectors and nothing else; without such a stage it is the facts.
 func Detect(ctx context.Context, s *site.Site, from world.Source) (out Detected, diags hcl.Diagnostics) {
 	if i := slices.IndexFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" }); i < 0 {
-		out = factsAlone(ctx, from)
+		out = askFacts(ctx, from)
 	} else {
-		out, diags = detect(ctx, s, s.Stages[i], from)
+		out, diags = runDetect(ctx, s, s.Stages[i], from)
 	}
 	if out.Facts == nil {
 		return out, diags
@@ -43,7 +43,7 @@ func Detect(ctx context.Context, s *site.Site, from world.Source) (out Detected,
 }
 
 // factsAlone are those of a site without detect-hw.
-func factsAlone(ctx context.Context, from world.Source) (out Detected) {
+func askFacts(ctx context.Context, from world.Source) (out Detected) {
 	f, _, err := world.FactsOf.Ask(ctx, from, world.FactsReq{})
 	if err != nil {
 		return Detected{Failed: err}
@@ -59,13 +59,13 @@ func factsAlone(ctx context.Context, from world.Source) (out Detected) {
 }
 
 // detect is the one stage, live.
-func detect(ctx context.Context, s *site.Site, i *site.Instance, from world.Source) (out Detected, _ hcl.Diagnostics) {
-	m, t := prepareFor(ctx, s, from)
-	if m.stopped() {
+func runDetect(ctx context.Context, s *site.Site, i *site.Instance, from world.Source) (out Detected, _ hcl.Diagnostics) {
+	m, t := prepareRun(ctx, s, from)
+	if m.hasErrors() {
 		return out, m.Diags
 	}
 	e := m.eval.Fork()
-	cfg, found := step(t.dog, func() (schema.Body, Findings) {
+	cfg, found := runStep(t.limits, func() (schema.Body, Findings) {
 		cfg, diags := i.Spec.DecodeAt(i.Body, nil, e.Scope(i.Addr()), i.Range)
 		return cfg, Findings{Diags: diags}
 	})
@@ -75,8 +75,8 @@ func detect(ctx context.Context, s *site.Site, i *site.Instance, from world.Sour
 	ctx, cancel := context.WithTimeout(ctx, max(i.Spec.Timeout, time.Minute))
 	defer cancel()
 	gathered, diags := i.Stage.(stages.Gatherer).Gather(ctx, cfg, m.prepared.env, m.tape)
-	found.say(diags...)
-	found.degradedBy(diags)
+	found.report(diags...)
+	found.degradeFor(diags)
 	out.Facts, out.Degraded = gathered.Facts, found.Degraded
 	if gathered.Facts == nil {
 		return out, slices.Concat(m.Diags, found.Diags)
@@ -90,17 +90,17 @@ func detect(ctx context.Context, s *site.Site, i *site.Instance, from world.Sour
 
 // Detectors are the site's detector blocks, evaluated, with their locks. Nothing is run.
 func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.Detector, hcl.Diagnostics) {
-	m, _ := prepareFor(ctx, s, from)
+	m, _ := prepareRun(ctx, s, from)
 
 	return m.prepared.env.Detectors, m.Diags
 }
 
 // prepareFor begins a run over a source and comes to what gather stages need.
-func prepareFor(ctx context.Context, s *site.Site, from world.Source) (*made, tools) {
-	t := toolsOf(Options{}, patience())
-	m, locks := begin(ctx, s, Options{Source: from})
-	if m.readSettings(t); !m.stopped() {
-		m.prepare(locks, t)
+func prepareRun(ctx context.Context, s *site.Site, from world.Source) (*progress, runtimeEnv) {
+	t := newRuntimeEnv(Options{}, defaultLimits())
+	m, locks := startRun(ctx, s, Options{Source: from})
+	if m.runReadSettings(t); !m.hasErrors() {
+		m.runPrepare(locks, t)
 	}
 
 	return m, t

@@ -22,22 +22,22 @@ import (
 )
 
 // lock is what is known of a detector without running it.
-type lock struct {
+type detectorLock struct {
 	answer   world.Answer
 	describe *contract.Description
 }
 
 // readLocks asks for the locks of the site's detectors; with nil nothing is known of any. It comes before everything,
 // because types depend on it.
-func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]lock {
-	locks := map[string]lock{}
-	for _, n := range sortedKeys(s.Detectors) {
+func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]detectorLock {
+	locks := map[string]detectorLock{}
+	for _, n := range sortKeys(s.Detectors) {
 		if from == nil {
-			locks[n] = lock{}
+			locks[n] = detectorLock{}
 			continue
 		}
 		said, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: n})
-		l := lock{answer: ans}
+		l := detectorLock{answer: ans}
 		if err == nil {
 			d, err := stages.Description(said.Lock)
 			if err == nil {
@@ -54,41 +54,41 @@ func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]
 }
 
 // detectors decodes the detector blocks, and checks their configuration along what is described.
-func detectors(s *site.Site, locks map[string]lock, e *eval.Eval) ([]stages.Detector, Findings) {
+func decodeDetectors(s *site.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
 	var out []stages.Detector
 	var found Findings
-	for _, n := range sortedKeys(s.Detectors) {
-		x, more := detector(n, s.Detectors[n], locks[n], e)
-		out, found = append(out, x), found.with(more)
+	for _, n := range sortKeys(s.Detectors) {
+		x, more := decodeDetector(n, s.Detectors[n], locks[n], e)
+		out, found = append(out, x), found.join(more)
 	}
 
 	return out, found
 }
 
-func detector(n string, det *site.Detector, l lock, e *eval.Eval) (stages.Detector, Findings) {
+func decodeDetector(n string, det *site.Detector, l detectorLock, e *eval.Eval) (stages.Detector, Findings) {
 	b, diags := schema.DetectorBlock.Decode(det.Body, []string{n}, e.Scope("detector."+n))
-	found := Findings{Diags: diags, Unknown: unknownIn(b, partAccess)}
+	found := Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
 	x := stages.Detector{
 		Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
 		Lock: l.answer, Describe: l.describe,
-		At: func(path string) hcl.Range { return configRange(det, path, false) },
+		At: func(path string) hcl.Range { return findConfigRange(det, path, false) },
 	}
 	if a, ok := b.One("allow"); ok {
 		x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V,
 			Execute: schema.AllowExecute.Of(a).V, Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
 	}
 	var open []string
-	x.Config, open, diags = config(b, det)
-	found.say(diags...)
+	x.Config, open, diags = readConfig(b, det)
+	found.report(diags...)
 	if x.Describe != nil {
-		whole, problems := contract.Config(x.Describe.Config, lists(x.Describe.Config, x.Config))
-		found.say(configProblems(x, det, problems, open)...)
-		x.Config = written(whole)
+		whole, problems := contract.Config(x.Describe.Config, wrapLists(x.Describe.Config, x.Config))
+		found.report(reportProblems(x, det, problems, open)...)
+		x.Config = dropNulls(whole)
 	}
 	if e.Checking() {
-		found.say(unchecked(x)...)
+		found.report(noteUnchecked(x)...)
 	}
 
 	return x, found
@@ -98,11 +98,11 @@ func detector(n string, det *site.Detector, l lock, e *eval.Eval) (stages.Detect
 // started is an error or a warning here; on a node the detector itself says so, and only where it has something to do.
 // That a configuration passes unseen is a mistake with a lock that cannot be used; where there is none, the lock is
 // with the detector, on the node.
-func unchecked(d stages.Detector) hcl.Diagnostics {
+func noteUnchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
-		return consent(d)
+		return checkConsent(d)
 	case d.Lock.Code() == fault.DetectorFailed:
 		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary,
 			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next))}
@@ -115,7 +115,7 @@ func unchecked(d stages.Detector) hcl.Diagnostics {
 		stages.Sentence(d.Lock.Fault.Why))}
 }
 
-func consent(d stages.Detector) hcl.Diagnostics {
+func checkConsent(d stages.Detector) hcl.Diagnostics {
 	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
 		return nil
 	}
@@ -129,15 +129,15 @@ func consent(d stages.Detector) hcl.Diagnostics {
 }
 
 // config are the values of a detector's config block; open names those of which nothing is known yet.
-func config(b schema.Body, det *site.Detector) (out map[string]any, open []string, diags hcl.Diagnostics) {
+func readConfig(b schema.Body, det *site.Detector) (out map[string]any, open []string, diags hcl.Diagnostics) {
 	c, ok := b.One("config")
 	if !ok {
 		return nil, nil, nil
 	}
 	out = map[string]any{}
-	for _, k := range sortedKeys(c.Free) {
+	for _, k := range sortKeys(c.Free) {
 		v := c.Free[k]
-		at := configRange(det, k, false)
+		at := findConfigRange(det, k, false)
 		_, secrets, unread := value.Plain(v)
 		switch {
 		case len(secrets) > 0:
@@ -166,34 +166,34 @@ func config(b schema.Body, det *site.Detector) (out map[string]any, open []strin
 
 // lists makes a list of a single object where one of objects is declared: in a site a block that stands once looks like
 // one that may not be repeated.
-func lists(declared []contract.Attribute, config map[string]any) map[string]any {
+func wrapLists(declared []contract.Attribute, config map[string]any) map[string]any {
 	if config == nil {
 		return nil
 	}
 	out := map[string]any{}
 	for k, v := range config {
 		if i := slices.IndexFunc(declared, func(a contract.Attribute) bool { return a.Name == k }); i >= 0 {
-			v = listed(declared[i].Type, v)
+			v = wrapList(declared[i].Type, v)
 		}
 		out[k] = v
 	}
 	return out
 }
 
-func listed(t contract.Type, v any) any {
+func wrapList(t contract.Type, v any) any {
 	o, object := v.(map[string]any)
 	switch {
 	case object && t.Kind == contract.Object:
-		return lists(t.Attributes, o)
+		return wrapLists(t.Attributes, o)
 	case object && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
-		return []any{lists(t.Element.Attributes, o)}
+		return []any{wrapLists(t.Element.Attributes, o)}
 	}
 	return v
 }
 
 // written leaves out what is null, which a detector has for unset all the same: so a question does not change when a
 // new version of a detector declares one attribute more.
-func written(config map[string]any) map[string]any {
+func dropNulls(config map[string]any) map[string]any {
 	for k, v := range config {
 		if v == nil {
 			delete(config, k)
@@ -206,7 +206,7 @@ func written(config map[string]any) map[string]any {
 }
 
 // configProblems are diagnostics at the lines of the site, less those about what is not known yet.
-func configProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
+func reportProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, p := range problems {
 		steps, err := contract.ParsePath(p.Path)
@@ -216,18 +216,18 @@ func configProblems(d stages.Detector, det *site.Detector, problems contract.Pro
 		code, at := fault.WrongType, d.At(p.Path)
 		switch p.Summary {
 		case "no such attribute":
-			code, at = fault.UnknownArgument, configRange(det, p.Path, true)
+			code, at = fault.UnknownArgument, findConfigRange(det, p.Path, true)
 		case "required, but not set":
 			code = fault.MissingArgument
 		}
 		next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version)
-		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, orWhole(p.Path), p.Summary),
+		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, nameConfigPath(p.Path), p.Summary),
 			"%s", stages.Sentence(p.Detail, next)))
 	}
 	return diags
 }
 
-func orWhole(path string) string {
+func nameConfigPath(path string) string {
 	if path == "" {
 		return "config"
 	}
@@ -236,7 +236,7 @@ func orWhole(path string) string {
 
 // configRange is the place in the site that a path of a detector's configuration names, as much of it as is written:
 // that of the value, or of its name.
-func configRange(det *site.Detector, path string, name bool) hcl.Range {
+func findConfigRange(det *site.Detector, path string, name bool) hcl.Range {
 	at := det.Range
 	steps, err := contract.ParsePath(path)
 	if err != nil {
@@ -255,13 +255,13 @@ func configRange(det *site.Detector, path string, name bool) hcl.Range {
 			return at
 		}
 		at = a.NameRange
-		return inside(a.Expr, steps[1:], at, name)
+		return followSteps(a.Expr, steps[1:], at, name)
 	}
 	return at
 }
 
 // inside follows steps through literals.
-func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bool) hcl.Range {
+func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bool) hcl.Range {
 	if len(steps) == 0 {
 		if r := e.Range(); r.Filename != "" && !name && !isBlock(e) {
 			return r
@@ -271,11 +271,11 @@ func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bo
 	switch x := value.Unwrap(e).(type) {
 	case *hclsyntax.TupleConsExpr:
 		if n := steps[0].Index; n != nil && *n < len(x.Exprs) {
-			return inside(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), name)
+			return followSteps(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), name)
 		}
 	case *hclsyntax.ObjectConsExpr:
 		if n := steps[0].Index; n != nil && *n == 0 { // a block that stands once
-			return inside(x, steps[1:], at, name)
+			return followSteps(x, steps[1:], at, name)
 		}
 		key := steps[0].Name
 		if steps[0].Key != nil {
@@ -284,7 +284,7 @@ func inside(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bo
 		for _, item := range x.Items {
 			k, d := item.KeyExpr.Value(nil)
 			if !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
-				return inside(item.ValueExpr, steps[1:], item.KeyExpr.Range(), name)
+				return followSteps(item.ValueExpr, steps[1:], item.KeyExpr.Range(), name)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // gaudi is a detector with a configuration, facts and needs.
-func gaudi() contract.Description {
+func describeGaudi() contract.Description {
 	text, number, yes := contract.Type{Kind: contract.String}, contract.Type{Kind: contract.Number}, contract.Type{Kind: contract.Bool}
 	most := 24.0
 	return contract.Description{Name: "gaudi", Version: "1.20.0", LabelDomains: []string{"habana.example"}, Match: contract.Match{PCIIDs: []string{"1da3:*:12"}},
@@ -64,7 +64,7 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 			t.Errorf("nobody should ask: %s", q)
 			return world.Failure(fault.FileUnusable, "nobody should ask", "")
 		}
-		return usual(q, all)
+		return answerAsUsual(q, all)
 	})
 }
 
@@ -95,7 +95,7 @@ const grants = `
 
 // A site's configuration of a detector is checked where no machine is: along the lock, at the site's line, with no process.
 func TestDetectorConfigIsChecked(t *testing.T) {
-	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	for _, test := range []struct{ name, config, want string }{
 		{"right", "scale_out_ports = true\n    firmware {\n      minimum = \"1.20.0\"\n    }", ""},
 		{"a block that may be repeated, once", "port { speed = 100 }", ""},
@@ -126,7 +126,7 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 
 // What a detector needs and the site does not grant is said where no machine is, with the block to paste.
 func TestDetectorConsentIsChecked(t *testing.T) {
-	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
 		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
 		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
@@ -181,7 +181,7 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 
 // The facts of a detector have their type from its lock: what it does not describe is refused on a laptop.
 func TestDetectorFactsAreTyped(t *testing.T) {
-	locks := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors + "stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
 	for expression, want := range map[string]string{
 		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                              "",
@@ -202,8 +202,8 @@ func TestDetectorFactsAreTyped(t *testing.T) {
 }
 
 // cards is a machine with two accelerators and a card of the network.
-func cards() world.Facts {
-	f := *bareVM()
+func makeCards() world.Facts {
+	f := *makeBareVM()
 	name, driver, kind := "Gaudi?", "habanalabs", "npu"
 	for _, a := range []string{"0000:10:00.0", "0000:20:00.0"} {
 		f.PCI = append(f.PCI, world.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
@@ -214,7 +214,7 @@ func cards() world.Facts {
 	return f
 }
 
-func says(t testing.TB, devices ...world.DetectorDevice) world.Answer {
+func answerDetector(t testing.TB, devices ...world.DetectorDevice) world.Answer {
 	t.Helper()
 	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}})
 }
@@ -222,7 +222,7 @@ func says(t testing.TB, devices ...world.DetectorDevice) world.Answer {
 // What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it is missing.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
 	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{}, Warnings: []string{}})
-	w := detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": said})
+	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": said})
 	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
 		s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
 		p := Run(context.Background(), s, Options{Source: w})
@@ -244,7 +244,7 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 // withholds, which the plan could not name, is an error that says so.
 func TestNewerRecordingIsNamed(t *testing.T) {
 	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
-	p := Run(context.Background(), s, Options{Source: detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": says(t)})})
+	p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": answerDetector(t)})})
 	rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
 	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindFacts })
 	answer := &rec.Entries[i].Answer
@@ -267,14 +267,14 @@ func TestDetectorMerge(t *testing.T) {
 	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"
 	bytes, gib96 := uint64(103079215104), 96.0
 	one := world.DetectorDevice{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes, Evidence: map[string]string{"name": "hl-smi"}}
-	second := gaudi()
+	second := describeGaudi()
 	second.Name = "second"
 	site := func(required bool) string {
 		return fmt.Sprintf("detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s", required, grants, grants, afterDetectors)
 	}
 	t.Run("adds", func(t *testing.T) {
-		w := detectorWorld(t, cards(), []contract.Description{gaudi(), second}, map[string]world.Answer{
-			"gaudi": says(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}), "second": says(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes}, world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
+		w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
+			"gaudi": answerDetector(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}), "second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes}, world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
 		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
 		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" || b.MemoryGiB != nil || len(p.Degraded) > 0 {
@@ -296,8 +296,8 @@ func TestDetectorMerge(t *testing.T) {
 	})
 	for required, exit := range map[bool]int{false: 0, true: 31} {
 		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
-			w := detectorWorld(t, cards(), []contract.Description{gaudi(), second}, map[string]world.Answer{
-				"gaudi": says(t, one), "second": says(t, world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
+			w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
+				"gaudi": answerDetector(t, one), "second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
 			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
 			text := showDiagnostics(p.Diagnostics)
 			if origin.Exit(p.Diagnostics) != exit || !strings.Contains(text, `Detectors "gaudi" and "second" disagree: Of name of the device 0000:10:00.0 "gaudi" says HL-225, and "second" says HL-325.`) {
@@ -312,7 +312,7 @@ func TestDetectorMerge(t *testing.T) {
 
 // A detector without a matching device is not asked, required or not, and its place in the facts says skipped.
 func TestDetectorWithoutDevice(t *testing.T) {
-	w := detectorWorld(t, *bareVM(), []contract.Description{gaudi()}, nil)
+	w := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {\n  required = true"+grants+"}\n"+afterDetectors+
 		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = stage.detect-hw.node.detectors.gaudi.state }\n}\n"), Options{Source: w})
 	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 || !strings.Contains(text, "label example.com/gaudi=skipped") {
@@ -322,7 +322,7 @@ func TestDetectorWithoutDevice(t *testing.T) {
 
 // What a detector has against its configuration is shown at the site's line.
 func TestDetectorProblems(t *testing.T) {
-	w := detectorWorld(t, cards(), []contract.Description{gaudi()}, map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
+	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
 		Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware", Detail: "The newest is 1.22."}}})})
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
 	if text := showDiagnostics(p.Diagnostics); !strings.Contains(text, `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: firmware.minimum: newer than any firmware. The newest is 1.22.`) {

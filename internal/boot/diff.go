@@ -42,60 +42,60 @@ type Changed struct {
 // diff lays what shall be beside what is.
 func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 	var found Findings
-	out := Changed{changes: o.declared(n), unjudged: o.skipped}
+	out := Changed{changes: o.listDeclared(n), unjudged: o.skipped}
 	for _, s := range o.files {
-		switch at := placeOfFile(s.file); {
-		case s.unread():
+		switch at := findDeclaration(s.file); {
+		case s.isUnread():
 			out.unjudged = append(out.unjudged, s.file.Path)
-			found = found.with(unreadTarget(at, s.file.Path))
+			found = found.join(reportUnread(at, s.file.Path))
 		case s.err != nil:
-			found.say(stages.Diagnose(at, s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)))
+			found.report(stages.Diagnose(at, s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)))
 		default:
-			found.say(loose(changeOf(s.file, s.is))...)
+			found.report(warnLooseMode(compareTarget(s.file, s.is))...)
 		}
 	}
 	for _, s := range o.aside {
 		switch {
-		case s.unread():
-			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+		case s.isUnread():
+			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
 		case s.err != nil: // left alone, it would make two machines of one identity
 			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot set "+s.file.Path+" aside")
-			found.say(stages.Diagnose(hcl.Range{}, failed))
+			found.report(stages.Diagnose(hcl.Range{}, failed))
 		}
 	}
 	for i, c := range out.changes {
 		if c.File.Purpose == purposeIdentity {
-			out.changes[i].Why = "it is of " + aside.whose()
+			out.changes[i].Why = "it is of " + aside.describeOwner()
 		}
 	}
 	for _, s := range o.states {
-		if s.unread() {
+		if s.isUnread() {
 			out.unjudged = append(out.unjudged, s.file.Path)
-			found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
 		}
 	}
-	out.undeclared(o, &found)
+	out.addUndeclared(o, &found)
 
 	slices.SortStableFunc(out.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
 	slices.Sort(out.unjudged)
 	out.unjudged = slices.Compact(out.unjudged)
-	out.restart = restartFor(n, aside, out.changes)
+	out.restart = decideRestart(n, aside, out.changes)
 
 	return out, found
 }
 
 // undeclared are targets of the generation in place that the site declares no more: removed, or put back as they were
 // before prelet, unless somebody changed them since. One that could not be looked at is left alone.
-func (c *Changed) undeclared(o Observed, found *Findings) {
-	if o.managed.unread() {
+func (c *Changed) addUndeclared(o Observed, found *Findings) {
+	if o.managed.isUnread() {
 		question := []string{"managed"}
-		found.Unknown = found.Unknown.with(because(question, partTargets))
-		found.say(origin.NotRead(hcl.Range{}, "what the site declares no more", question))
+		found.Unknown = found.Unknown.join(newUnknowns(question, partTargets))
+		found.report(origin.NotRead(hcl.Range{}, "what the site declares no more", question))
 	}
 	for _, s := range o.undeclared {
-		if s.unread() {
+		if s.isUnread() {
 			c.unjudged = append(c.unjudged, s.file.Path)
-			*found = found.with(unreadTarget(hcl.Range{}, s.file.Path))
+			*found = found.join(reportUnread(hcl.Range{}, s.file.Path))
 		}
 		if s.err != nil {
 			continue
@@ -103,7 +103,7 @@ func (c *Changed) undeclared(o Observed, found *Findings) {
 		one := Change{File: s.file, Old: s.is, Action: s.action, Why: "the site does not declare it any more"}
 		if s.action == "keep" {
 			one.Why += ", but " + s.why
-			found.say(origin.Warning(fault.Drift, hcl.Range{}, s.file.Path+" stays",
+			found.report(origin.Warning(fault.Drift, hcl.Range{}, s.file.Path+" stays",
 				"The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", s.why))
 		}
 		c.changes = append(c.changes, one)
@@ -111,14 +111,14 @@ func (c *Changed) undeclared(o Observed, found *Findings) {
 }
 
 // unreadTarget is a target that a recording was never asked for.
-func unreadTarget(at hcl.Range, path string) Findings {
+func reportUnread(at hcl.Range, path string) Findings {
 	question := []string{"target " + path}
 
-	return Findings{Diags: hcl.Diagnostics{origin.NotRead(at, path, question)}, Unknown: because(question, partTargets)}
+	return Findings{Diags: hcl.Diagnostics{origin.NotRead(at, path, question)}, Unknown: newUnknowns(question, partTargets)}
 }
 
 // restartFor says whether the kubelet must start anew for changes.
-func restartFor(n node.Node, aside *Aside, changes []Change) (out Restart) {
+func decideRestart(n node.Node, aside *Aside, changes []Change) (out Restart) {
 	if n.Activation == nil {
 		return out
 	}
@@ -131,22 +131,22 @@ func restartFor(n node.Node, aside *Aside, changes []Change) (out Restart) {
 		case c.File.Purpose == "directory" || c.File.Purpose == "bootstrap-kubeconfig":
 		default:
 			out.Needed = true
-			out.Because = append(out.Because, c.File.Path+" "+past(c.Action))
+			out.Because = append(out.Because, c.File.Path+" "+describeAction(c.Action))
 		}
 	}
 	if aside != nil {
-		out.Because = append(out.Because, "the identity of "+aside.whose()+" is set aside")
+		out.Because = append(out.Because, "the identity of "+aside.describeOwner()+" is set aside")
 	}
 
 	return out
 }
 
-func past(action string) string {
+func describeAction(action string) string {
 	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
 }
 
 // placeOfFile is where the site declares a file.
-func placeOfFile(f node.File) hcl.Range {
+func findDeclaration(f node.File) hcl.Range {
 	if len(f.Origins) == 0 {
 		return hcl.Range{}
 	}
@@ -155,20 +155,20 @@ func placeOfFile(f node.File) hcl.Range {
 }
 
 // loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
-func loose(c Change) hcl.Diagnostics {
+func warnLooseMode(c Change) hcl.Diagnostics {
 	f, a := c.File, c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
 	if c.Action != "update" || !isSecret || !a.Exists || a.Dir || a.Mode&^f.Mode&0o077 == 0 {
 		return nil
 	}
 
-	return hcl.Diagnostics{origin.Warning(fault.Drift, placeOfFile(f), "Others could read "+f.Path,
+	return hcl.Diagnostics{origin.Warning(fault.Drift, findDeclaration(f), "Others could read "+f.Path,
 		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. "+
 			"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
 }
 
 // changeOf is one target: what is, against what shall be.
-func changeOf(f node.File, a world.TargetAns) Change {
+func compareTarget(f node.File, a world.TargetAns) Change {
 	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
 	if a.Uncompared != "" {
 		c.Why = "it cannot be compared: " + a.Uncompared
@@ -186,15 +186,15 @@ func changeOf(f node.File, a world.TargetAns) Change {
 		c.Action = "create"
 	case f.CreateOnly:
 		c.Action, c.Why = "none", "it is there already"
-	case f.Kind == node.Directory && a.Dir && mode == a.Mode && ownerSame(f.Owner, a):
+	case f.Kind == node.Directory && a.Dir && mode == a.Mode && isSameOwner(f.Owner, a):
 		c.Action = "none"
-	case f.Kind == node.Regular && !a.Dir && same(f, a) && mode == a.Mode && ownerSame(f.Owner, a):
+	case f.Kind == node.Regular && !a.Dir && isSameContent(f, a) && mode == a.Mode && isSameOwner(f.Owner, a):
 		c.Action = "none"
 	}
 	return c
 }
 
-func same(f node.File, a world.TargetAns) bool {
+func isSameContent(f node.File, a world.TargetAns) bool {
 	if len(f.Text.Secrets()) > 0 {
 		return a.Same
 	}
@@ -203,7 +203,7 @@ func same(f node.File, a world.TargetAns) bool {
 }
 
 // ownerSame compares a planned owner, of names or numbers, with that of what is there.
-func ownerSame(owner string, a world.TargetAns) bool {
+func isSameOwner(owner string, a world.TargetAns) bool {
 	if owner == "" {
 		return true
 	}

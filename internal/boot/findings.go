@@ -33,34 +33,34 @@ type Findings struct {
 }
 
 // with are these findings and those of what came after.
-func (f Findings) with(more Findings) Findings {
+func (f Findings) join(more Findings) Findings {
 	return Findings{
 		Diags:    slices.Concat(f.Diags, more.Diags),
 		Degraded: slices.Concat(f.Degraded, more.Degraded),
 		Stages:   slices.Concat(f.Stages, more.Stages),
-		Unknown:  f.Unknown.with(more.Unknown),
+		Unknown:  f.Unknown.join(more.Unknown),
 	}
 }
 
 // inOrder are the findings of several stages, by address, as if one had run after the other in that order.
-func inOrder(order []*site.Instance, by map[string]Findings) (out Findings) {
+func joinInOrder(order []*site.Instance, by map[string]Findings) (out Findings) {
 	for _, i := range order {
 		if f, ok := by[i.Addr()]; ok {
-			out = out.with(f)
+			out = out.join(f)
 		}
 	}
 
 	return out
 }
 
-func (f *Findings) say(ds ...*hcl.Diagnostic) { f.Diags = append(f.Diags, ds...) }
+func (f *Findings) report(ds ...*hcl.Diagnostic) { f.Diags = append(f.Diags, ds...) }
 
 func (f *Findings) degrade(c fault.Code, summary string) {
 	f.Degraded = append(f.Degraded, Degraded{c, summary})
 }
 
 // degradedBy notes the warnings of gatherers that mean less than the site wants.
-func (f *Findings) degradedBy(ds hcl.Diagnostics) {
+func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		switch c := origin.CodeOf(d); {
 		case d.Severity != hcl.DiagWarning, origin.IsNote(d):

@@ -19,7 +19,7 @@ func TestFindingsInSiteOrder(t *testing.T) {
 		answered := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
 		src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 			if q.Kind != world.KindObject {
-				return usual(q, nil)
+				return answerAsUsual(q, nil)
 			}
 			r, _ := world.Object.Request(q)
 			var mine int
@@ -32,7 +32,7 @@ func TestFindingsInSiteOrder(t *testing.T) {
 			defer close(answered[mine])
 			return world.Failure(fault.ClusterUnreachable, r.Name+" does not answer", "")
 		})
-		p := Run(t.Context(), mustParse(t, fetches(3, optional)), Options{Source: src})
+		p := Run(t.Context(), mustParse(t, writeFetches(3, optional)), Options{Source: src})
 
 		got := showPlan(p)
 		if len(p.Stages) != 3 || len(p.Degraded) != 3 || len(p.Diagnostics) != 3 {

@@ -46,7 +46,7 @@ func TestForget(t *testing.T) {
 			for i := range all {
 				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
 				again, _ := parseCase(a)
-				for _, problem := range forgot(whole, again, rec) {
+				for _, problem := range findForgotten(whole, again, rec) {
 					t.Errorf("without %s: %s", all[i].Question, problem)
 				}
 			}
@@ -54,7 +54,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-func forgot(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {
+func findForgotten(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	p := Run(context.Background(), s, Options{Source: rec.Source()})
 	if showPlan(p) == showPlan(whole) {

@@ -26,7 +26,7 @@ func FuzzSite(f *testing.F) {
 				f.Fatal(err)
 			}
 			if filepath.Base(n) != "big-locals.txt" {
-				f.Add(part(a, "site.hcl"))
+				f.Add(readPart(a, "site.hcl"))
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func FuzzSite(f *testing.F) {
 			return
 		}
 		all := Check(s, Witnesses())
-		p := Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
+		p := Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })})
 		nothing := world.Recording{}
 		q := Run(context.Background(), s, Options{Source: nothing.Source()})
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {

@@ -28,7 +28,7 @@ const abandonAfter = 250 * time.Millisecond
 type Gathered struct {
 	eval        *eval.Eval           // with the outputs
 	outputs     map[string]cty.Value // by address, with state
-	fatal       map[string]bool      // stages that failed for good, by address
+	failed       map[string]bool      // stages that failed for good, by address
 	facts       *world.Facts
 	trust       *world.TrustAns
 	recommended map[string]map[string]string
@@ -37,8 +37,8 @@ type Gathered struct {
 // gatheredStage is what one of them brought.
 type gatheredStage struct {
 	output      cty.Value
-	fatal       bool
-	limit       *hcl.Diagnostic // its evaluation was given up
+	isFatal       bool
+	givenUp       *hcl.Diagnostic // its evaluation was given up
 	facts       *world.Facts
 	trust       *world.TrustAns
 	recommended map[string]map[string]string
@@ -47,7 +47,7 @@ type gatheredStage struct {
 
 // gatherer is what all gather stages work with.
 type gatherer struct {
-	tools
+	runtimeEnv
 	checked Checked
 	eval    *eval.Eval // never evaluated in: each stage has a fork
 	env     stages.Env
@@ -57,15 +57,15 @@ type gatherer struct {
 // gather runs the gather stages, each in a goroutine that waits for those it needs and then takes a scope of its own
 // with their outputs. What they found is merged once, in site order. With one whose evaluation is given up the run
 // ends.
-func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t tools) (Gathered, Findings) {
+func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t runtimeEnv) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := gatherer{tools: t, checked: c, eval: p.eval, env: p.env, tape: tape}
+	g := gatherer{runtimeEnv: t, checked: c, eval: p.eval, env: p.env, tape: tape}
 
-	running := map[string]*promised{}
+	running := map[string]*gatherTask{}
 	for _, i := range c.site.Stages {
 		if i.Spec.Phase == schema.Gather {
-			running[i.Addr()] = &promised{done: make(chan struct{})}
+			running[i.Addr()] = &gatherTask{done: make(chan struct{})}
 		}
 	}
 	var all sync.WaitGroup
@@ -76,8 +76,8 @@ func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t tool
 		}
 		all.Go(func() {
 			defer close(mine.done)
-			mine.gatheredStage = g.stage(ctx, i, awaited(running, c.needs[i.Addr()]))
-			if mine.limit != nil {
+			mine.gatheredStage = g.runStage(ctx, i, waitFor(running, c.needs[i.Addr()]))
+			if mine.givenUp != nil {
 				stop()
 			}
 		})
@@ -88,13 +88,13 @@ func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t tool
 }
 
 // promised is what a stage will have brought when done is closed.
-type promised struct {
+type gatherTask struct {
 	done chan struct{}
 	gatheredStage
 }
 
 // awaited are those of the gather stages that one needs, when they are over.
-func awaited(running map[string]*promised, needs []string) map[string]gatheredStage {
+func waitFor(running map[string]*gatherTask, needs []string) map[string]gatheredStage {
 	out := map[string]gatheredStage{}
 	for _, addr := range needs {
 		if p := running[addr]; p != nil {
@@ -107,20 +107,20 @@ func awaited(running map[string]*promised, needs []string) map[string]gatheredSt
 }
 
 // mergeGathered lays what all brought together, in site order.
-func mergeGathered(s *site.Site, e *eval.Eval, all map[string]*promised) (Gathered, Findings) {
-	out := Gathered{outputs: map[string]cty.Value{}, fatal: map[string]bool{}}
+func mergeGathered(s *site.Site, e *eval.Eval, all map[string]*gatherTask) (Gathered, Findings) {
+	out := Gathered{outputs: map[string]cty.Value{}, failed: map[string]bool{}}
 	found := map[string]Findings{}
 	for _, i := range s.Stages {
 		g := all[i.Addr()]
 		if g == nil {
 			continue
 		}
-		if g.limit != nil {
-			return Gathered{}, Findings{Diags: hcl.Diagnostics{g.limit}}
+		if g.givenUp != nil {
+			return Gathered{}, Findings{Diags: hcl.Diagnostics{g.givenUp}}
 		}
 		out.outputs[i.Addr()], found[i.Addr()] = g.output, g.Findings
-		if g.fatal {
-			out.fatal[i.Addr()] = true
+		if g.isFatal {
+			out.failed[i.Addr()] = true
 		}
 		if g.facts != nil {
 			out.facts = g.facts
@@ -135,102 +135,102 @@ func mergeGathered(s *site.Site, e *eval.Eval, all map[string]*promised) (Gather
 
 	out.eval = e.With(out.outputs)
 
-	return out, inOrder(s.Stages, found)
+	return out, joinInOrder(s.Stages, found)
 }
 
 // stage is one gather stage, from the outputs of those that it needs. One that needs a stage that failed for good has
 // failed too, without a message of its own.
-func (g gatherer) stage(ctx context.Context, i *site.Instance, needed map[string]gatheredStage) gatheredStage {
+func (g gatherer) runStage(ctx context.Context, i *site.Instance, needed map[string]gatheredStage) gatheredStage {
 	outputs := map[string]cty.Value{}
 	for addr, n := range needed {
 		outputs[addr] = n.output
-		if n.limit != nil {
-			return gatheredStage{limit: n.limit}
+		if n.givenUp != nil {
+			return gatheredStage{givenUp: n.givenUp}
 		}
-		if n.fatal {
-			return g.finish(i, stateFailed, nil, true)
+		if n.isFatal {
+			return g.finishStage(i, stateFailed, nil, true)
 		}
 	}
 
 	e := g.eval.Fork().With(outputs)
-	calls, found := step(g.dog, func() (calls, Findings) { return callsOf(i, e) })
-	if !calls.evaluated {
-		return gatheredStage{limit: found.Diags[0]}
+	calls, found := runStep(g.limits, func() (stageCalls, Findings) { return prepareCalls(i, e) })
+	if !calls.isEvaluated {
+		return gatheredStage{givenUp: found.Diags[0]}
 	}
-	out := g.called(ctx, i, calls, found.Diags.HasErrors())
-	out.Findings = found.with(out.Findings)
+	out := g.runCalls(ctx, i, calls, found.Diags.HasErrors())
+	out.Findings = found.join(out.Findings)
 
 	return out
 }
 
 // called is what a stage brings that is to be called so.
-func (g gatherer) called(ctx context.Context, i *site.Instance, c calls, failed bool) gatheredStage {
+func (g gatherer) runCalls(ctx context.Context, i *site.Instance, c stageCalls, failed bool) gatheredStage {
 	switch {
 	case failed:
-		return g.finish(i, stateFailed, nil, false)
-	case !c.known: // a recording does not tell whether it is there
-		return gatheredStage{output: value.Because(unknownOutput(i, g.checked.types[i.Addr()]), c.unread)}
+		return g.finishStage(i, stateFailed, nil, false)
+	case !c.isKnown: // a recording does not tell whether it is there
+		return gatheredStage{output: value.Because(makeUnknownOutput(i, g.checked.types[i.Addr()]), c.unread)}
 	case len(c.copies) == 0 && i.ForEach == nil:
-		return g.finish(i, stateSkipped, nil, false)
+		return g.finishStage(i, stateSkipped, nil, false)
 	}
 	g.event(Event{Stage: i.Addr(), State: "running"})
 
-	return g.finish(i, stateOK, g.callAll(ctx, i, c), false)
+	return g.finishStage(i, stateOK, g.callCopies(ctx, i, c), false)
 }
 
 // calls are how a gather stage is called.
-type calls struct {
-	evaluated bool // false: the evaluation was given up
-	copies    []callOf
-	known     bool     // false: nothing tells whether it is there
+type stageCalls struct {
+	isEvaluated bool // false: the evaluation was given up
+	copies    []copyCall
+	isKnown     bool     // false: nothing tells whether it is there
 	unread    []string // for lack of which answers
 	timeout   time.Duration
 }
 
 // callOf is the call of one copy.
-type callOf struct {
+type copyCall struct {
 	key string
 	cfg schema.Body
 }
 
 // callsOf evaluates the configuration of each copy of a gather stage.
-func callsOf(i *site.Instance, e *eval.Eval) (calls, Findings) {
+func prepareCalls(i *site.Instance, e *eval.Eval) (stageCalls, Findings) {
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	out := calls{evaluated: true, known: copies.Known, unread: copies.Unread}
+	out := stageCalls{isEvaluated: true, isKnown: copies.Known, unread: copies.Unread}
 	found := Findings{Diags: diags}
 	if !copies.Known {
-		found.Unknown = because(copies.Unread, partStages)
+		found.Unknown = newUnknowns(copies.Unread, partStages)
 		return out, found
 	}
 	if diags.HasErrors() || len(copies.All) == 0 && i.ForEach == nil {
 		return out, found
 	}
 
-	timeout, more := timeoutOf(i, e)
-	out.timeout, found = timeout, found.with(more)
+	timeout, more := decodeTimeout(i, e)
+	out.timeout, found = timeout, found.join(more)
 	for _, c := range copies.All {
 		cfg, d := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 		cfg.Key = c.Key
-		out.copies = append(out.copies, callOf{c.Key, cfg})
-		found = found.with(Findings{Diags: d, Unknown: unknownIn(cfg, partStages)})
+		out.copies = append(out.copies, copyCall{c.Key, cfg})
+		found = found.join(Findings{Diags: d, Unknown: findUnknown(cfg, partStages)})
 	}
 
 	return out, found
 }
 
 // timeoutOf is how long a gather stage may take.
-func timeoutOf(i *site.Instance, e *eval.Eval) (time.Duration, Findings) {
+func decodeTimeout(i *site.Instance, e *eval.Eval) (time.Duration, Findings) {
 	if i.Timeout == nil {
 		return i.Spec.Timeout, Findings{}
 	}
 	attribute := schema.Block{Fields: []schema.Field{schema.Timeout}}
-	b, diags := attribute.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, e.Scope(i.Addr()))
+	b, diags := attribute.Decode(makeBody(schema.Timeout.Name, i.Timeout), nil, e.Scope(i.Addr()))
 	d := i.Spec.Timeout
 	if v := schema.Timeout.Of(b); v.Set() {
 		d, _ = time.ParseDuration(v.V)
 	}
 
-	return d, Findings{Diags: diags, Unknown: unknownIn(b, partStages)}
+	return d, Findings{Diags: diags, Unknown: findUnknown(b, partStages)}
 }
 
 // copyResult is one copy of a gather stage.
@@ -238,22 +238,22 @@ type copyResult struct {
 	key   string
 	out   stages.Output
 	diags hcl.Diagnostics
-	why   []string // the questions without an answer that it is not known for
+	unread   []string // the questions without an answer that it is not known for
 	took  time.Duration
 }
 
 // callAll calls all copies of a stage at the same time.
-func (g gatherer) callAll(ctx context.Context, i *site.Instance, c calls) []copyResult {
+func (g gatherer) callCopies(ctx context.Context, i *site.Instance, c stageCalls) []copyResult {
 	out := make([]copyResult, len(c.copies))
 	var all sync.WaitGroup
 	for n, one := range c.copies {
 		all.Go(func() {
 			started := g.now()
-			r := runCopy(ctx, c.timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
+			r := callCopy(ctx, c.timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
 				return i.Stage.(stages.Gatherer).Gather(ctx, one.cfg, g.env, g.tape)
 			})
 			r.key, r.took = one.key, g.now().Sub(started)
-			r.why = slices.Concat(one.cfg.Unread(), value.Questions(r.out.Value))
+			r.unread = slices.Concat(one.cfg.Unread(), value.Questions(r.out.Value))
 			out[n] = r
 		})
 	}
@@ -264,7 +264,7 @@ func (g gatherer) callAll(ctx context.Context, i *site.Instance, c calls) []copy
 
 // runCopy bounds one read: by its deadline, and by being left behind shortly after it. One that is left behind has a
 // channel to itself.
-func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
+func callCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
 	f func(context.Context) (stages.Output, hcl.Diagnostics)) copyResult {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -292,13 +292,13 @@ func runCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
 	case r := <-done:
 		return r
 	case <-time.After(abandonAfter):
-		return copyResult{diags: hcl.Diagnostics{origin.Error(givenUp(i), i.Range, "Stage "+i.Addr()+" did not end",
+		return copyResult{diags: hcl.Diagnostics{origin.Error(chooseTimeoutCode(i), i.Range, "Stage "+i.Addr()+" did not end",
 			"It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
 	}
 }
 
 // givenUp is the code of a stage that did not end: what it waited for decides who mends it.
-func givenUp(i *site.Instance) fault.Code {
+func chooseTimeoutCode(i *site.Instance) fault.Code {
 	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
 		return fault.HardwareFailed
 	}
@@ -307,7 +307,7 @@ func givenUp(i *site.Instance) fault.Code {
 }
 
 // finish turns what the copies of a stage gave into its output, and its failure into what on_failure says.
-func (g gatherer) finish(i *site.Instance, state string, copies []copyResult, blocked bool) gatheredStage {
+func (g gatherer) finishStage(i *site.Instance, state string, copies []copyResult, blocked bool) gatheredStage {
 	t := g.checked.types[i.Addr()]
 	var out gatheredStage
 	report := StageReport{i.Addr(), state, 0}
@@ -317,36 +317,36 @@ func (g gatherer) finish(i *site.Instance, state string, copies []copyResult, bl
 		if d.HasErrors() {
 			s, report.State = stateFailed, stateFailed
 			if i.OnFailure == "continue" {
-				d = asWarnings(d)
+				d = toWarnings(d)
 			}
 		}
-		values[c.key] = out.take(t, s, c)
+		values[c.key] = out.takeOutput(t, s, c)
 		report.Took = max(report.Took, c.took)
-		out.say(d...)
-		out.degradedBy(d)
+		out.report(d...)
+		out.degradeFor(d)
 		g.event(Event{Stage: i.Addr(), State: report.State, Took: c.took})
 	}
 
 	switch {
 	case i.ForEach != nil && state != stateFailed:
-		out.output = keyed(values)
+		out.output = makeObject(values)
 	case len(copies) == 1:
 		out.output = values[""]
 	case state == stateFailed:
-		out.output = failedOutput(i, t)
+		out.output = makeFailedOutput(i, t)
 	default:
-		out.output = withState(value.Absent(t), state)
+		out.output = setState(value.Absent(t), state)
 	}
 	if len(copies) > 0 {
 		out.Stages = []StageReport{report}
 	} else if i.ForEach == nil || state == stateFailed {
 		out.Stages = []StageReport{report}
-		g.tell(out.Stages)
+		g.reportStages(out.Stages)
 	}
 	if report.State != stateFailed {
 		return out
 	}
-	if out.fatal = blocked || i.OnFailure != "continue"; !out.fatal {
+	if out.isFatal = blocked || i.OnFailure != "continue"; !out.isFatal {
 		out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
 	}
 
@@ -354,9 +354,9 @@ func (g gatherer) finish(i *site.Instance, state string, copies []copyResult, bl
 }
 
 // take is the output of one copy, of which out keeps what is more than a value.
-func (out *gatheredStage) take(t cty.Type, state string, c copyResult) cty.Value {
+func (out *gatheredStage) takeOutput(t cty.Type, state string, c copyResult) cty.Value {
 	if state != stateOK {
-		return withState(value.Absent(t), state)
+		return setState(value.Absent(t), state)
 	}
 	if c.out.Facts != nil {
 		out.facts = c.out.Facts
@@ -368,20 +368,20 @@ func (out *gatheredStage) take(t cty.Type, state string, c copyResult) cty.Value
 		out.trust = c.out.Trust
 	}
 	if len(c.out.Unread) > 0 {
-		out.Unknown = out.Unknown.with(because(c.out.Unread, partDetectors))
+		out.Unknown = out.Unknown.join(newUnknowns(c.out.Unread, partDetectors))
 		if c.out.Facts == nil {
-			out.Unknown = out.Unknown.with(because(c.out.Unread, partFacts))
+			out.Unknown = out.Unknown.join(newUnknowns(c.out.Unread, partFacts))
 		}
 	}
-	if len(c.why) == 0 || c.out.Facts != nil {
-		return withState(c.out.Value, state)
+	if len(c.unread) == 0 || c.out.Facts != nil {
+		return setState(c.out.Value, state)
 	}
-	out.Unknown = out.Unknown.with(because(c.why, partStages)) // who knows whether it was there
+	out.Unknown = out.Unknown.join(newUnknowns(c.unread, partStages)) // who knows whether it was there
 
-	return unreadOutput(value.Because(c.out.Value, c.why), c.why)
+	return makeUnreadOutput(value.Because(c.out.Value, c.unread), c.unread)
 }
 
-func asWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
+func toWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
 	out := make(hcl.Diagnostics, len(ds))
 	for n, d := range ds {
 		c := *d

@@ -32,7 +32,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 				case q.Kind == world.KindFile && strings.Contains(q.Args, "last"):
 					close(asked)
 				case q.Kind != world.KindFile:
-					return usual(q, nil)
+					return answerAsUsual(q, nil)
 				}
 				return world.File.Answer(world.FileAns{Text: "a"})
 			})
@@ -42,7 +42,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 					t.Errorf("a step that was given up tells of %s", e.Stage)
 				}
 			}}
-			dog := watchdog{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}
+			dog := evalLimits{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}
 			const label = "stage \"label\" \"a\" {\n  labels = { \"example.com/a\" = \"a\" }\n}\n"
 			p := run(t.Context(), mustParse(t, locals+label+text), o, dog)
 			over.Store(true)

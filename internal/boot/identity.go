@@ -34,7 +34,7 @@ func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagn
 	if id == nil || checking {
 		return nil, k, nil
 	}
-	name, at, planned := plannedName(b)
+	name, at, planned := findPlannedName(b)
 	why := ""
 	switch {
 	case id.Foreign != "":
@@ -42,7 +42,7 @@ func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagn
 	case !k.Joined || id.Node == "" || name == "" || name == id.Node:
 		return nil, k, nil
 	case planned && id.Ours:
-		return nil, k, hcl.Diagnostics{keepsItsName(id.Node, name, at)}
+		return nil, k, hcl.Diagnostics{refuseRename(id.Node, name, at)}
 	case id.Ours: // a host that was renamed, or that does not know its name yet
 		return nil, k, nil
 	case planned:
@@ -51,26 +51,26 @@ func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagn
 		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id",
 			id.Node, name)
 	default:
-		return nil, k, hcl.Diagnostics{calledOtherwise(id.Node, name)}
+		return nil, k, hcl.Diagnostics{noteHostName(id.Node, name)}
 	}
 
 	aside := &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
-	whose := aside.whose()
+	whose := aside.describeOwner()
 	k.Joined, k.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
 
 	return aside, k, hcl.Diagnostics{origin.Warning(fault.Identity, at, "The identity on this disk is that of "+whose,
 		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, "+
-			"under its own name, with the token.", upper(why), len(id.Files))}
+			"under its own name, with the token.", capitalize(why), len(id.Files))}
 }
 
-func keepsItsName(old, name string, at hcl.Range) *hcl.Diagnostic {
+func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
 	return origin.Error(fault.NodeName, at, "A node that has joined keeps its name",
 		"This one joined as %s, and the site calls it %s: the cluster takes no other node from its certificate. "+
 			"Write the old name. To rename the node: `kubectl delete node %[1]s`, remove /etc/kubernetes/kubelet.conf and "+
 			"/var/lib/kubelet/pki/kubelet-client-*, and run again: it joins with the token.", old, name)
 }
 
-func calledOtherwise(nodeName, host string) *hcl.Diagnostic {
+func noteHostName(nodeName, host string) *hcl.Diagnostic {
 	return origin.Note(fault.Identity, hcl.Range{}, "The node is called otherwise than the host",
 		"kubelet.conf is of node %s, and this host is called %s. That is kept. If this machine is a copy of that node, "+
 			"write its name into the site, node { name = … }: then it joins afresh. If it is that node, "+
@@ -79,9 +79,9 @@ func calledOtherwise(nodeName, host string) *hcl.Diagnostic {
 
 // plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether
 // somebody wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
-func plannedName(b basis) (name string, at hcl.Range, planned bool) {
-	if b.ident.Name != nil {
-		return strings.ToLower(*b.ident.Name), b.ident.NameRange, true
+func findPlannedName(b basis) (name string, at hcl.Range, planned bool) {
+	if b.identity.Name != nil {
+		return strings.ToLower(*b.identity.Name), b.identity.NameRange, true
 	}
 	name = b.kubelet.Identity.Host
 	for _, f := range b.base.Flags {
@@ -97,7 +97,7 @@ func plannedName(b basis) (name string, at hcl.Range, planned bool) {
 }
 
 // upper begins a sentence.
-func upper(s string) string {
+func capitalize(s string) string {
 	if s == "" {
 		return s
 	}
@@ -107,10 +107,10 @@ func upper(s string) string {
 // Sentence tells it for a report.
 func (a *Aside) Sentence() string {
 	return fmt.Sprintf("the identity of %s was on this disk (%s); it is set aside, "+
-		"and the node joins afresh under its own name", a.whose(), a.Why)
+		"and the node joins afresh under its own name", a.describeOwner(), a.Why)
 }
 
-func (a *Aside) whose() string {
+func (a *Aside) describeOwner() string {
 	if a.Node == "" {
 		return "another machine"
 	}

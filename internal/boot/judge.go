@@ -36,19 +36,19 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	if j.basis.kubelet.Version != nil {
 		s.Version = *j.basis.kubelet.Version
 	}
-	s.Config, s.Part = j.config()
+	s.Config, s.Part = j.readConfig()
 	for _, f := range j.node.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}
-	s.Refused = func(cert, key string) (string, bool) { return j.refused(ctx, cert, key) }
+	s.Refused = func(cert, key string) (string, bool) { return j.refuseServing(ctx, cert, key) }
 	if !j.checking && s.Config != nil {
 		s.Machine = rules.MachineOf(j.basis.facts, j.basis.kubelet)
-		s.Machine.Exists = func(p string) (there, told bool) { return j.exists(ctx, p) }
+		s.Machine.Exists = func(p string) (there, told bool) { return j.pathExists(ctx, p) }
 	}
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
 	for _, f := range rules.Check(s) {
-		if d := j.found(f, pointers); d != nil {
-			found.say(d)
+		if d := j.diagnose(f, pointers); d != nil {
+			found.report(d)
 		}
 	}
 
@@ -57,7 +57,7 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 
 // config is the kubelet's configuration as it will be. Where its base is not at hand (a check without a machine) it is
 // what the site sets, each field for itself; nil where nothing is known.
-func (j judgement) config() (c *kubelet.Config, part bool) {
+func (j judgement) readConfig() (c *kubelet.Config, part bool) {
 	c = kubelet.NewConfig()
 	rendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
 	if rendered {
@@ -81,7 +81,7 @@ func (j judgement) config() (c *kubelet.Config, part bool) {
 }
 
 // exists says whether the kubelet will find a path: one that this plan writes, or a folder of it, or one that is there.
-func (j judgement) exists(ctx context.Context, p string) (there, told bool) {
+func (j judgement) pathExists(ctx context.Context, p string) (there, told bool) {
 	if slices.ContainsFunc(j.node.Files, func(f node.File) bool {
 		return f.Kind != node.Missing && (f.Path == p || strings.HasPrefix(f.Path, strings.TrimSuffix(p, "/")+"/"))
 	}) {
@@ -117,7 +117,7 @@ func Accepted(a *world.AcceptsAns) *rules.Accepts {
 
 // found is a finding as a diagnostic. What the base brings and the kubelet only swallows is no fault of the site. What
 // it will not take one day is no news there, and what another version may take no finding; nil then.
-func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
+func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	var from []origin.Origin
 	purpose, what := "kubelet-config", strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 	if f.Flag != "" {
@@ -126,14 +126,14 @@ func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 			from = j.node.Flags[i].Origins
 		}
 	} else {
-		from = j.node.ConfigOrigins[owner(pointers, f.Pointer)]
+		from = j.node.ConfigOrigins[findOwner(pointers, f.Pointer)]
 	}
-	at, by := j.written(purpose), "the base"
+	at, by := j.findFileRange(purpose), "the base"
 	based := len(from) == 0 || from[0].Kind == origin.Base
 	switch {
 	case !based:
 		at, by = from[0].Range, from[0].Ref
-	case f.Flag == "" && !j.holds(f.Pointer):
+	case f.Flag == "" && !j.hasField(f.Pointer):
 		by = "nobody: it is the default"
 	}
 	severity := f.Severity
@@ -143,20 +143,20 @@ func (j judgement) found(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	case based && f.Does == rules.Swallows && severity == rules.Error:
 		severity = rules.Warning
 	}
-	code := codeOf(f)
-	if based && by == "the base" && severity == rules.Error && forGood(code) {
+	code := chooseCode(f)
+	if based && by == "the base" && severity == rules.Error && isPermanent(code) {
 		brought := j.basis.base.ConfigFrom
 		if f.Flag != "" {
 			brought = j.basis.base.FlagsFrom
 		}
-		if where, ok := server(j.site, brought); ok {
+		if where, ok := findConfigMap(j.site, brought); ok {
 			code, at = fault.ClusterUnusable, where
 		}
 	}
-	return diagnosticOf(severity)(code, at, summaryOf(f, what), "%s", stages.Sentence(f.Message+" (set by "+by+")", upper(f.Hint)))
+	return chooseConstructor(severity)(code, at, summarize(f, what), "%s", stages.Sentence(f.Message+" (set by "+by+")", capitalize(f.Hint)))
 }
 
-func diagnosticOf(s rules.Severity) func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic {
+func chooseConstructor(s rules.Severity) func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic {
 	switch s {
 	case rules.Error:
 		return origin.Error
@@ -167,7 +167,7 @@ func diagnosticOf(s rules.Severity) func(fault.Code, hcl.Range, string, string, 
 	return origin.Note
 }
 
-func summaryOf(f rules.Finding, what string) string {
+func summarize(f rules.Finding, what string) string {
 	switch {
 	case f.Does == rules.Exits && f.Severity == rules.Note:
 		return "Not every machine's kubelet would start with " + what
@@ -181,7 +181,7 @@ func summaryOf(f rules.Finding, what string) string {
 }
 
 // holds says whether the configuration has anything at a pointer.
-func (j judgement) holds(pointer string) bool {
+func (j judgement) hasField(pointer string) bool {
 	c := kubelet.NewConfig()
 	if c.Merge(j.node.Config) != nil {
 		return false
@@ -191,7 +191,7 @@ func (j judgement) holds(pointer string) bool {
 }
 
 // codeOf is the code of a finding: what the machine cannot give, a feature gate, a flag, the configuration.
-func codeOf(f rules.Finding) fault.Code {
+func chooseCode(f rules.Finding) fault.Code {
 	switch {
 	case f.Does == rules.Later:
 		return fault.KubeletDeprecated
@@ -206,7 +206,7 @@ func codeOf(f rules.Finding) fault.Code {
 }
 
 // written is where the site says that a file of the kubelet is written.
-func (j judgement) written(purpose string) hcl.Range {
+func (j judgement) findFileRange(purpose string) hcl.Range {
 	for _, f := range j.node.Files {
 		if f.Purpose == purpose && len(f.Origins) > 0 {
 			return f.Origins[0].Range
@@ -220,7 +220,7 @@ func (j judgement) written(purpose string) hcl.Range {
 
 // owner is the field, of those that stages set (sorted), that a finding at a pointer belongs to: that field, the one
 // around it, or the first inside of it; "" if the base has it.
-func owner(pointers []string, at string) string {
+func findOwner(pointers []string, at string) string {
 	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if _, ok := slices.BinarySearch(pointers, p); ok {
 			return p

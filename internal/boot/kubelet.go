@@ -35,20 +35,20 @@ func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Fi
 
 	return func() (Kubelet, Findings) {
 		asked.Wait()
-		return kubeletOf(context.WithoutCancel(ctx), tape) // they are there, also where the deadline has passed meanwhile
+		return readKubelet(context.WithoutCancel(ctx), tape) // they are there, also where the deadline has passed meanwhile
 	}
 }
 
-func kubeletOf(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
+func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	var found Findings
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
 	switch question := []string{"kubelet"}; {
 	case ans.Code() == fault.Unread:
-		found.Unknown = because(question, partKubelet)
-		found.say(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
+		found.Unknown = newUnknowns(question, partKubelet)
+		found.report(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
 	case ans.Code() == fault.Denied:
-		found.Unknown = because(question, partKubelet)
-		found.say(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
+		found.Unknown = newUnknowns(question, partKubelet)
+		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
 	case err != nil:
 		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
 	}

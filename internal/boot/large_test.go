@@ -31,7 +31,7 @@ func TestLargeSites(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mustParse(t, text)
 			started := time.Now()
-			Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return usual(q, nil) })})
+			Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })})
 			if took := time.Since(started); took > 10*time.Second {
 				t.Errorf("it takes %s", took)
 			} else {

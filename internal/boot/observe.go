@@ -14,31 +14,31 @@ import (
 
 // Observed is what is on the disk now, of what a plan is about.
 type Observed struct {
-	files      []seen // the node's
-	aside      []seen // of an identity that is set aside
-	states     []seen // of the kubelet's managers, where the planned configuration does not go with them
-	undeclared []seen // of the generation in place, that the site declares no more
+	files      []observedFile // the node's
+	aside      []observedFile // of an identity that is set aside
+	states     []observedFile // of the kubelet's managers, where the planned configuration does not go with them
+	undeclared []observedFile // of the generation in place, that the site declares no more
 
-	managed unanswered // which targets the generation in place has
+	managed failure // which targets the generation in place has
 	skipped []string   // undeclared ones that were not looked at: what could not be rendered is not gone
 }
 
 // seen is one target: as it shall be, and as it is.
-type seen struct {
+type observedFile struct {
 	file   node.File
 	is     world.TargetAns
 	action string // of undeclared ones
 	why    string
-	unanswered
+	failure
 }
 
 // unanswered is how a question failed; err is nil if it did not.
-type unanswered struct {
+type failure struct {
 	err    error
 	answer world.Answer
 }
 
-func (u unanswered) unread() bool { return u.answer.Code() == fault.Unread }
+func (u failure) isUnread() bool { return u.answer.Code() == fault.Unread }
 
 // observe asks for every target. Unknown is what of the plan could not be told.
 func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, unknown unknowns) (o Observed) {
@@ -47,7 +47,7 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 		if len(f.Text.Secrets()) > 0 {
 			req.Secret, req.Want = true, f.Text.Template()
 		}
-		o.files = append(o.files, see(ctx, tape, f, req))
+		o.files = append(o.files, observeFile(ctx, tape, f, req))
 	}
 	if aside != nil {
 		for _, path := range aside.Files {
@@ -56,38 +56,38 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 			}
 			f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
 			req := world.TargetReq{Path: path, Secret: true} // keys: their bytes are no answer
-			o.aside = append(o.aside, see(ctx, tape, f, req))
+			o.aside = append(o.aside, observeFile(ctx, tape, f, req))
 		}
 	}
-	for _, s := range statesInTheWay(n, aside, o.files) {
-		looked := see(ctx, tape, s.file, world.TargetReq{Path: s.file.Path})
+	for _, s := range findStatesInTheWay(n, aside, o.files) {
+		looked := observeFile(ctx, tape, s.file, world.TargetReq{Path: s.file.Path})
 		looked.why = s.why
 		o.states = append(o.states, looked)
 	}
-	o.seeUndeclared(ctx, tape, n, len(unknown) > 0)
+	o.observeUndeclared(ctx, tape, n, len(unknown) > 0)
 
 	return o
 }
 
-func see(ctx context.Context, tape *world.Tape, f node.File, req world.TargetReq) seen {
+func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.TargetReq) observedFile {
 	a, ans, err := world.Target.Ask(ctx, tape, req)
 
-	return seen{file: f, is: a, unanswered: unanswered{err, ans}}
+	return observedFile{file: f, is: a, failure: failure{err, ans}}
 }
 
 // seeUndeclared asks for targets of the generation in place that the site declares no more. The bootstrap kubeconfig is
 // not the plan's business once the node has joined.
-func (o *Observed) seeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, unknown bool) {
+func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, unknown bool) {
 	m, ans, err := world.Managed.Ask(ctx, tape, world.ManagedReq{})
-	if o.managed = (unanswered{err, ans}); err != nil {
+	if o.managed = (failure{err, ans}); err != nil {
 		return
 	}
 	planned := map[string]bool{}
-	for _, c := range o.declared(n) {
+	for _, c := range o.listDeclared(n) {
 		planned[c.File.Path] = true
 	}
 	for _, s := range slices.Concat(o.files, o.aside, o.states) {
-		unknown = unknown || s.unread()
+		unknown = unknown || s.isUnread()
 	}
 	for _, t := range m.Targets {
 		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
@@ -99,17 +99,17 @@ func (o *Observed) seeUndeclared(ctx context.Context, tape *world.Tape, n node.N
 			continue
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
-		s := see(ctx, tape, f, world.TargetReq{Path: t.Path})
+		s := observeFile(ctx, tape, f, world.TargetReq{Path: t.Path})
 		s.action, s.why = t.Action, t.Why
 		o.undeclared = append(o.undeclared, s)
 	}
 }
 
 // declared are the changes of what the site declares, and of what stands in its way.
-func (o *Observed) declared(n node.Node) (out []Change) {
+func (o *Observed) listDeclared(n node.Node) (out []Change) {
 	for _, s := range o.files {
 		if s.err == nil {
-			out = append(out, changeOf(s.file, s.is))
+			out = append(out, compareTarget(s.file, s.is))
 		}
 	}
 	for _, s := range o.aside {
@@ -118,7 +118,7 @@ func (o *Observed) declared(n node.Node) (out []Change) {
 		}
 	}
 	for _, s := range o.states {
-		if why := inTheWay(n, s); why != "" {
+		if why := explainRemoval(n, s); why != "" {
 			out = append(out, Change{File: s.file, Old: s.is, Action: "delete", Why: why})
 		}
 	}
@@ -135,7 +135,7 @@ type managerState struct {
 	others    []string // further fields that the state depends on
 }
 
-func managerStates() []managerState {
+func listManagerStates() []managerState {
 	return []managerState{
 		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none",
 			[]string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
@@ -146,7 +146,7 @@ func managerStates() []managerState {
 // States are the state files of the managers that do something by a configuration, with all that each depends on.
 func States(config map[string]any) map[string]string {
 	var out map[string]string
-	for _, m := range managerStates() {
+	for _, m := range listManagerStates() {
 		policy, ok := config[m.policy].(string)
 		if !ok || policy == "" || policy == m.byDefault {
 			continue
@@ -168,32 +168,32 @@ func States(config map[string]any) map[string]string {
 // because of what changes in it (why says what), or perhaps because the state was made by another policy than the
 // planned one. The second is what somebody leaves who has changed the policy by hand: the kubelet is dead of it, and
 // the file on the disk says what is planned already.
-func statesInTheWay(n node.Node, aside *Aside, files []seen) (out []seen) {
-	at := slices.IndexFunc(files, func(s seen) bool {
-		return s.err == nil && s.file.Purpose == "kubelet-config" && changeOf(s.file, s.is).Action == "update"
+func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []observedFile) {
+	at := slices.IndexFunc(files, func(s observedFile) bool {
+		return s.err == nil && s.file.Purpose == "kubelet-config" && compareTarget(s.file, s.is).Action == "update"
 	})
 	if at < 0 {
 		return nil
 	}
-	old, planned := configOf(files[at].is.Text), configOf(files[at].file.Text.Template())
-	for _, m := range managerStates() {
+	old, planned := parseConfig(files[at].is.Text), parseConfig(files[at].file.Text.Template())
+	for _, m := range listManagerStates() {
 		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue
 		}
-		why := m.changed(n, old, planned)
-		if why == "" && m.planned(n) == m.byDefault {
+		why := m.findChange(n, old, planned)
+		if why == "" && m.readPolicy(n) == m.byDefault {
 			continue
 		}
-		out = append(out, seen{file: node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, why: why})
+		out = append(out, observedFile{file: node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, why: why})
 	}
 
 	return out
 }
 
 // changed says which field that the state depends on is another one.
-func (m managerState) changed(n node.Node, old, planned map[string]any) (why string) {
+func (m managerState) findChange(n node.Node, old, planned map[string]any) (why string) {
 	for _, field := range append([]string{m.policy}, m.others...) {
-		if (field == "kubeReserved" || field == "systemReserved") && m.planned(n) != "static" {
+		if (field == "kubeReserved" || field == "systemReserved") && m.readPolicy(n) != "static" {
 			continue
 		}
 		if fmt.Sprint(old[field]) != fmt.Sprint(planned[field]) {
@@ -205,25 +205,25 @@ func (m managerState) changed(n node.Node, old, planned map[string]any) (why str
 }
 
 // inTheWay says why a state file that was looked at must go; "": it need not.
-func inTheWay(n node.Node, s seen) string {
+func explainRemoval(n node.Node, s observedFile) string {
 	if s.err != nil || !s.is.Exists {
 		return ""
 	}
 	if s.why != "" {
 		return s.why
 	}
-	at := slices.IndexFunc(managerStates(), func(m managerState) bool { return m.path == s.file.Path })
-	m := managerStates()[at]
-	if made := madeBy(s.is.Text); made != "" && made != m.planned(n) {
+	at := slices.IndexFunc(listManagerStates(), func(m managerState) bool { return m.path == s.file.Path })
+	m := listManagerStates()[at]
+	if made := parsePolicy(s.is.Text); made != "" && made != m.readPolicy(n) {
 		return fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it",
-			made, m.policy, m.planned(n))
+			made, m.policy, m.readPolicy(n))
 	}
 
 	return ""
 }
 
 // planned is the policy that the finished node has.
-func (m managerState) planned(n node.Node) string {
+func (m managerState) readPolicy(n node.Node) string {
 	if p, ok := n.Config[m.policy].(string); ok && p != "" {
 		return p
 	}
@@ -232,7 +232,7 @@ func (m managerState) planned(n node.Node) string {
 }
 
 // madeBy is the policy that a state file names, "" where it cannot be read: the kubelet judges that itself.
-func madeBy(text string) string {
+func parsePolicy(text string) string {
 	var doc struct {
 		PolicyName string `json:"policyName"`
 	}
@@ -242,7 +242,7 @@ func madeBy(text string) string {
 	return doc.PolicyName
 }
 
-func configOf(text string) map[string]any {
+func parseConfig(text string) map[string]any {
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
 		return map[string]any{}

@@ -21,7 +21,7 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 		"coalesce(stage.detect-hw.node.bios.vendor, \"no BIOS here\")": false,
 	} {
 		s := parseSite(t, afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n")
-		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *machine(1, 2, 4<<30), nil, nil)})
+		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeMachine(1, 2, 4<<30), nil, nil)})
 		if !p.Complete || p.Hash == "" {
 			t.Fatalf("%s: the plan is not complete: %s", text, showDiagnostics(p.Diagnostics))
 		}

@@ -15,15 +15,15 @@ const (
 )
 
 // failedOutput is the output of a stage of which not one copy was made. With for_each it has no keys.
-func failedOutput(i *site.Instance, t cty.Type) cty.Value {
+func makeFailedOutput(i *site.Instance, t cty.Type) cty.Value {
 	if i.ForEach != nil {
-		return keyed(nil)
+		return makeObject(nil)
 	}
 
-	return withState(value.Absent(t), stateFailed)
+	return setState(value.Absent(t), stateFailed)
 }
 
-func keyed(m map[string]cty.Value) cty.Value {
+func makeObject(m map[string]cty.Value) cty.Value {
 	if len(m) == 0 {
 		return cty.EmptyObjectVal
 	}
@@ -32,7 +32,7 @@ func keyed(m map[string]cty.Value) cty.Value {
 }
 
 // withState adds the attribute that every stage has.
-func withState(v cty.Value, state string) cty.Value {
+func setState(v cty.Value, state string) cty.Value {
 	m := map[string]cty.Value{}
 	for k := range v.Type().AttributeTypes() {
 		m[k] = v.GetAttr(k)
@@ -43,20 +43,20 @@ func withState(v cty.Value, state string) cty.Value {
 }
 
 // withUnknownState is for a stage that may be ok or failed.
-func withUnknownState(v cty.Value) cty.Value {
-	m := withState(v, "").AsValueMap()
+func setUnknownState(v cty.Value) cty.Value {
+	m := setState(v, "").AsValueMap()
 	m["state"] = cty.UnknownVal(cty.String)
 
 	return cty.ObjectVal(m)
 }
 
 // unreadOutput is that of a copy that may be ok or failed, for lack of the answers to those questions.
-func unreadOutput(v cty.Value, questions []string) cty.Value {
-	return value.Because(withUnknownState(v), questions)
+func makeUnreadOutput(v cty.Value, questions []string) cty.Value {
+	return value.Because(setUnknownState(v), questions)
 }
 
 // unknownOutput is an output whose attributes are all unknown, state too.
-func unknownOutput(i *site.Instance, t cty.Type) cty.Value {
+func makeUnknownOutput(i *site.Instance, t cty.Type) cty.Value {
 	v := value.UnknownOutput(t)
 	m := map[string]cty.Value{"state": cty.UnknownVal(cty.String)}
 	for k := range t.AttributeTypes() {

@@ -19,7 +19,7 @@ import (
 type Rendered struct {
 	eval *eval.Eval // with the node and the outputs of render stages
 	node node.Node
-	done bool // every render stage had its turn
+	isDone bool // every render stage had its turn
 }
 
 // renderer has what all render stages work with.
@@ -61,8 +61,8 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 			continue
 		}
 
-		one := r.stage(i, e.WithNode(nodeValue(n.Node, d.basis, e.Checking())), n)
-		n, found = one.node, found.with(one.Findings)
+		one := r.runStage(i, e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), n)
+		n, found = one.node, found.join(one.Findings)
 		e = e.With(map[string]cty.Value{i.Addr(): one.output})
 
 		if found.Diags.HasErrors() && !e.Checking() {
@@ -70,7 +70,7 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 		}
 	}
 
-	return Rendered{eval: e.WithNode(nodeValue(n.Node, d.basis, e.Checking())), node: n.Node, done: true}, found
+	return Rendered{eval: e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), node: n.Node, isDone: true}, found
 }
 
 // checkMaybe merges what stages add that may not be there, in a check. It merges one stage at a time: of two stages
@@ -85,22 +85,22 @@ func checkMaybe(d Decided) (diags hcl.Diagnostics) {
 }
 
 // stage is one render stage.
-func (r renderer) stage(i *site.Instance, e *eval.Eval, n renderedNode) renderedStage {
+func (r renderer) runStage(i *site.Instance, e *eval.Eval, n renderedNode) renderedStage {
 	started, t := r.now(), r.checked.types[i.Addr()]
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	out := renderedStage{output: withState(value.Absent(t), stateSkipped), state: stateSkipped, node: n}
-	out.say(diags...)
+	out := renderedStage{output: setState(value.Absent(t), stateSkipped), state: stateSkipped, node: n}
+	out.report(diags...)
 	if !copies.Known {
-		out.Unknown = because(copies.Unread, partRendered)
+		out.Unknown = newUnknowns(copies.Unread, partRendered)
 	}
 	if !copies.Known && !e.Checking() { // its body is left alone: the stage may not be there
 		copies.All = nil
-		out.output = value.Because(unknownOutput(i, t), copies.Unread)
+		out.output = value.Because(makeUnknownOutput(i, t), copies.Unread)
 	}
 
 	for _, c := range copies.All {
-		one := r.copy(i, c, e, out.node)
-		one.Findings = out.with(one.Findings)
+		one := r.runCopy(i, c, e, out.node)
+		one.Findings = out.join(one.Findings)
 		if out = one; out.state == stateFailed {
 			break
 		}
@@ -111,33 +111,33 @@ func (r renderer) stage(i *site.Instance, e *eval.Eval, n renderedNode) rendered
 }
 
 // copy is one copy of a render stage, with what it adds merged.
-func (r renderer) copy(i *site.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
+func (r renderer) runCopy(i *site.Instance, c eval.Copy, e *eval.Eval, n renderedNode) renderedStage {
 	t := r.checked.types[i.Addr()]
-	out := renderedStage{output: withState(value.Absent(t), stateSkipped), state: stateFailed, node: n}
+	out := renderedStage{output: setState(value.Absent(t), stateSkipped), state: stateFailed, node: n}
 	cfg, diags := r.decode(i, c)
-	out.say(diags...)
-	if r.decided.said[i.Addr()] || diags.HasErrors() {
+	out.report(diags...)
+	if r.decided.hadBaseErrors[i.Addr()] || diags.HasErrors() {
 		return out
 	}
 
-	in := r.decided.basis.inputs(i, r.checked.site, e)
-	limit, more := activationLimit(i, c.Scope)
+	in := r.decided.basis.stageInputs(i, r.checked.site, e)
+	limit, more := decodeActivationLimit(i, c.Scope)
 	in.Timeout = limit
-	out.Findings = out.with(more)
+	out.Findings = out.join(more)
 	o, rendered, diags := r.addAndRender(i, cfg, in, n)
-	out.say(diags...)
+	out.report(diags...)
 	if rendered == nil {
 		return out
 	}
 
 	out.state, out.node = stateOK, *rendered
-	out.output = withState(o.Value, stateOK)
+	out.output = setState(o.Value, stateOK)
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
 	if !cfg.Known() || !o.Value.IsWhollyKnown() {
-		out.Unknown = out.Unknown.with(because(questions, partRendered))
+		out.Unknown = out.Unknown.join(newUnknowns(questions, partRendered))
 	}
 	if len(questions) > 0 {
-		out.output = withState(value.Because(value.UnknownOutput(t), questions), stateOK)
+		out.output = setState(value.Because(value.UnknownOutput(t), questions), stateOK)
 	}
 
 	return out
@@ -147,7 +147,7 @@ func (r renderer) copy(i *site.Instance, c eval.Copy, e *eval.Eval, n renderedNo
 // only what comes after the gather phase.
 func (r renderer) decode(i *site.Instance, c eval.Copy) (schema.Body, hcl.Diagnostics) {
 	scope := c.Scope
-	if _, wasRead := r.decided.said[i.Addr()]; wasRead {
+	if _, wasRead := r.decided.hadBaseErrors[i.Addr()]; wasRead {
 		scope = scope.After(schema.Gather)
 	}
 
@@ -155,14 +155,14 @@ func (r renderer) decode(i *site.Instance, c eval.Copy) (schema.Body, hcl.Diagno
 }
 
 // activationLimit decodes the timeout of a stage whose timeout is not about its own reading.
-func activationLimit(i *site.Instance, scope eval.Scope) (limit schema.Value[string], found Findings) {
+func decodeActivationLimit(i *site.Instance, scope eval.Scope) (limit schema.Value[string], found Findings) {
 	if i.Spec.Bounds == nil || i.Timeout == nil {
 		return limit, found
 	}
 	attribute := schema.Block{Fields: []schema.Field{*i.Spec.Bounds}}
-	b, diags := attribute.Decode(attributeBody(schema.Timeout.Name, i.Timeout), nil, scope)
+	b, diags := attribute.Decode(makeBody(schema.Timeout.Name, i.Timeout), nil, scope)
 
-	return i.Spec.Bounds.Of(b), Findings{Diags: diags, Unknown: unknownIn(b, partRendered)}
+	return i.Spec.Bounds.Of(b), Findings{Diags: diags, Unknown: findUnknown(b, partRendered)}
 }
 
 // addAndRender lets a stage add to the node, merges that, and lets the stage render the merged node. It returns nil for
@@ -204,7 +204,7 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 }
 
 // nodeValue returns the merged node as sites see it.
-func nodeValue(n node.Node, b basis, checking bool) cty.Value {
+func readNodeValue(n node.Node, b basis, checking bool) cty.Value {
 	if checking && b.facts == nil {
 		return cty.UnknownVal(eval.NodeType())
 	}
@@ -251,7 +251,7 @@ func NodeValue(n node.Node) cty.Value {
 	res := value.Absent(eval.NodeType().AttributeType("reserved"))
 	if x := n.Reserved; x != nil {
 		res = cty.ObjectVal(map[string]cty.Value{
-			"policy": cty.StringVal(x.Policy), "reserved_cpus": text(x.CPUs),
+			"policy": cty.StringVal(x.Policy), "reserved_cpus": stringOrNull(x.CPUs),
 			"kube_reserved": value.StringMap(x.Kube), "system_reserved": value.StringMap(x.System),
 			"eviction_hard": value.StringMap(x.EvictionHard), "allocatable": value.StringMap(x.Allocatable),
 			"max_pods": cty.NumberIntVal(int64(x.MaxPods))})
@@ -262,7 +262,7 @@ func NodeValue(n node.Node) cty.Value {
 	})
 }
 
-func text(s string) cty.Value {
+func stringOrNull(s string) cty.Value {
 	if s == "" {
 		return cty.NullVal(cty.String)
 	}

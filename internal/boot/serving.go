@@ -15,10 +15,10 @@ import (
 // refused says why the kubelet would not take a file of CAs, or a certificate with a key: as this plan writes them, or
 // as they are on the node. A CA that the plan writes is judged here, on a laptop too; all else the node looks at, and
 // says what may be public.
-func (j judgement) refused(ctx context.Context, cert, key string) (why string, told bool) {
+func (j judgement) refuseServing(ctx context.Context, cert, key string) (why string, told bool) {
 	q := world.ServingReq{Cert: cert, Key: key}
 	for text, path := range map[**string]string{&q.CertText: cert, &q.KeyText: key} {
-		f, ok := j.planned(ctx, path)
+		f, ok := j.findPlanned(ctx, path)
 		if !ok {
 			continue
 		}
@@ -42,7 +42,7 @@ func (j judgement) refused(ctx context.Context, cert, key string) (why string, t
 }
 
 // planned is what this plan writes to a file, if it does.
-func (j judgement) planned(ctx context.Context, path string) (f node.File, ok bool) {
+func (j judgement) findPlanned(ctx context.Context, path string) (f node.File, ok bool) {
 	i := slices.IndexFunc(j.node.Files, func(f node.File) bool { return f.Kind == node.Regular && f.Path == path })
 	if i < 0 {
 		return f, false

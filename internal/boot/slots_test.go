@@ -17,7 +17,7 @@ import (
 var everySlot = flag.Bool("every-slot", false, "put all kinds of expressions into all places, which takes half a minute")
 
 // nasty are expressions of all kinds of values: null, secret, unread in a replay, of the wrong type, empty.
-func nasty() []string {
+func listNasty() []string {
 	return []string{
 		`null`, `true`, `-1.5`, `[]`, `{}`, `[null]`, `["a", 1]`, `toset(["a", "b"])`, `tomap({})`, `tolist([])`,
 		`credential("s")`, `"x-${credential("s")}"`, `{ (credential("s")) = "a" }`,
@@ -34,7 +34,7 @@ func nasty() []string {
 }
 
 // slots are the places where an expression may stand.
-func slots() map[string]string {
+func listSlots() map[string]string {
 	return map[string]string{
 		"when":       "stage \"label\" \"x\" {\n  when = EXPR\n  labels = {}\n}\n",
 		"for_each":   "stage \"label\" \"x\" {\n  for_each = EXPR\n  labels = { \"example.com/${each.key}\" = each.value }\n}\n",
@@ -56,7 +56,7 @@ func slots() map[string]string {
 }
 
 // inWrite are those inside of the write stage.
-func inWrite() map[string]string {
+func listWriteSlots() map[string]string {
 	return map[string]string{
 		"content": "  file \"x\" {\n    path = \"/etc/x\"\n    content = EXPR\n  }\n", "path": "  file \"x\" {\n    path = EXPR\n    content = \"\"\n  }\n",
 		"mode": "  file \"x\" {\n    path = \"/etc/x\"\n    content = \"\"\n    mode = EXPR\n    create_only = EXPR\n  }\n", "file when": "  file \"x\" {\n    when = EXPR\n    path = \"/etc/x\"\n    content = \"\"\n  }\n",
@@ -96,8 +96,8 @@ stage "label" "ok" {
 // TestEverySlot puts every kind of expression into every place: on a laptop, on a machine, and in a replay that holds
 // nothing of it. It may be refused; it may not break, and it may not show a secret's placeholder.
 func TestEverySlot(t *testing.T) {
-	all := slots()
-	for name, text := range inWrite() {
+	all := listSlots()
+	for name, text := range listWriteSlots() {
 		all["write "+name] = text
 	}
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
@@ -111,9 +111,9 @@ func TestEverySlot(t *testing.T) {
 		case q.Kind == world.KindCredential && strings.Contains(q.Args, "absent"):
 			return world.Failure(fault.Absent, "not there", "")
 		case q.Kind == world.KindFacts:
-			return world.FactsOf.Answer(*nullFacts())
+			return world.FactsOf.Answer(*makeNullFacts())
 		}
-		return usual(q, nil)
+		return answerAsUsual(q, nil)
 	})
 	nothing := (&world.Recording{}).Source()
 	var complete atomic.Int64
@@ -125,7 +125,7 @@ func TestEverySlot(t *testing.T) {
 	for name, text := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for i, x := range nasty() {
+			for i, x := range listNasty() {
 				if !*everySlot && (i+len(name))%3 != 0 { // one in three, another third in each place
 					continue
 				}

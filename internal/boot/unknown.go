@@ -37,7 +37,7 @@ const (
 type unknowns map[planPart][]string
 
 // because are parts that are not known for the same reasons.
-func because(questions []string, parts ...planPart) unknowns {
+func newUnknowns(questions []string, parts ...planPart) unknowns {
 	out := unknowns{}
 	for _, p := range parts {
 		out[p] = slices.Compact(slices.Sorted(slices.Values(questions)))
@@ -47,7 +47,7 @@ func because(questions []string, parts ...planPart) unknowns {
 }
 
 // with are these parts and more, each with the reasons of both.
-func (u unknowns) with(more unknowns) unknowns {
+func (u unknowns) join(more unknowns) unknowns {
 	out := maps.Clone(u)
 	if out == nil {
 		out = unknowns{}
@@ -61,21 +61,21 @@ func (u unknowns) with(more unknowns) unknowns {
 
 // complete is the rule for a plan, of a boot, of a replay and of a check: it was rendered without an error, and nothing
 // that is not known reached a label, a taint, a flag, a file, a unit or a condition.
-func complete(rendered bool, ds hcl.Diagnostics, u unknowns) bool {
+func isComplete(rendered bool, ds hcl.Diagnostics, u unknowns) bool {
 	return rendered && !ds.HasErrors() && len(u) == 0
 }
 
 // unknownIn are the parts that depend on a block, if not all in it is known.
-func unknownIn(b schema.Body, parts ...planPart) unknowns {
+func findUnknown(b schema.Body, parts ...planPart) unknowns {
 	if b.Known() {
 		return nil
 	}
 
-	return because(b.Unread(), parts...)
+	return newUnknowns(b.Unread(), parts...)
 }
 
 // told is the same for stages, which need no questions.
-func (u unknowns) told() stages.Unread {
+func (u unknowns) toUnread() stages.Unread {
 	has := func(p planPart) bool { return len(u[p]) > 0 }
 
 	return stages.Unread{
@@ -97,7 +97,7 @@ func (u unknowns) mask(n cty.Value) cty.Value {
 }
 
 // partOf is the part of the node that a decide stage adds to.
-func partOf(typ string) []planPart {
+func listParts(typ string) []planPart {
 	switch typ {
 	case "label":
 		return []planPart{partLabels}

@@ -13,9 +13,9 @@ import (
 func TestWatchdog(t *testing.T) { synctest.Test(t, testWatchdog) }
 
 func testWatchdog(t *testing.T) {
-	w := watchdog{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
+	w := evalLimits{time: time.Minute, heap: 64 << 20, look: time.Millisecond}
 	watch := func(f func()) *hcl.Diagnostic {
-		_, d := bounded(w, func() struct{} { f(); return struct{}{} })
+		_, d := runBounded(w, func() struct{} { f(); return struct{}{} })
 		return d
 	}
 	if d := watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {

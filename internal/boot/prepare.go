@@ -28,8 +28,8 @@ type Checked struct {
 }
 
 // check looks at everything that needs no world: references along types, phases, cycles.
-func check(s *site.Site, locks map[string]lock) (Checked, Findings) {
-	c := Checked{site: s, types: outputTypes(s, locks), needs: map[string][]string{}}
+func check(s *site.Site, locks map[string]detectorLock) (Checked, Findings) {
+	c := Checked{site: s, types: declareOutputs(s, locks), needs: map[string][]string{}}
 	if len(s.Stages) == 0 {
 		return c, Findings{Diags: hcl.Diagnostics{origin.Error(fault.NoSite, hcl.Range{}, "The site has no stage",
 			"Write at least a stage \"write\" \"kubelet\" {}. `prelet init` writes a first site.")}}
@@ -37,7 +37,7 @@ func check(s *site.Site, locks map[string]lock) (Checked, Findings) {
 
 	outputs := map[string]cty.Value{}
 	for _, i := range s.Stages {
-		outputs[i.Addr()] = unknownOutput(i, c.types[i.Addr()])
+		outputs[i.Addr()] = makeUnknownOutput(i, c.types[i.Addr()])
 	}
 	blank := eval.New(context.Background(), s, nil).With(outputs).WithNode(cty.UnknownVal(eval.NodeType()))
 	_ = blank.Variables() // its findings belong to the real run
@@ -51,7 +51,7 @@ func check(s *site.Site, locks map[string]lock) (Checked, Findings) {
 }
 
 // outputTypes are those of a site's stages, without state: a function of the site and of what its detectors describe.
-func outputTypes(s *site.Site, locks map[string]lock) map[string]cty.Type {
+func declareOutputs(s *site.Site, locks map[string]detectorLock) map[string]cty.Type {
 	d := stages.Declared{Detectors: map[string]*contract.Description{}}
 	for n, l := range locks {
 		d.Detectors[n] = l.describe
@@ -71,7 +71,7 @@ type Settings struct {
 }
 
 // settingsOf decodes the prelet block. Its deadline bounds gathering.
-func settingsOf(s *site.Site, e *eval.Eval) (Settings, Findings) {
+func decodeSettings(s *site.Site, e *eval.Eval) (Settings, Findings) {
 	b, diags := schema.PreletBlock.Decode(s.Prelet, nil, e.Scope("prelet"))
 	out := Settings{onCluster: schema.OnClusterError.Of(b).V}
 	out.maxAge, _ = time.ParseDuration(schema.MaxAge.Of(b).V)
@@ -81,7 +81,7 @@ func settingsOf(s *site.Site, e *eval.Eval) (Settings, Findings) {
 	}
 	out.deadline = deadline
 
-	return out, Findings{Diags: diags, Unknown: unknownIn(b, partAccess)}
+	return out, Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 }
 
 // Prepared is what gather stages need first: variables, the cluster, detectors.
@@ -90,25 +90,25 @@ type Prepared struct {
 	env  stages.Env
 }
 
-func prepare(s *site.Site, locks map[string]lock, e *eval.Eval) (Prepared, Findings) {
+func prepare(s *site.Site, locks map[string]detectorLock, e *eval.Eval) (Prepared, Findings) {
 	out := Prepared{eval: e}
 	found := Findings{Diags: e.Variables()}
 	if found.Diags.HasErrors() {
 		return out, found
 	}
 	if s.Cluster != nil {
-		access, more := accessOf(s, e)
+		access, more := decodeAccess(s, e)
 		out.env.Access, out.env.Cluster = access, s.Cluster.SrcRange
-		found = found.with(more)
+		found = found.join(more)
 	}
 	var more Findings
-	out.env.Detectors, more = detectors(s, locks, e)
+	out.env.Detectors, more = decodeDetectors(s, locks, e)
 
-	return out, found.with(more)
+	return out, found.join(more)
 }
 
 // accessOf decodes the cluster block.
-func accessOf(s *site.Site, e *eval.Eval) (world.Access, Findings) {
+func decodeAccess(s *site.Site, e *eval.Eval) (world.Access, Findings) {
 	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
 	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
 	a := world.Access{
@@ -123,10 +123,10 @@ func accessOf(s *site.Site, e *eval.Eval) (world.Access, Findings) {
 		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.CredentialMissing })
 	}
 
-	return a, Findings{Diags: diags, Unknown: unknownIn(b.Without(schema.Token.Name), partAccess)}
+	return a, Findings{Diags: diags, Unknown: findUnknown(b.Without(schema.Token.Name), partAccess)}
 }
 
-func attributeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
+func makeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
 	attribute := &hclsyntax.Attribute{Name: name, Expr: x, SrcRange: x.Range(), NameRange: x.Range()}
 
 	return &hclsyntax.Body{Attributes: hclsyntax.Attributes{name: attribute}, SrcRange: x.Range()}

@@ -13,20 +13,20 @@ import (
 
 // watchdog bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every
 // combination (two nested for over ten thousand elements each, a number of a gigabyte).
-type watchdog struct {
+type evalLimits struct {
 	time time.Duration
 	heap uint64 // bytes that may be added
 	look time.Duration
 }
 
 // patience is far beyond any honest site: one takes milliseconds, and a few megabytes.
-func patience() watchdog {
-	return watchdog{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
+func defaultLimits() evalLimits {
+	return evalLimits{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
 }
 
 // bounded is what f returns, or nothing and an error when f is given up at a limit or panics. Nothing can stop f, so
 // one that is given up still runs: it must not write to anything but what it returns.
-func bounded[T any](w watchdog, f func() T) (T, *hcl.Diagnostic) {
+func runBounded[T any](w evalLimits, f func() T) (T, *hcl.Diagnostic) {
 	type result struct {
 		value T
 		broke any
@@ -56,43 +56,43 @@ func bounded[T any](w watchdog, f func() T) (T, *hcl.Diagnostic) {
 
 			return r.value, nil
 		case <-deadline.C:
-			return nothing, tooMuch("more than " + w.time.String())
+			return nothing, refuseTooMuch("more than " + w.time.String())
 		case <-tick.C:
-			now := heapSize()
+			now := readHeapSize()
 			if first {
 				before = now
 			} else if now > before+w.heap {
-				return nothing, tooMuch(fmt.Sprintf("more than %d MiB of memory", w.heap>>20))
+				return nothing, refuseTooMuch(fmt.Sprintf("more than %d MiB of memory", w.heap>>20))
 			}
 		}
 	}
 }
 
 // step is bounded for a step of the boot: the finding of one that is given up is that, and its value is nothing.
-func step[T any](w watchdog, f func() (T, Findings)) (T, Findings) {
+func runStep[T any](w evalLimits, f func() (T, Findings)) (T, Findings) {
 	type both struct {
 		value T
 		found Findings
 	}
-	b, limit := bounded(w, func() both {
+	b, limit := runBounded(w, func() both {
 		v, found := f()
 		return both{v, found}
 	})
 	if limit != nil {
-		b.found.say(limit)
+		b.found.report(limit)
 	}
 
 	return b.value, b.found
 }
 
-func heapSize() uint64 {
+func readHeapSize() uint64 {
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 
 	return s.HeapAlloc
 }
 
-func tooMuch(what string) *hcl.Diagnostic {
+func refuseTooMuch(what string) *hcl.Diagnostic {
 	return origin.Error(fault.Limit, hcl.Range{}, "Deciding took "+what, "An expression of the site is too large: "+
 		"look for nested for expressions, and for texts and numbers that are multiplied.")
 }

@@ -135,7 +135,7 @@ func TestRuntimesDriver(t *testing.T) {
 			if q.Kind == world.KindKubelet {
 				return world.Kubelet.Answer(world.KubeletAns{Version: &version, Runtime: c.runtime})
 			}
-			return usual(q, nil)
+			return answerAsUsual(q, nil)
 		})})
 		var told hcl.Diagnostics
 		for _, d := range p.Diagnostics {

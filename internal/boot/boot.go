@@ -1,7 +1,9 @@
-// Package boot is the function (site, world) → plan, and the only place that knows all of its steps: check, settings,
-// prepare, gather, decide, render, judge, observe, diff. Each is a function that returns a value and what it found;
-// none changes what another has returned, so one that must be given up has written to nothing that anybody reads. It
-// reads through one tape, and writes nothing. Read it first.
+// Package boot turns a site and what the world answers into a plan: one function, (site, world) → plan. It is the only
+// place that knows all steps: check, settings, prepare, gather, decide, render, judge, observe, diff. Each step is a
+// function that returns a value and its findings, and none changes what another has returned. An expression that takes
+// too long is given up and cannot be stopped, so it must not write to anything that a later step reads.
+//
+// The package reads through one tape and writes nothing. Start reading at Run.
 package boot
 
 import (
@@ -22,15 +24,15 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Options are what a run has beside its site.
+// Options are what a run needs in addition to its site.
 type Options struct {
-	Source world.Source     // live adapters or a recording; Run puts a tape before it
+	Source world.Source     // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
 	// Locks answers what is known of detectors where there is no Source (a check); nil: nothing is known of any.
 	Locks world.Source
-	// FallBack makes what may replace an answer that failed by one of the last good generation, not older than the
-	// site's max_age (see world.Tape); nil where there is none.
+	// FallBack makes the function that may replace a failed answer by one of the last good generation that is not older
+	// than the site's max_age (see world.Tape); nil where there is no such generation.
 	FallBack func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool)
 }
 
@@ -40,7 +42,7 @@ type Event struct {
 	Took                  time.Duration
 }
 
-// Plan is what came out. Nothing has been written.
+// Plan is the result of a run. Nothing has been written.
 type Plan struct {
 	Site        *site.Site
 	Node        node.Node
@@ -48,87 +50,89 @@ type Plan struct {
 	Complete    bool
 	Diagnostics hcl.Diagnostics
 	Degraded    []Degraded
-	Unread      []Unread
+	Unread      []Unread // the places that Diagnostics name as unread
 	Changes     []Change
-	Unjudged    []string // targets of which it cannot be told what becomes of them: what that depends on is unread; sorted
+	Unjudged    []string // managed files whose change is unknown, because it depends on an answer that is missing; sorted
 	Restart     Restart
 	Kubelet     world.KubeletAns
-	Aside       *Aside            // an identity that is set aside; nil: none
-	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not tell
+	Aside       *Aside            // the previous identity, which is set aside; nil: none
+	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not answer
 	Facts       *world.Facts
 	Access      world.Access
 	Stages      []StageReport
 	Edges       []eval.Edge
 	Tape        *world.Tape
-	Eval        *eval.Eval    // for explain and test: the scope as it was at the end
+	Eval        *eval.Eval    // for explain and test: the scope at the end
 	OnCluster   string        // last-good | fail
 	MaxAge      time.Duration // of a last good answer
 }
 
-// Unread is one place that depends on what a recording was never asked.
+// Unread is one place that depends on a question that a recording was never asked.
 type Unread struct {
-	Where    string `json:"where"`
+	Where    string `json:"where"` // FILE:LINE:COLUMN; "" where the site has no place for it
 	Question string `json:"question"`
 }
 
-// Run evaluates a site over a world, up to the difference between what is and what shall be. The plan is there
-// on failure too, as far as it came. Where ctx was cancelled, and did not only run out, that alone is told: what failed
-// with it says nothing of the machine or of the cluster.
+// Run evaluates a site over a world, up to the difference between what is on the disk and what shall be. A run that
+// fails returns the plan as far as it came, with errors in its Diagnostics. If ctx was cancelled (and did not only reach
+// its deadline), the cancellation is the only diagnostic: the failures that it caused say nothing about the machine or
+// the cluster.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
-	p := run(ctx, s, o, defaultLimits())
+	plan := runSteps(ctx, s, o, defaultLimits())
 	if errors.Is(ctx.Err(), context.Canceled) {
-		p.Complete, p.Hash = false, ""
-		p.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
+		plan.Complete, plan.Hash = false, ""
+		plan.Diagnostics = hcl.Diagnostics{origin.Error(fault.Interrupted, hcl.Range{}, "Stopped by a signal",
 			"Why: %s.\nNothing was changed. The next run begins anew.", context.Cause(ctx))}
 	}
 
-	return p
+	return plan
 }
 
-// run does one step after the other, until one has an error.
-func run(ctx context.Context, s *site.Site, o Options, dog evalLimits) *Plan {
-	m, locks := startRun(ctx, s, o)
-	t := newRuntimeEnv(o, dog)
-	if m.runCheck(locks, t); m.hasErrors() {
-		return m.makePlan()
+// runSteps runs one step after the other, until one has an error.
+func runSteps(ctx context.Context, s *site.Site, o Options, limits evalLimits) *Plan {
+	p, locks := startRun(ctx, s, o)
+	env := newRuntimeEnv(o, limits)
+
+	if p.runCheck(locks, env); p.hasErrors() {
+		return p.makePlan()
 	}
-	if m.runReadSettings(t); m.hasErrors() {
-		return m.makePlan()
+	if p.runSettings(env); p.hasErrors() {
+		return p.makePlan()
 	}
-	if m.tape != nil && o.FallBack != nil && m.settings.onCluster == "last-good" {
-		m.tape.FallBack(o.FallBack(m.settings.maxAge))
+	if p.tape != nil && o.FallBack != nil && p.settings.onCluster == "last-good" {
+		p.tape.FallBack(o.FallBack(p.settings.maxAge))
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, m.settings.deadline)
+	ctx, cancel := context.WithTimeout(ctx, p.settings.deadline)
 	defer cancel()
-	if m.runPrepare(locks, t); m.hasErrors() {
-		return m.makePlan()
-	}
 
-	kubelet := askKubelet(ctx, m.tape)
-	m.runGather(ctx, t)
-	if m.setKubelet(kubelet()); m.hasErrors() {
-		return m.makePlan()
+	if p.runPrepare(locks, env); p.hasErrors() {
+		return p.makePlan()
 	}
-	if m.runDecide(t); m.hasErrors() {
-		return m.makePlan()
+	waitForKubelet := askKubelet(ctx, p.tape)
+	p.runGather(ctx, env)
+	if p.setKubelet(waitForKubelet()); p.hasErrors() {
+		return p.makePlan()
 	}
-	if m.runRender(t); m.hasErrors() {
-		return m.makePlan()
+	if p.runDecide(env); p.hasErrors() {
+		return p.makePlan()
 	}
-	if m.runJudge(ctx); m.hasErrors() {
-		return m.makePlan()
+	if p.runRender(env); p.hasErrors() {
+		return p.makePlan()
 	}
-	m.runObserve(ctx)
+	if p.runJudge(ctx); p.hasErrors() {
+		return p.makePlan()
+	}
+	p.runObserveAndDiff(ctx)
 
-	return m.makePlan()
+	return p.makePlan()
 }
 
-// made is what the steps have returned so far, one after the other; those that were not reached are zero. Only the
-// goroutine of the run has it: a step is given the values that it needs, and a scope of its own.
+// progress is what the steps have returned so far; the value of a step that was not reached is zero. Only the run's own
+// goroutine uses it: a step gets the values that it needs, and a scope of its own.
 type progress struct {
 	site     *site.Site
-	tape     *world.Tape // nil: no machine is at hand
+	tape     *world.Tape // nil: a check, without a machine
 	eval     *eval.Eval  // the scope as the last step left it
 	checked  Checked
 	settings Settings
@@ -141,31 +145,32 @@ type progress struct {
 	Findings
 }
 
-// tools are what steps need beside values.
+// runtimeEnv is what steps need in addition to values.
 type runtimeEnv struct {
-	limits   evalLimits
-	now   func() time.Time
-	event func(Event) // one at a time
+	limits evalLimits
+	now    func() time.Time
+	event  func(Event) // safe for concurrent use; calls Options.Event for one event at a time
 }
 
-func newRuntimeEnv(o Options, dog evalLimits) runtimeEnv {
-	t := runtimeEnv{limits: dog, now: o.Now, event: o.Event}
-	if t.now == nil {
-		t.now = func() time.Time { return time.Time{} }
+func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
+	env := runtimeEnv{limits: limits, now: o.Now}
+	if env.now == nil {
+		env.now = func() time.Time { return time.Time{} }
 	}
-	var one sync.Mutex
-	t.event = func(e Event) {
+
+	var mu sync.Mutex
+	env.event = func(e Event) {
 		if o.Event != nil {
-			one.Lock()
-			defer one.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
 			o.Event(e)
 		}
 	}
 
-	return t
+	return env
 }
 
-// begin starts a run: a tape before the source, and what is known of detectors, on which types depend.
+// startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on them.
 func startRun(ctx context.Context, s *site.Site, o Options) (*progress, map[string]detectorLock) {
 	if o.Source == nil {
 		return &progress{site: s, eval: eval.New(ctx, s, nil)}, readLocks(ctx, s, o.Locks)
@@ -175,124 +180,135 @@ func startRun(ctx context.Context, s *site.Site, o Options) (*progress, map[stri
 	return &progress{site: s, tape: tape, eval: eval.New(ctx, s, tape)}, readLocks(ctx, s, tape)
 }
 
-// add takes what a step found.
-func (m *progress) addFindings(f Findings) { m.Findings = m.join(f) }
+func (p *progress) addFindings(f Findings) { p.Findings = p.join(f) }
 
-func (m *progress) hasErrors() bool { return m.Diags.HasErrors() }
+func (p *progress) hasErrors() bool { return p.Diags.HasErrors() }
 
-func (m *progress) runCheck(locks map[string]detectorLock, t runtimeEnv) {
-	checked, found := runStep(t.limits, func() (Checked, Findings) { return check(m.site, locks) })
-	m.checked = checked
-	m.addFindings(found)
-}
-
-func (m *progress) runReadSettings(t runtimeEnv) {
-	s, e := m.site, m.eval.Fork()
-	settings, found := runStep(t.limits, func() (Settings, Findings) { return decodeSettings(s, e) })
-	m.settings = settings
-	m.addFindings(found)
-}
-
-func (m *progress) runPrepare(locks map[string]detectorLock, t runtimeEnv) {
-	s, e := m.site, m.eval.Fork()
-	prepared, found := runStep(t.limits, func() (Prepared, Findings) { return prepare(s, locks, e) })
-	m.prepared = prepared
-	if m.addFindings(found); prepared.eval != nil {
-		m.eval = prepared.eval
+// setEval keeps the scope that a step returned; nil: the step was given up, and the scope stays.
+func (p *progress) setEval(e *eval.Eval) {
+	if e != nil {
+		p.eval = e
 	}
 }
 
-func (m *progress) runGather(ctx context.Context, t runtimeEnv) {
-	gathered, found := gather(ctx, m.checked, m.prepared, m.tape, t)
-	m.gathered = gathered
-	if m.addFindings(found); gathered.eval != nil {
-		m.eval = gathered.eval
-	}
+func (p *progress) runCheck(locks map[string]detectorLock, env runtimeEnv) {
+	s := p.site
+	checked, found := runStep(env.limits, func() (Checked, Findings) { return check(s, locks) })
+	p.checked = checked
+	p.addFindings(found)
 }
 
-func (m *progress) setKubelet(k Kubelet, found Findings) {
-	m.kubelet = k
-	m.addFindings(found)
+func (p *progress) runSettings(env runtimeEnv) {
+	s, e := p.site, p.eval.Fork()
+	settings, found := runStep(env.limits, func() (Settings, Findings) { return decodeSettings(s, e) })
+	p.settings = settings
+	p.addFindings(found)
 }
 
-// decide and render ask nothing but what the node's files held before prelet.
-func (m *progress) runDecide(t runtimeEnv) {
+func (p *progress) runPrepare(locks map[string]detectorLock, env runtimeEnv) {
+	s, e := p.site, p.eval.Fork()
+	prepared, found := runStep(env.limits, func() (Prepared, Findings) { return prepare(s, locks, e) })
+	p.prepared = prepared
+	p.setEval(prepared.eval)
+	p.addFindings(found)
+}
+
+func (p *progress) runGather(ctx context.Context, env runtimeEnv) {
+	gathered, found := gather(ctx, p.checked, p.prepared, p.tape, env)
+	p.gathered = gathered
+	p.setEval(gathered.eval)
+	p.addFindings(found)
+}
+
+func (p *progress) setKubelet(k Kubelet, found Findings) {
+	p.kubelet = k
+	p.addFindings(found)
+}
+
+func (p *progress) runDecide(env runtimeEnv) {
 	in := decideInput{
-		checked: m.checked, eval: m.eval.Fork(), tape: m.tape, now: t.now, failed: m.gathered.failed, hasErrors: m.hasErrors(),
+		checked: p.checked, eval: p.eval.Fork(), tape: p.tape, now: env.now, failed: p.gathered.failed,
+		isBroken: p.hasErrors(),
 		basis: basis{
-			facts: m.gathered.facts, recommended: m.gathered.recommended, trust: m.gathered.trust,
-			kubelet: m.kubelet.KubeletAns, access: m.prepared.env.Access, unknown: m.Unknown,
+			facts: p.gathered.facts, recommended: p.gathered.recommended, trust: p.gathered.trust,
+			kubelet: p.kubelet.KubeletAns, access: p.prepared.env.Access, unknown: p.Unknown,
 		},
 	}
-	decided, found := runStep(t.limits, func() (Decided, Findings) { return decide(in) })
-	m.decided = decided
-	if m.addFindings(found); decided.eval != nil {
-		m.eval, m.kubelet.KubeletAns = decided.eval, decided.basis.kubelet
+	decided, found := runStep(env.limits, func() (Decided, Findings) { return decide(in) })
+	p.decided = decided
+	p.setEval(decided.eval)
+	if decided.eval != nil {
+		p.kubelet.KubeletAns = decided.basis.kubelet
 	}
-	t.reportStages(found.Stages)
+	p.addFindings(found)
+	env.reportStages(found.Stages)
 }
 
-func (m *progress) runRender(t runtimeEnv) {
-	c, d, e := m.checked, m.decided, m.eval.Fork()
-	rendered, found := runStep(t.limits, func() (Rendered, Findings) { return render(c, d, e, t.now) })
-	m.rendered = rendered
-	if m.addFindings(found); rendered.eval != nil {
-		m.eval = rendered.eval
-	}
-	t.reportStages(found.Stages)
+func (p *progress) runRender(env runtimeEnv) {
+	c, d, e := p.checked, p.decided, p.eval.Fork()
+	rendered, found := runStep(env.limits, func() (Rendered, Findings) { return render(c, d, e, env.now) })
+	p.rendered = rendered
+	p.setEval(rendered.eval)
+	p.addFindings(found)
+	env.reportStages(found.Stages)
 }
 
-func (m *progress) runJudge(ctx context.Context) {
-	m.addFindings(judge(ctx, judgement{
-		site: m.site, tape: m.tape, checking: m.eval.Checking(),
-		node: m.rendered.node, basis: m.decided.basis, accepts: m.kubelet.accepts,
+func (p *progress) runJudge(ctx context.Context) {
+	p.addFindings(judge(ctx, judgement{
+		site: p.site, tape: p.tape, checking: p.eval.Checking(),
+		node: p.rendered.node, basis: p.decided.basis, accepts: p.kubelet.accepts,
 	}))
 }
 
-func (m *progress) runObserve(ctx context.Context) {
-	if m.tape == nil {
+// runObserveAndDiff does nothing in a check: no machine has a disk to look at.
+func (p *progress) runObserveAndDiff(ctx context.Context) {
+	if p.tape == nil {
 		return
 	}
-	o := observe(ctx, m.tape, m.rendered.node, m.decided.aside, m.Unknown)
-	changed, found := diff(m.rendered.node, m.decided.aside, o)
-	m.changed = changed
-	m.addFindings(found)
+	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.Unknown)
+	changed, found := diff(p.rendered.node, p.decided.aside, observed)
+	p.changed = changed
+	p.addFindings(found)
 }
 
-// plan is what the steps made, and whether it is whole.
-func (m *progress) makePlan() *Plan {
-	if m.tape != nil {
-		m.tape.Seal()
+// makePlan puts what the steps returned into a plan. Stages and edges are in site order.
+func (p *progress) makePlan() *Plan {
+	if p.tape != nil {
+		p.tape.Seal()
 	}
-	p := &Plan{
-		Site: m.site, Node: m.rendered.node, Diagnostics: m.Diags, Degraded: m.Degraded, Unread: listUnread(m.Diags),
-		Changes: m.changed.changes, Unjudged: m.changed.unjudged, Restart: m.changed.restart,
-		Kubelet: m.kubelet.KubeletAns, Accepts: m.kubelet.accepts, Aside: m.decided.aside, Facts: m.gathered.facts,
-		Access: m.prepared.env.Access, Tape: m.tape, Eval: m.eval, OnCluster: m.settings.onCluster, MaxAge: m.settings.maxAge,
-		Complete: isComplete(m.rendered.isDone, m.Diags, m.Unknown),
+
+	plan := &Plan{
+		Site: p.site, Node: p.rendered.node, Tape: p.tape, Eval: p.eval,
+		Diagnostics: p.Diags, Degraded: p.Degraded, Unread: listUnread(p.Diags),
+		Changes: p.changed.changes, Unjudged: p.changed.unjudged, Restart: p.changed.restart,
+		Kubelet: p.kubelet.KubeletAns, Accepts: p.kubelet.accepts, Aside: p.decided.aside,
+		Facts: p.gathered.facts, Access: p.prepared.env.Access,
+		OnCluster: p.settings.onCluster, MaxAge: p.settings.maxAge,
+		Complete: isComplete(p.rendered.isDone, p.Diags, p.Unknown),
 	}
-	for _, i := range m.site.Stages {
-		if at := slices.IndexFunc(m.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
-			p.Stages = append(p.Stages, m.Stages[at])
+	if plan.Complete {
+		plan.Hash = p.rendered.node.Hash()
+	}
+
+	for _, i := range p.site.Stages {
+		if at := slices.IndexFunc(p.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
+			plan.Stages = append(plan.Stages, p.Stages[at])
 		}
-		p.Edges = append(p.Edges, m.eval.Edges(i)...)
-	}
-	if p.Complete {
-		p.Hash = m.rendered.node.Hash()
+		plan.Edges = append(plan.Edges, p.eval.Edges(i)...)
 	}
 
-	return p
+	return plan
 }
 
-// placesUnread are the places that messages say to depend on what has no answer, each once.
+// listUnread returns the places and questions that diagnostics name as unread, each pair once.
 func listUnread(ds hcl.Diagnostics) (out []Unread) {
 	for _, d := range ds {
-		x, _ := d.Extra.(origin.Extra)
+		extra, _ := d.Extra.(origin.Extra)
 		where := ""
 		if d.Subject != nil {
 			where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 		}
-		for _, q := range x.Unread {
+		for _, q := range extra.Unread {
 			if u := (Unread{where, q}); !slices.Contains(out, u) {
 				out = append(out, u)
 			}
@@ -302,9 +318,9 @@ func listUnread(ds hcl.Diagnostics) (out []Unread) {
 	return out
 }
 
-// tell reports how stages went.
-func (t runtimeEnv) reportStages(all []StageReport) {
+// reportStages sends the events of stages that are over.
+func (env runtimeEnv) reportStages(all []StageReport) {
 	for _, s := range all {
-		t.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
+		env.event(Event{Stage: s.Address, State: s.State, Took: s.Took})
 	}
 }

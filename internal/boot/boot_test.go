@@ -123,7 +123,7 @@ func TestNothingIsTooLarge(t *testing.T) {
 	} {
 		s := mustParse(t, text)
 		o := Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })}
-		p := run(context.Background(), s, o, evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
+		p := runSteps(context.Background(), s, o, evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
 			t.Errorf("%s: %s", text, showPlan(p))
 		}

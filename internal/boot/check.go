@@ -93,8 +93,8 @@ func makeKey(d *hcl.Diagnostic) string {
 }
 
 type witnessFinding struct {
-	diagnostic  *hcl.Diagnostic
-	witnesses []string
+	diagnostic *hcl.Diagnostic
+	witnesses  []string
 }
 
 // checkOn looks at the site on one witness.
@@ -122,7 +122,7 @@ func runOnWitness(s *site.Site, w Witness, kubelet string, o Options) *progress 
 	t := newRuntimeEnv(o, defaultLimits())
 	m.runCheck(locks, t)
 	m.Diags = nil // CheckWith has said them
-	if m.runReadSettings(t); !m.hasErrors() {
+	if m.runSettings(t); !m.hasErrors() {
 		m.runPrepare(locks, t)
 	}
 	if m.hasErrors() {
@@ -176,10 +176,7 @@ func gatherOnWitness(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, 
 	return out, found
 }
 
-// labelsBy are labels by the detector that recommends them.
-type labelsBy = map[string]map[string]string
-
-func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsBy, Findings) {
+func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsByDetector, Findings) {
 	t := c.types[i.Addr()]
 	copies, d := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	found := Findings{Diags: d}
@@ -224,7 +221,7 @@ func failureState(i *site.Instance, cfg schema.Body) (state string, ok bool) {
 }
 
 // witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
-func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsBy, error) {
+func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsByDetector, error) {
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)

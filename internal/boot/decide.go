@@ -24,19 +24,19 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// basis is what decide and render stages go by, beside their configuration.
+// basis is what decide and render stages may look at, in addition to their configuration.
 type basis struct {
 	facts       *world.Facts
-	recommended map[string]map[string]string // by detector
+	recommended labelsByDetector
 	trust       *world.TrustAns
 	kubelet     world.KubeletAns
 	access      world.Access
-	identity       stages.NodeIdentity
+	identity    stages.NodeIdentity
 	base        node.Base
 	unknown     unknowns
 }
 
-// inputs are those of one stage.
+// stageInputs returns the basis in the form that a stage takes.
 func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.Inputs {
 	return stages.Inputs{
 		Address: i.Addr(), Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.identity,
@@ -44,182 +44,173 @@ func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.
 	}
 }
 
-// decision is what decide goes by.
+// decideInput is what decide works with.
 type decideInput struct {
-	checked Checked
-	eval    *eval.Eval
-	tape    *world.Tape // answers what a target held before prelet; nil in a check
-	now     func() time.Time
-	failed   map[string]bool // gather stages that failed for good
-	hasErrors  bool            // a check goes on although something is wrong: the base is not read then
-	basis   basis
+	checked  Checked
+	eval     *eval.Eval
+	tape     *world.Tape // answers what a managed file held before prelet; nil in a check
+	now      func() time.Time
+	failed   map[string]bool // gather stages that failed for good, by address
+	isBroken bool            // earlier steps had errors, and a check goes on: the base is not read then
+	basis    basis           // without the node block and the base
 }
 
-// Decided is what the node is before decide, and what stages add to it.
+// Decided is the result of decide: the node before decide stages, and what they add to it.
 type Decided struct {
 	eval  *eval.Eval // with the outputs of decide stages
-	basis basis      // with the base and the node block
-	aside *Aside     // an identity that is set aside; nil: none
-	// contributions are in site order. Each of maybe is what a stage adds in a check if it is there.
-	contributions []node.Contribution
-	maybe         [][]node.Contribution
-	// said are the stages whose configuration was read for the base: what was wrong with it then is said.
-	hadBaseErrors map[string]bool // by address, and whether it had an error
+	basis basis      // with the node block and the base
+	aside *Aside     // a previous identity that is set aside; nil: none
+
+	contributions []node.Contribution   // in site order
+	maybe         [][]node.Contribution // in a check: per stage, what it adds if it is there
+
+	// hadBaseErrors has the render stages whose configuration was read for the base, by address, and whether it had an
+	// error. Those errors have been reported.
+	hadBaseErrors map[string]bool
 }
 
-// decide asks renderers what the node is before, then runs the decide stages: dependencies first, then site order.
-// What they add and find is laid together in site order.
+// decide decodes the node block, asks the renderers for the base (the node before decide stages), settles whose identity
+// is on the disk, and runs the decide stages: dependencies first, then site order.
+//
+// Inputs: the outputs of gather stages, the kubelet's answers, and through the tape what managed files held before
+// prelet. Result: the base, and the contributions of stages in site order. Fails with an error of the node block, the
+// base or the identity, before any stage runs (a check goes on); and with the errors of stages, except those that a null
+// fact causes in a label or a taint.
 func decide(in decideInput) (Decided, Findings) {
-	out := Decided{eval: in.eval}
-	ident, found := decodeNodeBlock(in.checked.site, in.eval)
-	in.basis.identity = ident
+	identity, found := decodeNodeBlock(in.checked.site, in.eval)
+	in.basis.identity = identity
 	in.basis.unknown = in.basis.unknown.join(found.Unknown)
 
+	out := Decided{eval: in.eval}
 	for _, i := range in.checked.order {
-		b, ok := i.Stage.(stages.Baser)
+		baser, ok := i.Stage.(stages.Baser)
 		if !ok {
 			continue
 		}
-		base, failed, more := in.readBase(i, b, in.hasErrors || found.Diags.HasErrors())
-		in.basis.base, out.hadBaseErrors = base, map[string]bool{i.Addr(): failed}
+		base, hadErrors, more := in.readBase(i, baser, in.isBroken || found.Diags.HasErrors())
+		in.basis.base, out.hadBaseErrors = base, map[string]bool{i.Addr(): hadErrors}
 		in.basis.unknown = in.basis.unknown.join(more.Unknown)
 		found = found.join(more)
 	}
 
-	aside, k, diags := settleIdentity(in.basis, in.eval.Checking())
-	out.aside, in.basis.kubelet = aside, k
+	aside, kubelet, diags := settleIdentity(in.basis, in.eval.Checking())
+	in.basis.kubelet = kubelet
 	found.report(diags...)
-	out.basis = in.basis
+	out.aside, out.basis = aside, in.basis
 	if found.Diags.HasErrors() && !in.eval.Checking() {
 		return out, found
 	}
 
-	return out, found.join(in.runStages(&out))
+	all := in.runStages()
+	out.eval, out.basis.unknown = all.eval, all.unknown
+	out.contributions, out.maybe = all.contributions, all.maybe
+
+	return out, found.join(all.Findings)
 }
 
-// stages runs the decide stages.
-func (in decideInput) runStages(out *Decided) Findings {
-	fatal := map[string]bool{}
-	maps.Copy(fatal, in.failed)
-	by, found := map[string]decidedStage{}, map[string]Findings{}
+// decidedStages is what all decide stages come to.
+type decidedStages struct {
+	eval          *eval.Eval // with their outputs
+	unknown       unknowns
+	contributions []node.Contribution   // in site order
+	maybe         [][]node.Contribution // in site order
+	Findings                            // in the order of running
+}
+
+// runStages runs the decide stages.
+func (in decideInput) runStages() decidedStages {
+	failed := maps.Clone(in.failed)
+	if failed == nil {
+		failed = map[string]bool{}
+	}
+	byStage, found := map[string]decidedStage{}, map[string]Findings{}
 	for _, i := range in.checked.order {
 		if i.Spec.Phase != schema.Decide {
 			continue
 		}
-		d := in.runStage(i, fatal)
-		by[i.Addr()], found[i.Addr()] = d, d.Findings
-		if d.isFatal {
-			fatal[i.Addr()] = true
-		}
-		in.eval = in.eval.With(map[string]cty.Value{i.Addr(): d.output})
-		in.basis.unknown = in.basis.unknown.join(d.Unknown)
+		one := in.runStage(i, failed)
+		byStage[i.Addr()], found[i.Addr()] = one, one.Findings
+		failed[i.Addr()] = one.isFatal
+		in.eval = in.eval.With(map[string]cty.Value{i.Addr(): one.output})
+		in.basis.unknown = in.basis.unknown.join(one.Unknown)
 	}
-	out.eval, out.basis.unknown = in.eval, in.basis.unknown
+
+	out := decidedStages{
+		eval: in.eval, unknown: in.basis.unknown, Findings: joinInOrder(in.checked.order, found),
+	}
 	for _, i := range in.checked.site.Stages {
-		d := by[i.Addr()]
-		if out.contributions = append(out.contributions, d.adds...); len(d.maybe) > 0 {
-			out.maybe = append(out.maybe, d.maybe)
+		one := byStage[i.Addr()]
+		out.contributions = append(out.contributions, one.adds...)
+		if len(one.maybe) > 0 {
+			out.maybe = append(out.maybe, one.maybe)
 		}
 	}
 
-	return joinInOrder(in.checked.order, found)
+	return out
 }
 
 // decidedStage is what one decide stage comes to.
 type decidedStage struct {
-	output      cty.Value // with state
-	adds, maybe []node.Contribution
-	isFatal       bool
+	output      cty.Value           // with state
+	adds, maybe []node.Contribution // maybe: in a check, where it is unknown whether the stage is there
+	isFatal     bool                // failed for good: what needs it fails too
 	Findings
 }
 
-// stage is one decide stage: its copies, what each adds, and its output. One that needs a stage that failed for good
-// has failed too, without a message of its own.
-func (in decideInput) runStage(i *site.Instance, fatal map[string]bool) decidedStage {
+// runStage runs one decide stage: its copies, what each adds, and its output. A stage that needs one that failed for good
+// fails without a message of its own.
+func (in decideInput) runStage(i *site.Instance, failed map[string]bool) decidedStage {
 	t, started := in.checked.types[i.Addr()], in.now()
-	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return fatal[n] }) {
+	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return failed[n] }) {
 		found := Findings{Stages: []StageReport{{i.Addr(), stateFailed, 0}}}
 		return decidedStage{output: makeFailedOutput(i, t), isFatal: true, Findings: found}
 	}
 
 	copies, diags := in.stageScope(i).Copies(i.When, i.ForEach)
-	out := decidedStage{}
-	state := out.addDiags(i, diags)
-	var all []decidedCopy
-	if state == stateOK {
-		for _, c := range copies.All {
-			one := in.runCopy(i, c, t)
-			if out.addDiags(i, one.diags) == stateFailed {
-				state = stateFailed
-			}
+	out := decidedStage{output: makeFailedOutput(i, t)}
+	out.addDiags(i, diags)
+	state := stateFailed
+	if !diags.HasErrors() {
+		all := in.runCopies(i, copies.All)
+		for _, one := range all {
+			out.addDiags(i, one.diags)
 			out.Unknown = out.Unknown.join(one.unknown)
-			all = append(all, one)
 		}
-		out.setOutput(i, t, copies, all, in.eval.Checking())
-		if len(all) == 0 && i.ForEach == nil {
-			state = stateSkipped
+		state = combineStates(i, all)
+		out.output = combineOutputs(i, t, copies, all)
+		out.adds, out.maybe = in.sortAdditions(copies.Known, all)
+		if !copies.Known {
+			out.Unknown = out.Unknown.join(newUnknowns(copies.Unread, listParts(i.Type)...))
 		}
-	} else {
-		out.output = makeFailedOutput(i, t)
 	}
 	out.Stages = []StageReport{{i.Addr(), state, in.now().Sub(started)}}
 
 	return out
 }
 
-// scope is that of a decide stage: in a label and in a taint what a null fact breaks is left out.
+// stageScope returns the scope of a decide stage. In a label and in a taint, what a null fact breaks is left out.
 func (in decideInput) stageScope(i *site.Instance) eval.Scope {
-	s := in.eval.Scope(i.Addr())
+	scope := in.eval.Scope(i.Addr())
 	if i.Type == "label" || i.Type == "taint" {
-		return s.Soft()
+		return scope.Soft()
 	}
 
-	return s
+	return scope
 }
 
-// take makes the output of a stage of those of its copies, and keeps what they add. What may not be there is not there,
-// and not gone.
-func (out *decidedStage) setOutput(i *site.Instance, t cty.Type, copies eval.Copies, all []decidedCopy, checking bool) {
-	values := map[string]cty.Value{}
-	for _, c := range all {
-		values[c.key] = c.output
-		switch {
-		case c.diags.HasErrors():
-		case copies.Known:
-			out.adds = append(out.adds, c.adds)
-		case checking:
-			out.maybe = append(out.maybe, c.adds)
-		}
-	}
-
-	switch {
-	case !copies.Known:
-		out.Unknown = out.Unknown.join(newUnknowns(copies.Unread, listParts(i.Type)...))
-		out.output = value.Because(makeUnknownOutput(i, t), copies.Unread)
-	case i.ForEach != nil:
-		out.output = makeObject(values)
-	case len(all) == 1:
-		out.output = values[""]
-	default:
-		out.output = setState(value.Absent(t), stateSkipped)
-	}
-}
-
-// settle says what a stage found. Errors that a null fact caused in a label or a taint are warnings, and the boot is
-// degraded.
-func (out *decidedStage) addDiags(i *site.Instance, ds hcl.Diagnostics) (state string) {
+// addDiags adds what a stage found. Errors that a null fact caused in a label or a taint become warnings, and the boot is
+// degraded; any other error is fatal.
+func (out *decidedStage) addDiags(i *site.Instance, ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if eval.LeftOut(d) {
-			out.degrade(fault.NullFact, fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), describePlace(d)))
+			out.degrade(fault.NullFact,
+				fmt.Sprintf("stage %s left something out, for a fact is null: %s", i.Addr(), describePlace(d)))
 		}
 	}
 	out.report(eval.Soften(ds)...)
-	if !ds.HasErrors() {
-		return stateOK
+	if ds.HasErrors() && !eval.AllSoft(ds) {
+		out.isFatal = true
 	}
-	out.isFatal = out.isFatal || !eval.AllSoft(ds)
-
-	return stateFailed
 }
 
 // decidedCopy is what one copy of a decide stage comes to.
@@ -231,22 +222,33 @@ type decidedCopy struct {
 	diags   hcl.Diagnostics
 }
 
-// copy is one copy of a decide stage.
-func (in decideInput) runCopy(i *site.Instance, c eval.Copy, t cty.Type) decidedCopy {
+func (in decideInput) runCopies(i *site.Instance, copies []eval.Copy) (out []decidedCopy) {
+	for _, c := range copies {
+		out = append(out, in.runCopy(i, c))
+	}
+
+	return out
+}
+
+// runCopy runs one copy of a decide stage.
+func (in decideInput) runCopy(i *site.Instance, c eval.Copy) decidedCopy {
+	t := in.checked.types[i.Addr()]
 	cfg, diags := i.Spec.DecodeAt(i.Body, nil, c.Scope, i.Range)
 	cfg.Key = c.Key
-	failed := decidedCopy{key: c.Key, output: setState(value.Absent(t), stateFailed)}
-	if failed.diags = diags; diags.HasErrors() {
-		return failed
+	out := decidedCopy{key: c.Key, output: setState(value.Absent(t), stateFailed), diags: diags}
+	if diags.HasErrors() {
+		return out
 	}
+
 	adds, o, more := in.callDecider(i, cfg, t)
-	if failed.diags = append(diags, more...); more.HasErrors() {
-		return failed
+	out.diags = append(diags, more...)
+	if more.HasErrors() {
+		return out
 	}
 
 	adds.Stage = i.Addr()
+	out.adds = adds
 	questions := slices.Concat(cfg.Unread(), value.Questions(o.Value))
-	out := decidedCopy{key: c.Key, adds: adds, diags: failed.diags}
 	out.output = setState(value.Because(o.Value, questions), stateOK)
 	if len(questions) > 0 { // it might have failed
 		out.output = makeUnreadOutput(out.output, questions)
@@ -258,7 +260,8 @@ func (in decideInput) runCopy(i *site.Instance, c eval.Copy, t cty.Type) decided
 	return out
 }
 
-// ask asks a decide stage. One that computes from the hardware itself cannot, where a recording does not tell it.
+// callDecider calls a decide stage. The stage reserve computes from the hardware itself, so it is not called where a
+// recording has no facts.
 func (in decideInput) callDecider(i *site.Instance, cfg schema.Body, t cty.Type) (
 	node.Contribution, stages.Output, hcl.Diagnostics,
 ) {
@@ -270,7 +273,55 @@ func (in decideInput) callDecider(i *site.Instance, cfg schema.Body, t cty.Type)
 	return i.Stage.(stages.Decider).Decide(cfg, in.basis.stageInputs(i, in.checked.site, in.eval))
 }
 
-// identity decodes the node block.
+// combineStates returns the state of a stage: failed if one of its copies failed, skipped if there is none.
+func combineStates(i *site.Instance, copies []decidedCopy) string {
+	switch {
+	case slices.ContainsFunc(copies, func(c decidedCopy) bool { return c.diags.HasErrors() }):
+		return stateFailed
+	case len(copies) == 0 && i.ForEach == nil:
+		return stateSkipped
+	}
+
+	return stateOK
+}
+
+// combineOutputs returns the output of a stage: by key with for_each, unknown where it is unknown whether the stage is
+// there.
+func combineOutputs(i *site.Instance, t cty.Type, copies eval.Copies, all []decidedCopy) cty.Value {
+	switch {
+	case !copies.Known:
+		return value.Because(makeUnknownOutput(i, t), copies.Unread)
+	case i.ForEach == nil && len(all) == 1:
+		return all[0].output
+	case i.ForEach == nil:
+		return setState(value.Absent(t), stateSkipped)
+	}
+
+	outputs := map[string]cty.Value{}
+	for _, c := range all {
+		outputs[c.key] = c.output
+	}
+
+	return makeObject(outputs)
+}
+
+// sortAdditions returns what copies without an error add to the node. Where it is unknown whether they are there they add
+// nothing, and in a check they may add it.
+func (in decideInput) sortAdditions(isKnown bool, copies []decidedCopy) (adds, maybe []node.Contribution) {
+	for _, c := range copies {
+		switch {
+		case c.diags.HasErrors():
+		case isKnown:
+			adds = append(adds, c.adds)
+		case in.eval.Checking():
+			maybe = append(maybe, c.adds)
+		}
+	}
+
+	return adds, maybe
+}
+
+// decodeNodeBlock decodes the node block, and checks the name and the address in it.
 func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
 	var out stages.NodeIdentity
 	if s.Node == nil {
@@ -295,7 +346,7 @@ func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings)
 	return out, Findings{Diags: diags, Unknown: findUnknown(b, partFlags)}
 }
 
-// addresses checks what --node-ip takes (k8s.io/component-helpers, ParseNodeIPArgument): one address, or one of each
+// checkNodeIP checks what --node-ip takes (k8s.io/component-helpers, ParseNodeIPArgument): one address, or one of each
 // family.
 func checkNodeIP(s string) error {
 	var all []netip.Addr
@@ -312,26 +363,30 @@ func checkNodeIP(s string) error {
 	return nil
 }
 
-// readBase asks a renderer what the node is before decide. Failed says that its configuration has an error.
-func (in decideInput) readBase(i *site.Instance, b stages.Baser, broken bool) (base node.Base, failed bool, out Findings) {
+// readBase asks a renderer for the base, the node before decide stages. hadErrors: its configuration has an error. With
+// isBroken only the configuration is decoded.
+func (in decideInput) readBase(i *site.Instance, b stages.Baser, isBroken bool) (
+	base node.Base, hadErrors bool, found Findings,
+) {
 	cfg, diags := i.Spec.DecodeAt(i.Body, nil, in.eval.Scope(i.Addr()).Only(schema.Gather), i.Range)
-	out.report(diags...)
-	if broken || diags.HasErrors() {
-		return base, diags.HasErrors(), out
+	found.report(diags...)
+	if isBroken || diags.HasErrors() {
+		return base, diags.HasErrors(), found
 	}
+
 	base, diags = b.Base(cfg, in.basis.stageInputs(i, in.checked.site, in.eval), in.readOriginal)
-	out.report(blameServer(in.checked.site, base, diags)...)
+	found.report(blameServer(in.checked.site, base, diags)...)
 	if _, ok := cfg.One("kubelet_config"); ok && !base.ConfigKnown {
-		out.Unknown = out.Unknown.join(newUnknowns(base.Unread, partConfig, partReserved, partTaints))
+		found.Unknown = found.Unknown.join(newUnknowns(base.Unread, partConfig, partReserved, partTaints))
 	}
 	if _, ok := cfg.One("kubelet_flags"); ok && !base.FlagsKnown {
-		out.Unknown = out.Unknown.join(newUnknowns(base.Unread, partFlags, partLabels, partTaints))
+		found.Unknown = found.Unknown.join(newUnknowns(base.Unread, partFlags, partLabels, partTaints))
 	}
 
-	return base, false, out
+	return base, false, found
 }
 
-// original answers what a target held before prelet.
+// readOriginal asks what a managed file held before prelet.
 func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
 	if in.tape == nil {
 		return world.TargetAns{}, &fault.Fault{Code: fault.Unread, Why: "no machine is at hand"}
@@ -341,11 +396,12 @@ func (in decideInput) readOriginal(path string) (world.TargetAns, error) {
 	return a, err
 }
 
-// placeOf is where a diagnostic points, in words.
+// describePlace returns where a diagnostic points, as FILE:LINE:COLUMN; its summary where it points nowhere.
 func describePlace(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return d.Summary
 	}
+
 	return fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 }
 

@@ -99,7 +99,7 @@ func Detectors(ctx context.Context, s *site.Site, from world.Source) ([]stages.D
 func prepareRun(ctx context.Context, s *site.Site, from world.Source) (*progress, runtimeEnv) {
 	t := newRuntimeEnv(Options{}, defaultLimits())
 	m, locks := startRun(ctx, s, Options{Source: from})
-	if m.runReadSettings(t); !m.hasErrors() {
+	if m.runSettings(t); !m.hasErrors() {
 		m.runPrepare(locks, t)
 	}
 

@@ -21,7 +21,10 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// lock is what is known of a detector without running it.
+// labelsByDetector has recommended labels by the name of the detector that recommends them.
+type labelsByDetector = map[string]map[string]string
+
+// detectorLock is what is known of a detector without running it.
 type detectorLock struct {
 	answer   world.Answer
 	describe *contract.Description

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -20,28 +21,28 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// abandonAfter is how much longer than its deadline a gather stage may take before it is left behind: a read in
-// uninterruptible sleep ends for nobody.
+// abandonAfter is how much longer than its deadline a gather stage may take before it is abandoned: a read in
+// uninterruptible sleep never ends.
 const abandonAfter = 250 * time.Millisecond
 
-// Gathered is what gather stages brought.
+// Gathered is the result of gather: the outputs of gather stages, and what some of them have besides.
 type Gathered struct {
 	eval        *eval.Eval           // with the outputs
 	outputs     map[string]cty.Value // by address, with state
-	failed       map[string]bool      // stages that failed for good, by address
+	failed      map[string]bool      // stages that failed for good, by address
 	facts       *world.Facts
 	trust       *world.TrustAns
-	recommended map[string]map[string]string
+	recommended labelsByDetector
 }
 
-// gatheredStage is what one of them brought.
+// gatheredStage is what one gather stage comes to.
 type gatheredStage struct {
-	output      cty.Value
-	isFatal       bool
-	givenUp       *hcl.Diagnostic // its evaluation was given up
+	output      cty.Value       // with state
+	isFatal     bool            // failed for good: what needs it fails too
+	givenUp     *hcl.Diagnostic // its evaluation was given up; the other fields are zero then
 	facts       *world.Facts
 	trust       *world.TrustAns
-	recommended map[string]map[string]string
+	recommended labelsByDetector
 	Findings
 }
 
@@ -54,102 +55,101 @@ type gatherer struct {
 	tape    *world.Tape
 }
 
-// gather runs the gather stages, each in a goroutine that waits for those it needs and then takes a scope of its own
-// with their outputs. What they found is merged once, in site order. With one whose evaluation is given up the run
-// ends.
-func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, t runtimeEnv) (Gathered, Findings) {
+// gather runs the gather stages in parallel: each in a goroutine that waits for the stages it needs and then evaluates in
+// a scope of its own with their outputs. The findings are joined once, in site order.
+//
+// Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages. A
+// stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning, and the
+// boot is degraded. If the evaluation of one stage is given up, the run ends with that alone.
+func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env runtimeEnv) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g := gatherer{runtimeEnv: t, checked: c, eval: p.eval, env: p.env, tape: tape}
+	g := gatherer{runtimeEnv: env, checked: c, eval: p.eval, env: p.env, tape: tape}
 
-	running := map[string]*gatherTask{}
+	tasks := map[string]*gatherTask{}
 	for _, i := range c.site.Stages {
 		if i.Spec.Phase == schema.Gather {
-			running[i.Addr()] = &gatherTask{done: make(chan struct{})}
+			tasks[i.Addr()] = &gatherTask{done: make(chan struct{})}
 		}
 	}
+
 	var all sync.WaitGroup
 	for _, i := range c.site.Stages {
-		mine := running[i.Addr()]
-		if mine == nil {
+		task := tasks[i.Addr()]
+		if task == nil {
 			continue
 		}
 		all.Go(func() {
-			defer close(mine.done)
-			mine.gatheredStage = g.runStage(ctx, i, waitFor(running, c.needs[i.Addr()]))
-			if mine.givenUp != nil {
+			defer close(task.done)
+			task.gatheredStage = g.runStage(ctx, i, waitFor(tasks, c.needs[i.Addr()]))
+			if task.givenUp != nil {
 				stop()
 			}
 		})
 	}
 	all.Wait()
 
-	return mergeGathered(c.site, p.eval, running)
+	return mergeGathered(c.site, p.eval, tasks)
 }
 
-// promised is what a stage will have brought when done is closed.
+// gatherTask is a running gather stage. Its result may be read once done is closed.
 type gatherTask struct {
 	done chan struct{}
 	gatheredStage
 }
 
-// awaited are those of the gather stages that one needs, when they are over.
-func waitFor(running map[string]*gatherTask, needs []string) map[string]gatheredStage {
+// waitFor waits for those of the tasks that are needed, and returns their results by address.
+func waitFor(tasks map[string]*gatherTask, needs []string) map[string]gatheredStage {
 	out := map[string]gatheredStage{}
 	for _, addr := range needs {
-		if p := running[addr]; p != nil {
-			<-p.done
-			out[addr] = p.gatheredStage
+		if task := tasks[addr]; task != nil {
+			<-task.done
+			out[addr] = task.gatheredStage
 		}
 	}
 
 	return out
 }
 
-// mergeGathered lays what all brought together, in site order.
-func mergeGathered(s *site.Site, e *eval.Eval, all map[string]*gatherTask) (Gathered, Findings) {
+// mergeGathered joins the results of all stages, in site order.
+func mergeGathered(s *site.Site, e *eval.Eval, tasks map[string]*gatherTask) (Gathered, Findings) {
 	out := Gathered{outputs: map[string]cty.Value{}, failed: map[string]bool{}}
-	found := map[string]Findings{}
+	var found Findings
 	for _, i := range s.Stages {
-		g := all[i.Addr()]
-		if g == nil {
+		task := tasks[i.Addr()]
+		if task == nil {
 			continue
 		}
-		if g.givenUp != nil {
-			return Gathered{}, Findings{Diags: hcl.Diagnostics{g.givenUp}}
+		if task.givenUp != nil {
+			return Gathered{}, Findings{Diags: hcl.Diagnostics{task.givenUp}}
 		}
-		out.outputs[i.Addr()], found[i.Addr()] = g.output, g.Findings
-		if g.isFatal {
-			out.failed[i.Addr()] = true
-		}
-		if g.facts != nil {
-			out.facts = g.facts
-		}
-		if g.recommended != nil {
-			out.recommended = g.recommended
-		}
-		if g.trust != nil {
-			out.trust = g.trust
+
+		found = found.join(task.Findings)
+		out.outputs[i.Addr()] = task.output
+		out.failed[i.Addr()] = task.isFatal
+		out.facts = cmp.Or(task.facts, out.facts)
+		out.trust = cmp.Or(task.trust, out.trust)
+		if task.recommended != nil {
+			out.recommended = task.recommended
 		}
 	}
-
 	out.eval = e.With(out.outputs)
 
-	return out, joinInOrder(s.Stages, found)
+	return out, found
 }
 
-// stage is one gather stage, from the outputs of those that it needs. One that needs a stage that failed for good has
-// failed too, without a message of its own.
+// runStage runs one gather stage with the results of those that it needs. A stage that needs one that failed for good
+// fails without a message of its own.
 func (g gatherer) runStage(ctx context.Context, i *site.Instance, needed map[string]gatheredStage) gatheredStage {
 	outputs := map[string]cty.Value{}
 	for addr, n := range needed {
-		outputs[addr] = n.output
 		if n.givenUp != nil {
 			return gatheredStage{givenUp: n.givenUp}
 		}
 		if n.isFatal {
-			return g.finishStage(i, stateFailed, nil, true)
+			return g.endStage(i, stateFailed, true)
 		}
+		outputs[addr] = n.output
 	}
 
 	e := g.eval.Fork().With(outputs)
@@ -157,43 +157,44 @@ func (g gatherer) runStage(ctx context.Context, i *site.Instance, needed map[str
 	if !calls.isEvaluated {
 		return gatheredStage{givenUp: found.Diags[0]}
 	}
+
 	out := g.runCalls(ctx, i, calls, found.Diags.HasErrors())
 	out.Findings = found.join(out.Findings)
 
 	return out
 }
 
-// called is what a stage brings that is to be called so.
-func (g gatherer) runCalls(ctx context.Context, i *site.Instance, c stageCalls, failed bool) gatheredStage {
+// runCalls runs the calls of a stage, if it has any.
+func (g gatherer) runCalls(ctx context.Context, i *site.Instance, calls stageCalls, hasErrors bool) gatheredStage {
 	switch {
-	case failed:
-		return g.finishStage(i, stateFailed, nil, false)
-	case !c.isKnown: // a recording does not tell whether it is there
-		return gatheredStage{output: value.Because(makeUnknownOutput(i, g.checked.types[i.Addr()]), c.unread)}
-	case len(c.copies) == 0 && i.ForEach == nil:
-		return g.finishStage(i, stateSkipped, nil, false)
+	case hasErrors:
+		return g.endStage(i, stateFailed, false)
+	case !calls.isKnown:
+		return gatheredStage{output: value.Because(makeUnknownOutput(i, g.checked.types[i.Addr()]), calls.unread)}
+	case len(calls.copies) == 0 && i.ForEach == nil:
+		return g.endStage(i, stateSkipped, false)
 	}
 	g.event(Event{Stage: i.Addr(), State: "running"})
 
-	return g.finishStage(i, stateOK, g.callCopies(ctx, i, c), false)
+	return g.finishStage(i, g.callCopies(ctx, i, calls))
 }
 
-// calls are how a gather stage is called.
+// stageCalls says how a gather stage is called.
 type stageCalls struct {
 	isEvaluated bool // false: the evaluation was given up
-	copies    []copyCall
-	isKnown     bool     // false: nothing tells whether it is there
-	unread    []string // for lack of which answers
-	timeout   time.Duration
+	copies      []copyCall
+	isKnown     bool     // false: a recording does not say whether the stage is there
+	unread      []string // the questions that it is not known for
+	timeout     time.Duration
 }
 
-// callOf is the call of one copy.
+// copyCall is the call of one copy.
 type copyCall struct {
 	key string
 	cfg schema.Body
 }
 
-// callsOf evaluates the configuration of each copy of a gather stage.
+// prepareCalls evaluates the configuration of each copy of a gather stage.
 func prepareCalls(i *site.Instance, e *eval.Eval) (stageCalls, Findings) {
 	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
 	out := stageCalls{isEvaluated: true, isKnown: copies.Known, unread: copies.Unread}
@@ -218,42 +219,41 @@ func prepareCalls(i *site.Instance, e *eval.Eval) (stageCalls, Findings) {
 	return out, found
 }
 
-// timeoutOf is how long a gather stage may take.
+// decodeTimeout returns how long a gather stage may take; 0: as long as the run.
 func decodeTimeout(i *site.Instance, e *eval.Eval) (time.Duration, Findings) {
 	if i.Timeout == nil {
 		return i.Spec.Timeout, Findings{}
 	}
+
 	attribute := schema.Block{Fields: []schema.Field{schema.Timeout}}
 	b, diags := attribute.Decode(makeBody(schema.Timeout.Name, i.Timeout), nil, e.Scope(i.Addr()))
-	d := i.Spec.Timeout
+	timeout := i.Spec.Timeout
 	if v := schema.Timeout.Of(b); v.Set() {
-		d, _ = time.ParseDuration(v.V)
+		timeout, _ = time.ParseDuration(v.V)
 	}
 
-	return d, Findings{Diags: diags, Unknown: findUnknown(b, partStages)}
+	return timeout, Findings{Diags: diags, Unknown: findUnknown(b, partStages)}
 }
 
-// copyResult is one copy of a gather stage.
+// copyResult is the result of one copy of a gather stage.
 type copyResult struct {
-	key   string
-	out   stages.Output
-	diags hcl.Diagnostics
-	unread   []string // the questions without an answer that it is not known for
-	took  time.Duration
+	key    string
+	out    stages.Output
+	diags  hcl.Diagnostics
+	unread []string // the questions without an answer that it is not known for
+	took   time.Duration
 }
 
-// callAll calls all copies of a stage at the same time.
-func (g gatherer) callCopies(ctx context.Context, i *site.Instance, c stageCalls) []copyResult {
-	out := make([]copyResult, len(c.copies))
+// callCopies calls all copies of a stage in parallel. Results are in the order of the calls.
+func (g gatherer) callCopies(ctx context.Context, i *site.Instance, calls stageCalls) []copyResult {
+	out := make([]copyResult, len(calls.copies))
 	var all sync.WaitGroup
-	for n, one := range c.copies {
+	for n, c := range calls.copies {
 		all.Go(func() {
 			started := g.now()
-			r := callCopy(ctx, c.timeout, i, func(ctx context.Context) (stages.Output, hcl.Diagnostics) {
-				return i.Stage.(stages.Gatherer).Gather(ctx, one.cfg, g.env, g.tape)
-			})
-			r.key, r.took = one.key, g.now().Sub(started)
-			r.unread = slices.Concat(one.cfg.Unread(), value.Questions(r.out.Value))
+			r := g.callCopy(ctx, calls.timeout, i, c.cfg)
+			r.key, r.took = c.key, g.now().Sub(started)
+			r.unread = slices.Concat(c.cfg.Unread(), value.Questions(r.out.Value))
 			out[n] = r
 		})
 	}
@@ -262,27 +262,17 @@ func (g gatherer) callCopies(ctx context.Context, i *site.Instance, c stageCalls
 	return out
 }
 
-// runCopy bounds one read: by its deadline, and by being left behind shortly after it. One that is left behind has a
-// channel to itself.
-func callCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
-	f func(context.Context) (stages.Output, hcl.Diagnostics)) copyResult {
+// callCopy calls one copy. It returns at the latest abandonAfter after the deadline, also if the call does not end: an
+// abandoned call sends its result to a channel that nobody reads.
+func (g gatherer) callCopy(ctx context.Context, timeout time.Duration, i *site.Instance, cfg schema.Body) copyResult {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	done := make(chan copyResult, 1)
-	go func() {
-		var r copyResult
-		defer func() {
-			if p := recover(); p != nil {
-				r = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke",
-					"This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
-			}
-			done <- r
-		}()
-		r.out, r.diags = f(ctx)
-	}()
+	go func() { done <- g.callGatherer(ctx, i, cfg) }()
+
 	select {
 	case r := <-done:
 		return r
@@ -292,12 +282,27 @@ func callCopy(ctx context.Context, timeout time.Duration, i *site.Instance,
 	case r := <-done:
 		return r
 	case <-time.After(abandonAfter):
-		return copyResult{diags: hcl.Diagnostics{origin.Error(chooseTimeoutCode(i), i.Range, "Stage "+i.Addr()+" did not end",
-			"It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
 	}
+
+	return copyResult{diags: hcl.Diagnostics{origin.Error(chooseTimeoutCode(i), i.Range,
+		"Stage "+i.Addr()+" did not end",
+		"It was given up: %s. Raise its timeout, or on_failure = \"continue\" to go on without it.", context.Cause(ctx))}}
 }
 
-// givenUp is the code of a stage that did not end: what it waited for decides who mends it.
+// callGatherer calls the code of a stage. A panic becomes an error.
+func (g gatherer) callGatherer(ctx context.Context, i *site.Instance, cfg schema.Body) (r copyResult) {
+	defer func() {
+		if p := recover(); p != nil {
+			r = copyResult{diags: hcl.Diagnostics{origin.Error(fault.Internal, i.Range, "Stage "+i.Addr()+" broke",
+				"This is a fault of prelet: %v. Please report it with `prelet record`.", p)}}
+		}
+	}()
+	r.out, r.diags = i.Stage.(stages.Gatherer).Gather(ctx, cfg, g.env, g.tape)
+
+	return r
+}
+
+// chooseTimeoutCode returns the code of a stage that did not end: it depends on what the stage waited for who can fix it.
 func chooseTimeoutCode(i *site.Instance) fault.Code {
 	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
 		return fault.HardwareFailed
@@ -306,66 +311,71 @@ func chooseTimeoutCode(i *site.Instance) fault.Code {
 	return fault.ClusterUnreachable
 }
 
-// finish turns what the copies of a stage gave into its output, and its failure into what on_failure says.
-func (g gatherer) finishStage(i *site.Instance, state string, copies []copyResult, blocked bool) gatheredStage {
+// endStage ends a stage of which no copy was called: skipped, or failed. isBlocked: a stage that it needs failed for good.
+func (g gatherer) endStage(i *site.Instance, state string, isBlocked bool) gatheredStage {
 	t := g.checked.types[i.Addr()]
+	out := gatheredStage{output: setState(value.Absent(t), state)}
+	if state == stateFailed {
+		out.output = makeFailedOutput(i, t)
+		out.fail(i, isBlocked)
+	}
+	out.Stages = []StageReport{{i.Addr(), state, 0}}
+	g.reportStages(out.Stages)
+
+	return out
+}
+
+// finishStage makes the output of a stage of the results of its copies.
+func (g gatherer) finishStage(i *site.Instance, copies []copyResult) gatheredStage {
+	t := g.checked.types[i.Addr()]
+	report := StageReport{Address: i.Addr(), State: stateOK}
+	outputs := map[string]cty.Value{}
 	var out gatheredStage
-	report := StageReport{i.Addr(), state, 0}
-	values := map[string]cty.Value{}
 	for _, c := range copies {
-		s, d := stateOK, c.diags
-		if d.HasErrors() {
-			s, report.State = stateFailed, stateFailed
-			if i.OnFailure == "continue" {
-				d = toWarnings(d)
-			}
+		diags := c.diags
+		if c.diags.HasErrors() {
+			report.State = stateFailed
+			outputs[c.key] = setState(value.Absent(t), stateFailed)
+			diags = softenFailure(i, diags)
+		} else {
+			outputs[c.key] = out.takeOutput(c)
 		}
-		values[c.key] = out.takeOutput(t, s, c)
 		report.Took = max(report.Took, c.took)
-		out.report(d...)
-		out.degradeFor(d)
+		out.report(diags...)
+		out.degradeFor(diags)
 		g.event(Event{Stage: i.Addr(), State: report.State, Took: c.took})
 	}
 
-	switch {
-	case i.ForEach != nil && state != stateFailed:
-		out.output = makeObject(values)
-	case len(copies) == 1:
-		out.output = values[""]
-	case state == stateFailed:
-		out.output = makeFailedOutput(i, t)
-	default:
-		out.output = setState(value.Absent(t), state)
+	out.output = outputs[""]
+	if i.ForEach != nil {
+		out.output = makeObject(outputs)
 	}
 	if len(copies) > 0 {
 		out.Stages = []StageReport{report}
-	} else if i.ForEach == nil || state == stateFailed {
-		out.Stages = []StageReport{report}
-		g.reportStages(out.Stages)
 	}
-	if report.State != stateFailed {
-		return out
-	}
-	if out.isFatal = blocked || i.OnFailure != "continue"; !out.isFatal {
-		out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
+	if report.State == stateFailed {
+		out.fail(i, false)
 	}
 
 	return out
 }
 
-// take is the output of one copy, of which out keeps what is more than a value.
-func (out *gatheredStage) takeOutput(t cty.Type, state string, c copyResult) cty.Value {
-	if state != stateOK {
-		return setState(value.Absent(t), state)
+// fail notes that a stage failed: for good, or with on_failure = "continue" the boot is degraded.
+func (out *gatheredStage) fail(i *site.Instance, isBlocked bool) {
+	if isBlocked || i.OnFailure != "continue" {
+		out.isFatal = true
+		return
 	}
-	if c.out.Facts != nil {
-		out.facts = c.out.Facts
-	}
+	out.degrade(fault.StageFailed, fmt.Sprintf("stage %s failed; its outputs are empty", i.Addr()))
+}
+
+// takeOutput returns the output of a copy that succeeded, and keeps what it has besides. A copy that depends on missing
+// answers might have failed, so its output is unknown.
+func (out *gatheredStage) takeOutput(c copyResult) cty.Value {
+	out.facts = cmp.Or(c.out.Facts, out.facts)
+	out.trust = cmp.Or(c.out.Trust, out.trust)
 	if c.out.Recommended != nil {
 		out.recommended = c.out.Recommended
-	}
-	if c.out.Trust != nil {
-		out.trust = c.out.Trust
 	}
 	if len(c.out.Unread) > 0 {
 		out.Unknown = out.Unknown.join(newUnknowns(c.out.Unread, partDetectors))
@@ -374,19 +384,24 @@ func (out *gatheredStage) takeOutput(t cty.Type, state string, c copyResult) cty
 		}
 	}
 	if len(c.unread) == 0 || c.out.Facts != nil {
-		return setState(c.out.Value, state)
+		return setState(c.out.Value, stateOK)
 	}
-	out.Unknown = out.Unknown.join(newUnknowns(c.unread, partStages)) // who knows whether it was there
+	out.Unknown = out.Unknown.join(newUnknowns(c.unread, partStages))
 
 	return makeUnreadOutput(value.Because(c.out.Value, c.unread), c.unread)
 }
 
-func toWarnings(ds hcl.Diagnostics) hcl.Diagnostics {
+// softenFailure returns the diagnostics of a copy that failed: with on_failure = "continue", errors are warnings.
+func softenFailure(i *site.Instance, ds hcl.Diagnostics) hcl.Diagnostics {
+	if i.OnFailure != "continue" {
+		return ds
+	}
+
 	out := make(hcl.Diagnostics, len(ds))
 	for n, d := range ds {
-		c := *d
-		c.Severity = hcl.DiagWarning
-		out[n] = &c
+		soft := *d
+		soft.Severity = hcl.DiagWarning
+		out[n] = &soft
 	}
 
 	return out

@@ -44,7 +44,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 			}}
 			dog := evalLimits{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}
 			const label = "stage \"label\" \"a\" {\n  labels = { \"example.com/a\" = \"a\" }\n}\n"
-			p := run(t.Context(), mustParse(t, locals+label+text), o, dog)
+			p := runSteps(t.Context(), mustParse(t, locals+label+text), o, dog)
 			over.Store(true)
 			if n := len(p.Diagnostics); n == 0 || origin.CodeOf(p.Diagnostics[n-1]) != fault.Limit || p.Complete {
 				t.Fatalf("the plan of what was given up is %s; want an incomplete one with code %s", showPlan(p), fault.Limit)

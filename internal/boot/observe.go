@@ -19,8 +19,8 @@ type Observed struct {
 	states     []observedFile // of the kubelet's managers, where the planned configuration does not go with them
 	undeclared []observedFile // of the generation in place, that the site declares no more
 
-	managed failure // which targets the generation in place has
-	skipped []string   // undeclared ones that were not looked at: what could not be rendered is not gone
+	managed failure  // which targets the generation in place has
+	skipped []string // undeclared ones that were not looked at: what could not be rendered is not gone
 }
 
 // seen is one target: as it shall be, and as it is.

@@ -17,8 +17,8 @@ import (
 
 // Rendered is the result of render: the finished node, with its files and what apply shall do with the kubelet.
 type Rendered struct {
-	eval *eval.Eval // with the node and the outputs of render stages
-	node node.Node
+	eval   *eval.Eval // with the node and the outputs of render stages
+	node   node.Node
 	isDone bool // every render stage had its turn
 }
 

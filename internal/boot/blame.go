@@ -11,17 +11,18 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// forGood says whether an error ends with the status after which systemd does not try again: only a change of the site
-// mends it. What a server sent is mended on its side, and a node tries again until it is.
+// isPermanent reports whether an error ends with the exit status after which systemd does not try again: only a change of
+// the site fixes it. What a server sent is fixed on its side, so a node tries again.
 func isPermanent(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
 
-// blame gives what is wrong in a base that a ConfigMap brought the code of the server's data, and the place of the
-// stage that fetched it.
+// blameServer gives errors in a base that a ConfigMap brought the code of the server's data, and the place of the stage
+// that fetched it. It changes ds.
 func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
 		if d.Severity != hcl.DiagError || !isPermanent(origin.CodeOf(d)) {
 			continue
 		}
+
 		from := base.FlagsFrom
 		if origin.CodeOf(d) == fault.ConfigInvalid {
 			from = base.ConfigFrom
@@ -30,11 +31,12 @@ func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnosti
 			ds[n] = origin.Error(fault.ClusterUnusable, at, d.Summary, "%s", d.Detail)
 		}
 	}
+
 	return ds
 }
 
-// server is where the site names the ConfigMap that a text was taken from; not ok when something else had a part in it,
-// or a file of the node was fetched.
+// findConfigMap returns where the site names the ConfigMap that a text was taken from. It is not ok if something else had
+// a part in the text, or if a file of the node was fetched.
 func findConfigMap(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 	for _, o := range from {
 		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way
@@ -50,5 +52,6 @@ func findConfigMap(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 		}
 		at, ok = i.Body.Attributes["config_map"].Expr.Range(), true
 	}
+
 	return at, ok
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -21,141 +20,180 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Witness is a machine that a site is tried on when none is at hand.
+// Witness is a sample machine that a site is checked on when there is no machine.
 type Witness struct {
 	Name  string
 	Facts *world.Facts // nil: unknown
 	Fails bool         // every stage that may fail does
 }
 
-// Check looks at a site with no machine and no network: references along types, then the whole function over each
-// witness. Files, objects and the base are unknown there, credentials present. One message for a place, with the
+// Check checks a site with no machine and no network: references along types, then the steps up to judge on each witness.
+// Files, objects and the base are unknown there, and credentials exist. It returns one diagnostic for a place, with the
 // witnesses that it came from.
 func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics { return CheckFor(s, witnesses, "") }
 
-// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which minds flags, fields, feature gates and labels
+// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which rejects flags, fields, feature gates and labels
 // as that version does. "" is an unknown one.
 func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics {
 	return CheckWith(s, witnesses, kubelet, nil)
 }
 
-// CheckWith is CheckFor where something is known of detectors: locks answers that question.
+// CheckWith is CheckFor where something is known of detectors: locks answers the questions for their locks.
 func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.Source) hcl.Diagnostics {
 	o := Options{Locks: locks}
-	m, known := startRun(context.Background(), s, o)
-	if m.runCheck(known, newRuntimeEnv(o, defaultLimits())); m.hasErrors() {
-		return m.Diags
+	p, known := startRun(context.Background(), s, o)
+	if p.runCheck(known, newRuntimeEnv(o, defaultLimits())); p.hasErrors() {
+		return p.Diags
 	}
-	var found []*witnessFinding
-	byPlace := map[string]*witnessFinding{}
+
+	var found witnessFindings
 	for _, w := range witnesses {
 		for _, d := range checkOn(s, w, kubelet, o) {
-			if origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact) {
-				continue // "no label on this machine" is no news of a witness
-			}
-			key := makeKey(d)
-			f := byPlace[key]
-			if f == nil {
-				f = &witnessFinding{diagnostic: d}
-				byPlace[key] = f
-				found = append(found, f)
-			}
-			if d.Severity == hcl.DiagError && f.diagnostic.Severity != hcl.DiagError {
-				f.diagnostic = d
-			}
-			if !slices.Contains(f.witnesses, w.Name) {
-				f.witnesses = append(f.witnesses, w.Name)
+			if !isWitnessNote(w, d) {
+				found.add(w, d)
 			}
 		}
 	}
-	out := m.Diags
-	for _, f := range found {
+
+	return append(p.Diags, found.list(witnesses)...)
+}
+
+// isWitnessNote reports whether a diagnostic is a note that concerns only the witness, for example that it lacks a label.
+func isWitnessNote(w Witness, d *hcl.Diagnostic) bool {
+	return origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact)
+}
+
+// witnessFindings are diagnostics, one for a place, in the order in which they came.
+type witnessFindings struct {
+	all     []*witnessFinding
+	byPlace map[string]*witnessFinding
+}
+
+// witnessFinding is the first of the diagnostics of a place, or the first error among them.
+type witnessFinding struct {
+	diagnostic *hcl.Diagnostic
+	witnesses  []string // names
+}
+
+func (found *witnessFindings) add(w Witness, d *hcl.Diagnostic) {
+	key := makeKey(d)
+	f := found.byPlace[key]
+	if f == nil {
+		f = &witnessFinding{diagnostic: d}
+		if found.byPlace == nil {
+			found.byPlace = map[string]*witnessFinding{}
+		}
+		found.byPlace[key] = f
+		found.all = append(found.all, f)
+	}
+
+	if d.Severity == hcl.DiagError && f.diagnostic.Severity != hcl.DiagError {
+		f.diagnostic = d
+	}
+	if !slices.Contains(f.witnesses, w.Name) {
+		f.witnesses = append(f.witnesses, w.Name)
+	}
+}
+
+// list returns the diagnostics. Each names its witnesses, unless it came from the first: on that one nothing is known, and
+// what is wrong there is wrong everywhere.
+func (found *witnessFindings) list(witnesses []Witness) (out hcl.Diagnostics) {
+	for _, f := range found.all {
 		d := *f.diagnostic
-		if f.witnesses[0] != witnesses[0].Name { // on the first nothing is known: what is wrong there is wrong everywhere
+		if f.witnesses[0] != witnesses[0].Name {
 			d.Detail += fmt.Sprintf(" (On the witness machines: %s.)", strings.Join(f.witnesses, ", "))
 		}
 		out = append(out, &d)
 	}
+
 	return out
 }
 
-// keyOf is the same for messages that say one thing of one place.
+// makeKey returns a text that is the same for diagnostics that report one thing about one place.
 func makeKey(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return d.Summary
 	}
 	code := string(origin.CodeOf(d))
-	if strings.HasPrefix(code, "kubelet-") { // a base is one place, and may have several fields wrong
+	if strings.HasPrefix(code, "kubelet-") { // a base is one place, and may have several wrong fields
 		return d.Subject.String() + code + d.Summary
 	}
 
 	return d.Subject.String() + code
 }
 
-type witnessFinding struct {
-	diagnostic *hcl.Diagnostic
-	witnesses  []string
-}
-
-// checkOn looks at the site on one witness.
+// checkOn checks the site on one witness. What depends on the facts of a witness is a warning, and a refusal of that
+// witness a note: the site may be meant for other machines.
 func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics {
-	m := runOnWitness(s, w, kubelet, o)
-	diags := append(slices.Clip(m.Diags), m.eval.Unsupported()...)
+	p := runOnWitness(s, w, kubelet, o)
+	diags := append(slices.Clip(p.Diags), p.eval.Unsupported()...)
 	for n, d := range diags {
-		code := origin.CodeOf(d)
-		if w.Facts != nil && d.Severity == hcl.DiagError && (code == fault.NullFact || eval.FactCaused(d)) {
-			c := *d
-			c.Severity = hcl.DiagWarning
-			diags[n] = &c
+		if d.Severity != hcl.DiagError {
+			continue
 		}
-		if (code == fault.ReserveRefused || code == fault.Precondition) && d.Severity == hcl.DiagError {
-			diags[n] = origin.Note(code, readRange(d), d.Summary, "%s The site may not be meant for such a machine.", d.Detail)
+
+		switch code := origin.CodeOf(d); {
+		case code == fault.ReserveRefused || code == fault.Precondition:
+			diags[n] = origin.Note(code, readRange(d), d.Summary,
+				"%s The site may not be meant for such a machine.", d.Detail)
+		case w.Facts != nil && (code == fault.NullFact || eval.FactCaused(d)):
+			warning := *d
+			warning.Severity = hcl.DiagWarning
+			diags[n] = &warning
 		}
 	}
 
 	return diags
 }
 
-// tryOn does over one witness what a boot does over a machine, up to the judgement of the node.
+// runOnWitness runs the steps of a boot on one witness, up to judge.
 func runOnWitness(s *site.Site, w Witness, kubelet string, o Options) *progress {
-	m, locks := startRun(context.Background(), s, o)
-	t := newRuntimeEnv(o, defaultLimits())
-	m.runCheck(locks, t)
-	m.Diags = nil // CheckWith has said them
-	if m.runSettings(t); !m.hasErrors() {
-		m.runPrepare(locks, t)
+	p, locks := startRun(context.Background(), s, o)
+	env := newRuntimeEnv(o, defaultLimits())
+	p.runCheck(locks, env)
+	p.Diags = nil // CheckWith has reported them
+	if p.runSettings(env); !p.hasErrors() {
+		p.runPrepare(locks, env)
 	}
-	if m.hasErrors() {
-		return m
+	if p.hasErrors() {
+		return p
 	}
 
 	if kubelet != "" {
-		m.kubelet.Version = &kubelet
+		p.kubelet.Version = &kubelet
 	}
-	c, p, e := m.checked, m.prepared, m.eval.Fork()
-	gathered, found := runStep(t.limits, func() (Gathered, Findings) { return gatherOnWitness(c, p, e, w) })
-	if m.addFindings(found); gathered.eval == nil {
-		return m // given up
+	if p.runGatherOnWitness(w, env); p.gathered.eval == nil {
+		return p // given up
 	}
-	m.gathered, m.eval = gathered, gathered.eval
-	if m.runDecide(t); m.decided.eval == nil {
-		return m
+	if p.runDecide(env); p.decided.eval == nil {
+		return p
 	}
-	if m.runRender(t); m.rendered.eval != nil {
-		m.runJudge(context.Background())
+	if p.runRender(env); p.rendered.eval == nil {
+		return p
 	}
+	p.runJudge(context.Background())
 
-	return m
+	return p
+}
+
+func (p *progress) runGatherOnWitness(w Witness, env runtimeEnv) {
+	c, prepared, e := p.checked, p.prepared, p.eval.Fork()
+	gathered, found := runStep(env.limits, func() (Gathered, Findings) { return gatherOnWitness(c, prepared, e, w) })
+	p.gathered = gathered
+	p.setEval(gathered.eval)
+	p.addFindings(found)
 }
 
 func readRange(d *hcl.Diagnostic) hcl.Range {
 	if d.Subject != nil {
 		return *d.Subject
 	}
+
 	return hcl.Range{}
 }
 
-// pretend gives gather stages the outputs that a witness has, and checks their configuration.
+// gatherOnWitness is gather without a machine: it gives gather stages the outputs that a witness has, and checks their
+// configuration.
 func gatherOnWitness(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, Findings) {
 	out := Gathered{outputs: map[string]cty.Value{}, facts: w.Facts}
 	var found Findings
@@ -163,44 +201,46 @@ func gatherOnWitness(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, 
 		if i.Spec.Phase != schema.Gather {
 			continue
 		}
-		v, recommended, more := gatherStageOnWitness(i, c, p.env, e, w)
+		output, recommended, more := gatherStageOnWitness(i, c, p.env, e, w)
 		if recommended != nil {
 			out.recommended = recommended
 		}
 		found = found.join(more)
-		out.outputs[i.Addr()] = v
-		e = e.With(map[string]cty.Value{i.Addr(): v})
+		out.outputs[i.Addr()] = output
+		e = e.With(map[string]cty.Value{i.Addr(): output})
 	}
 	out.eval = e
 
 	return out, found
 }
 
-func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (cty.Value, labelsByDetector, Findings) {
+// gatherStageOnWitness returns the output of one gather stage on a witness. With facts, detect-hw has what the stage makes
+// of them; without, and for all other stages, it is unknown, and absent where everything fails.
+func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (
+	cty.Value, labelsByDetector, Findings,
+) {
 	t := c.types[i.Addr()]
-	copies, d := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
-	found := Findings{Diags: d}
-	failed, byKey := map[string]cty.Value{}, map[string]cty.Value{}
+	copies, diags := e.Scope(i.Addr()).Copies(i.When, i.ForEach)
+	found := Findings{Diags: diags}
+	outputs := map[string]cty.Value{}
+	hasFailed := false
 	for _, one := range copies.All {
-		cfg, d := i.Spec.DecodeAt(i.Body, nil, one.Scope, i.Range)
-		found.report(d...)
-		byKey[one.Key] = setState(value.UnknownOutput(t), stateOK)
-		if state, ok := failureState(i, cfg); ok && w.Fails {
-			failed[one.Key] = setState(value.Absent(t), state)
-		}
-		if ch, ok := i.Stage.(stages.Checker); ok && !d.HasErrors() {
-			found.report(ch.Check(cfg, basis{access: env.Access, facts: w.Facts}.stageInputs(i, c.site, e))...)
+		state, more := checkCopyOnWitness(i, c, env, e, w, one)
+		found = found.join(more)
+		outputs[one.Key] = setState(value.UnknownOutput(t), stateOK)
+		if state != "" {
+			hasFailed = true
+			outputs[one.Key] = setState(value.Absent(t), state)
 		}
 	}
 	_, more := decodeTimeout(i, e)
 	found = found.join(more)
-	maps.Copy(byKey, failed)
 
 	switch {
 	case i.ForEach != nil && copies.Known:
-		return makeObject(byKey), nil, found
-	case len(failed) > 0 && copies.Known:
-		return failed[""], nil, found
+		return makeObject(outputs), nil, found
+	case hasFailed && copies.Known:
+		return outputs[""], nil, found
 	case w.Facts != nil && i.Type == "detect-hw":
 		if v, recommended, err := detectOnWitness(i, e, env, w.Facts); err == nil {
 			return v, recommended, found
@@ -211,27 +251,51 @@ func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.E
 	return makeUnknownOutput(i, t), nil, found
 }
 
-// mayFail says whether the site goes on without what a stage reads, and the stage's state then: an optional object
-// that is not there is no failure.
-func failureState(i *site.Instance, cfg schema.Body) (state string, ok bool) {
+// checkCopyOnWitness checks the configuration of one copy. It returns the state of the copy if it fails on the witness;
+// "": it does not.
+func checkCopyOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness, one eval.Copy) (
+	state string, found Findings,
+) {
+	cfg, diags := i.Spec.DecodeAt(i.Body, nil, one.Scope, i.Range)
+	found.report(diags...)
+	if checker, ok := i.Stage.(stages.Checker); ok && !diags.HasErrors() {
+		in := basis{access: env.Access, facts: w.Facts}.stageInputs(i, c.site, e)
+		found.report(checker.Check(cfg, in)...)
+	}
+	if failed, ok := failureState(i, cfg); ok && w.Fails {
+		return failed, found
+	}
+
+	return "", found
+}
+
+// failureState reports whether the site goes on without what a stage reads, and the stage's state then: an optional object
+// that does not exist is not a failure.
+func failureState(i *site.Instance, cfg schema.Body) (state string, mayFail bool) {
 	if i.OnFailure == "continue" {
 		return stateFailed, true
 	}
+
 	return stateOK, cfg.True("optional")
 }
 
-// witnessOutput asks the stage itself, over a tape that knows the facts only, so that a witness has what a machine has.
-func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (cty.Value, labelsByDetector, error) {
+// detectOnWitness runs detect-hw over a tape that has the witness's facts only, so that its output is that of a machine.
+func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (
+	cty.Value, labelsByDetector, error,
+) {
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {
 			b, err := json.Marshal(f)
 			if err != nil {
 				return world.Failure(fault.FileUnusable, err.Error(), "")
 			}
+
 			return world.Answer{Value: b}
 		}
+
 		return world.Failure(fault.Absent, "", "")
 	})
+
 	env.Detectors = slices.Clone(env.Detectors)
 	for n := range env.Detectors {
 		env.Detectors[n].Required = false

@@ -6,7 +6,7 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Credentials are the names of those that the plan came upon, sorted: what the site reads, and the token that it names.
+// Credentials returns the names of the credentials that the site reads and of the token that it names, sorted.
 func (p *Plan) Credentials() (names []string) {
 	if p.Access.Token != "" {
 		names = append(names, p.Access.Token)
@@ -22,5 +22,6 @@ func (p *Plan) Credentials() (names []string) {
 		}
 	}
 	slices.Sort(names)
+
 	return slices.Compact(names)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Change is one target with what it is and what it shall be.
+// Change is one managed file: as it is, and as it shall be.
 type Change struct {
 	File   node.File
 	Old    world.TargetAns
@@ -25,56 +25,34 @@ type Change struct {
 	Drift  string // how it was edited since the last generation
 }
 
-// Restart says whether the kubelet must start anew, and why.
+// Restart says whether the kubelet must be restarted, and why.
 type Restart struct {
 	Unit    string
 	Needed  bool
 	Because []string
 }
 
-// Changed is the difference between what is and what shall be.
+// Changed is the result of diff: the difference between what is on the disk and what shall be.
 type Changed struct {
 	changes  []Change // sorted by path
-	unjudged []string // targets of which it cannot be told what becomes of them, sorted
+	unjudged []string // managed files whose change is unknown, sorted
 	restart  Restart
 }
 
-// diff lays what shall be beside what is.
+// diff compares what is on the disk with what shall be.
+//
+// Inputs: the finished node, the identity that is set aside, and what observe returned. Result: one change for each managed
+// file, and whether the kubelet must be restarted. Fails with a managed file that cannot be looked at; a question that a
+// recording was never asked makes the plan incomplete.
 func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
-	var found Findings
 	out := Changed{changes: o.listDeclared(n), unjudged: o.skipped}
-	for _, s := range o.files {
-		switch at := findDeclaration(s.file); {
-		case s.isUnread():
-			out.unjudged = append(out.unjudged, s.file.Path)
-			found = found.join(reportUnread(at, s.file.Path))
-		case s.err != nil:
-			found.report(stages.Diagnose(at, s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)))
-		default:
-			found.report(warnLooseMode(compareTarget(s.file, s.is))...)
-		}
-	}
-	for _, s := range o.aside {
-		switch {
-		case s.isUnread():
-			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
-		case s.err != nil: // left alone, it would make two machines of one identity
-			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot set "+s.file.Path+" aside")
-			found.report(stages.Diagnose(hcl.Range{}, failed))
-		}
-	}
+	found := out.addDeclared(o)
 	for i, c := range out.changes {
 		if c.File.Purpose == purposeIdentity {
 			out.changes[i].Why = "it is of " + aside.describeOwner()
 		}
 	}
-	for _, s := range o.states {
-		if s.isUnread() {
-			out.unjudged = append(out.unjudged, s.file.Path)
-			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
-		}
-	}
-	out.addUndeclared(o, &found)
+	found = found.join(out.addUndeclared(o))
 
 	slices.SortStableFunc(out.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
 	slices.Sort(out.unjudged)
@@ -84,48 +62,89 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 	return out, found
 }
 
-// undeclared are targets of the generation in place that the site declares no more: removed, or put back as they were
-// before prelet, unless somebody changed them since. One that could not be looked at is left alone.
-func (c *Changed) addUndeclared(o Observed, found *Findings) {
+// addDeclared adds the declared files that could not be looked at.
+func (c *Changed) addDeclared(o Observed) (found Findings) {
+	for _, s := range o.files {
+		switch at := findDeclaration(s.file); {
+		case s.isUnread():
+			c.unjudged = append(c.unjudged, s.file.Path)
+			found = found.join(reportUnread(at, s.file.Path))
+		case s.err != nil:
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)
+			found.report(stages.Diagnose(at, failed))
+		default:
+			found.report(warnLooseMode(compareTarget(s.file, s.is))...)
+		}
+	}
+	for _, s := range o.aside {
+		switch {
+		case s.isUnread():
+			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
+		case s.err != nil: // if it stayed, two machines would have one identity
+			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot set "+s.file.Path+" aside")
+			found.report(stages.Diagnose(hcl.Range{}, failed))
+		}
+	}
+	for _, s := range o.states {
+		if s.isUnread() {
+			c.unjudged = append(c.unjudged, s.file.Path)
+			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
+		}
+	}
+
+	return found
+}
+
+// addUndeclared adds the files of the current generation that the site does not declare any more: they are removed or
+// restored, unless somebody edited them since. One that could not be looked at is kept as it is.
+func (c *Changed) addUndeclared(o Observed) (found Findings) {
 	if o.managed.isUnread() {
 		question := []string{"managed"}
-		found.Unknown = found.Unknown.join(newUnknowns(question, partTargets))
+		found.Unknown = newUnknowns(question, partTargets)
 		found.report(origin.NotRead(hcl.Range{}, "what the site declares no more", question))
 	}
+
 	for _, s := range o.undeclared {
 		if s.isUnread() {
 			c.unjudged = append(c.unjudged, s.file.Path)
-			*found = found.join(reportUnread(hcl.Range{}, s.file.Path))
+			found = found.join(reportUnread(hcl.Range{}, s.file.Path))
 		}
 		if s.err != nil {
 			continue
 		}
-		one := Change{File: s.file, Old: s.is, Action: s.action, Why: "the site does not declare it any more"}
+
+		change := Change{File: s.file, Old: s.is, Action: s.action, Why: "the site does not declare it any more"}
 		if s.action == "keep" {
-			one.Why += ", but " + s.why
+			change.Why += ", but " + s.why
 			found.report(origin.Warning(fault.Drift, hcl.Range{}, s.file.Path+" stays",
 				"The site does not declare it any more, but %s. Remove it by hand if nobody needs it.", s.why))
 		}
-		c.changes = append(c.changes, one)
+		c.changes = append(c.changes, change)
 	}
+
+	return found
 }
 
-// unreadTarget is a target that a recording was never asked for.
+// reportUnread returns the findings for a managed file that a recording was never asked for.
 func reportUnread(at hcl.Range, path string) Findings {
 	question := []string{"target " + path}
 
-	return Findings{Diags: hcl.Diagnostics{origin.NotRead(at, path, question)}, Unknown: newUnknowns(question, partTargets)}
+	return Findings{
+		Diags:   hcl.Diagnostics{origin.NotRead(at, path, question)},
+		Unknown: newUnknowns(question, partTargets),
+	}
 }
 
-// restartFor says whether the kubelet must start anew for changes.
+// decideRestart returns whether the kubelet must be restarted for changes.
 func decideRestart(n node.Node, aside *Aside, changes []Change) (out Restart) {
 	if n.Activation == nil {
 		return out
 	}
+
 	out.Unit = n.Activation.Unit
 	for _, c := range changes {
 		switch {
-		case c.File.Purpose == purposeIdentity: // one line below
+		case c.File.Purpose == purposeIdentity: // all of them are one reason, below
 			out.Needed = true
 		case c.Action == "none" || c.Action == "keep":
 		case c.File.Purpose == "directory" || c.File.Purpose == "bootstrap-kubeconfig":
@@ -145,7 +164,7 @@ func describeAction(action string) string {
 	return map[string]string{"create": "is new", "update": "changes", "delete": "goes", "restore": "is put back"}[action]
 }
 
-// placeOfFile is where the site declares a file.
+// findDeclaration returns where the site declares a file.
 func findDeclaration(f node.File) hcl.Range {
 	if len(f.Origins) == 0 {
 		return hcl.Range{}
@@ -154,7 +173,7 @@ func findDeclaration(f node.File) hcl.Range {
 	return f.Origins[0].Range
 }
 
-// loose warns of a secret that others could read until now. That it is mended does not make it a secret again.
+// warnLooseMode warns of a secret that others could read until now: after the mode is fixed, it is still known to them.
 func warnLooseMode(c Change) hcl.Diagnostics {
 	f, a := c.File, c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
@@ -167,7 +186,7 @@ func warnLooseMode(c Change) hcl.Diagnostics {
 			"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
 }
 
-// changeOf is one target: what is, against what shall be.
+// compareTarget returns the change of one managed file from what is on the disk.
 func compareTarget(f node.File, a world.TargetAns) Change {
 	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
 	if a.Uncompared != "" {
@@ -177,6 +196,8 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 	if mode == 0 && a.Exists {
 		mode = a.Mode
 	}
+	isSameMeta := mode == a.Mode && isSameOwner(f.Owner, a)
+
 	switch {
 	case f.Kind == node.Missing && !a.Exists:
 		c.Action = "none"
@@ -186,31 +207,37 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 		c.Action = "create"
 	case f.CreateOnly:
 		c.Action, c.Why = "none", "it is there already"
-	case f.Kind == node.Directory && a.Dir && mode == a.Mode && isSameOwner(f.Owner, a):
+	case f.Kind == node.Directory && a.Dir && isSameMeta:
 		c.Action = "none"
-	case f.Kind == node.Regular && !a.Dir && isSameContent(f, a) && mode == a.Mode && isSameOwner(f.Owner, a):
+	case f.Kind == node.Regular && !a.Dir && isSameMeta && isSameContent(f, a):
 		c.Action = "none"
 	}
+
 	return c
 }
 
+// isSameContent compares hashes. Where the text has secrets, whoever answered has compared it.
 func isSameContent(f node.File, a world.TargetAns) bool {
 	if len(f.Text.Secrets()) > 0 {
 		return a.Same
 	}
 	h := sha256.Sum256([]byte(f.Text.Template()))
+
 	return a.SHA256 == hex.EncodeToString(h[:])
 }
 
-// ownerSame compares a planned owner, of names or numbers, with that of what is there.
+// isSameOwner compares a planned owner, USER:GROUP of names or numbers, with that on the disk. "" keeps any owner.
 func isSameOwner(owner string, a world.TargetAns) bool {
 	if owner == "" {
 		return true
 	}
-	name, group, _ := strings.Cut(a.Owner, ":")
-	user, of, _ := strings.Cut(owner, ":")
-	is := func(planned string, id int, name string) bool {
-		return planned == strconv.Itoa(id) || planned == name && name != "" || planned == "root" && id == 0
-	}
-	return is(user, a.UID, name) && is(of, a.GID, group)
+	userName, groupName, _ := strings.Cut(a.Owner, ":")
+	user, group, _ := strings.Cut(owner, ":")
+
+	return isSameID(user, a.UID, userName) && isSameID(group, a.GID, groupName)
+}
+
+// isSameID compares a planned user or group with an ID and its name; name may be "".
+func isSameID(planned string, id int, name string) bool {
+	return planned == strconv.Itoa(id) || planned == name && name != "" || planned == "root" && id == 0
 }

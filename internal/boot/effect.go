@@ -2,9 +2,9 @@ package boot
 
 import "github.com/prelet/prelet/internal/kubelet"
 
-// TakesEffect says when a label takes effect: "registration" when the Node object is made; on a node that has joined,
-// "restart" for the few that the kubelet brings up to date when it starts anew, and "reconcile" for those that the node
-// patches itself, where the site has that done and the NodeRestriction plugin lets a node.
+// TakesEffect returns when a label takes effect: "registration" when the Node object is made; on a node that has joined,
+// "restart" for the few labels that the kubelet updates when it starts, and "reconcile" for those that the node patches
+// itself, where the site asks for it and the NodeRestriction plugin allows it.
 func (p *Plan) TakesEffect(key string) string {
 	switch a := p.Node.Activation; {
 	case !p.Kubelet.Joined:
@@ -14,5 +14,6 @@ func (p *Plan) TakesEffect(key string) string {
 	case a != nil && a.ReconcileLabels && kubelet.CheckNodeKey(key, "") == nil:
 		return "reconcile"
 	}
+
 	return "registration"
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// Degraded is one thing that is not as the site wants it, though the boot goes on.
+// Degraded is one thing that is not as the site wants it, although the boot goes on.
 type Degraded struct {
 	Code    fault.Code `json:"code"`
 	Summary string     `json:"summary"`
@@ -24,7 +24,7 @@ type StageReport struct {
 	Took    time.Duration `json:"-"`
 }
 
-// Findings are what a step says beside its value.
+// Findings are what a step returns in addition to its value.
 type Findings struct {
 	Diags    hcl.Diagnostics
 	Degraded []Degraded
@@ -32,7 +32,7 @@ type Findings struct {
 	Unknown  unknowns
 }
 
-// with are these findings and those of what came after.
+// join returns these findings followed by more. It changes neither.
 func (f Findings) join(more Findings) Findings {
 	return Findings{
 		Diags:    slices.Concat(f.Diags, more.Diags),
@@ -42,7 +42,7 @@ func (f Findings) join(more Findings) Findings {
 	}
 }
 
-// inOrder are the findings of several stages, by address, as if one had run after the other in that order.
+// joinInOrder joins the findings of stages, by address, in an order that does not depend on which ran first.
 func joinInOrder(order []*site.Instance, by map[string]Findings) (out Findings) {
 	for _, i := range order {
 		if f, ok := by[i.Addr()]; ok {
@@ -53,13 +53,15 @@ func joinInOrder(order []*site.Instance, by map[string]Findings) (out Findings) 
 	return out
 }
 
+// report adds diagnostics.
 func (f *Findings) report(ds ...*hcl.Diagnostic) { f.Diags = append(f.Diags, ds...) }
 
+// degrade adds a reason for a degraded boot.
 func (f *Findings) degrade(c fault.Code, summary string) {
 	f.Degraded = append(f.Degraded, Degraded{c, summary})
 }
 
-// degradedBy notes the warnings of gatherers that mean less than the site wants.
+// degradeFor adds a reason for each warning of a gather stage which means that something is missing.
 func (f *Findings) degradeFor(ds hcl.Diagnostics) {
 	for _, d := range ds {
 		switch c := origin.CodeOf(d); {

@@ -26,12 +26,27 @@ type judgement struct {
 	checking bool
 	node     node.Node
 	basis    basis
-	accepts  *world.AcceptsAns
+	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
 }
 
-// judge says what the kubelet at hand refuses of the finished node, and what it swallows. Each finding stands where the
-// site set what it is about.
+// judge reports what the installed kubelet rejects of the finished node, and what it silently ignores. Each finding is at
+// the place where the site set what it is about.
+//
+// Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether files
+// exist and certificates can be used. Result: findings only. Fails where the kubelet would not start.
 func judge(ctx context.Context, j judgement) (found Findings) {
+	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
+	for _, f := range rules.Check(j.makeSubject(ctx)) {
+		if d := j.diagnose(f, pointers); d != nil {
+			found.report(d)
+		}
+	}
+
+	return found
+}
+
+// makeSubject returns what the rules look at. In a check nothing is known of the machine.
+func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	s := rules.Subject{Accepts: Accepted(j.accepts)}
 	if j.basis.kubelet.Version != nil {
 		s.Version = *j.basis.kubelet.Version
@@ -43,24 +58,18 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	s.Refused = func(cert, key string) (string, bool) { return j.refuseServing(ctx, cert, key) }
 	if !j.checking && s.Config != nil {
 		s.Machine = rules.MachineOf(j.basis.facts, j.basis.kubelet)
-		s.Machine.Exists = func(p string) (there, told bool) { return j.pathExists(ctx, p) }
-	}
-	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
-	for _, f := range rules.Check(s) {
-		if d := j.diagnose(f, pointers); d != nil {
-			found.report(d)
-		}
+		s.Machine.Exists = func(p string) (exists, isKnown bool) { return j.pathExists(ctx, p) }
 	}
 
-	return found
+	return s
 }
 
-// config is the kubelet's configuration as it will be. Where its base is not at hand (a check without a machine) it is
-// what the site sets, each field for itself; nil where nothing is known.
-func (j judgement) readConfig() (c *kubelet.Config, part bool) {
+// readConfig returns the kubelet's configuration as it will be; nil where nothing is known. Where its base is missing (a
+// check without a machine) it has only what the site sets: isPart, and each field is judged for itself.
+func (j judgement) readConfig() (c *kubelet.Config, isPart bool) {
 	c = kubelet.NewConfig()
-	rendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
-	if rendered {
+	isRendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
+	if isRendered {
 		if err := c.Merge(j.node.Config); err != nil {
 			return nil, false
 		}
@@ -69,36 +78,42 @@ func (j judgement) readConfig() (c *kubelet.Config, part bool) {
 	if !j.checking {
 		return nil, false
 	}
+
 	for _, s := range j.node.Settings {
 		if s.Delete {
 			continue
 		}
 		if err := c.Set(s.Path, s.Value); err != nil {
-			return nil, false // two settings that do not go together: the merge says so
+			return nil, false // two settings contradict each other: the merge has reported it
 		}
 	}
+
 	return c, true
 }
 
-// exists says whether the kubelet will find a path: one that this plan writes, or a folder of it, or one that is there.
-func (j judgement) pathExists(ctx context.Context, p string) (there, told bool) {
-	if slices.ContainsFunc(j.node.Files, func(f node.File) bool {
+// pathExists reports whether the kubelet will find a path: one that this plan writes, a folder of one, or one that is on
+// the disk.
+func (j judgement) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
+	isWritten := func(f node.File) bool {
 		return f.Kind != node.Missing && (f.Path == p || strings.HasPrefix(f.Path, strings.TrimSuffix(p, "/")+"/"))
-	}) {
+	}
+	if slices.ContainsFunc(j.node.Files, isWritten) {
 		return true, true
 	}
 	if j.tape == nil {
 		return false, false
 	}
 	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
+
 	return a.Exists, err == nil
 }
 
-// Accepted is what a binary's help lists, as rules take it; nil where nothing is.
+// Accepted returns what a binary's help lists, in the form that rules take; nil where it was not asked.
 func Accepted(a *world.AcceptsAns) *rules.Accepts {
 	if a == nil {
 		return nil
 	}
+
 	out := &rules.Accepts{Flags: map[string]bool{}, Gates: map[string]known.Gate{}}
 	for _, name := range a.Flags {
 		out.Flags[name] = false
@@ -112,48 +127,71 @@ func Accepted(a *world.AcceptsAns) *rules.Accepts {
 			out.Gates[name] = known.Gate{Stage: stage, On: on == "true"}
 		}
 	}
+
 	return out
 }
 
-// found is a finding as a diagnostic. What the base brings and the kubelet only swallows is no fault of the site. What
-// it will not take one day is no news there, and what another version may take no finding; nil then.
+// setter is who set what a finding is about.
+type setter struct {
+	at        hcl.Range
+	name      string // for the message
+	isBase    bool   // no stage set it
+	isDefault bool   // the base does not have it either
+}
+
+// diagnose returns a finding as a diagnostic; nil where it does not matter: what a later version will reject of the base,
+// and what some version might reject of it.
 func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
+	set := j.findSetter(f, pointers)
+	if set.isBase && (f.Does == rules.Later || f.Vague && f.Does == rules.Exits) {
+		return nil
+	}
+
+	severity := f.Severity
+	if set.isBase && f.Does == rules.Swallows && severity == rules.Error {
+		severity = rules.Warning // the site did not set it
+	}
+	code, at := chooseCode(f), set.at
+	if set.isBase && !set.isDefault && severity == rules.Error && isPermanent(code) {
+		if where, ok := j.findServer(f); ok {
+			code, at = fault.ClusterUnusable, where
+		}
+	}
+	detail := stages.Sentence(f.Message+" (set by "+set.name+")", capitalize(f.Hint))
+
+	return chooseConstructor(severity)(code, at, summarize(f), "%s", detail)
+}
+
+// findSetter returns the stage that set what a finding is about, or the base at the place where the site writes the file.
+func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
+	purpose := "kubelet-config"
 	var from []origin.Origin
-	purpose, what := "kubelet-config", strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
 	if f.Flag != "" {
-		purpose, what = "kubelet-flags", "--"+f.Flag
+		purpose = "kubelet-flags"
 		if i := slices.IndexFunc(j.node.Flags, func(x node.Flag) bool { return x.Name == f.Flag }); i >= 0 {
 			from = j.node.Flags[i].Origins
 		}
 	} else {
 		from = j.node.ConfigOrigins[findOwner(pointers, f.Pointer)]
 	}
-	at, by := j.findFileRange(purpose), "the base"
-	based := len(from) == 0 || from[0].Kind == origin.Base
+
 	switch {
-	case !based:
-		at, by = from[0].Range, from[0].Ref
+	case len(from) > 0 && from[0].Kind != origin.Base:
+		return setter{at: from[0].Range, name: from[0].Ref}
 	case f.Flag == "" && !j.hasField(f.Pointer):
-		by = "nobody: it is the default"
+		return setter{at: j.findFileRange(purpose), name: "nobody: it is the default", isBase: true, isDefault: true}
 	}
-	severity := f.Severity
-	switch {
-	case based && (f.Does == rules.Later || f.Vague && f.Does == rules.Exits):
-		return nil
-	case based && f.Does == rules.Swallows && severity == rules.Error:
-		severity = rules.Warning
+
+	return setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
+}
+
+// findServer returns where the site names the ConfigMap that brought what a finding is about; not ok: none brought it.
+func (j judgement) findServer(f rules.Finding) (at hcl.Range, ok bool) {
+	if f.Flag != "" {
+		return findConfigMap(j.site, j.basis.base.FlagsFrom)
 	}
-	code := chooseCode(f)
-	if based && by == "the base" && severity == rules.Error && isPermanent(code) {
-		brought := j.basis.base.ConfigFrom
-		if f.Flag != "" {
-			brought = j.basis.base.FlagsFrom
-		}
-		if where, ok := findConfigMap(j.site, brought); ok {
-			code, at = fault.ClusterUnusable, where
-		}
-	}
-	return chooseConstructor(severity)(code, at, summarize(f, what), "%s", stages.Sentence(f.Message+" (set by "+by+")", capitalize(f.Hint)))
+
+	return findConfigMap(j.site, j.basis.base.ConfigFrom)
 }
 
 func chooseConstructor(s rules.Severity) func(fault.Code, hcl.Range, string, string, ...any) *hcl.Diagnostic {
@@ -167,7 +205,13 @@ func chooseConstructor(s rules.Severity) func(fault.Code, hcl.Range, string, str
 	return origin.Note
 }
 
-func summarize(f rules.Finding, what string) string {
+// summarize returns the first line of a finding's message.
+func summarize(f rules.Finding) string {
+	what := strings.ReplaceAll(strings.TrimPrefix(f.Pointer, "/"), "/", ".")
+	if f.Flag != "" {
+		what = "--" + f.Flag
+	}
+
 	switch {
 	case f.Does == rules.Exits && f.Severity == rules.Note:
 		return "Not every machine's kubelet would start with " + what
@@ -180,17 +224,19 @@ func summarize(f rules.Finding, what string) string {
 	return what + " is deprecated"
 }
 
-// holds says whether the configuration has anything at a pointer.
+// hasField reports whether the configuration has a value at a pointer.
 func (j judgement) hasField(pointer string) bool {
 	c := kubelet.NewConfig()
 	if c.Merge(j.node.Config) != nil {
 		return false
 	}
 	_, ok := c.Get(pointer)
+
 	return ok
 }
 
-// codeOf is the code of a finding: what the machine cannot give, a feature gate, a flag, the configuration.
+// chooseCode returns the code of a finding by what it is about: the machine, a feature gate, a flag, or the
+// configuration.
 func chooseCode(f rules.Finding) fault.Code {
 	switch {
 	case f.Does == rules.Later:
@@ -202,10 +248,12 @@ func chooseCode(f rules.Finding) fault.Code {
 	case f.Flag != "":
 		return fault.KubeletFlag
 	}
+
 	return fault.ConfigInvalid
 }
 
-// written is where the site says that a file of the kubelet is written.
+// findFileRange returns where the site declares the kubelet's file of that purpose; the write stage for one that is not
+// rendered.
 func (j judgement) findFileRange(purpose string) hcl.Range {
 	for _, f := range j.node.Files {
 		if f.Purpose == purpose && len(f.Origins) > 0 {
@@ -215,11 +263,12 @@ func (j judgement) findFileRange(purpose string) hcl.Range {
 	if i := slices.IndexFunc(j.site.Stages, func(i *site.Instance) bool { return i.Type == "write" }); i >= 0 {
 		return j.site.Stages[i].Range
 	}
+
 	return hcl.Range{}
 }
 
-// owner is the field, of those that stages set (sorted), that a finding at a pointer belongs to: that field, the one
-// around it, or the first inside of it; "" if the base has it.
+// findOwner returns the field, of those that stages set (sorted), that a finding at a pointer belongs to: that field, the
+// field around it, or the first one inside of it; "" if the base has it.
 func findOwner(pointers []string, at string) string {
 	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if _, ok := slices.BinarySearch(pointers, p); ok {
@@ -229,5 +278,6 @@ func findOwner(pointers []string, at string) string {
 	if i, _ := slices.BinarySearch(pointers, at+"/"); i < len(pointers) && strings.HasPrefix(pointers[i], at+"/") {
 		return pointers[i]
 	}
+
 	return ""
 }

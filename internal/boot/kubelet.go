@@ -12,14 +12,14 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Kubelet is the kubelet at hand.
+// Kubelet is the installed kubelet.
 type Kubelet struct {
 	world.KubeletAns
-	accepts *world.AcceptsAns // nil: the binary was not asked, or did not tell
+	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
 }
 
-// askKubelet asks for the kubelet at hand, and returns what waits for the answers. They are needed after gather stages
-// have read, and a binary that was not asked before is started for them.
+// askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers. They
+// are needed after the gather step, and the kubelet's binary may be started for them.
 func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Findings)) {
 	if tape == nil {
 		return func() (Kubelet, Findings) { return Kubelet{}, Findings{} }
@@ -28,21 +28,24 @@ func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Fi
 	questions := []world.Question{world.Kubelet.Question(world.KubeletReq{}), world.Accepts.Question(world.AcceptsReq{})}
 	for _, q := range questions {
 		asked.Go(func() {
-			defer func() { _ = recover() }() // the tape tells who asks again
+			defer func() { _ = recover() }() // the tape answers the next one who asks with the panic
 			tape.Ask(ctx, q)
 		})
 	}
 
 	return func() (Kubelet, Findings) {
 		asked.Wait()
-		return readKubelet(context.WithoutCancel(ctx), tape) // they are there, also where the deadline has passed meanwhile
+		// The answers are on the tape, also if the deadline has passed in the meantime.
+		return readKubelet(context.WithoutCancel(ctx), tape)
 	}
 }
 
+// readKubelet takes the answers from the tape. A kubelet that cannot be asked makes the boot degraded.
 func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	var found Findings
 	k, ans, err := world.Kubelet.Ask(ctx, tape, world.KubeletReq{})
-	switch question := []string{"kubelet"}; {
+	question := []string{"kubelet"}
+	switch {
 	case ans.Code() == fault.Unread:
 		found.Unknown = newUnknowns(question, partKubelet)
 		found.report(origin.NotRead(hcl.Range{}, "the kubelet's version", question))
@@ -52,8 +55,9 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	case err != nil:
 		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
 	}
+
 	out := Kubelet{KubeletAns: k}
-	// Without an answer the tables tell what the version takes.
+	// Without an answer, what the version accepts is taken from tables.
 	if a, _, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{}); err == nil {
 		out.accepts = &a
 	}

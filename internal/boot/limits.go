@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"time"
@@ -11,78 +12,100 @@ import (
 	"github.com/prelet/prelet/internal/origin"
 )
 
-// watchdog bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every
+// evalLimits bounds evaluation: HCL's evaluator takes no context, and limits on the site's text cannot foresee every
 // combination (two nested for over ten thousand elements each, a number of a gigabyte).
 type evalLimits struct {
 	time time.Duration
-	heap uint64 // bytes that may be added
-	look time.Duration
+	heap uint64        // bytes that the heap may grow by
+	look time.Duration // between two looks at the heap
 }
 
-// patience is far beyond any honest site: one takes milliseconds, and a few megabytes.
+// defaultLimits is far beyond any honest site: one takes milliseconds, and a few megabytes.
 func defaultLimits() evalLimits {
 	return evalLimits{time: 30 * time.Second, heap: 512 << 20, look: 10 * time.Millisecond}
 }
 
-// bounded is what f returns, or nothing and an error when f is given up at a limit or panics. Nothing can stop f, so
-// one that is given up still runs: it must not write to anything but what it returns.
-func runBounded[T any](w evalLimits, f func() T) (T, *hcl.Diagnostic) {
+// runStep runs a step of the boot within limits. A step that is given up has the zero value and one error: fault.Limit,
+// or fault.Internal if it panicked.
+func runStep[T any](limits evalLimits, step func() (T, Findings)) (T, Findings) {
 	type result struct {
 		value T
-		broke any
+		found Findings
 	}
-	done := make(chan result, 1) // nobody receives from one that is given up
+	r, d := runBounded(limits, func() result {
+		v, found := step()
+		return result{v, found}
+	})
+	if d != nil {
+		r.found.report(d)
+	}
+
+	return r.value, r.found
+}
+
+// runBounded returns the result of f, or the zero value and an error if f reaches a limit or panics. Nothing can stop f:
+// if it is given up it still runs, so it must not write to anything but its result.
+func runBounded[T any](limits evalLimits, f func() T) (T, *hcl.Diagnostic) {
+	type result struct {
+		value    T
+		panicked any
+	}
+	done := make(chan result, 1) // nobody receives the result of one that is given up
 	go func() {
 		var r result
 		defer func() {
-			r.broke = recover()
+			r.panicked = recover()
 			done <- r
 		}()
 		r.value = f()
 	}()
 
-	var nothing T
-	deadline, tick := time.NewTimer(w.time), time.NewTicker(w.look)
-	defer deadline.Stop()
-	defer tick.Stop()
-	var before uint64
-	for first := true; ; first = false {
-		select {
-		case r := <-done:
-			if r.broke != nil {
-				return nothing, origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding",
-					"This is a fault of prelet: %v. Please report it with `prelet record`.", r.broke)
-			}
+	watched, stop := context.WithCancel(context.Background())
+	defer stop()
 
-			return r.value, nil
-		case <-deadline.C:
-			return nothing, refuseTooMuch("more than " + w.time.String())
-		case <-tick.C:
-			now := readHeapSize()
-			if first {
-				before = now
-			} else if now > before+w.heap {
-				return nothing, refuseTooMuch(fmt.Sprintf("more than %d MiB of memory", w.heap>>20))
-			}
+	var zero T
+	select {
+	case r := <-done:
+		if r.panicked != nil {
+			return zero, origin.Error(fault.Internal, hcl.Range{}, "prelet broke while deciding",
+				"This is a fault of prelet: %v. Please report it with `prelet record`.", r.panicked)
 		}
+		return r.value, nil
+	case what := <-limits.watch(watched):
+		return zero, refuseTooMuch(what)
 	}
 }
 
-// step is bounded for a step of the boot: the finding of one that is given up is that, and its value is nothing.
-func runStep[T any](w evalLimits, f func() (T, Findings)) (T, Findings) {
-	type both struct {
-		value T
-		found Findings
-	}
-	b, limit := runBounded(w, func() both {
-		v, found := f()
-		return both{v, found}
-	})
-	if limit != nil {
-		b.found.report(limit)
-	}
+// watch returns a channel that receives the limit that was reached, in words, unless ctx ends before. The heap is
+// measured against its size at the first look.
+func (l evalLimits) watch(ctx context.Context) <-chan string {
+	reached := make(chan string, 1)
+	go func() {
+		deadline, tick := time.NewTimer(l.time), time.NewTicker(l.look)
+		defer deadline.Stop()
+		defer tick.Stop()
 
-	return b.value, b.found
+		var before uint64
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-deadline.C:
+				reached <- "more than " + l.time.String()
+				return
+			case <-tick.C:
+			}
+			switch now := readHeapSize(); {
+			case before == 0:
+				before = now
+			case now > before+l.heap:
+				reached <- fmt.Sprintf("more than %d MiB of memory", l.heap>>20)
+				return
+			}
+		}
+	}()
+
+	return reached
 }
 
 func readHeapSize() uint64 {

@@ -12,35 +12,38 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Observed is what is on the disk now, of what a plan is about.
+// Observed is the result of observe: what is on the disk now, of all that a plan manages.
 type Observed struct {
 	files      []observedFile // the node's
-	aside      []observedFile // of an identity that is set aside
-	states     []observedFile // of the kubelet's managers, where the planned configuration does not go with them
-	undeclared []observedFile // of the generation in place, that the site declares no more
+	aside      []observedFile // of a previous identity that is set aside
+	states     []observedFile // of the kubelet's managers, where they may not fit the planned configuration
+	undeclared []observedFile // of the current generation, that the site does not declare any more
 
-	managed failure  // which targets the generation in place has
-	skipped []string // undeclared ones that were not looked at: what could not be rendered is not gone
+	managed failure  // of the question which files the current generation manages
+	skipped []string // undeclared ones that were not looked at: the site may declare them in what could not be rendered
 }
 
-// seen is one target: as it shall be, and as it is.
+// observedFile is one managed file: as it shall be, and as it is.
 type observedFile struct {
 	file   node.File
 	is     world.TargetAns
 	action string // of undeclared ones
-	why    string
+	why    string // for action, or why a state must go
 	failure
 }
 
-// unanswered is how a question failed; err is nil if it did not.
+// failure is how a question failed; err is nil if it did not.
 type failure struct {
 	err    error
 	answer world.Answer
 }
 
-func (u failure) isUnread() bool { return u.answer.Code() == fault.Unread }
+func (f failure) isUnread() bool { return f.answer.Code() == fault.Unread }
 
-// observe asks for every target. Unknown is what of the plan could not be told.
+// observe asks through the tape what is on the disk.
+//
+// Inputs: the tape, the finished node, the identity that is set aside, and the unknown parts of the plan. Result: each
+// managed file as it is. It does not fail: a question that failed is part of the result, and diff reports it.
 func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, unknown unknowns) (o Observed) {
 	for _, f := range n.Files {
 		req := world.TargetReq{Path: f.Path}
@@ -49,20 +52,12 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 		}
 		o.files = append(o.files, observeFile(ctx, tape, f, req))
 	}
-	if aside != nil {
-		for _, path := range aside.Files {
-			if slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == path }) {
-				continue // the site writes it itself
-			}
-			f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
-			req := world.TargetReq{Path: path, Secret: true} // keys: their bytes are no answer
-			o.aside = append(o.aside, observeFile(ctx, tape, f, req))
-		}
-	}
+
+	o.aside = observeAside(ctx, tape, n, aside)
 	for _, s := range findStatesInTheWay(n, aside, o.files) {
-		looked := observeFile(ctx, tape, s.file, world.TargetReq{Path: s.file.Path})
-		looked.why = s.why
-		o.states = append(o.states, looked)
+		state := observeFile(ctx, tape, s.file, world.TargetReq{Path: s.file.Path})
+		state.why = s.why
+		o.states = append(o.states, state)
 	}
 	o.observeUndeclared(ctx, tape, n, len(unknown) > 0)
 
@@ -75,26 +70,46 @@ func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.T
 	return observedFile{file: f, is: a, failure: failure{err, ans}}
 }
 
-// seeUndeclared asks for targets of the generation in place that the site declares no more. The bootstrap kubeconfig is
-// not the plan's business once the node has joined.
-func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, unknown bool) {
+// observeAside asks for the files of an identity that is set aside, except those that the site writes itself.
+func observeAside(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside) (out []observedFile) {
+	if aside == nil {
+		return nil
+	}
+
+	for _, path := range aside.Files {
+		if slices.ContainsFunc(n.Files, func(f node.File) bool { return f.Path == path }) {
+			continue
+		}
+		f := node.File{Path: path, Kind: node.Missing, Purpose: purposeIdentity}
+		req := world.TargetReq{Path: path, Secret: true} // keys: their bytes must not be in a recording
+		out = append(out, observeFile(ctx, tape, f, req))
+	}
+
+	return out
+}
+
+// observeUndeclared asks for files of the current generation that the site does not declare any more. The bootstrap
+// kubeconfig is not among them: once the node has joined, the plan does not manage it.
+func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n node.Node, isUnknown bool) {
 	m, ans, err := world.Managed.Ask(ctx, tape, world.ManagedReq{})
-	if o.managed = (failure{err, ans}); err != nil {
+	o.managed = failure{err, ans}
+	if err != nil {
 		return
 	}
+
 	planned := map[string]bool{}
 	for _, c := range o.listDeclared(n) {
 		planned[c.File.Path] = true
 	}
 	for _, s := range slices.Concat(o.files, o.aside, o.states) {
-		unknown = unknown || s.isUnread()
+		isUnknown = isUnknown || s.isUnread()
 	}
 	for _, t := range m.Targets {
-		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
-		if planned[t.Path] || theirs || t.Action == "none" {
+		isOfKubelet := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity
+		if planned[t.Path] || isOfKubelet || t.Action == "none" {
 			continue
 		}
-		if unknown {
+		if isUnknown {
 			o.skipped = append(o.skipped, t.Path)
 			continue
 		}
@@ -105,7 +120,7 @@ func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n no
 	}
 }
 
-// declared are the changes of what the site declares, and of what stands in its way.
+// listDeclared returns the changes of what the site declares, and of what must go for it.
 func (o *Observed) listDeclared(n node.Node) (out []Change) {
 	for _, s := range o.files {
 		if s.err == nil {
@@ -126,8 +141,8 @@ func (o *Observed) listDeclared(n node.Node) (out []Change) {
 	return out
 }
 
-// managerState is a file in which one of the kubelet's managers remembers its policy. With another policy, or other
-// reserved CPUs or memory, the kubelet does not start until it is gone.
+// managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other reserved
+// CPUs or memory, the kubelet does not start until the file is removed.
 type managerState struct {
 	path      string
 	policy    string   // field of the configuration
@@ -143,7 +158,8 @@ func listManagerStates() []managerState {
 	}
 }
 
-// States are the state files of the managers that do something by a configuration, with all that each depends on.
+// States returns the state files of the managers that are on in a configuration, by path, each with the fields that it
+// depends on; nil for none.
 func States(config map[string]any) map[string]string {
 	var out map[string]string
 	for _, m := range listManagerStates() {
@@ -161,13 +177,14 @@ func States(config map[string]any) map[string]string {
 			}
 		}
 	}
+
 	return out
 }
 
-// statesInTheWay are the state files that the kubelet would refuse to start with on a configuration that changes:
-// because of what changes in it (why says what), or perhaps because the state was made by another policy than the
-// planned one. The second is what somebody leaves who has changed the policy by hand: the kubelet is dead of it, and
-// the file on the disk says what is planned already.
+// findStatesInTheWay returns the state files with which the kubelet may refuse to start on a configuration that changes:
+// because of a field that changes (why has it), or because another policy than the planned one made the file. The second
+// happens after somebody changed the policy by hand: the kubelet fails, and the configuration on the disk is the planned
+// one already.
 func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []observedFile) {
 	at := slices.IndexFunc(files, func(s observedFile) bool {
 		return s.err == nil && s.file.Purpose == "kubelet-config" && compareTarget(s.file, s.is).Action == "update"
@@ -175,6 +192,7 @@ func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []
 	if at < 0 {
 		return nil
 	}
+
 	old, planned := parseConfig(files[at].is.Text), parseConfig(files[at].file.Text.Template())
 	for _, m := range listManagerStates() {
 		if aside != nil && slices.Contains(aside.Files, m.path) {
@@ -190,7 +208,7 @@ func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []
 	return out
 }
 
-// changed says which field that the state depends on is another one.
+// findChange returns the field that changes, of those that the state depends on, in words; "" for none.
 func (m managerState) findChange(n node.Node, old, planned map[string]any) (why string) {
 	for _, field := range append([]string{m.policy}, m.others...) {
 		if (field == "kubeReserved" || field == "systemReserved") && m.readPolicy(n) != "static" {
@@ -204,7 +222,7 @@ func (m managerState) findChange(n node.Node, old, planned map[string]any) (why 
 	return ""
 }
 
-// inTheWay says why a state file that was looked at must go; "": it need not.
+// explainRemoval returns why a state file must be removed; "": it need not.
 func explainRemoval(n node.Node, s observedFile) string {
 	if s.err != nil || !s.is.Exists {
 		return ""
@@ -212,8 +230,9 @@ func explainRemoval(n node.Node, s observedFile) string {
 	if s.why != "" {
 		return s.why
 	}
-	at := slices.IndexFunc(listManagerStates(), func(m managerState) bool { return m.path == s.file.Path })
-	m := listManagerStates()[at]
+
+	all := listManagerStates()
+	m := all[slices.IndexFunc(all, func(m managerState) bool { return m.path == s.file.Path })]
 	if made := parsePolicy(s.is.Text); made != "" && made != m.readPolicy(n) {
 		return fmt.Sprintf("it was made by policy %q and %s is %q, so the kubelet refuses to start with it",
 			made, m.policy, m.readPolicy(n))
@@ -222,7 +241,7 @@ func explainRemoval(n node.Node, s observedFile) string {
 	return ""
 }
 
-// planned is the policy that the finished node has.
+// readPolicy returns the policy that the finished node has.
 func (m managerState) readPolicy(n node.Node) string {
 	if p, ok := n.Config[m.policy].(string); ok && p != "" {
 		return p
@@ -231,7 +250,7 @@ func (m managerState) readPolicy(n node.Node) string {
 	return m.byDefault
 }
 
-// madeBy is the policy that a state file names, "" where it cannot be read: the kubelet judges that itself.
+// parsePolicy returns the policy that a state file names; "" where it cannot be read, which the kubelet handles itself.
 func parsePolicy(text string) string {
 	var doc struct {
 		PolicyName string `json:"policyName"`
@@ -239,13 +258,16 @@ func parsePolicy(text string) string {
 	if json.Unmarshal([]byte(text), &doc) != nil {
 		return ""
 	}
+
 	return doc.PolicyName
 }
 
+// parseConfig returns a KubeletConfiguration as an object; empty where the text is not one.
 func parseConfig(text string) map[string]any {
 	c, err := kubelet.ParseConfig(text)
 	if err != nil {
 		return map[string]any{}
 	}
+
 	return c.Object()
 }

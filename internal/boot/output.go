@@ -14,7 +14,7 @@ const (
 	stateFailed  = "failed"
 )
 
-// failedOutput is the output of a stage of which not one copy was made. With for_each it has no keys.
+// makeFailedOutput returns the output of a stage of which no copy was made. With for_each it has no keys.
 func makeFailedOutput(i *site.Instance, t cty.Type) cty.Value {
 	if i.ForEach != nil {
 		return makeObject(nil)
@@ -23,6 +23,7 @@ func makeFailedOutput(i *site.Instance, t cty.Type) cty.Value {
 	return setState(value.Absent(t), stateFailed)
 }
 
+// makeObject returns an object with these attributes; unlike cty.ObjectVal, it takes none too.
 func makeObject(m map[string]cty.Value) cty.Value {
 	if len(m) == 0 {
 		return cty.EmptyObjectVal
@@ -31,7 +32,7 @@ func makeObject(m map[string]cty.Value) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// withState adds the attribute that every stage has.
+// setState returns an output with the attribute `state` that every stage has.
 func setState(v cty.Value, state string) cty.Value {
 	m := map[string]cty.Value{}
 	for k := range v.Type().AttributeTypes() {
@@ -42,7 +43,7 @@ func setState(v cty.Value, state string) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// withUnknownState is for a stage that may be ok or failed.
+// setUnknownState returns an output that may be of a stage that is ok or of one that failed.
 func setUnknownState(v cty.Value) cty.Value {
 	m := setState(v, "").AsValueMap()
 	m["state"] = cty.UnknownVal(cty.String)
@@ -50,12 +51,12 @@ func setUnknownState(v cty.Value) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// unreadOutput is that of a copy that may be ok or failed, for lack of the answers to those questions.
+// makeUnreadOutput returns the output of a copy that may be ok or failed, because those questions have no answer.
 func makeUnreadOutput(v cty.Value, questions []string) cty.Value {
 	return value.Because(setUnknownState(v), questions)
 }
 
-// unknownOutput is an output whose attributes are all unknown, state too.
+// makeUnknownOutput returns an output whose attributes, state too, are all unknown.
 func makeUnknownOutput(i *site.Instance, t cty.Type) cty.Value {
 	v := value.UnknownOutput(t)
 	m := map[string]cty.Value{"state": cty.UnknownVal(cty.String)}

@@ -19,15 +19,18 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Checked is what a site alone says: in which order its stages run, and which types their outputs have.
+// Checked is the result of check: in which order the stages of a site run, and which types their outputs have.
 type Checked struct {
 	site  *site.Site
 	types map[string]cty.Type // of outputs, without state, by address
-	needs map[string][]string // the stages that one needs to be over, by address
-	order []*site.Instance    // each after those that it needs
+	needs map[string][]string // the addresses of the stages that must be over before one starts, by its address
+	order []*site.Instance    // dependencies first, then site order
 }
 
-// check looks at everything that needs no world: references along types, phases, cycles.
+// check looks at everything that needs no world.
+//
+// Inputs: the site, and what is known of detectors. Result: the order, needs and output types of stages. Fails if the site
+// has no stage, and with every reference that is misspelt, of the wrong phase or part of a cycle.
 func check(s *site.Site, locks map[string]detectorLock) (Checked, Findings) {
 	c := Checked{site: s, types: declareOutputs(s, locks), needs: map[string][]string{}}
 	if len(s.Stages) == 0 {
@@ -40,7 +43,7 @@ func check(s *site.Site, locks map[string]detectorLock) (Checked, Findings) {
 		outputs[i.Addr()] = makeUnknownOutput(i, c.types[i.Addr()])
 	}
 	blank := eval.New(context.Background(), s, nil).With(outputs).WithNode(cty.UnknownVal(eval.NodeType()))
-	_ = blank.Variables() // its findings belong to the real run
+	_ = blank.Variables() // the prepare step reports its findings
 	diags := blank.References()
 	c.order = blank.Order()
 	for _, i := range s.Stages {
@@ -50,7 +53,8 @@ func check(s *site.Site, locks map[string]detectorLock) (Checked, Findings) {
 	return c, Findings{Diags: diags}
 }
 
-// outputTypes are those of a site's stages, without state: a function of the site and of what its detectors describe.
+// declareOutputs returns the types of the outputs of stages, without state, by address. They depend on the site and on
+// what its detectors describe.
 func declareOutputs(s *site.Site, locks map[string]detectorLock) map[string]cty.Type {
 	d := stages.Declared{Detectors: map[string]*contract.Description{}}
 	for n, l := range locks {
@@ -64,13 +68,17 @@ func declareOutputs(s *site.Site, locks map[string]detectorLock) map[string]cty.
 	return out
 }
 
-// Settings are those of the prelet block.
+// Settings is the result of the step settings: what the prelet block says.
 type Settings struct {
-	onCluster        string // last-good | fail
-	maxAge, deadline time.Duration
+	onCluster string        // last-good | fail
+	maxAge    time.Duration // of an answer of the last good generation
+	deadline  time.Duration // of everything that reads from outside
 }
 
-// settingsOf decodes the prelet block. Its deadline bounds gathering.
+// decodeSettings is the step settings: it decodes the prelet block.
+//
+// Inputs: the site and a scope. Result: the settings, with defaults for what is not written. Fails with what is wrong in
+// the block.
 func decodeSettings(s *site.Site, e *eval.Eval) (Settings, Findings) {
 	b, diags := schema.PreletBlock.Decode(s.Prelet, nil, e.Scope("prelet"))
 	out := Settings{onCluster: schema.OnClusterError.Of(b).V}
@@ -84,30 +92,35 @@ func decodeSettings(s *site.Site, e *eval.Eval) (Settings, Findings) {
 	return out, Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 }
 
-// Prepared is what gather stages need first: variables, the cluster, detectors.
+// Prepared is the result of prepare: what gather stages need first.
 type Prepared struct {
 	eval *eval.Eval // with the variables
 	env  stages.Env
 }
 
+// prepare evaluates variables, the cluster block and the detector blocks.
+//
+// Inputs: the site, the locks of detectors, a scope. Result: the scope with the variables, and the environment of gather
+// stages. Fails with an error of a variable, alone; else with what is wrong in the blocks.
 func prepare(s *site.Site, locks map[string]detectorLock, e *eval.Eval) (Prepared, Findings) {
 	out := Prepared{eval: e}
 	found := Findings{Diags: e.Variables()}
 	if found.Diags.HasErrors() {
 		return out, found
 	}
+
 	if s.Cluster != nil {
 		access, more := decodeAccess(s, e)
 		out.env.Access, out.env.Cluster = access, s.Cluster.SrcRange
 		found = found.join(more)
 	}
-	var more Findings
-	out.env.Detectors, more = decodeDetectors(s, locks, e)
+	all, more := decodeDetectors(s, locks, e)
+	out.env.Detectors = all
 
 	return out, found.join(more)
 }
 
-// accessOf decodes the cluster block.
+// decodeAccess decodes the cluster block.
 func decodeAccess(s *site.Site, e *eval.Eval) (world.Access, Findings) {
 	b, diags := schema.ClusterBlock.Decode(s.Cluster, nil, e.Scope("cluster"))
 	retry, _ := time.ParseDuration(schema.Retry.Of(b).V)
@@ -117,15 +130,18 @@ func decodeAccess(s *site.Site, e *eval.Eval) (world.Access, Findings) {
 		ProxyURL: schema.ProxyURL.Of(b).V, RetryMillis: retry.Milliseconds(),
 	}
 	if t := schema.Token.Of(b); t.Expr != nil {
-		// The loader has seen that it is credential("NAME"). A credential that is missing is an error only when
-		// the token is needed: a node that has joined does not look at it.
+		// The loader has checked that it is credential("NAME"). A missing credential is an error only when the token is
+		// needed: a node that has joined does not use it.
 		a.Token, _ = eval.TokenName(t.Expr)
-		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.CredentialMissing })
+		diags = slices.DeleteFunc(diags, func(d *hcl.Diagnostic) bool {
+			return origin.CodeOf(d) == fault.CredentialMissing
+		})
 	}
 
 	return a, Findings{Diags: diags, Unknown: findUnknown(b.Without(schema.Token.Name), partAccess)}
 }
 
+// makeBody returns a body with one attribute, so that an expression can be decoded like a written one.
 func makeBody(name string, x hclsyntax.Expression) *hclsyntax.Body {
 	attribute := &hclsyntax.Attribute{Name: name, Expr: x, SrcRange: x.Range(), NameRange: x.Range()}
 

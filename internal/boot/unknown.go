@@ -13,7 +13,7 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// planPart is something of the plan that may not be known.
+// planPart is a part of the plan that may be unknown.
 type planPart string
 
 // The parts of a plan. The first five are those of `node` as sites see it.
@@ -25,18 +25,18 @@ const (
 	partReserved  planPart = "reserved"
 	partKubelet   planPart = "kubelet"   // its version, and whether the node has joined
 	partFacts     planPart = "facts"     // of the only detect-hw
-	partDetectors planPart = "detectors" // what one of them would say
+	partDetectors planPart = "detectors" // what a detector would report
 	partStages    planPart = "stages"    // whether a stage fails
 	partRendered  planPart = "rendered"  // a file, a unit, a precondition
 	partTargets   planPart = "targets"   // what is on the node's disk
 	partAccess    planPart = "access"    // the cluster block, the detector blocks
 )
 
-// unknowns are the parts that are not known, each with the reasons: the questions that a recording was never asked. A
-// part without a question is not known because no machine is at hand.
+// unknowns are the parts that are unknown, each with the reasons: the questions that a recording was never asked, sorted.
+// A part without a question is unknown because there is no machine.
 type unknowns map[planPart][]string
 
-// because are parts that are not known for the same reasons.
+// newUnknowns returns parts that are unknown for the same reasons.
 func newUnknowns(questions []string, parts ...planPart) unknowns {
 	out := unknowns{}
 	for _, p := range parts {
@@ -46,7 +46,7 @@ func newUnknowns(questions []string, parts ...planPart) unknowns {
 	return out
 }
 
-// with are these parts and more, each with the reasons of both.
+// join returns these parts and more, each with the reasons of both. It changes neither.
 func (u unknowns) join(more unknowns) unknowns {
 	out := maps.Clone(u)
 	if out == nil {
@@ -59,13 +59,13 @@ func (u unknowns) join(more unknowns) unknowns {
 	return out
 }
 
-// complete is the rule for a plan, of a boot, of a replay and of a check: it was rendered without an error, and nothing
-// that is not known reached a label, a taint, a flag, a file, a unit or a condition.
-func isComplete(rendered bool, ds hcl.Diagnostics, u unknowns) bool {
-	return rendered && !ds.HasErrors() && len(u) == 0
+// isComplete is the one rule for the plan of a boot, of a replay and of a check: it was rendered without an error, and
+// nothing unknown reached a label, a taint, a flag, a file, a unit or a condition.
+func isComplete(isRendered bool, ds hcl.Diagnostics, u unknowns) bool {
+	return isRendered && !ds.HasErrors() && len(u) == 0
 }
 
-// unknownIn are the parts that depend on a block, if not all in it is known.
+// findUnknown returns the parts that depend on a block, if something in it is unknown.
 func findUnknown(b schema.Body, parts ...planPart) unknowns {
 	if b.Known() {
 		return nil
@@ -74,7 +74,7 @@ func findUnknown(b schema.Body, parts ...planPart) unknowns {
 	return newUnknowns(b.Unread(), parts...)
 }
 
-// told is the same for stages, which need no questions.
+// toUnread returns the parts that a recording does not have, in the form that stages take.
 func (u unknowns) toUnread() stages.Unread {
 	has := func(p planPart) bool { return len(u[p]) > 0 }
 
@@ -84,7 +84,7 @@ func (u unknowns) toUnread() stages.Unread {
 	}
 }
 
-// mask makes the parts of `node` unknown that a recording does not tell.
+// mask returns the value of `node` with the parts unknown that a recording does not have.
 func (u unknowns) mask(n cty.Value) cty.Value {
 	m := n.AsValueMap()
 	for _, p := range []planPart{partLabels, partTaints, partFlags, partConfig, partReserved} {
@@ -96,9 +96,9 @@ func (u unknowns) mask(n cty.Value) cty.Value {
 	return cty.ObjectVal(m)
 }
 
-// partOf is the part of the node that a decide stage adds to.
-func listParts(typ string) []planPart {
-	switch typ {
+// listParts returns the parts of the node that a decide stage of a type adds to.
+func listParts(stageType string) []planPart {
+	switch stageType {
 	case "label":
 		return []planPart{partLabels}
 	case "taint":

@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// isPermanent reports whether an error ends with the exit status after which systemd does not try again: only a change of
-// the site fixes it. What a server sent is fixed on its side, so a node tries again.
+// isPermanent reports whether an error ends with the exit status after which systemd does not try again: only a
+// change of the site fixes it. What a server sent is fixed on its side, so a node tries again.
 func isPermanent(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
 
 // blameServer gives errors in a base that a ConfigMap brought the code of the server's data, and the place of the stage
@@ -35,8 +35,8 @@ func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnosti
 	return ds
 }
 
-// findConfigMap returns where the site names the ConfigMap that a text was taken from. It is not ok if something else had
-// a part in the text, or if a file of the node was fetched.
+// findConfigMap returns where the site names the ConfigMap that a text was taken from. It is not ok if something else
+// had a part in the text, or if a file of the node was fetched.
 func findConfigMap(s *site.Site, from []origin.Origin) (at hcl.Range, ok bool) {
 	for _, o := range from {
 		if o.Role != origin.Value || o.Kind == origin.Site { // the expression itself, and locals on its way

@@ -74,9 +74,9 @@ type Unread struct {
 }
 
 // Run evaluates a site over a world, up to the difference between what is on the disk and what shall be. A run that
-// fails returns the plan as far as it came, with errors in its Diagnostics. If ctx was cancelled (and did not only reach
-// its deadline), the cancellation is the only diagnostic: the failures that it caused say nothing about the machine or
-// the cluster.
+// fails returns the plan as far as it came, with errors in its Diagnostics. If ctx was cancelled (and did not only
+// reach its deadline), the cancellation is the only diagnostic: the failures that it caused say nothing about the
+// machine or the cluster.
 func Run(ctx context.Context, s *site.Site, o Options) *Plan {
 	plan := runSteps(ctx, s, o, defaultLimits())
 	if errors.Is(ctx.Err(), context.Canceled) {

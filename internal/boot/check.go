@@ -27,13 +27,13 @@ type Witness struct {
 	Fails bool         // every stage that may fail does
 }
 
-// Check checks a site with no machine and no network: references along types, then the steps up to judge on each witness.
-// Files, objects and the base are unknown there, and credentials exist. It returns one diagnostic for a place, with the
-// witnesses that it came from.
+// Check checks a site with no machine and no network: references along types, then the steps up to judge on each
+// witness. Files, objects and the base are unknown there, and credentials exist. It returns one diagnostic for a
+// place, with the witnesses that it came from.
 func Check(s *site.Site, witnesses []Witness) hcl.Diagnostics { return CheckFor(s, witnesses, "") }
 
-// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which rejects flags, fields, feature gates and labels
-// as that version does. "" is an unknown one.
+// CheckFor is Check for a kubelet of a version ("1.33", "v1.33.4"), which rejects flags, fields, feature gates and
+// labels as that version does. "" is an unknown one.
 func CheckFor(s *site.Site, witnesses []Witness, kubelet string) hcl.Diagnostics {
 	return CheckWith(s, witnesses, kubelet, nil)
 }
@@ -58,7 +58,8 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 	return append(p.Diags, found.list(witnesses)...)
 }
 
-// isWitnessNote reports whether a diagnostic is a note that concerns only the witness, for example that it lacks a label.
+// isWitnessNote reports whether a diagnostic is a note that concerns only the witness, for example that it lacks a
+// label.
 func isWitnessNote(w Witness, d *hcl.Diagnostic) bool {
 	return origin.IsNote(d) && (w.Facts != nil || origin.CodeOf(d) == fault.NullFact)
 }
@@ -95,8 +96,8 @@ func (found *witnessFindings) add(w Witness, d *hcl.Diagnostic) {
 	}
 }
 
-// list returns the diagnostics. Each names its witnesses, unless it came from the first: on that one nothing is known, and
-// what is wrong there is wrong everywhere.
+// list returns the diagnostics. Each names its witnesses, unless it came from the first: on that one nothing is
+// known, and what is wrong there is wrong everywhere.
 func (found *witnessFindings) list(witnesses []Witness) (out hcl.Diagnostics) {
 	for _, f := range found.all {
 		d := *f.diagnostic
@@ -214,8 +215,8 @@ func gatherOnWitness(c Checked, p Prepared, e *eval.Eval, w Witness) (Gathered, 
 	return out, found
 }
 
-// gatherStageOnWitness returns the output of one gather stage on a witness. With facts, detect-hw has what the stage makes
-// of them; without, and for all other stages, it is unknown, and absent where everything fails.
+// gatherStageOnWitness returns the output of one gather stage on a witness. With facts, detect-hw has what the stage
+// makes of them; without, and for all other stages, it is unknown, and absent where everything fails.
 func gatherStageOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eval, w Witness) (
 	cty.Value, labelsByDetector, Findings,
 ) {
@@ -269,8 +270,8 @@ func checkCopyOnWitness(i *site.Instance, c Checked, env stages.Env, e *eval.Eva
 	return "", found
 }
 
-// failureState reports whether the site goes on without what a stage reads, and the stage's state then: an optional object
-// that does not exist is not a failure.
+// failureState reports whether the site goes on without what a stage reads, and the stage's state then: an optional
+// object that does not exist is not a failure.
 func failureState(i *site.Instance, cfg schema.Body) (state string, mayFail bool) {
 	if i.OnFailure == "continue" {
 		return stateFailed, true
@@ -279,7 +280,8 @@ func failureState(i *site.Instance, cfg schema.Body) (state string, mayFail bool
 	return stateOK, cfg.True("optional")
 }
 
-// detectOnWitness runs detect-hw over a tape that has the witness's facts only, so that its output is that of a machine.
+// detectOnWitness runs detect-hw over a tape that has the witness's facts only, so that its output is that of a
+// machine.
 func detectOnWitness(i *site.Instance, e *eval.Eval, env stages.Env, f *world.Facts) (
 	cty.Value, labelsByDetector, error,
 ) {

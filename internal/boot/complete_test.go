@@ -9,9 +9,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestComplete is the one rule, for a check without a machine, for a boot, and for a replay of the boot's recording that
-// was never asked some questions: a plan is complete when nothing that is not known reached a label, a taint, a flag, a
-// file, a unit or a condition.
+// TestComplete is the one rule, for a check without a machine, for a boot, and for a replay of the boot's recording
+// that was never asked some questions: a plan is complete when nothing that is not known reached a label, a taint, a
+// flag, a file, a unit or a condition.
 func TestComplete(t *testing.T) {
 	const (
 		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +

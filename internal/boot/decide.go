@@ -69,13 +69,13 @@ type Decided struct {
 	hadBaseErrors map[string]bool
 }
 
-// decide decodes the node block, asks the renderers for the base (the node before decide stages), settles whose identity
-// is on the disk, and runs the decide stages: dependencies first, then site order.
+// decide decodes the node block, asks the renderers for the base (the node before decide stages), settles whose
+// identity is on the disk, and runs the decide stages: dependencies first, then site order.
 //
 // Inputs: the outputs of gather stages, the kubelet's answers, and through the tape what managed files held before
 // prelet. Result: the base, and the contributions of stages in site order. Fails with an error of the node block, the
-// base or the identity, before any stage runs (a check goes on); and with the errors of stages, except those that a null
-// fact causes in a label or a taint.
+// base or the identity, before any stage runs (a check goes on); and with the errors of stages, except those that a
+// null fact causes in a label or a taint.
 func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
 	in.basis.identity = identity
@@ -157,8 +157,8 @@ type decidedStage struct {
 	Findings
 }
 
-// runStage runs one decide stage: its copies, what each adds, and its output. A stage that needs one that failed for good
-// fails without a message of its own.
+// runStage runs one decide stage: its copies, what each adds, and its output. A stage that needs one that failed for
+// good fails without a message of its own.
 func (in decideInput) runStage(i *site.Instance, failed map[string]bool) decidedStage {
 	t, started := in.checked.types[i.Addr()], in.now()
 	if slices.ContainsFunc(in.checked.needs[i.Addr()], func(n string) bool { return failed[n] }) {
@@ -198,8 +198,8 @@ func (in decideInput) stageScope(i *site.Instance) eval.Scope {
 	return scope
 }
 
-// addDiags adds what a stage found. Errors that a null fact caused in a label or a taint become warnings, and the boot is
-// degraded; any other error is fatal.
+// addDiags adds what a stage found. Errors that a null fact caused in a label or a taint become warnings, and the
+// boot is degraded; any other error is fatal.
 func (out *decidedStage) addDiags(i *site.Instance, ds hcl.Diagnostics) {
 	for _, d := range ds {
 		if eval.LeftOut(d) {
@@ -305,8 +305,8 @@ func combineOutputs(i *site.Instance, t cty.Type, copies eval.Copies, all []deci
 	return makeObject(outputs)
 }
 
-// sortAdditions returns what copies without an error add to the node. Where it is unknown whether they are there they add
-// nothing, and in a check they may add it.
+// sortAdditions returns what copies without an error add to the node. Where it is unknown whether they are there they
+// add nothing, and in a check they may add it.
 func (in decideInput) sortAdditions(isKnown bool, copies []decidedCopy) (adds, maybe []node.Contribution) {
 	for _, c := range copies {
 		switch {

@@ -26,81 +26,86 @@ type labelsByDetector = map[string]map[string]string
 
 // detectorLock is what is known of a detector without running it.
 type detectorLock struct {
-	answer   world.Answer
-	describe *contract.Description
+	answer   world.Answer          // to the question for its lock
+	describe *contract.Description // nil: not known
 }
 
-// readLocks asks for the locks of the site's detectors; with nil nothing is known of any. It comes before everything,
-// because types depend on it.
+// readLocks asks for the locks of the site's detectors; from nil, nothing is known of any. It comes before all steps,
+// because the types of outputs depend on it.
 func readLocks(ctx context.Context, s *site.Site, from world.Source) map[string]detectorLock {
 	locks := map[string]detectorLock{}
-	for _, n := range sortKeys(s.Detectors) {
-		if from == nil {
-			locks[n] = detectorLock{}
-			continue
-		}
-		said, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: n})
-		l := detectorLock{answer: ans}
-		if err == nil {
-			d, err := stages.Description(said.Lock)
-			if err == nil {
-				l.describe = &d
-			} else {
-				l.answer = world.Failure(fault.DetectorFailed,
-					fmt.Sprintf("The description of detector %q in %s cannot be used: %s", n, said.File, err), "")
-			}
-		}
-		locks[n] = l
+	for _, name := range sortKeys(s.Detectors) {
+		locks[name] = readLock(ctx, name, from)
 	}
 
 	return locks
 }
 
-// detectors decodes the detector blocks, and checks their configuration along what is described.
+func readLock(ctx context.Context, name string, from world.Source) detectorLock {
+	if from == nil {
+		return detectorLock{}
+	}
+	a, ans, err := world.LockOf.Ask(ctx, from, world.LockReq{Name: name})
+	if err != nil {
+		return detectorLock{answer: ans}
+	}
+	d, err := stages.Description(a.Lock)
+	if err != nil {
+		return detectorLock{answer: world.Failure(fault.DetectorFailed,
+			fmt.Sprintf("The description of detector %q in %s cannot be used: %s", name, a.File, err), "")}
+	}
+
+	return detectorLock{answer: ans, describe: &d}
+}
+
+// decodeDetectors decodes the detector blocks, and checks their configuration against what detectors describe.
 func decodeDetectors(s *site.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
 	var out []stages.Detector
 	var found Findings
-	for _, n := range sortKeys(s.Detectors) {
-		x, more := decodeDetector(n, s.Detectors[n], locks[n], e)
-		out, found = append(out, x), found.join(more)
+	for _, name := range sortKeys(s.Detectors) {
+		d, more := decodeDetector(name, s.Detectors[name], locks[name], e)
+		out, found = append(out, d), found.join(more)
 	}
 
 	return out, found
 }
 
-func decodeDetector(n string, det *site.Detector, l detectorLock, e *eval.Eval) (stages.Detector, Findings) {
-	b, diags := schema.DetectorBlock.Decode(det.Body, []string{n}, e.Scope("detector."+n))
+func decodeDetector(name string, block *site.Detector, l detectorLock, e *eval.Eval) (stages.Detector, Findings) {
+	b, diags := schema.DetectorBlock.Decode(block.Body, []string{name}, e.Scope("detector."+name))
 	found := Findings{Diags: diags, Unknown: findUnknown(b, partAccess)}
 	timeout, _ := time.ParseDuration(schema.DetectorTimeout.Of(b).V)
 	memory, _ := schema.Memory(schema.DetectorMemory.Of(b).V)
-	x := stages.Detector{
-		Name: n, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: det.Range,
+	d := stages.Detector{
+		Name: name, Required: schema.DetectorRequired.Of(b).V, Timeout: timeout, Memory: memory, Range: block.Range,
 		Lock: l.answer, Describe: l.describe,
-		At: func(path string) hcl.Range { return findConfigRange(det, path, false) },
+		At: func(path string) hcl.Range { return findConfigRange(block, path, false) },
 	}
 	if a, ok := b.One("allow"); ok {
-		x.Allow = world.Grants{Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V,
-			Execute: schema.AllowExecute.Of(a).V, Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V}
+		d.Allow = world.Grants{
+			Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
+			Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V,
+		}
 	}
-	var open []string
-	x.Config, open, diags = readConfig(b, det)
+
+	values, open, diags := readConfig(b, block)
 	found.report(diags...)
-	if x.Describe != nil {
-		whole, problems := contract.Config(x.Describe.Config, wrapLists(x.Describe.Config, x.Config))
-		found.report(reportProblems(x, det, problems, open)...)
-		x.Config = dropNulls(whole)
+	d.Config = values
+	if d.Describe != nil {
+		whole, problems := contract.Config(d.Describe.Config, wrapLists(d.Describe.Config, values))
+		found.report(reportProblems(d, block, problems, open)...)
+		d.Config = dropNulls(whole)
 	}
 	if e.Checking() {
-		found.report(noteUnchecked(x)...)
+		found.report(noteUnchecked(d)...)
 	}
 
-	return x, found
+	return d, found
 }
 
-// unchecked says, where no machine is at hand, what of a detector shows on a node only. That a detector would not be
-// started is an error or a warning here; on a node the detector itself says so, and only where it has something to do.
-// That a configuration passes unseen is a mistake with a lock that cannot be used; where there is none, the lock is
-// with the detector, on the node.
+// noteUnchecked reports, in a check, what only a node shows of a detector. With a description: that the detector
+// would not be started for lack of a grant (on a node, the detector's own stage reports that, where it has something
+// to do). Without one: that its configuration is not checked, which is a warning if the lock cannot be used, and else
+// a note, because the lock is with the detector on the node.
 func noteUnchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
@@ -114,65 +119,80 @@ func noteUnchecked(d stages.Detector) hcl.Diagnostics {
 	}
 
 	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, summary,
-		"%s Nor is what the site reads of its facts. A lock that lies beside the site tells both, on any machine: prelet detectors lock --site --config DIR PROGRAM.",
-		stages.Sentence(d.Lock.Fault.Why))}
+		"%s Nor is what the site reads of its facts. A lock that lies beside the site tells both, on any machine: "+
+			"prelet detectors lock --site --config DIR PROGRAM.", stages.Sentence(d.Lock.Fault.Why))}
 }
 
+// checkConsent reports a grant that a detector needs and the site does not give: an error if the detector is required.
 func checkConsent(d stages.Detector) hcl.Diagnostics {
 	if stages.Ungranted(d.Describe.Needs, d.Allow).Empty() {
 		return nil
 	}
-	detail, hint := stages.NotGranted(*d.Describe, d.Allow)
-	say, code, what := origin.Warning, fault.DetectorDegraded, "Detector %q lacks a grant"
-	if d.Required {
-		say, code, what = origin.Error, fault.DetectorFailed, "Detector %q is required, and lacks a grant"
-	}
 
-	return hcl.Diagnostics{say(code, d.Range, fmt.Sprintf(what, d.Name), "%s", stages.Sentence(detail, hint))}
+	text := stages.Sentence(stages.NotGranted(*d.Describe, d.Allow))
+	if d.Required {
+		summary := fmt.Sprintf("Detector %q is required, and lacks a grant", d.Name)
+		return hcl.Diagnostics{origin.Error(fault.DetectorFailed, d.Range, summary, "%s", text)}
+	}
+	summary := fmt.Sprintf("Detector %q lacks a grant", d.Name)
+
+	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", text)}
 }
 
-// config are the values of a detector's config block; open names those of which nothing is known yet.
-func readConfig(b schema.Body, det *site.Detector) (out map[string]any, open []string, diags hcl.Diagnostics) {
+// readConfig returns the values of a detector's config block; open has the names of those that are not known, or
+// refused.
+func readConfig(b schema.Body, block *site.Detector) (values map[string]any, open []string, diags hcl.Diagnostics) {
 	c, ok := b.One("config")
 	if !ok {
 		return nil, nil, nil
 	}
-	out = map[string]any{}
-	for _, k := range sortKeys(c.Free) {
-		v := c.Free[k]
-		at := findConfigRange(det, k, false)
-		_, secrets, unread := value.Plain(v)
-		switch {
-		case len(secrets) > 0:
-			diags = append(diags, origin.Error(fault.Sensitive, at, fmt.Sprintf("Detector %q cannot take a secret", det.Name),
-				"%s: what a detector is asked stands in every recording.", k))
-			open = append(open, k)
-			continue
-		case len(unread) > 0:
-			diags = append(diags, origin.NotRead(at, fmt.Sprintf("detector %q %s", det.Name, k), unread))
-			open = append(open, k)
-			continue
+
+	values = map[string]any{}
+	for _, name := range sortKeys(c.Free) {
+		v, ok, d := readConfigValue(block, name, c.Free[name])
+		diags = append(diags, d...)
+		if ok {
+			values[name] = v
+		} else {
+			open = append(open, name)
 		}
-		g, err := value.ToGo(v)
-		if err != nil {
-			if v.IsWhollyKnown() {
-				diags = append(diags, origin.Error(fault.WrongType, at,
-					fmt.Sprintf("Detector %q cannot take %s", det.Name, k), "%s.", err))
-			}
-			open = append(open, k)
-			continue
-		}
-		out[k] = g
 	}
-	return out, open, diags
+
+	return values, open, diags
 }
 
-// lists makes a list of a single object where one of objects is declared: in a site a block that stands once looks like
-// one that may not be repeated.
+// readConfigValue returns one value as plain Go. It is not ok if the value is secret, of a wrong type, or not known.
+func readConfigValue(block *site.Detector, name string, v cty.Value) (out any, ok bool, diags hcl.Diagnostics) {
+	at := findConfigRange(block, name, false)
+	_, secrets, unread := value.Plain(v)
+	switch {
+	case len(secrets) > 0:
+		return nil, false, hcl.Diagnostics{origin.Error(fault.Sensitive, at,
+			fmt.Sprintf("Detector %q cannot take a secret", block.Name),
+			"%s: what a detector is asked stands in every recording.", name)}
+	case len(unread) > 0:
+		return nil, false, hcl.Diagnostics{origin.NotRead(at, fmt.Sprintf("detector %q %s", block.Name, name), unread)}
+	}
+
+	out, err := value.ToGo(v)
+	switch {
+	case err == nil:
+		return out, true, nil
+	case !v.IsWhollyKnown():
+		return nil, false, nil
+	}
+
+	return nil, false, hcl.Diagnostics{origin.Error(fault.WrongType, at,
+		fmt.Sprintf("Detector %q cannot take %s", block.Name, name), "%s.", err)}
+}
+
+// wrapLists makes a list of a single object where a list of objects is declared: in a site, a block that is written
+// once looks like one that cannot be repeated.
 func wrapLists(declared []contract.Attribute, config map[string]any) map[string]any {
 	if config == nil {
 		return nil
 	}
+
 	out := map[string]any{}
 	for k, v := range config {
 		if i := slices.IndexFunc(declared, func(a contract.Attribute) bool { return a.Name == k }); i >= 0 {
@@ -180,6 +200,7 @@ func wrapLists(declared []contract.Attribute, config map[string]any) map[string]
 		}
 		out[k] = v
 	}
+
 	return out
 }
 
@@ -191,11 +212,12 @@ func wrapList(t contract.Type, v any) any {
 	case object && t.Kind == contract.List && t.Element != nil && t.Element.Kind == contract.Object:
 		return []any{wrapLists(t.Element.Attributes, o)}
 	}
+
 	return v
 }
 
-// written leaves out what is null, which a detector has for unset all the same: so a question does not change when a
-// new version of a detector declares one attribute more.
+// dropNulls removes what is null from a configuration, and returns nil for an empty one. For a detector null is the
+// same as unset, so a question stays the same when a new version of a detector declares one attribute more.
 func dropNulls(config map[string]any) map[string]any {
 	for k, v := range config {
 		if v == nil {
@@ -205,97 +227,109 @@ func dropNulls(config map[string]any) map[string]any {
 	if len(config) == 0 {
 		return nil
 	}
+
 	return config
 }
 
-// configProblems are diagnostics at the lines of the site, less those about what is not known yet.
-func reportProblems(d stages.Detector, det *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
+// reportProblems returns diagnostics at the lines of the site, except for values that are open.
+func reportProblems(d stages.Detector, block *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
+	next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long",
+		d.Describe.Version)
 	var diags hcl.Diagnostics
 	for _, p := range problems {
 		steps, err := contract.ParsePath(p.Path)
 		if err == nil && len(steps) > 0 && slices.Contains(open, steps[0].Name) {
 			continue
 		}
+
 		code, at := fault.WrongType, d.At(p.Path)
 		switch p.Summary {
 		case "no such attribute":
-			code, at = fault.UnknownArgument, findConfigRange(det, p.Path, true)
+			code, at = fault.UnknownArgument, findConfigRange(block, p.Path, true)
 		case "required, but not set":
 			code = fault.MissingArgument
 		}
-		next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long", d.Describe.Version)
-		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, nameConfigPath(p.Path), p.Summary),
+		what := p.Path
+		if what == "" {
+			what = "config"
+		}
+		diags = append(diags, origin.Error(code, at, fmt.Sprintf("Detector %q: %s: %s", d.Name, what, p.Summary),
 			"%s", stages.Sentence(p.Detail, next)))
 	}
+
 	return diags
 }
 
-func nameConfigPath(path string) string {
-	if path == "" {
-		return "config"
-	}
-	return path
-}
-
-// configRange is the place in the site that a path of a detector's configuration names, as much of it as is written:
-// that of the value, or of its name.
-func findConfigRange(det *site.Detector, path string, name bool) hcl.Range {
-	at := det.Range
+// findConfigRange returns the place in the site that a path of a detector's configuration names, as far as it is
+// written: that of the value, or with isName that of its name.
+func findConfigRange(block *site.Detector, path string, isName bool) hcl.Range {
 	steps, err := contract.ParsePath(path)
 	if err != nil {
-		return at
+		return block.Range
 	}
-	for _, b := range det.Body.Blocks {
-		if b.Type != "config" {
-			continue
-		}
-		at = b.DefRange()
-		if len(steps) == 0 {
-			return at
-		}
-		a := b.Body.Attributes[steps[0].Name]
-		if a == nil {
-			return at
-		}
-		at = a.NameRange
-		return followSteps(a.Expr, steps[1:], at, name)
+	i := slices.IndexFunc(block.Body.Blocks, func(b *hclsyntax.Block) bool { return b.Type == "config" })
+	if i < 0 {
+		return block.Range
 	}
-	return at
+
+	config := block.Body.Blocks[i]
+	if len(steps) == 0 {
+		return config.DefRange()
+	}
+	a := config.Body.Attributes[steps[0].Name]
+	if a == nil {
+		return config.DefRange()
+	}
+
+	return followSteps(a.Expr, steps[1:], a.NameRange, isName)
 }
 
-// inside follows steps through literals.
-func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, name bool) hcl.Range {
+// followSteps follows steps through literals, and returns the place of the last that is written; at is that of e's
+// name.
+func followSteps(e hclsyntax.Expression, steps []contract.Step, at hcl.Range, isName bool) hcl.Range {
 	if len(steps) == 0 {
-		if r := e.Range(); r.Filename != "" && !name && !isBlock(e) {
+		if r := e.Range(); r.Filename != "" && !isName && !isBlock(e) {
 			return r
 		}
 		return at
 	}
+
 	switch x := value.Unwrap(e).(type) {
 	case *hclsyntax.TupleConsExpr:
 		if n := steps[0].Index; n != nil && *n < len(x.Exprs) {
-			return followSteps(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), name)
+			return followSteps(x.Exprs[*n], steps[1:], x.Exprs[*n].Range(), isName)
 		}
 	case *hclsyntax.ObjectConsExpr:
-		if n := steps[0].Index; n != nil && *n == 0 { // a block that stands once
-			return followSteps(x, steps[1:], at, name)
+		if n := steps[0].Index; n != nil && *n == 0 { // a block that is written once
+			return followSteps(x, steps[1:], at, isName)
 		}
-		key := steps[0].Name
-		if steps[0].Key != nil {
-			key = *steps[0].Key
-		}
-		for _, item := range x.Items {
-			k, d := item.KeyExpr.Value(nil)
-			if !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
-				return followSteps(item.ValueExpr, steps[1:], item.KeyExpr.Range(), name)
-			}
+		if item, ok := findItem(x, steps[0]); ok {
+			return followSteps(item.ValueExpr, steps[1:], item.KeyExpr.Range(), isName)
 		}
 	}
+
 	return at
 }
 
-// isBlock says that an expression stands for a block: its first line is the place to show, not the whole.
+// findItem returns the item of an object literal that a step names.
+func findItem(x *hclsyntax.ObjectConsExpr, step contract.Step) (hclsyntax.ObjectConsItem, bool) {
+	key := step.Name
+	if step.Key != nil {
+		key = *step.Key
+	}
+	for _, item := range x.Items {
+		k, d := item.KeyExpr.Value(nil)
+		if !d.HasErrors() && k.Type() == cty.String && k.IsKnown() && !k.IsNull() && k.AsString() == key {
+			return item, true
+		}
+	}
+
+	return hclsyntax.ObjectConsItem{}, false
+}
+
+// isBlock reports whether an expression is a block of the site: its first line is the place to show, not the whole.
 func isBlock(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
+
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
 }

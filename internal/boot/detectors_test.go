@@ -93,7 +93,8 @@ const grants = `
   }
 `
 
-// A site's configuration of a detector is checked where no machine is: along the lock, at the site's line, with no process.
+// A site's configuration of a detector is checked where no machine is: along the lock, at the site's line, with no
+// process.
 func TestDetectorConfigIsChecked(t *testing.T) {
 	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	for _, test := range []struct{ name, config, want string }{
@@ -140,8 +141,8 @@ func TestDetectorConsentIsChecked(t *testing.T) {
 	}
 }
 
-// A lock that cannot be used would leave a wrong configuration unseen: a warning. One that is not there is on the node: a note, with what to
-// do, and only where there is a configuration.
+// A lock that cannot be used would leave a wrong configuration unseen: a warning. One that is not there is on the
+// node: a note, with what to do, and only where there is a configuration.
 func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 	for _, tt := range []struct {
 		body string
@@ -219,7 +220,8 @@ func answerDetector(t testing.TB, devices ...world.DetectorDevice) world.Answer 
 	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}})
 }
 
-// What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it is missing.
+// What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it
+// is missing.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
 	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{}, Warnings: []string{}})
 	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": said})

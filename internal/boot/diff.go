@@ -41,9 +41,9 @@ type Changed struct {
 
 // diff compares what is on the disk with what shall be.
 //
-// Inputs: the finished node, the identity that is set aside, and what observe returned. Result: one change for each managed
-// file, and whether the kubelet must be restarted. Fails with a managed file that cannot be looked at; a question that a
-// recording was never asked makes the plan incomplete.
+// Inputs: the finished node, the identity that is set aside, and what observe returned. Result: one change for each
+// managed file, and whether the kubelet must be restarted. Fails with a managed file that cannot be looked at; a
+// question that a recording was never asked makes the plan incomplete.
 func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 	out := Changed{changes: o.listDeclared(n), unjudged: o.skipped}
 	found := out.addDeclared(o)

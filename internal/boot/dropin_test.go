@@ -8,8 +8,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// TestEmptyListInDropIn: a kubelet that merges drop-ins loses an empty list of config.yaml to its default, so that the drop-in
-// says it again; the only one that has another default than none.
+// TestEmptyListInDropIn: a kubelet that merges drop-ins loses an empty list of config.yaml to its default, so that
+// the drop-in says it again; the only one that has another default than none.
 func TestEmptyListInDropIn(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n"
 	for base, want := range map[string]string{

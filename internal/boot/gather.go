@@ -55,12 +55,12 @@ type gatherer struct {
 	tape    *world.Tape
 }
 
-// gather runs the gather stages in parallel: each in a goroutine that waits for the stages it needs and then evaluates in
-// a scope of its own with their outputs. The findings are joined once, in site order.
+// gather runs the gather stages in parallel: each in a goroutine that waits for the stages it needs and then
+// evaluates in a scope of its own with their outputs. The findings are joined once, in site order.
 //
 // Inputs: the order and needs of stages, what prepare returned, the tape. Result: the outputs of all gather stages. A
-// stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning, and the
-// boot is degraded. If the evaluation of one stage is given up, the run ends with that alone.
+// stage fails with an error of its configuration or of its read; with on_failure = "continue" that is a warning, and
+// the boot is degraded. If the evaluation of one stage is given up, the run ends with that alone.
 func gather(ctx context.Context, c Checked, p Prepared, tape *world.Tape, env runtimeEnv) (Gathered, Findings) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -302,7 +302,8 @@ func (g gatherer) callGatherer(ctx context.Context, i *site.Instance, cfg schema
 	return r
 }
 
-// chooseTimeoutCode returns the code of a stage that did not end: it depends on what the stage waited for who can fix it.
+// chooseTimeoutCode returns the code of a stage that did not end: it depends on what the stage waited for who can fix
+// it.
 func chooseTimeoutCode(i *site.Instance) fault.Code {
 	if i.Type == "detect-hw" || i.Body.Attributes["file"] != nil {
 		return fault.HardwareFailed
@@ -311,7 +312,8 @@ func chooseTimeoutCode(i *site.Instance) fault.Code {
 	return fault.ClusterUnreachable
 }
 
-// endStage ends a stage of which no copy was called: skipped, or failed. isBlocked: a stage that it needs failed for good.
+// endStage ends a stage of which no copy was called: skipped, or failed. isBlocked: a stage that it needs failed for
+// good.
 func (g gatherer) endStage(i *site.Instance, state string, isBlocked bool) gatheredStage {
 	t := g.checked.types[i.Addr()]
 	out := gatheredStage{output: setState(value.Absent(t), state)}

@@ -13,8 +13,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestGivenUpWritesToNothing gives up an expression of each step while it waits for an answer, and lets it go on while the
-// plan is read. What it then comes to must reach nothing that anybody reads: run this with the race detector.
+// TestGivenUpWritesToNothing gives up an expression of each step while it waits for an answer, and lets it go on
+// while the plan is read. What it then comes to must reach nothing that anybody reads: run this with the race
+// detector.
 func TestGivenUpWritesToNothing(t *testing.T) {
 	const locals = "locals {\n  slow = file(\"/etc/slow\")\n  last = \"${local.slow}${file(\"/etc/last\")}\"\n}\n"
 	for step, text := range map[string]string{

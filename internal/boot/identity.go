@@ -12,55 +12,63 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// Aside is an identity on the disk that is not this node's: an image was made of a node that had joined. It is set
-// aside, and the node joins afresh under its own name.
+// Aside is a previous identity: the image was made of a node that had joined, so the identity on the disk is not this
+// node's. It is set aside, and the node joins again under its own name.
 type Aside struct {
-	Node  string   // whose it was; "" where its certificate does not tell
+	Node  string   // the name in its certificate; "" where there is none
 	Why   string   // how that is known
 	Files []string // that hold it
 }
 
-// purposeIdentity marks targets that hold an identity which is set aside.
+// purposeIdentity marks managed files that hold an identity which is set aside.
 const purposeIdentity = "identity"
 
-// settleIdentity decides whose identity is on the disk, now that the node's name is known as far as the site and the
-// base have it. What the machine says is certain: the generation in place is of another one, or of this one. Without a
-// generation (an image baked of a node that joined without prelet) there are only names. A planned one is certain: the
-// API server takes no other node from this certificate, so nothing is lost by joining again. The host's own name counts
-// only with a machine id that is younger than the identity, because hosts have been called otherwise than their nodes.
+// settleIdentity decides whose identity is on the disk, once the node's name is known from the site and the base. It
+// returns the identity that is set aside (nil: none), and what the kubelet's answers are then.
+//
+// What the machine itself knows is certain: the current generation belongs to another machine, or to this one.
+// Without a generation (an image baked of a node that joined without prelet) there are only names. A planned name is
+// certain: the API server accepts no other node from this certificate, so nothing is lost by joining again. The
+// host's own name counts only if the machine id is younger than the identity, because hosts have had other names than
+// their nodes.
 func settleIdentity(b basis, checking bool) (*Aside, world.KubeletAns, hcl.Diagnostics) {
-	k := b.kubelet
-	id := k.Identity
+	id := b.kubelet.Identity
 	if id == nil || checking {
-		return nil, k, nil
+		return nil, b.kubelet, nil
 	}
-	name, at, planned := findPlannedName(b)
+
+	name, at, isPlanned := findPlannedName(b)
+	isOther := b.kubelet.Joined && id.Node != "" && name != "" && name != id.Node
 	why := ""
 	switch {
 	case id.Foreign != "":
 		why = id.Foreign
-	case !k.Joined || id.Node == "" || name == "" || name == id.Node:
-		return nil, k, nil
-	case planned && id.Ours:
-		return nil, k, hcl.Diagnostics{refuseRename(id.Node, name, at)}
+	case !isOther:
+		return nil, b.kubelet, nil
+	case isPlanned && id.Ours:
+		return nil, b.kubelet, hcl.Diagnostics{refuseRename(id.Node, name, at)}
 	case id.Ours: // a host that was renamed, or that does not know its name yet
-		return nil, k, nil
-	case planned:
+		return nil, b.kubelet, nil
+	case isPlanned:
 		why = fmt.Sprintf("its certificate is of node %s, and this node is to be %s", id.Node, name)
 	case id.Older:
 		why = fmt.Sprintf("its certificate is of node %s, this host is %s, and it is older than this machine's id",
 			id.Node, name)
 	default:
-		return nil, k, hcl.Diagnostics{noteHostName(id.Node, name)}
+		return nil, b.kubelet, hcl.Diagnostics{noteHostName(id.Node, name)}
 	}
 
 	aside := &Aside{Node: id.Node, Why: why, Files: slices.Clone(id.Files)}
-	whose := aside.describeOwner()
-	k.Joined, k.JoinedWhy = false, "kubelet.conf belongs to "+whose+": "+why
+	k := b.kubelet
+	k.Joined, k.JoinedWhy = false, "kubelet.conf belongs to "+aside.describeOwner()+": "+why
 
-	return aside, k, hcl.Diagnostics{origin.Warning(fault.Identity, at, "The identity on this disk is that of "+whose,
+	return aside, k, hcl.Diagnostics{warnAside(aside, at)}
+}
+
+func warnAside(aside *Aside, at hcl.Range) *hcl.Diagnostic {
+	return origin.Warning(fault.Identity, at, "The identity on this disk is that of "+aside.describeOwner(),
 		"%s. It is set aside: %d files go, and their bytes stay in the generation. The node joins afresh, "+
-			"under its own name, with the token.", capitalize(why), len(id.Files))}
+			"under its own name, with the token.", capitalize(aside.Why), len(aside.Files))
 }
 
 func refuseRename(old, name string, at hcl.Range) *hcl.Diagnostic {
@@ -77,34 +85,36 @@ func noteHostName(nodeName, host string) *hcl.Diagnostic {
 			"write node { name = %q }, and this note goes.", nodeName, host, nodeName)
 }
 
-// plannedName is the name that the node shall have, as far as it is known before the files are rendered, and whether
-// somebody wrote it down. A cloud provider inside the kubelet names nodes by itself: "".
-func findPlannedName(b basis) (name string, at hcl.Range, planned bool) {
+// findPlannedName returns the name that the node shall have, as far as it is known before files are rendered, and
+// whether the site or the base sets it. "": a cloud provider inside the kubelet names the node.
+func findPlannedName(b basis) (name string, at hcl.Range, isPlanned bool) {
 	if b.identity.Name != nil {
 		return strings.ToLower(*b.identity.Name), b.identity.NameRange, true
 	}
+
 	name = b.kubelet.Identity.Host
 	for _, f := range b.base.Flags {
 		switch {
 		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
 			return "", hcl.Range{}, false
 		case f.Name == "hostname-override" && f.Value != "":
-			name, planned = strings.ToLower(f.Value), true
+			name, isPlanned = strings.ToLower(f.Value), true
 		}
 	}
 
-	return name, hcl.Range{}, planned
+	return name, hcl.Range{}, isPlanned
 }
 
-// upper begins a sentence.
+// capitalize makes a text the beginning of a sentence.
 func capitalize(s string) string {
 	if s == "" {
 		return s
 	}
+
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// Sentence tells it for a report.
+// Sentence returns what happened to the identity, for a report.
 func (a *Aside) Sentence() string {
 	return fmt.Sprintf("the identity of %s was on this disk (%s); it is set aside, "+
 		"and the node joins afresh under its own name", a.describeOwner(), a.Why)
@@ -114,5 +124,6 @@ func (a *Aside) describeOwner() string {
 	if a.Node == "" {
 		return "another machine"
 	}
+
 	return "node " + a.Node
 }

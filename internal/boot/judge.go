@@ -29,11 +29,11 @@ type judgement struct {
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
 }
 
-// judge reports what the installed kubelet rejects of the finished node, and what it silently ignores. Each finding is at
-// the place where the site set what it is about.
+// judge reports what the installed kubelet rejects of the finished node, and what it silently ignores. Each finding
+// is at the place where the site set what it is about.
 //
-// Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether files
-// exist and certificates can be used. Result: findings only. Fails where the kubelet would not start.
+// Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
+// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start.
 func judge(ctx context.Context, j judgement) (found Findings) {
 	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
 	for _, f := range rules.Check(j.makeSubject(ctx)) {
@@ -64,8 +64,8 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	return s
 }
 
-// readConfig returns the kubelet's configuration as it will be; nil where nothing is known. Where its base is missing (a
-// check without a machine) it has only what the site sets: isPart, and each field is judged for itself.
+// readConfig returns the kubelet's configuration as it will be; nil where nothing is known. Where its base is missing
+// (a check without a machine) it has only what the site sets: isPart, and each field is judged for itself.
 func (j judgement) readConfig() (c *kubelet.Config, isPart bool) {
 	c = kubelet.NewConfig()
 	isRendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
@@ -91,8 +91,8 @@ func (j judgement) readConfig() (c *kubelet.Config, isPart bool) {
 	return c, true
 }
 
-// pathExists reports whether the kubelet will find a path: one that this plan writes, a folder of one, or one that is on
-// the disk.
+// pathExists reports whether the kubelet will find a path: one that this plan writes, a folder of one, or one that is
+// on the disk.
 func (j judgement) pathExists(ctx context.Context, p string) (exists, isKnown bool) {
 	isWritten := func(f node.File) bool {
 		return f.Kind != node.Missing && (f.Path == p || strings.HasPrefix(f.Path, strings.TrimSuffix(p, "/")+"/"))
@@ -139,8 +139,8 @@ type setter struct {
 	isDefault bool   // the base does not have it either
 }
 
-// diagnose returns a finding as a diagnostic; nil where it does not matter: what a later version will reject of the base,
-// and what some version might reject of it.
+// diagnose returns a finding as a diagnostic; nil where it does not matter: what a later version will reject of the
+// base, and what some version might reject of it.
 func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic {
 	set := j.findSetter(f, pointers)
 	if set.isBase && (f.Does == rules.Later || f.Vague && f.Does == rules.Exits) {
@@ -162,7 +162,8 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic 
 	return chooseConstructor(severity)(code, at, summarize(f), "%s", detail)
 }
 
-// findSetter returns the stage that set what a finding is about, or the base at the place where the site writes the file.
+// findSetter returns the stage that set what a finding is about, or the base at the place where the site writes the
+// file.
 func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 	purpose := "kubelet-config"
 	var from []origin.Origin
@@ -267,8 +268,8 @@ func (j judgement) findFileRange(purpose string) hcl.Range {
 	return hcl.Range{}
 }
 
-// findOwner returns the field, of those that stages set (sorted), that a finding at a pointer belongs to: that field, the
-// field around it, or the first one inside of it; "" if the base has it.
+// findOwner returns the field, of those that stages set (sorted), that a finding at a pointer belongs to: that field,
+// the field around it, or the first one inside of it; "" if the base has it.
 func findOwner(pointers []string, at string) string {
 	for p := at; p != ""; p = p[:strings.LastIndexByte(p, '/')] {
 		if _, ok := slices.BinarySearch(pointers, p); ok {

@@ -103,8 +103,8 @@ stage "write" "kubelet" {
 	}
 }
 
-// TestRuntimesDriver: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node tells that the
-// kubelet's is another, where the site sets it, or where it writes the configuration that lacks it.
+// TestRuntimesDriver: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node
+// tells that the kubelet's is another, where the site sets it, or where it writes the configuration that lacks it.
 func TestRuntimesDriver(t *testing.T) {
 	version := "v1.36.3"
 	for _, c := range []struct {

@@ -18,8 +18,8 @@ type Kubelet struct {
 	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
 }
 
-// askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers. They
-// are needed after the gather step, and the kubelet's binary may be started for them.
+// askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers.
+// They are needed after the gather step, and the kubelet's binary may be started for them.
 func askKubelet(ctx context.Context, tape *world.Tape) (wait func() (Kubelet, Findings)) {
 	if tape == nil {
 		return func() (Kubelet, Findings) { return Kubelet{}, Findings{} }

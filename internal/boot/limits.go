@@ -43,8 +43,8 @@ func runStep[T any](limits evalLimits, step func() (T, Findings)) (T, Findings) 
 	return r.value, r.found
 }
 
-// runBounded returns the result of f, or the zero value and an error if f reaches a limit or panics. Nothing can stop f:
-// if it is given up it still runs, so it must not write to anything but its result.
+// runBounded returns the result of f, or the zero value and an error if f reaches a limit or panics. Nothing can stop
+// f: if it is given up it still runs, so it must not write to anything but its result.
 func runBounded[T any](limits evalLimits, f func() T) (T, *hcl.Diagnostic) {
 	type result struct {
 		value    T

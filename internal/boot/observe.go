@@ -141,8 +141,8 @@ func (o *Observed) listDeclared(n node.Node) (out []Change) {
 	return out
 }
 
-// managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other reserved
-// CPUs or memory, the kubelet does not start until the file is removed.
+// managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other
+// reserved CPUs or memory, the kubelet does not start until the file is removed.
 type managerState struct {
 	path      string
 	policy    string   // field of the configuration
@@ -181,10 +181,10 @@ func States(config map[string]any) map[string]string {
 	return out
 }
 
-// findStatesInTheWay returns the state files with which the kubelet may refuse to start on a configuration that changes:
-// because of a field that changes (why has it), or because another policy than the planned one made the file. The second
-// happens after somebody changed the policy by hand: the kubelet fails, and the configuration on the disk is the planned
-// one already.
+// findStatesInTheWay returns the state files with which the kubelet may refuse to start on a configuration that
+// changes: because of a field that changes (why has it), or because another policy than the planned one made the
+// file. The second happens after somebody changed the policy by hand: the kubelet fails, and the configuration on the
+// disk is the planned one already.
 func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []observedFile) {
 	at := slices.IndexFunc(files, func(s observedFile) bool {
 		return s.err == nil && s.file.Purpose == "kubelet-config" && compareTarget(s.file, s.is).Action == "update"

@@ -29,8 +29,8 @@ type Checked struct {
 
 // check looks at everything that needs no world.
 //
-// Inputs: the site, and what is known of detectors. Result: the order, needs and output types of stages. Fails if the site
-// has no stage, and with every reference that is misspelt, of the wrong phase or part of a cycle.
+// Inputs: the site, and what is known of detectors. Result: the order, needs and output types of stages. Fails if the
+// site has no stage, and with every reference that is misspelt, of the wrong phase or part of a cycle.
 func check(s *site.Site, locks map[string]detectorLock) (Checked, Findings) {
 	c := Checked{site: s, types: declareOutputs(s, locks), needs: map[string][]string{}}
 	if len(s.Stages) == 0 {
@@ -77,8 +77,8 @@ type Settings struct {
 
 // decodeSettings is the step settings: it decodes the prelet block.
 //
-// Inputs: the site and a scope. Result: the settings, with defaults for what is not written. Fails with what is wrong in
-// the block.
+// Inputs: the site and a scope. Result: the settings, with defaults for what is not written. Fails with what is wrong
+// in the block.
 func decodeSettings(s *site.Site, e *eval.Eval) (Settings, Findings) {
 	b, diags := schema.PreletBlock.Decode(s.Prelet, nil, e.Scope("prelet"))
 	out := Settings{onCluster: schema.OnClusterError.Of(b).V}
@@ -100,8 +100,8 @@ type Prepared struct {
 
 // prepare evaluates variables, the cluster block and the detector blocks.
 //
-// Inputs: the site, the locks of detectors, a scope. Result: the scope with the variables, and the environment of gather
-// stages. Fails with an error of a variable, alone; else with what is wrong in the blocks.
+// Inputs: the site, the locks of detectors, a scope. Result: the scope with the variables, and the environment of
+// gather stages. Fails with an error of a variable, alone; else with what is wrong in the blocks.
 func prepare(s *site.Site, locks map[string]detectorLock, e *eval.Eval) (Prepared, Findings) {
 	out := Prepared{eval: e}
 	found := Findings{Diags: e.Variables()}

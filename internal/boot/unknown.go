@@ -32,8 +32,8 @@ const (
 	partAccess    planPart = "access"    // the cluster block, the detector blocks
 )
 
-// unknowns are the parts that are unknown, each with the reasons: the questions that a recording was never asked, sorted.
-// A part without a question is unknown because there is no machine.
+// unknowns are the parts that are unknown, each with the reasons: the questions that a recording was never asked,
+// sorted. A part without a question is unknown because there is no machine.
 type unknowns map[planPart][]string
 
 // newUnknowns returns parts that are unknown for the same reasons.

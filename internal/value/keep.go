@@ -22,62 +22,81 @@ func (c capture) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	return v, d
 }
 
+// Value implements hcl.Expression. A known value is HCL's own; an unknown one gets the marks of its parts.
 func (k keeper) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	switch x := k.inner().(type) {
+	case *hclsyntax.TemplateJoinExpr:
+		return joinTemplate(ctx, x)
+	case *hclsyntax.ForExpr:
+		return typedFor(ctx, x)
+	}
+
 	var seen []cty.Value
+	v, diags := captureParts(k.inner(), &seen).Value(ctx)
+	if v.IsKnown() || diags.HasErrors() {
+		return v, diags
+	}
+	if call, ok := k.inner().(*hclsyntax.FunctionCallExpr); ok && len(seen) == 1 {
+		seen = append(seen, otherArguments(ctx, call)...)
+	}
+
+	return withDeepMarks(v, seen), diags
+}
+
+// captureParts returns a copy of a node whose parts remember their values in seen; the node itself if it is of a kind
+// that needs no keeper. A part that is nil stays nil.
+func captureParts(e hclsyntax.Expression, seen *[]cty.Value) hclsyntax.Expression {
 	part := func(e hclsyntax.Expression) hclsyntax.Expression {
 		if e == nil {
 			return nil
 		}
-		return capture{wrap(e), &seen}
+		return capture{wrap(e), seen}
 	}
-	var v cty.Value
-	var diags hcl.Diagnostics
-	switch x := k.inner().(type) {
+
+	switch x := e.(type) {
 	case *hclsyntax.ObjectConsExpr:
 		c := *x
 		c.Items = make([]hclsyntax.ObjectConsItem, len(x.Items))
-		for i, it := range x.Items {
-			c.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: part(it.KeyExpr), ValueExpr: part(it.ValueExpr)}
+		for i, item := range x.Items {
+			c.Items[i] = hclsyntax.ObjectConsItem{KeyExpr: part(item.KeyExpr), ValueExpr: part(item.ValueExpr)}
 		}
-		v, diags = c.Value(ctx)
+		return &c
 	case *hclsyntax.ConditionalExpr:
 		c := *x
 		c.Condition, c.TrueResult, c.FalseResult = part(x.Condition), part(x.TrueResult), part(x.FalseResult)
-		v, diags = c.Value(ctx)
+		return &c
 	case *hclsyntax.FunctionCallExpr:
 		c := *x
 		c.Args = make([]hclsyntax.Expression, len(x.Args))
 		for i, a := range x.Args {
 			c.Args[i] = part(a)
 		}
-		v, diags = c.Value(ctx)
-		if len(seen) == 1 { // HCL looked at what it could not expand, and at nothing else
-			for _, a := range x.Args[:len(x.Args)-1] {
-				other, _ := a.Value(ctx)
-				seen = append(seen, other)
-			}
-		}
+		return &c
 	case *hclsyntax.IndexExpr:
 		c := *x
 		c.Key = part(x.Key) // of the collection only its own marks belong to the element, and HCL keeps these
-		v, diags = c.Value(ctx)
+		return &c
 	case *hclsyntax.UnaryOpExpr:
 		c := *x
 		c.Val = part(x.Val)
-		v, diags = c.Value(ctx)
-	case *hclsyntax.TemplateJoinExpr:
-		return joinTemplate(ctx, x)
-	case *hclsyntax.ForExpr:
-		return typedFor(ctx, x)
-	default:
-		return x.Value(ctx)
+		return &c
 	}
-	if v.IsKnown() || diags.HasErrors() {
-		return v, diags
-	}
-	return withDeepMarks(v, seen), diags
+
+	return e
 }
 
+// otherArguments returns the values of all arguments but the last. HCL does not evaluate them in a call that ends with
+// "..." while the last one cannot be expanded yet.
+func otherArguments(ctx *hcl.EvalContext, call *hclsyntax.FunctionCallExpr) (out []cty.Value) {
+	for _, a := range call.Args[:len(call.Args)-1] {
+		v, _ := a.Value(ctx)
+		out = append(out, v)
+	}
+
+	return out
+}
+
+// withDeepMarks adds to a value all marks of others, also those inside of them.
 func withDeepMarks(v cty.Value, from []cty.Value) cty.Value {
 	for _, s := range from {
 		if m := deepMarks(s); len(m) > 0 {
@@ -111,26 +130,56 @@ func joinTemplate(ctx *hcl.EvalContext, x *hclsyntax.TemplateJoinExpr) (cty.Valu
 // unknown list of what the body gives (a map of it with a key, of lists with "...").
 func typedFor(ctx *hcl.EvalContext, x *hclsyntax.ForExpr) (cty.Value, hcl.Diagnostics) {
 	var colls, bodies []cty.Value
-	c := *x
-	c.CollExpr = capture{wrap(x.CollExpr), &colls}
-	c.ValExpr = capture{wrap(x.ValExpr), &bodies}
-	if x.KeyExpr != nil {
-		c.KeyExpr = capture{wrap(x.KeyExpr), &bodies}
-	}
-	if x.CondExpr != nil {
-		c.CondExpr = capture{wrap(x.CondExpr), &bodies}
-	}
-	v, diags := c.Value(ctx)
+	v, diags := captureFor(x, &colls, &bodies).Value(ctx)
 	if diags.HasErrors() || v.IsKnown() || len(colls) == 0 {
 		return v, diags
 	}
+
 	coll, collMarks := colls[0].Unmark()
 	v = withDeepMarks(v.WithMarks(collMarks), bodies)
-	t := coll.Type()
-	if !t.IsCollectionType() {
+	if !coll.Type().IsCollectionType() {
 		return v, diags
 	}
-	var vals []cty.Value
+
+	vals, more := evalBody(ctx, x, coll.Type())
+	diags = append(diags, more...)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+	v = withDeepMarks(v, vals)
+	result := vals[len(vals)-1].Type()
+	if x.Group {
+		result = cty.List(result)
+	}
+	if result.HasDynamicTypes() {
+		return v, diags
+	}
+	t := cty.List(result)
+	if x.KeyExpr != nil {
+		t = cty.Map(result)
+	}
+
+	return cty.UnknownVal(t).RefineNotNull().WithMarks(v.Marks()), diags
+}
+
+// captureFor returns a copy of a for whose collection and whose body remember their values.
+func captureFor(x *hclsyntax.ForExpr, colls, bodies *[]cty.Value) *hclsyntax.ForExpr {
+	c := *x
+	c.CollExpr = capture{wrap(x.CollExpr), colls}
+	c.ValExpr = capture{wrap(x.ValExpr), bodies}
+	if x.KeyExpr != nil {
+		c.KeyExpr = capture{wrap(x.KeyExpr), bodies}
+	}
+	if x.CondExpr != nil {
+		c.CondExpr = capture{wrap(x.CondExpr), bodies}
+	}
+
+	return &c
+}
+
+// evalBody evaluates the body of a for once, with an unknown element of a collection of type t. The last of the values is
+// that of the body's value; those before are of its key and its condition.
+func evalBody(ctx *hcl.EvalContext, x *hclsyntax.ForExpr, t cty.Type) (vals []cty.Value, diags hcl.Diagnostics) {
 	child := ctx.NewChild()
 	child.Variables = map[string]cty.Value{x.ValVar: unknownElement(t)}
 	if x.KeyVar != "" {
@@ -138,27 +187,13 @@ func typedFor(ctx *hcl.EvalContext, x *hclsyntax.ForExpr) (cty.Value, hcl.Diagno
 	}
 	for _, e := range []hclsyntax.Expression{x.KeyExpr, x.CondExpr, x.ValExpr} {
 		if e != nil {
-			b, d := e.Value(child)
+			v, d := e.Value(child)
 			diags = append(diags, d...)
-			vals = append(vals, b)
+			vals = append(vals, v)
 		}
 	}
-	if diags.HasErrors() {
-		return cty.DynamicVal, diags
-	}
-	v = withDeepMarks(v, vals)
-	et := vals[len(vals)-1].Type()
-	if x.Group {
-		et = cty.List(et)
-	}
-	rt := cty.List(et)
-	if x.KeyExpr != nil {
-		rt = cty.Map(et)
-	}
-	if et.HasDynamicTypes() {
-		return v, diags
-	}
-	return cty.UnknownVal(rt).RefineNotNull().WithMarks(v.Marks()), diags
+
+	return vals, diags
 }
 
 // unknownElement and unknownKey are what a loop over a collection of type t binds.

@@ -207,7 +207,7 @@ func tooOldForConfigTaints(version string) bool {
 	return n == 2 && major == 1 && minor < 23
 }
 
-// addTaintSettings puts the node's taints in the configuration, or takes those of the base away where the flag has them.
+// addTaintSettings puts the taints in the configuration, or takes those of the base away where the flag has the taints.
 func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 	path := []string{"registerWithTaints"}
 	switch {

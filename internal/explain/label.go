@@ -217,31 +217,119 @@ func (l candidate) whose() string { return "stage." + l.stage.Addr() }
 // labels is the stage's expression of all labels; only of a stage that writes the label.
 func (l candidate) labels() hclsyntax.Expression { return l.stage.Body.Attributes["labels"].Expr }
 
-// notSet tells why a stage does not set a label that it could, and what that rests on.
+// notSet says what an absent label rests on, and returns why the stage does not set it.
 func (w *walker) notSet(l candidate) string {
+	w.sayCandidate(l)
+
+	return w.whyNotSet(l)
+}
+
+// sayCandidate says the stage, its condition, and where the condition holds, what the label's value rests on. Of a stage
+// that had no turn it says only a value that is known.
+func (w *walker) sayCandidate(l candidate) {
 	at, item := w.placeOf(l)
 	w.say(0, Step{Text: l.whose(), Note: "could set it", Range: at, Ref: l.whose()})
-	walk := func() { w.walk(l.labels(), l.copy.frame(w, l.labels()), way(named(l.key)), 1) }
-
-	if ended := w.ended(l.stage); ended != "" {
+	if w.ended(l.stage) != "" {
 		if l.there && l.err == nil && l.value.IsWhollyKnown() {
-			walk()
+			w.walkLabel(l)
 		}
-		return ended
+		return
 	}
 	if !w.condition(l.stage.When, l.whose(), 1) {
-		return w.notHeld(l)
+		return
 	}
+
 	if l.err != nil && (item == nil || !w.tellsItself(item)) {
 		w.say(1, Step{Text: w.e.Text(at), Value: "(error)", Note: l.err.Summary + ": " + l.err.Detail, Range: at})
 	}
 	if l.there {
-		walk()
+		w.walkLabel(l)
 	}
 	if l.taken {
 		w.recommended(l.stage, l.key, 1)
 	}
-	return w.notMerged(l)
+}
+
+// walkLabel says what the value of a label rests on that the stage writes.
+func (w *walker) walkLabel(l candidate) {
+	w.walk(l.labels(), l.copy.frame(w, l.labels()), way(named(l.key)), 1)
+}
+
+// whyNotSet returns the first of the reasons that applies.
+func (w *walker) whyNotSet(l candidate) string {
+	reasons := []func(candidate) string{
+		w.hadNoTurn, w.conditionUnknown, w.conditionNotTrue, hasError, notRecommended, isNullValue, w.stageFailed,
+		w.notMerged,
+	}
+	for _, reason := range reasons {
+		if why := reason(l); why != "" {
+			return why
+		}
+	}
+
+	return fmt.Sprintf("%s gives it a value that is not known.", l.whose())
+}
+
+// The reasons for an absent label: each is a sentence, or "" if it does not apply. Each counts on those before it in
+// whyNotSet not to apply.
+
+func (w *walker) hadNoTurn(l candidate) string { return w.ended(l.stage) }
+
+func (w *walker) conditionUnknown(l candidate) string {
+	if l.stage.When == nil || !w.untold(l.stage.When) {
+		return ""
+	}
+
+	return fmt.Sprintf("It cannot be told whether %s is there: %s.", l.whose(), w.text(l.stage.When))
+}
+
+func (w *walker) conditionNotTrue(l candidate) string {
+	if l.stage.When == nil || w.holds(l.stage.When) {
+		return ""
+	}
+
+	return fmt.Sprintf("%s is left out, because its condition is not true: %s.", l.whose(), w.text(l.stage.When))
+}
+
+func hasError(l candidate) string {
+	if l.err == nil {
+		return ""
+	}
+
+	return fmt.Sprintf("%s left it out: %s.", l.whose(), strings.TrimSuffix(l.err.Summary, "."))
+}
+
+func notRecommended(l candidate) string {
+	if !l.taken {
+		return ""
+	}
+
+	return "No detector recommends it."
+}
+
+func isNullValue(l candidate) string {
+	if !null(l.value) {
+		return ""
+	}
+
+	return fmt.Sprintf("%s gives it the value null, which is no label.", l.whose())
+}
+
+func (w *walker) stageFailed(l candidate) string {
+	why := w.failed(l.stage)
+	if why == "" {
+		return ""
+	}
+
+	return why + "."
+}
+
+func (w *walker) notMerged(candidate) string {
+	if !w.plan.Diagnostics.HasErrors() {
+		return ""
+	}
+
+	return "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
 }
 
 // placeOf is where the site writes a label: its item of an object literal, or else (item nil) the whole argument or
@@ -255,31 +343,6 @@ func (w *walker) placeOf(l candidate) (at hcl.Range, item hclsyntax.Expression) 
 		return item.Range(), item
 	}
 	return a.Expr.Range(), nil
-}
-
-// notHeld is the reason where the stage's condition does not hold.
-func (w *walker) notHeld(l candidate) string {
-	if w.untold(l.stage.When) {
-		return fmt.Sprintf("It cannot be told whether %s is there: %s.", l.whose(), w.text(l.stage.When))
-	}
-	return fmt.Sprintf("%s is left out, because its condition is not true: %s.", l.whose(), w.text(l.stage.When))
-}
-
-// notMerged is the reason where the stage's condition holds.
-func (w *walker) notMerged(l candidate) string {
-	switch {
-	case l.err != nil:
-		return fmt.Sprintf("%s left it out: %s.", l.whose(), strings.TrimSuffix(l.err.Summary, "."))
-	case l.taken:
-		return "No detector recommends it."
-	case null(l.value):
-		return fmt.Sprintf("%s gives it the value null, which is no label.", l.whose())
-	case w.failed(l.stage) != "":
-		return w.failed(l.stage) + "."
-	case w.plan.Diagnostics.HasErrors():
-		return "The run ended before labels were merged: " + firstError(w.plan.Diagnostics) + "."
-	}
-	return fmt.Sprintf("%s gives it a value that is not known.", l.whose())
 }
 
 // notOfEach tells of a stage that makes a label for each element of for_each that this key is none of them; "" if it

@@ -43,7 +43,7 @@ func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (
 	f := w.frameOf(when, cty.NilVal, source{})
 	v, d := w.value(when, f)
 	u, _, _ := value.Plain(v)
-	ok = d == nil && u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool && u.True()
+	ok = w.holds(when)
 	s := Step{Text: "when " + w.e.Text(when.Range()), Value: unlessSame(show(v), w.text(when)), Range: when.Range(), Role: origin.Condition, Ref: whose}
 	switch {
 	case d != nil:
@@ -58,6 +58,14 @@ func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (
 	w.say(depth, s)
 	w.as(origin.Condition, func() { w.walk(when, f, nil, depth+1) })
 	return ok
+}
+
+// holds reports whether a condition is known and true.
+func (w *walker) holds(when hclsyntax.Expression) bool {
+	v, d := w.value(when, w.frameOf(when, cty.NilVal, source{}))
+	u, _, _ := value.Plain(v)
+
+	return d == nil && u.IsKnown() && !u.IsNull() && u.Type() == cty.Bool && u.True()
 }
 
 // untold says whether a condition has no value: an error, or an answer that a recording does not hold.

@@ -1,7 +1,7 @@
-// Package boot turns a site and what the world answers into a plan: one function, (site, world) → plan. It is the only
+// Package boot turns a site and the world's answers into a plan: one function, (site, world) → plan. It is the only
 // place that knows all steps: check, settings, prepare, gather, decide, render, judge, observe, diff. Each step is a
-// function that returns a value and its findings, and none changes what another has returned. An expression that takes
-// too long is given up and cannot be stopped, so it must not write to anything that a later step reads.
+// function that returns a value and its findings, and none changes what another has returned. An expression that
+// takes too long is given up and cannot be stopped, so it must not write to anything that a later step reads.
 //
 // The package reads through one tape and writes nothing. Start reading at Run.
 package boot

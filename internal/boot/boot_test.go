@@ -27,7 +27,7 @@ func mustParse(t testing.TB, text string) *site.Site {
 	t.Helper()
 	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
 	if diags.HasErrors() {
-		t.Fatal(diags)
+		t.Fatalf("parsing the site: got %v, want no error", diags)
 	}
 	return s
 }
@@ -69,13 +69,14 @@ func TestGatherIsParallel(t *testing.T) {
 	})
 	p := Run(context.Background(), mustParse(t, writeFetches(n, "  timeout = \"10s\"\n")), Options{Source: src})
 	if !p.Complete {
-		t.Error(showDiagnostics(p.Diagnostics))
+		t.Errorf("plan: got %s, want a complete one", showDiagnostics(p.Diagnostics))
 	}
 }
 
-// TestOneQuestionForTwo has two stages that wait for one answer which never comes: both are left behind, in time.
-func TestOneQuestionForTwo(t *testing.T) {
-	text := cluster + "stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\nstage \"fetch-config\" \"b\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n"
+// TestTwoStagesWaitForOneAnswer has two stages that wait for one answer which never comes: both are left behind, in time.
+func TestTwoStagesWaitForOneAnswer(t *testing.T) {
+	text := cluster + "stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n" +
+		"stage \"fetch-config\" \"b\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n"
 	src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindObject {
 			select {}
@@ -85,10 +86,11 @@ func TestOneQuestionForTwo(t *testing.T) {
 	started := time.Now()
 	p := Run(context.Background(), mustParse(t, text), Options{Source: src})
 	if took := time.Since(started); took > 5*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("time: got %s, want at most 5s", took)
 	}
-	if len(p.Stages) != 2 || p.Stages[0].State != stateFailed || p.Stages[1].State != stateFailed || origin.Exit(p.Diagnostics) != 20 {
-		t.Error(showPlan(p))
+	if len(p.Stages) != 2 || p.Stages[0].State != stateFailed || p.Stages[1].State != stateFailed ||
+		origin.Exit(p.Diagnostics) != 20 {
+		t.Errorf("got %s\nwant two failed stages and exit 20", showPlan(p))
 	}
 }
 
@@ -105,27 +107,28 @@ func TestCancelled(t *testing.T) {
 	})
 	p := Run(ctx, mustParse(t, writeFetches(3, "")), Options{Source: src})
 	if p.Complete || p.Hash != "" || len(p.Stages) != 3 {
-		t.Error(showPlan(p))
+		t.Errorf("got %s\nwant three stages and no complete plan", showPlan(p))
 	}
 	for _, s := range p.Stages {
 		if s.State != stateFailed {
-			t.Errorf("stage %s is %s", s.Address, s.State)
+			t.Errorf("stage %s: got %s, want %s", s.Address, s.State, stateFailed)
 		}
 	}
 }
 
-// TestNothingIsTooLarge gives up what no limit on text foresees, with a message and in time. What is given up goes on
+// TestTooLargeSiteIsGivenUp gives up what no limit on text foresees, with a message and in time. What is given up goes on
 // for a while, so it is no larger than it must be.
-func TestNothingIsTooLarge(t *testing.T) {
+func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	for _, text := range []string{
 		`stage "label" "a" { labels = { a = length([for x in range(400) : [for y in range(400) : "${x}-${y}"]]) } }`,
 		`stage "fetch-config" "a" { file = join("", [for x in range(250) : join("", [for y in range(250) : "${x}-${y}"])]) }`,
 	} {
 		s := mustParse(t, text)
-		o := Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })}
-		p := runSteps(context.Background(), s, o, evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond})
+		o := Options{Source: usualSource()}
+		limits := evalLimits{time: 30 * time.Millisecond, heap: 64 << 20, look: time.Millisecond}
+		p := runSteps(context.Background(), s, o, limits)
 		if p.Complete || len(p.Diagnostics) == 0 || origin.CodeOf(p.Diagnostics[len(p.Diagnostics)-1]) != fault.Limit {
-			t.Errorf("%s: %s", text, showPlan(p))
+			t.Errorf("%s: got %s\nwant code %s last", text, showPlan(p), fault.Limit)
 		}
 	}
 }
@@ -135,25 +138,26 @@ func TestNoSite(t *testing.T) {
 	s := mustParse(t, `variable "a" {}`)
 	p := Run(context.Background(), s, Options{})
 	if len(p.Diagnostics) != 1 || origin.CodeOf(p.Diagnostics[0]) != fault.NoSite || p.Hash != "" {
-		t.Error(showPlan(p))
+		t.Errorf("run: got %s\nwant code %s", showPlan(p), fault.NoSite)
 	}
 	if d := Check(s, Witnesses()); len(d) != 1 || origin.CodeOf(d[0]) != fault.NoSite {
-		t.Error(d)
+		t.Errorf("check: got %v, want code %s", d, fault.NoSite)
 	}
 }
 
 // TestCheckNamesWitnesses says one thing once a place, with the machines that it was found on, each once.
 func TestCheckNamesWitnesses(t *testing.T) {
-	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
+	s := mustParse(t, "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"a\" {\n"+
+		"  labels = { \"example.com/a\" = stage.detect-hw.node.gpus[0].model }\n}\n")
 	d := Check(s, []Witness{{Name: "unknown"}, {Name: "one", Facts: makeBareVM()}, {Name: "two", Facts: makeBareVM()}})
 	if len(d) != 1 || !strings.HasSuffix(d[0].Detail, "(On the witness machines: one, two.)") {
-		t.Error(showDiagnostics(d))
+		t.Errorf("got %s\nwant one error on the machines one and two", showDiagnostics(d))
 	}
 }
 
 // A run that is told to stop while it gathers says that, and nothing of the answers that it then did not get; one whose
 // time ran out says what it waited for.
-func TestStoppedWhileItGathers(t *testing.T) {
+func TestSignalDuringGather(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		src := world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
@@ -166,17 +170,19 @@ func TestStoppedWhileItGathers(t *testing.T) {
 			}
 			return world.Failure(fault.Absent, "none", "")
 		})
-		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
+		p := Run(ctx, mustParse(t, writeFetches(2, "  on_failure = \"continue\"\n"+
+			"")+`stage "fetch-config" "needed" { config_map = "a/b" }`), Options{Source: src})
 		cancel(nil)
 		told := showDiagnostics(p.Diagnostics)
 		if !stopped {
 			if code := origin.Exit(p.Diagnostics); code != 20 || p.Complete {
-				t.Errorf("exit %d: %s", code, told)
+				t.Errorf("after the deadline: got exit %d, complete %t: %s\nwant exit 20", code, p.Complete, told)
 			}
 			continue
 		}
-		if p.Complete || len(p.Diagnostics) != 1 || origin.Exit(p.Diagnostics) != 42 || !strings.Contains(told, "terminated signal received") || !strings.Contains(told, "Nothing was changed") {
-			t.Errorf("complete %v: %s", p.Complete, told)
+		if p.Complete || len(p.Diagnostics) != 1 || origin.Exit(p.Diagnostics) != 42 ||
+			!strings.Contains(told, "terminated signal received") || !strings.Contains(told, "Nothing was changed") {
+			t.Errorf("after a signal: got complete %t: %s\nwant only the signal, and exit 42", p.Complete, told)
 		}
 	}
 }

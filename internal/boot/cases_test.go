@@ -50,7 +50,7 @@ func TestRun(t *testing.T) {
 		q := Run(context.Background(), again, Options{Source: rec.Source()})
 		got := showPlan(p)
 		if d := cmp.Diff(got, showPlan(q)); d != "" && !strings.Contains(string(a.Comment), "not replayed") {
-			t.Errorf("its own recording gives another plan:\n%s", d)
+			t.Errorf("the plan of its own recording differs (-want +got):\n%s", d)
 		}
 		return got
 	})
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 func runCases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) string) {
 	names, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(names) == 0 {
-		t.Fatalf("no cases in %s: %v", dir, err)
+		t.Fatalf("cases in %s: got none, %v; want some", dir, err)
 	}
 	for _, n := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(n), ".txt"), func(t *testing.T) {
@@ -78,7 +78,7 @@ func runCases(t *testing.T, dir string, run func(*testing.T, *txtar.Archive) str
 				return
 			}
 			if d := cmp.Diff(readPart(a, "want"), got); d != "" {
-				t.Error(d)
+				t.Errorf("the case differs (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -228,6 +228,11 @@ func fakeWorld(t testing.TB, a *txtar.Archive) world.Source {
 	})
 }
 
+// usualSource answers as a good machine would, of which no facts are known.
+func usualSource() world.Source {
+	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })
+}
+
 func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 	answer := func(v any) world.Answer {
 		b, err := json.Marshal(v)
@@ -247,7 +252,8 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 	case world.KindObject:
 		return answer(world.ObjectAns{ResourceVersion: "7", Data: map[string]string{"kubelet": testKubeletConfig}})
 	case world.KindTrust:
-		return answer(world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00", Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"})
+		return answer(world.TrustAns{PEM: "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n", Hash: "sha256:00",
+			Servers: []string{"https://192.0.2.1:6443"}, VerifiedBy: "ca_cert_hashes"})
 	case world.KindCredential:
 		return answer(world.CredentialAns{Source: "test"})
 	case world.KindOriginal, world.KindTarget:

@@ -14,7 +14,8 @@ import (
 // flag, a file, a unit or a condition.
 func TestComplete(t *testing.T) {
 	const (
-		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n" +
+			"  ca_certificate { when = false }\n" +
 			"  kubelet_config { base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n\" }\n" +
 			"  kubelet_flags { base = \"\" }\n%s}\n"
 		detect  = "stage \"detect-hw\" \"node\" {}\n"
@@ -30,28 +31,40 @@ func TestComplete(t *testing.T) {
 		check, replay, again bool       // again: of the whole recording
 	}{
 		{"nothing is asked", write(""), "", true, true, true},
-		{"a label", write("") + fmt.Sprintf(label, "  labels = { \"example.com/a\" = "+unknown+" }\n"), world.KindFile, false, false, true},
-		{"a label's key", write("") + fmt.Sprintf(label, "  labels = { \"example.com/${"+unknown+"}\" = \"a\" }\n"), world.KindFile, false, false, true},
-		{"a label's condition", write("") + fmt.Sprintf(label, "  when = "+unknown+" == \"a\"\n  labels = { \"example.com/a\" = \"a\" }\n"),
+		{"a label", write("") + fmt.Sprintf(label, "  labels = { \"example.com/a\" = "+unknown+" }\n"), world.KindFile, false,
+			false, true},
+		{"a label's key", write("") + fmt.Sprintf(label, "  labels = { \"example.com/${"+unknown+"}\" = \"a\" }\n"),
 			world.KindFile, false, false, true},
-		{"copies of labels", write("") + fmt.Sprintf(label, "  for_each = toset(["+unknown+"])\n  labels = { \"example.com/a\" = each.key }\n"),
+		{"a label's condition", write("") + fmt.Sprintf(label,
+			"  when = "+unknown+" == \"a\"\n  labels = { \"example.com/a\" = \"a\" }\n"),
 			world.KindFile, false, false, true},
-		{"a taint", write("") + "stage \"taint\" \"a\" {\n  taints = [\"a=${" + unknown + "}:NoSchedule\"]\n}\n", world.KindFile, false, false, true},
+		{"copies of labels", write("") + fmt.Sprintf(label,
+			"  for_each = toset(["+unknown+"])\n  labels = { \"example.com/a\" = each.key }\n"),
+			world.KindFile, false, false, true},
+		{"a taint", write("") + "stage \"taint\" \"a\" {\n  taints = [\"a=${" + unknown + "}:NoSchedule\"]\n}\n",
+			world.KindFile, false, false, true},
 		{"a file's content", write(fmt.Sprintf(aFile, unknown)), world.KindFile, false, false, true},
-		{"a file's path", write("  file \"x\" {\n    path = \"/etc/${" + unknown + "}\"\n    content = \"\"\n  }\n"), world.KindFile, false, false, true},
-		{"a file's condition", write("  file \"x\" {\n    when = " + unknown + " == \"a\"\n    path = \"/etc/x\"\n    content = \"\"\n  }\n"),
+		{"a file's path", write("  file \"x\" {\n    path = \"/etc/${" + unknown + "}\"\n    content = \"\"\n  }\n"),
 			world.KindFile, false, false, true},
-		{"a flag", strings.Replace(write(""), "{ base = \"\" }", "{\n    base = \"\"\n    flags = { hostname-override = "+unknown+" }\n  }", 1), world.KindFile, false, false, true},
-		{"a precondition", write("") + fmt.Sprintf(restart, "  precondition {\n    condition = "+unknown+" != \"\"\n    error_message = \"no\"\n  }\n"),
+		{"a file's condition", write("  file \"x\" {\n    when = " + unknown +
+			" == \"a\"\n    path = \"/etc/x\"\n    content = \"\"\n  }\n"),
 			world.KindFile, false, false, true},
-		{"a unit", write("") + fmt.Sprintf(restart, "  unit = \"${"+unknown+"}.service\"\n"), world.KindFile, false, false, true},
+		{"a flag", strings.Replace(write(""), "{ base = \"\" }",
+			"{\n    base = \"\"\n    flags = { hostname-override = "+unknown+" }\n  }", 1), world.KindFile, false, false, true},
+		{"a precondition", write("") + fmt.Sprintf(restart,
+			"  precondition {\n    condition = "+unknown+" != \"\"\n    error_message = \"no\"\n  }\n"),
+			world.KindFile, false, false, true},
+		{"a unit", write("") + fmt.Sprintf(restart, "  unit = \"${"+unknown+"}.service\"\n"), world.KindFile, false, false,
+			true},
 		{"a node's name", "node {\n  name = " + unknown + "\n}\n" + write(""), world.KindFile, false, false, true},
-		{"a fact that is used", detect + write(fmt.Sprintf(aFile, "stage.detect-hw.node.product.name")), world.KindFacts, false, false, true},
+		{"a fact that is used", detect + write(fmt.Sprintf(aFile, "stage.detect-hw.node.product.name")), world.KindFacts,
+			false, false, true},
 		// Whether the stage fails is a condition.
 		{"facts that nobody uses", detect + write(""), world.KindFacts, false, false, true},
 		{"a local that nobody uses", "locals {\n  a = " + unknown + "\n}\n" + write(""), world.KindFile, true, true, true},
 		// The expression may have failed.
-		{"the branch that is not taken", write(fmt.Sprintf(aFile, "true ? \"a\" : "+unknown)), world.KindFile, true, false, true},
+		{"the branch that is not taken", write(fmt.Sprintf(aFile, "true ? \"a\" : "+unknown)), world.KindFile, true, false,
+			true},
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,7 +80,7 @@ func TestComplete(t *testing.T) {
 			})
 			p := Run(t.Context(), mustParse(t, c.site), Options{Source: src})
 			if !p.Complete {
-				t.Errorf("a boot is not complete: %s", showPlan(p))
+				t.Errorf("a boot: got %s\nwant a complete plan", showPlan(p))
 			}
 			whole := world.Recording{Entries: p.Tape.Entries()}
 			if p := Run(t.Context(), mustParse(t, c.site), Options{Source: whole.Source()}); p.Complete != c.again {
@@ -79,7 +92,8 @@ func TestComplete(t *testing.T) {
 					part.Entries = append(part.Entries, e)
 				}
 			}
-			if p := Run(t.Context(), mustParse(t, c.site), Options{Source: part.Source()}); p.Complete != c.replay || (p.Hash != "") != c.replay {
+			if p := Run(t.Context(), mustParse(t, c.site), Options{Source: part.Source()}); p.Complete != c.replay ||
+				(p.Hash != "") != c.replay {
 				t.Errorf("a replay without %s: complete %t, want %t: %s", c.unread, p.Complete, c.replay, showPlan(p))
 			}
 		})

@@ -34,7 +34,8 @@ func corpusCases() []string {
 func gpuCase(t testing.TB) *txtar.Archive {
 	t.Helper()
 	a := &txtar.Archive{}
-	for name, path := range map[string]string{"site.hcl": "../../examples/gpu-training/site.hcl", "facts": "../../testdata/hardware/facts/dgx-h100.json"} {
+	for name, path := range map[string]string{"site.hcl": "../../examples/gpu-training/site.hcl",
+		"facts": "../../testdata/hardware/facts/dgx-h100.json"} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -52,7 +53,7 @@ func TestCorpus(t *testing.T) {
 	}
 	names, err := filepath.Glob(recordings + "/v*/*.prelet")
 	if err != nil || len(names) < len(corpusCases()) {
-		t.Fatalf("%d recordings in the corpus: %v", len(names), err)
+		t.Fatalf("recordings in the corpus: got %d, %v; want at least %d", len(names), err, len(corpusCases()))
 	}
 	for _, n := range names {
 		t.Run(strings.TrimPrefix(n, recordings+"/"), func(t *testing.T) {
@@ -66,7 +67,7 @@ func TestCorpus(t *testing.T) {
 			}
 			s, diags := site.Parse(rec.Header.Site, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 			if diags.HasErrors() {
-				t.Fatal(diags)
+				t.Fatalf("parsing the site: got %v, want no error", diags)
 			}
 			got := printNode(Run(context.Background(), s, Options{Source: rec.Source()}))
 			golden := strings.TrimSuffix(n, ".prelet") + ".want"
@@ -82,7 +83,7 @@ func TestCorpus(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := cmp.Diff(string(want), got); d != "" {
-				t.Error(d)
+				t.Errorf("the node differs (-want +got):\n%s", d)
 			}
 		})
 	}
@@ -120,7 +121,8 @@ func writeCorpus(t *testing.T) {
 		}
 		s, _ := parseCase(a)
 		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
-		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files}, Entries: p.Tape.Entries()}
+		rec := world.Recording{Header: world.Header{Prelet: "0.1.0", Time: "2026-01-01T00:00:00Z", Site: s.Files},
+			Entries: p.Tape.Entries()}
 		var b bytes.Buffer
 		if err := rec.Encode(&b); err != nil {
 			t.Fatal(err)
@@ -133,16 +135,16 @@ func writeCorpus(t *testing.T) {
 
 // TestHashKnowsNoText plans one site three times: as it is, with comments and other lines, in other files. Nothing of
 // that is a change.
-func TestHashKnowsNoText(t *testing.T) {
+func TestHashIgnoresText(t *testing.T) {
 	a := gpuCase(t)
 	plan := func(a *txtar.Archive) *Plan {
 		s, diags := parseCase(a)
 		if diags.HasErrors() {
-			t.Fatal(diags)
+			t.Fatalf("parsing the site: got %v, want no error", diags)
 		}
 		p := Run(context.Background(), s, Options{Source: fakeWorld(t, a), Now: time.Now})
 		if !p.Complete {
-			t.Fatal(showDiagnostics(p.Diagnostics))
+			t.Fatalf("got %s\nwant a complete plan", showDiagnostics(p.Diagnostics))
 		}
 		return p
 	}
@@ -156,10 +158,10 @@ func TestHashKnowsNoText(t *testing.T) {
 		}
 	}
 	if h := plan(commented).Hash; h != hash {
-		t.Errorf("a comment changes the hash: %s, %s", h, hash)
+		t.Errorf("hash with a comment: got %s, want %s", h, hash)
 	}
 	if h := plan(renamed).Hash; h != hash {
-		t.Errorf("a file's name changes the hash: %s, %s", h, hash)
+		t.Errorf("hash with another name of a file: got %s, want %s", h, hash)
 	}
 }
 
@@ -175,7 +177,7 @@ func TestPlanHasNoPlaceholder(t *testing.T) {
 			t.Fatal(err)
 		}
 		if value.HasPlaceholder(string(b)) {
-			t.Errorf("%s shows a placeholder", n)
+			t.Errorf("%s: got a placeholder, want none", n)
 		}
 	}
 }

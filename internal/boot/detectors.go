@@ -232,7 +232,8 @@ func dropNulls(config map[string]any) map[string]any {
 }
 
 // reportProblems returns diagnostics at the lines of the site, except for values that are open.
-func reportProblems(d stages.Detector, block *site.Detector, problems contract.Problems, open []string) hcl.Diagnostics {
+func reportProblems(d stages.Detector, block *site.Detector, problems contract.Problems,
+	open []string) hcl.Diagnostics {
 	next := fmt.Sprintf("Version %s of the detector describes what it takes: prelet detectors list --long",
 		d.Describe.Version)
 	var diags hcl.Diagnostics

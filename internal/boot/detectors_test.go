@@ -18,24 +18,30 @@ import (
 	"github.com/prelet/prelet/stages/builtin"
 )
 
-// gaudi is a detector with a configuration, facts and needs.
+// describeGaudi returns a detector with a configuration, facts and needs.
 func describeGaudi() contract.Description {
-	text, number, yes := contract.Type{Kind: contract.String}, contract.Type{Kind: contract.Number}, contract.Type{Kind: contract.Bool}
+	text, number, yes := contract.Type{Kind: contract.String}, contract.Type{Kind: contract.Number},
+		contract.Type{Kind: contract.Bool}
 	most := 24.0
-	return contract.Description{Name: "gaudi", Version: "1.20.0", LabelDomains: []string{"habana.example"}, Match: contract.Match{PCIIDs: []string{"1da3:*:12"}},
+	return contract.Description{Name: "gaudi", Version: "1.20.0", LabelDomains: []string{"habana.example"},
+		Match: contract.Match{PCIIDs: []string{"1da3:*:12"}},
 		Needs: contract.Needs{Devices: []string{"/dev/accel/accel*"}, Execute: []string{"/usr/bin/hl-smi"}},
 		Config: []contract.Attribute{
 			{Name: "scale_out_ports", Type: yes, Default: false},
 			{Name: "cards", Type: number, Maximum: &most},
-			{Name: "firmware", Type: contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "minimum", Type: text, Required: true}}}},
-			{Name: "port", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "speed", Type: number}}}}},
+			{Name: "firmware", Type: contract.Type{Kind: contract.Object,
+				Attributes: []contract.Attribute{{Name: "minimum", Type: text, Required: true}}}},
+			{Name: "port", Type: contract.Type{Kind: contract.List,
+				Element: &contract.Type{Kind: contract.Object, Attributes: []contract.Attribute{{Name: "speed", Type: number}}}}},
 		},
-		Facts: []contract.Attribute{{Name: "firmware", Type: text}, {Name: "ports", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
-			Attributes: []contract.Attribute{{Name: "id", Type: number}, {Name: "up", Type: yes}}}}}}}
+		Facts: []contract.Attribute{{Name: "firmware", Type: text},
+			{Name: "ports", Type: contract.Type{Kind: contract.List, Element: &contract.Type{Kind: contract.Object,
+				Attributes: []contract.Attribute{{Name: "id", Type: number}, {Name: "up", Type: yes}}}}}}}
 }
 
 // detectorWorld is a bare machine with cards, and detectors that are locked and answer.
-func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description, answers map[string]world.Answer) world.Source {
+func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description,
+	answers map[string]world.Answer) world.Source {
 	t.Helper()
 	all := map[string]any{}
 	b, err := json.Marshal(facts)
@@ -52,7 +58,8 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 			for _, d := range locks {
 				if d.Name == r.Name {
 					text, _ := json.Marshal(d)
-					return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: d.Name, SHA256: strings.Repeat("0", 64), Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"})
+					return world.LockOf.Answer(world.LockAns{Lock: world.Lock{Name: d.Name, SHA256: strings.Repeat("0", 64),
+						Describe: text}, File: "/usr/lib/prelet/detectors.lock.d/" + d.Name + ".json"})
 				}
 			}
 			return world.Failure(fault.Absent, "There is no program, and no lock", "")
@@ -61,7 +68,7 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 			if a, ok := answers[r.Name]; ok && err == nil {
 				return a
 			}
-			t.Errorf("nobody should ask: %s", q)
+			t.Errorf("got the question %s, want none to an unknown detector", q)
 			return world.Failure(fault.FileUnusable, "nobody should ask", "")
 		}
 		return answerAsUsual(q, all)
@@ -70,9 +77,10 @@ func detectorWorld(t testing.TB, facts world.Facts, locks []contract.Description
 
 func parseSite(t testing.TB, text string) *site.Site {
 	t.Helper()
-	s, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}}, site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
+	s, diags := site.Parse([]world.SiteFile{{Name: "site.hcl", Text: text}},
+		site.Options{Stages: builtin.Stages(), Version: "0.1.0"})
 	if diags.HasErrors() {
-		t.Fatal(diags)
+		t.Fatalf("parsing the site: got %v, want no error", diags)
 	}
 	return s
 }
@@ -102,20 +110,27 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 		{"a block that may be repeated, once", "port { speed = 100 }", ""},
 		{"twice", "port { speed = 100 }\n    port { speed = 200 }", ""},
 		{"misspelt", "scale_out_port = true", `unknown-argument 8:5 Detector "gaudi": scale_out_port: no such attribute`},
-		{"misspelt inside", "firmware {\n      minimun = \"1\"\n    }", "missing-argument 8:5 Detector \"gaudi\": firmware.minimum: required, but not set\nunknown-argument 9:7 Detector \"gaudi\": firmware.minimun: no such attribute"},
+		{"misspelt inside", "firmware {\n      minimun = \"1\"\n    }",
+			"missing-argument 8:5 Detector \"gaudi\": firmware.minimum: required, but not set\n" +
+				"unknown-argument 9:7 Detector \"gaudi\": firmware.minimun: no such attribute"},
 		{"required inside", "firmware {}", `missing-argument 8:5 Detector "gaudi": firmware.minimum: required, but not set`},
 		{"wrong type", "scale_out_ports = \"yes\"", `wrong-type 8:23 Detector "gaudi": scale_out_ports: wrong type`},
-		{"wrong type inside", "firmware {\n      minimum = 1.20\n    }", `wrong-type 9:17 Detector "gaudi": firmware.minimum: wrong type`},
+		{"wrong type inside", "firmware {\n      minimum = 1.20\n    }",
+			`wrong-type 9:17 Detector "gaudi": firmware.minimum: wrong type`},
 		{"too much", "cards = 25", `wrong-type 8:13 Detector "gaudi": cards: 25 is too large`},
-		{"in a list", "port { speed = 100 }\n    port { speed = \"fast\" }", `wrong-type 9:20 Detector "gaudi": port[1].speed: wrong type`},
+		{"in a list", "port { speed = 100 }\n    port { speed = \"fast\" }",
+			`wrong-type 9:20 Detector "gaudi": port[1].speed: wrong type`},
 		{"not known yet", "cards = var.cards", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := parseSite(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+test.config+"\n  }\n}\n"+afterDetectors)
+			s := parseSite(t, "variable \"cards\" {\n  type = number\n}\ndetector \"gaudi\" {\n"+
+				"  allow { devices = [\"/dev/accel/accel*\"] }\n  required = false\n  config {\n    "+
+				test.config+"\n  }\n}\n"+afterDetectors)
 			var got []string
 			for _, d := range CheckWith(s, Witnesses(), "", locks) {
 				if strings.HasPrefix(d.Summary, `Detector "gaudi": `) {
-					got = append(got, fmt.Sprintf("%s %d:%d %s", origin.CodeOf(d), d.Subject.Start.Line, d.Subject.Start.Column, d.Summary))
+					got = append(got, fmt.Sprintf("%s %d:%d %s", origin.CodeOf(d), d.Subject.Start.Line, d.Subject.Start.Column,
+						d.Summary))
 				}
 			}
 			if strings.Join(got, "\n") != test.want {
@@ -129,15 +144,17 @@ func TestDetectorConfigIsChecked(t *testing.T) {
 func TestDetectorConsentIsChecked(t *testing.T) {
 	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	for required, want := range map[string]string{"false": "warning detector-degraded", "true": "error detector"} {
-		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
+		s := parseSite(t, "detector \"gaudi\" {\n  required = "+required+
+			"\n  allow { devices = [\"/dev/accel/*\"] }\n}\n"+afterDetectors)
 		text := showDiagnostics(CheckWith(s, Witnesses(), "", locks))
-		if !strings.Contains(text, want) || !strings.Contains(text, "    allow {\n      devices = [\"/dev/accel/*\"]\n      execute = [\"/usr/bin/hl-smi\"]\n    }") {
-			t.Errorf("required = %s: %s", required, text)
+		if !strings.Contains(text, want) || !strings.Contains(text,
+			"    allow {\n      devices = [\"/dev/accel/*\"]\n      execute = [\"/usr/bin/hl-smi\"]\n    }") {
+			t.Errorf("required = %s: got %s\nwant %s, and the block to paste", required, text, want)
 		}
 	}
 	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
 	if text := showDiagnostics(CheckWith(s, Witnesses(), "", locks)); strings.Contains(text, "gaudi") {
-		t.Errorf("all is granted: %s", text)
+		t.Errorf("with all grants: got %s\nwant nothing about gaudi", text)
 	}
 }
 
@@ -160,30 +177,34 @@ func TestDetectorLockThatCannotBeUsed(t *testing.T) {
 			return world.Failure(tt.fail, "There is no lock of it that can be used", "")
 		})
 		said := ""
-		for _, d := range CheckWith(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), Witnesses(), "", locks) {
+		for _, d := range CheckWith(parseSite(t, "detector \"gaudi\" {\n  "+tt.body+"\n}\n"+afterDetectors), Witnesses(), "",
+			locks) {
 			if !strings.Contains(d.Summary, `The configuration of detector "gaudi" is not checked`) {
 				continue
 			}
 			if said = "warning"; origin.IsNote(d) {
 				said = "note"
 			}
-			if d.Severity != hcl.DiagWarning || !strings.Contains(d.Detail, "There is no lock of it that can be used.") || said == "note" && !strings.Contains(d.Detail, "prelet detectors lock --site --config DIR PROGRAM") {
-				t.Errorf("%q, %s: %s", tt.body, tt.fail, d.Detail)
+			if d.Severity != hcl.DiagWarning || !strings.Contains(d.Detail, "There is no lock of it that can be used.") ||
+				said == "note" && !strings.Contains(d.Detail, "prelet detectors lock --site --config DIR PROGRAM") {
+				t.Errorf("%q, %s: got %s\nwant a warning with the reason and the next step", tt.body, tt.fail, d.Detail)
 			}
 		}
 		if said != tt.want {
 			t.Errorf("%q, %s: a %q, want %q", tt.body, tt.fail, said, tt.want)
 		}
 	}
-	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors), Witnesses())); strings.Contains(text, "not checked") {
-		t.Errorf("nobody was asked for a lock: %s", text)
+	if text := showDiagnostics(Check(parseSite(t, "detector \"gaudi\" {\n  config { cards = 1 }\n}\n"+afterDetectors),
+		Witnesses())); strings.Contains(text, "not checked") {
+		t.Errorf("without a source of locks: got %s\nwant nothing about the check", text)
 	}
 }
 
 // The facts of a detector have their type from its lock: what it does not describe is refused on a laptop.
 func TestDetectorFactsAreTyped(t *testing.T) {
 	locks := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
-	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors + "stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
+	head := "detector \"gaudi\" {" + grants + "}\n" + afterDetectors +
+		"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = "
 	for expression, want := range map[string]string{
 		`stage.detect-hw.node.detectors.gaudi.facts.firmware`:                              "",
 		`length(stage.detect-hw.node.detectors.gaudi.facts.ports)`:                         "",
@@ -197,7 +218,7 @@ func TestDetectorFactsAreTyped(t *testing.T) {
 			t.Errorf("%s: want %q, got %s", expression, want, showDiagnostics(diags))
 		}
 		if d := Check(parseSite(t, head+expression+" }\n}\n"), Witnesses()); d.HasErrors() {
-			t.Errorf("%s: without a lock nothing is known of it: %s", expression, showDiagnostics(d))
+			t.Errorf("%s, without a lock: got %s\nwant no error", expression, showDiagnostics(d))
 		}
 	}
 }
@@ -209,7 +230,8 @@ func makeCards() world.Facts {
 	for _, a := range []string{"0000:10:00.0", "0000:20:00.0"} {
 		f.PCI = append(f.PCI, world.PCIDevice{Address: a, Device: "1da3:1020", Class: "120000", Driver: &driver})
 		f.Accelerators = append(f.Accelerators, world.Accelerator{Kind: kind, Name: &name, Address: &a})
-		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "accelerators[" + a + "].memory_gib", Why: "a detector asks that"})
+		f.Unknown = append(f.Unknown, world.UnknownFact{Fact: "accelerators[" + a + "].memory_gib",
+			Why: "a detector asks that"})
 	}
 	f.PCI = append(f.PCI, world.PCIDevice{Address: "0000:30:00.0", Device: "1da3:2000", Class: "120000"})
 	return f
@@ -217,16 +239,20 @@ func makeCards() world.Facts {
 
 func answerDetector(t testing.TB, devices ...world.DetectorDevice) world.Answer {
 	t.Helper()
-	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}})
+	return world.DetectorOf.Answer(world.DetectorAns{Version: "1", Devices: devices, Attributes: map[string]string{},
+		Labels: map[string]string{}, Warnings: []string{}})
 }
 
 // What a recording that is passed on left out of a detector's answer is unread, and no null: the plan says where it
 // is missing.
 func TestDetectorIdentityIsWithheld(t *testing.T) {
-	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1", Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{}, Warnings: []string{}})
+	said := world.DetectorOf.Answer(world.DetectorAns{Version: "1",
+		Attributes: map[string]string{"serial_number": "canary", "firmware": "1.20"}, Labels: map[string]string{},
+		Warnings: []string{}})
 	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": said})
 	for attribute, complete := range map[string]bool{"serial_number": false, "firmware": true} {
-		s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
+		s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors+"stage \"label\" \"x\" {\n"+
+			"  labels = { \"example.com/x\" = stage.detect-hw.node.detectors.gaudi.attributes."+attribute+" }\n}\n")
 		p := Run(context.Background(), s, Options{Source: w})
 		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
 		if err := rec.Withhold(); err != nil {
@@ -234,10 +260,12 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 		}
 		q := Run(context.Background(), p.Site, Options{Source: rec.Source()})
 		if !p.Complete || q.Complete != complete || strings.Contains(showPlan(q), "canary") {
-			t.Errorf("%s: complete %t, and of the recording %t: %s", attribute, p.Complete, q.Complete, showPlan(q))
+			t.Errorf("%s: got complete %t, and of the recording %t: %s\nwant true and %t",
+				attribute, p.Complete, q.Complete, showPlan(q), complete)
 		}
-		if text := showDiagnostics(q.Diagnostics); !complete && !strings.Contains(text, "detector gaudi /attributes/serial_number") {
-			t.Errorf("it does not say what is missing: %s", text)
+		if text := showDiagnostics(q.Diagnostics); !complete &&
+			!strings.Contains(text, "detector gaudi /attributes/serial_number") {
+			t.Errorf("got %s\nwant what the recording lacks", text)
 		}
 	}
 }
@@ -246,7 +274,8 @@ func TestDetectorIdentityIsWithheld(t *testing.T) {
 // withholds, which the plan could not name, is an error that says so.
 func TestNewerRecordingIsNamed(t *testing.T) {
 	s := parseSite(t, "detector \"gaudi\" {"+grants+"}\n"+afterDetectors)
-	p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": answerDetector(t)})})
+	p := Run(context.Background(), s, Options{Source: detectorWorld(t, makeCards(),
+		[]contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": answerDetector(t)})})
 	rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
 	i := slices.IndexFunc(rec.Entries, func(e world.Entry) bool { return e.Kind == world.KindFacts })
 	answer := &rec.Entries[i].Answer
@@ -268,45 +297,59 @@ func TestNewerRecordingIsNamed(t *testing.T) {
 func TestDetectorMerge(t *testing.T) {
 	name, other, kind, nic := "HL-225", "HL-325", "npu", "nic"
 	bytes, gib96 := uint64(103079215104), 96.0
-	one := world.DetectorDevice{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes, Evidence: map[string]string{"name": "hl-smi"}}
+	one := world.DetectorDevice{Address: "0000:10:00.0", Name: &name, MemoryBytes: &bytes,
+		Evidence: map[string]string{"name": "hl-smi"}}
 	second := describeGaudi()
 	second.Name = "second"
 	site := func(required bool) string {
-		return fmt.Sprintf("detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s", required, grants, grants, afterDetectors)
+		return fmt.Sprintf("detector \"gaudi\" {\n  required = %t%s}\ndetector \"second\" {%s}\n%s", required, grants, grants,
+			afterDetectors)
 	}
 	t.Run("adds", func(t *testing.T) {
 		w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
-			"gaudi": answerDetector(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}), "second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes}, world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
+			"gaudi": answerDetector(t, one, world.DetectorDevice{Address: "0000:30:00.0", Kind: &nic}),
+			"second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Kind: &kind, MemoryBytes: &bytes},
+				world.DetectorDevice{Address: "0000:99:00.0", Name: &other})})
 		p := Run(context.Background(), parseSite(t, site(true)), Options{Source: w})
 		a, b := p.Facts.Accelerators[0], p.Facts.Accelerators[1]
-		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" || b.MemoryGiB != nil || len(p.Degraded) > 0 {
-			t.Errorf("%+v %+v %v", a, b, p.Degraded)
+		if *a.Name != name || a.MemoryGiB == nil || *a.MemoryGiB != gib96 || *b.Name != "Gaudi?" || b.MemoryGiB != nil ||
+			len(p.Degraded) > 0 {
+			t.Errorf("got %+v, %+v and %v; want %s with %v GiB, Gaudi? without, and no degraded boot",
+				a, b, p.Degraded, name, gib96)
 		}
 		if e := p.Facts.Evidence["accelerators[0000:10:00.0].name"]; e != "detector gaudi: hl-smi" {
-			t.Errorf("evidence: %q", e)
+			t.Errorf("evidence: got %q, want that of detector gaudi", e)
 		}
-		if slices.ContainsFunc(p.Facts.Unknown, func(u world.UnknownFact) bool { return u.Fact == "accelerators[0000:10:00.0].memory_gib" }) {
-			t.Error("the memory is known, and has a reason for being unknown")
+		if slices.ContainsFunc(p.Facts.Unknown,
+			func(u world.UnknownFact) bool { return u.Fact == "accelerators[0000:10:00.0].memory_gib" }) {
+			t.Error("memory: got a reason for being unknown, want none: it is known")
 		}
-		if i := slices.IndexFunc(p.Facts.NICs, func(n world.NIC) bool { return n.Address != nil && *n.Address == "0000:30:00.0" }); i < 0 {
-			t.Error("the device that a detector calls a network card is none")
+		if i := slices.IndexFunc(p.Facts.NICs, func(n world.NIC) bool {
+			return n.Address != nil &&
+				*n.Address == "0000:30:00.0"
+		}); i < 0 {
+			t.Error("network cards: got none, want the device that a detector calls one")
 		}
 		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
-		if q := Run(context.Background(), p.Site, Options{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash || showPlan(q) != showPlan(p) {
-			t.Errorf("the recording plans something else: %s", showPlan(q))
+		if q := Run(context.Background(), p.Site, Options{Source: rec.Source()}); q.Hash == "" || q.Hash != p.Hash ||
+			showPlan(q) != showPlan(p) {
+			t.Errorf("plan of the recording: got %s\nwant %s", showPlan(q), showPlan(p))
 		}
 	})
 	for required, exit := range map[bool]int{false: 0, true: 31} {
 		t.Run(fmt.Sprintf("disagree, required %t", required), func(t *testing.T) {
 			w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi(), second}, map[string]world.Answer{
-				"gaudi": answerDetector(t, one), "second": answerDetector(t, world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
+				"gaudi": answerDetector(t, one), "second": answerDetector(t,
+					world.DetectorDevice{Address: "0000:10:00.0", Name: &other})})
 			p := Run(context.Background(), parseSite(t, site(required)), Options{Source: w})
 			text := showDiagnostics(p.Diagnostics)
-			if origin.Exit(p.Diagnostics) != exit || !strings.Contains(text, `Detectors "gaudi" and "second" disagree: Of name of the device 0000:10:00.0 "gaudi" says HL-225, and "second" says HL-325.`) {
-				t.Errorf("exit %d: %s", origin.Exit(p.Diagnostics), text)
+			want := `Detectors "gaudi" and "second" disagree: Of name of the device 0000:10:00.0 ` +
+				`"gaudi" says HL-225, and "second" says HL-325.`
+			if got := origin.Exit(p.Diagnostics); got != exit || !strings.Contains(text, want) {
+				t.Errorf("got exit %d: %s\nwant exit %d: %s", got, text, exit, want)
 			}
 			if p.Facts != nil && *p.Facts.Accelerators[0].Name != "Gaudi?" {
-				t.Errorf("one of them was taken: %s", *p.Facts.Accelerators[0].Name)
+				t.Errorf("name: got %s, want none where detectors disagree", *p.Facts.Accelerators[0].Name)
 			}
 		})
 	}
@@ -316,18 +359,25 @@ func TestDetectorMerge(t *testing.T) {
 func TestDetectorWithoutDevice(t *testing.T) {
 	w := detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil)
 	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {\n  required = true"+grants+"}\n"+afterDetectors+
-		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = stage.detect-hw.node.detectors.gaudi.state }\n}\n"), Options{Source: w})
-	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 || !strings.Contains(text, "label example.com/gaudi=skipped") {
-		t.Error(text)
+		"stage \"label\" \"x\" {\n  labels = { \"example.com/gaudi\" = stage.detect-hw.node.detectors.gaudi.state }\n}\n"),
+		Options{Source: w})
+	if text := showPlan(p); !p.Complete || len(p.Degraded) > 0 ||
+		!strings.Contains(text, "label example.com/gaudi=skipped") {
+		t.Errorf("got %s\nwant a complete plan, and the detector skipped", text)
 	}
 }
 
 // What a detector has against its configuration is shown at the site's line.
 func TestDetectorProblems(t *testing.T) {
-	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()}, map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
-		Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware", Detail: "The newest is 1.22."}}})})
-	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
-	if text := showDiagnostics(p.Diagnostics); !strings.Contains(text, `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: firmware.minimum: newer than any firmware. The newest is 1.22.`) {
-		t.Error(text)
+	w := detectorWorld(t, makeCards(), []contract.Description{describeGaudi()},
+		map[string]world.Answer{"gaudi": world.DetectorOf.Answer(world.DetectorAns{
+			Problems: []world.ConfigProblem{{Path: "firmware.minimum", Summary: "newer than any firmware",
+				Detail: "The newest is 1.22."}}})})
+	p := Run(context.Background(), parseSite(t, "detector \"gaudi\" {"+grants+"  config {\n    firmware {\n"+
+		"      minimum = \"9\"\n    }\n  }\n}\n"+afterDetectors), Options{Source: w})
+	want := `warning detector-degraded site.hcl:8:17 Detector "gaudi" cannot use its configuration: ` +
+		`firmware.minimum: newer than any firmware. The newest is 1.22.`
+	if text := showDiagnostics(p.Diagnostics); !strings.Contains(text, want) {
+		t.Errorf("got %s\nwant %s", text, want)
 	}
 }

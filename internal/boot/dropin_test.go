@@ -13,9 +13,10 @@ import (
 func TestEmptyListInDropIn(t *testing.T) {
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: KubeletConfiguration\\n"
 	for base, want := range map[string]string{
-		"cgroupsPerQOS: false\\nenforceNodeAllocatable: []\\nallowedUnsafeSysctls: []\\n": "enforceNodeAllocatable: []\nkind: KubeletConfiguration\n",
-		"enforceNodeAllocatable: [pods]\\n":                                               "kind: KubeletConfiguration\n",
-		"maxPods: 20\\n":                                                                  "kind: KubeletConfiguration\n",
+		"cgroupsPerQOS: false\\nenforceNodeAllocatable: []\\nallowedUnsafeSysctls: []\\n": "enforceNodeAllocatable: []\n" +
+			"kind: KubeletConfiguration\n",
+		"enforceNodeAllocatable: [pods]\\n": "kind: KubeletConfiguration\n",
+		"maxPods: 20\\n":                    "kind: KubeletConfiguration\n",
 	} {
 		s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
 stage "detect-hw" "node" {}
@@ -26,15 +27,16 @@ stage "write" "kubelet" {
 }
 `)}}})
 		if diags.HasErrors() {
-			t.Fatal(diags)
+			t.Fatalf("parsing the site: got %v, want no error", diags)
 		}
 		p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
 			Data: []byte(`original config.yaml => {"value":{"exists":true,"text":"` + head + base + `"}}` + "\n")}}})})
 		if !p.Complete {
-			t.Fatal(p.Diagnostics)
+			t.Fatalf("got %v\nwant a complete plan", p.Diagnostics)
 		}
 		for _, f := range p.Node.Files {
-			if text, ok := strings.CutPrefix(f.Text.Template(), "apiVersion: kubelet.config.k8s.io/v1beta1\n"); f.Purpose == "kubelet-config" && (!ok || text != want) {
+			if text, ok := strings.CutPrefix(f.Text.Template(),
+				"apiVersion: kubelet.config.k8s.io/v1beta1\n"); f.Purpose == "kubelet-config" && (!ok || text != want) {
 				t.Errorf("beside %s: %q, want %q", base, text, want)
 			}
 		}

@@ -37,16 +37,16 @@ func FuzzSite(f *testing.F) {
 			return
 		}
 		all := Check(s, Witnesses())
-		p := Run(context.Background(), s, Options{Source: world.SourceFunc(func(_ context.Context, q world.Question) world.Answer { return answerAsUsual(q, nil) })})
+		p := Run(context.Background(), s, Options{Source: usualSource()})
 		nothing := world.Recording{}
 		q := Run(context.Background(), s, Options{Source: nothing.Source()})
 		for _, d := range append(append(all, p.Diagnostics...), q.Diagnostics...) {
 			if origin.CodeOf(d) == fault.Internal {
-				t.Errorf("it broke: %s", d)
+				t.Errorf("got %s, want no fault of prelet", d)
 			}
 		}
 		if q.Complete && len(q.Tape.Entries()) > 0 && len(q.Node.Files) > 0 {
-			t.Errorf("a plan over nothing is complete: %s", showPlan(q))
+			t.Errorf("over nothing: got %s\nwant no complete plan", showPlan(q))
 		}
 	})
 }

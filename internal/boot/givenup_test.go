@@ -40,7 +40,7 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 			var over atomic.Bool
 			o := Options{Source: src, Event: func(e Event) {
 				if over.Load() {
-					t.Errorf("a step that was given up tells of %s", e.Stage)
+					t.Errorf("got an event of %s, want none of a step that was given up", e.Stage)
 				}
 			}}
 			dog := evalLimits{time: 50 * time.Millisecond, heap: 1 << 40, look: time.Second}
@@ -62,10 +62,10 @@ func TestGivenUpWritesToNothing(t *testing.T) {
 					p.Eval.Output(i.Addr())
 				}
 				if after := showPlan(p); after != before {
-					t.Fatalf("the plan was\n%s\nand is now\n%s", before, after)
+					t.Fatalf("the plan changed: got\n%s\nwant\n%s", after, before)
 				}
 				if after := p.Tape.Entries(); len(after) != entries {
-					t.Fatalf("the recording had %d answers and has %d: %v", entries, len(after), after)
+					t.Fatalf("answers on the tape: got %d, want %d: %v", len(after), entries, after)
 				}
 				runtime.Gosched()
 			}

@@ -37,32 +37,38 @@ stage "label" "old" { labels = { "example.com/a" = "b" } }
 		line                   int
 		says                   string
 	}{
-		{"1.23", "", `network-plugin = "cni"`, fault.KubeletDeprecated, hcl.DiagWarning, 10, "deprecated since 1.21, and went with 1.24"},
-		{"1.24", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagError, 10, "unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
-		{"", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagWarning, 10, "went with 1.24: a newer kubelet does not start with it"},
+		{"1.23", "", `network-plugin = "cni"`, fault.KubeletDeprecated, hcl.DiagWarning, 10,
+			"deprecated since 1.21, and went with 1.24"},
+		{"1.24", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagError, 10,
+			"unknown flag: --network-plugin (it went with 1.24, the kubelet is 1.24)"},
+		{"", "", `network-plugin = "cni"`, fault.KubeletFlag, hcl.DiagWarning, 10,
+			"went with 1.24: a newer kubelet does not start with it"},
 		{"1.36", "", `node-ip = "198.51.100.7"`, "", 0, 0, ""},
 		{"1.36", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagError, 6, "Did you mean maxPods"},
 		{"", "maxPod = 3", "", fault.ConfigInvalid, hcl.DiagWarning, 6, "Did you mean maxPods"},
-		{"1.30", "failCgroupV1 = false", "", fault.ConfigInvalid, hcl.DiagError, 6, "is a field since 1.31, and the kubelet is 1.30"},
+		{"1.30", "failCgroupV1 = false", "", fault.ConfigInvalid, hcl.DiagError, 6,
+			"is a field since 1.31, and the kubelet is 1.30"},
 		{"1.31", "failCgroupV1 = false", "", "", 0, 0, ""},
 		{"1.34", "featureGates = { NodeSwap = false }", "", fault.KubeletGate, hcl.DiagError, 6, "feature is locked to true"},
 		{"1.33", "featureGates = { NodeSwap = false }", "", "", 0, 0, ""},
-		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", fault.ConfigInvalid, hcl.DiagError, 6, "must be <= 100%: 200%"},
+		{"1.36", `evictionHard = { "memory.available" = "200%" }`, "", fault.ConfigInvalid, hcl.DiagError, 6,
+			"must be <= 100%: 200%"},
 	} {
 		diags := CheckFor(mustParse(t, site(c.config, c.flags)), Witnesses(), c.version)
 		if c.code == "" {
 			if len(diags) > 0 {
-				t.Errorf("%+v: %s", c, showDiagnostics(diags))
+				t.Errorf("%+v: got %s\nwant nothing", c, showDiagnostics(diags))
 			}
 			continue
 		}
 		if len(diags) != 1 {
-			t.Errorf("%+v: %s", c, showDiagnostics(diags))
+			t.Errorf("%+v: got %s\nwant one message", c, showDiagnostics(diags))
 			continue
 		}
 		d := diags[0]
-		if origin.CodeOf(d) != c.code || d.Severity != c.severity || d.Subject == nil || d.Subject.Start.Line != c.line || !strings.Contains(d.Detail, c.says) {
-			t.Errorf("%+v: %s", c, showDiagnostics(diags))
+		if origin.CodeOf(d) != c.code || d.Severity != c.severity || d.Subject == nil || d.Subject.Start.Line != c.line ||
+			!strings.Contains(d.Detail, c.says) {
+			t.Errorf("%+v: got %s\nwant what the case says", c, showDiagnostics(diags))
 		}
 	}
 }
@@ -72,7 +78,12 @@ func TestCheckForWholeBase(t *testing.T) {
 	const site = `stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
   ca_certificate { when = false }
-  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\noomScoreAdj: 2000\nfeatureGates: {NoSuch: true, NodeSwap: false}\n" }
+  kubelet_config {
+    base = join("\n", [
+      "apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration", "maxPods: -1", "oomScoreAdj: 2000",
+      "featureGates: {NoSuch: true, NodeSwap: false}\n",
+    ])
+  }
 }
 `
 	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
@@ -88,7 +99,7 @@ func TestCheckForWholeBase(t *testing.T) {
 }
 
 // Where the base is not known each field is judged for itself, and nothing that would need the others.
-func TestCheckForPart(t *testing.T) {
+func TestCheckForUnknownBase(t *testing.T) {
 	const site = cluster + `
 stage "fetch-ca" "cluster" {}
 stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
@@ -99,13 +110,13 @@ stage "write" "kubelet" {
 `
 	diags := CheckFor(mustParse(t, site), Witnesses(), "1.36")
 	if len(diags) != 1 || !strings.Contains(diags[0].Detail, "maxPod") {
-		t.Error(showDiagnostics(diags))
+		t.Errorf("got %s\nwant one message, about maxPod", showDiagnostics(diags))
 	}
 }
 
-// TestRuntimesDriver: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node
+// TestCgroupDriverOfRuntime: the runtime's cgroup driver is asked for whatever the site names, so that a plan of a node
 // tells that the kubelet's is another, where the site sets it, or where it writes the configuration that lacks it.
-func TestRuntimesDriver(t *testing.T) {
+func TestCgroupDriverOfRuntime(t *testing.T) {
 	version := "v1.36.3"
 	for _, c := range []struct {
 		name, patch string
@@ -115,11 +126,17 @@ func TestRuntimesDriver(t *testing.T) {
 		says        string
 	}{
 		{"nobody knows of a runtime", `{ cgroupDriver = "cgroupfs" }`, nil, 0, 0, ""},
-		{"it runs, and does not tell", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning, "no pod starts (set by write.kubelet)"},
-		{"nobody sets it", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4, hcl.DiagWarning, "no pod starts (set by nobody: it is the default)"},
-		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6, hcl.DiagWarning, "unless the runtime tells its driver"},
-		{"it tells", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0", Told: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
-		{"it has the same", `{ cgroupDriver = "systemd" }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
+		{"it runs, and does not tell", `{ cgroupDriver = "cgroupfs" }`,
+			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 6, hcl.DiagWarning,
+			"no pod starts (set by write.kubelet)"},
+		{"nobody sets it", `{ maxPods = 20 }`, &world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 4,
+			hcl.DiagWarning, "no pod starts (set by nobody: it is the default)"},
+		{"it does not run", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Driver: "systemd"}, 6,
+			hcl.DiagWarning, "unless the runtime tells its driver"},
+		{"it tells", `{ cgroupDriver = "cgroupfs" }`, &world.RuntimeAns{Name: "containerd", Version: "v2.1.0",
+			Told: "systemd", Driver: "cgroupfs"}, 0, 0, ""},
+		{"it has the same", `{ cgroupDriver = "systemd" }`,
+			&world.RuntimeAns{Name: "containerd", Version: "1.6.20", Driver: "systemd"}, 0, 0, ""},
 	} {
 		s := mustParse(t, `stage "write" "kubelet" {
   bootstrap_kubeconfig { when = false }
@@ -145,12 +162,13 @@ func TestRuntimesDriver(t *testing.T) {
 		}
 		if c.line == 0 {
 			if len(told) > 0 {
-				t.Errorf("%s: %s", c.name, showDiagnostics(told))
+				t.Errorf("%s: got %s\nwant nothing", c.name, showDiagnostics(told))
 			}
 			continue
 		}
-		if len(told) != 1 || told[0].Severity != c.severity || told[0].Subject.Start.Line != c.line || !strings.Contains(told[0].Detail, c.says) {
-			t.Errorf("%s: %s", c.name, showDiagnostics(p.Diagnostics))
+		if len(told) != 1 || told[0].Severity != c.severity || told[0].Subject.Start.Line != c.line ||
+			!strings.Contains(told[0].Detail, c.says) {
+			t.Errorf("%s: got %s\nwant line %d, %q", c.name, showDiagnostics(p.Diagnostics), c.line, c.says)
 		}
 	}
 }

@@ -19,17 +19,17 @@ func testWatchdog(t *testing.T) {
 		return d
 	}
 	if d := watch(func() { time.Sleep(5 * time.Millisecond) }); d != nil {
-		t.Errorf("what ends is given up: %s", d)
+		t.Errorf("what ends: got %s, want no error", d)
 	}
 	if d := watch(func() { panic("x") }); d == nil || !strings.Contains(d.Detail, "fault of prelet: x") {
-		t.Errorf("a panic gives %v", d)
+		t.Errorf("a panic: got %v, want a fault of prelet", d)
 	}
 
 	stop := make(chan struct{})
 	defer close(stop)
 	w.time = 20 * time.Millisecond
 	if d := watch(func() { <-stop }); d == nil || !strings.Contains(d.Summary, "20ms") {
-		t.Errorf("what never ends gives %v", d)
+		t.Errorf("what never ends: got %v, want the limit of 20ms", d)
 	}
 
 	w.time = time.Minute
@@ -49,10 +49,10 @@ func testWatchdog(t *testing.T) {
 	})
 	select {
 	case <-ended:
-		t.Error("what grows is not given up before it ends")
+		t.Error("what grows: got its end, want it given up before")
 	default:
 	}
 	if d == nil || !strings.Contains(d.Summary, "64 MiB of memory") {
-		t.Errorf("what grows gives %v", d)
+		t.Errorf("what grows: got %v, want the limit of 64 MiB", d)
 	}
 }

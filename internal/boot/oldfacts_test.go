@@ -23,7 +23,7 @@ func TestRecordingOlderThanAFact(t *testing.T) {
 		s := parseSite(t, afterDetectors+"stage \"label\" \"x\" {\n  labels = { \"example.com/x\" = slug("+text+") }\n}\n")
 		p := Run(context.Background(), s, Options{Source: detectorWorld(t, *makeMachine(1, 2, 4<<30), nil, nil)})
 		if !p.Complete || p.Hash == "" {
-			t.Fatalf("%s: the plan is not complete: %s", text, showDiagnostics(p.Diagnostics))
+			t.Fatalf("%s: got %s\nwant a complete plan", text, showDiagnostics(p.Diagnostics))
 		}
 
 		rec := world.Recording{Header: world.Header{Site: p.Site.Files}, Entries: p.Tape.Entries()}
@@ -55,7 +55,7 @@ func olderEntries(t *testing.T, entries []world.Entry) []world.Entry {
 			}
 			for _, name := range []string{"bios", "chassis", "baseboard", "block_devices"} {
 				if facts[name] == nil {
-					t.Fatalf("the recording has no fact %s", name)
+					t.Fatalf("facts of the recording: got none named %s, want it", name)
 				}
 				delete(facts, name)
 			}

@@ -258,7 +258,8 @@ func NodeValue(n node.Node) cty.Value {
 	}
 
 	return cty.ObjectVal(map[string]cty.Value{
-		"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config, "reserved": res,
+		"labels": value.StringMap(labels), "flags": value.StringMap(flags), "taints": list, "kubelet_config": config,
+		"reserved": res,
 	})
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestForget takes one answer after the other out of the recording of each case. What the rest of it tells must be as
+// TestEachAnswerMissing takes one answer after the other out of the recording of each case. What the rest of it tells must be as
 // it was, what it does not tell must be named, and nothing may look as if it were gone or wrong.
-func TestForget(t *testing.T) {
+func TestEachAnswerMissing(t *testing.T) {
 	names, err := filepath.Glob("testdata/run/*.txt")
 	if err != nil || len(names) == 0 {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestForget(t *testing.T) {
 			for i := range all {
 				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
 				again, _ := parseCase(a)
-				for _, problem := range findForgotten(whole, again, rec) {
+				for _, problem := range compareWithout(whole, again, rec) {
 					t.Errorf("without %s: %s", all[i].Question, problem)
 				}
 			}
@@ -54,7 +54,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-func findForgotten(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {
+func compareWithout(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {
 	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	p := Run(context.Background(), s, Options{Source: rec.Source()})
 	if showPlan(p) == showPlan(whole) {
@@ -105,8 +105,10 @@ func findForgotten(whole *Plan, s *site.Site, rec world.Recording) (problems []s
 	}
 	for _, t := range m.Targets {
 		is := func(c Change) bool { return c.File.Path == t.Path }
-		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity || t.Action == "none"
-		if !theirs && slices.ContainsFunc(whole.Changes, is) && !slices.ContainsFunc(p.Changes, is) && !slices.Contains(p.Unjudged, t.Path) {
+		theirs := t.Purpose == "bootstrap-kubeconfig" || t.Purpose == "state" || t.Purpose == purposeIdentity ||
+			t.Action == "none"
+		if !theirs && slices.ContainsFunc(whole.Changes, is) && !slices.ContainsFunc(p.Changes, is) &&
+			!slices.Contains(p.Unjudged, t.Path) {
 			say("nothing is told of %s, which a generation has written", t.Path)
 		}
 	}

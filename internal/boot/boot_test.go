@@ -73,7 +73,8 @@ func TestGatherIsParallel(t *testing.T) {
 	}
 }
 
-// TestTwoStagesWaitForOneAnswer has two stages that wait for one answer which never comes: both are left behind, in time.
+// TestTwoStagesWaitForOneAnswer has two stages that wait for one answer which never comes: both are left behind, in
+// time.
 func TestTwoStagesWaitForOneAnswer(t *testing.T) {
 	text := cluster + "stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n" +
 		"stage \"fetch-config\" \"b\" {\n  config_map = \"a/b\"\n  timeout = \"20ms\"\n}\n"
@@ -116,8 +117,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestTooLargeSiteIsGivenUp gives up what no limit on text foresees, with a message and in time. What is given up goes on
-// for a while, so it is no larger than it must be.
+// TestTooLargeSiteIsGivenUp gives up what no limit on text foresees, with a message and in time. What is given up
+// goes on for a while, so it is no larger than it must be.
 func TestTooLargeSiteIsGivenUp(t *testing.T) {
 	for _, text := range []string{
 		`stage "label" "a" { labels = { a = length([for x in range(400) : [for y in range(400) : "${x}-${y}"]]) } }`,

@@ -17,8 +17,8 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// TestEachAnswerMissing takes one answer after the other out of the recording of each case. What the rest of it tells must be as
-// it was, what it does not tell must be named, and nothing may look as if it were gone or wrong.
+// TestEachAnswerMissing takes one answer after the other out of the recording of each case. What the rest of it tells
+// must be as it was, what it does not tell must be named, and nothing may look as if it were gone or wrong.
 func TestEachAnswerMissing(t *testing.T) {
 	names, err := filepath.Glob("testdata/run/*.txt")
 	if err != nil || len(names) == 0 {

@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/apply"
-	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/report"
@@ -189,11 +187,7 @@ func TestRecover(t *testing.T) {
 // stopped and owed a start.
 func (m *machine) interrupt() {
 	m.t.Helper()
-	h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run}
-	store, err := h.Lock(m.t.Context())
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	store := m.lock()
 	defer store.Close()
 	cur, err := store.Current()
 	if err != nil {
@@ -211,10 +205,11 @@ func (m *machine) interrupt() {
 	if _, err := txn.Commit(); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := h.Gate().Shut("generation 2 is being put in place"); err != nil {
+	gate := activate.Gate{Dir: m.run, BootID: m.bootID()}
+	if err := gate.Shut("generation 2 is being put in place"); err != nil {
 		m.t.Fatal(err)
 	}
-	if err := h.Gate().MarkOwed("kubelet.service"); err != nil {
+	if err := gate.MarkOwed("kubelet.service"); err != nil {
 		m.t.Fatal(err)
 	}
 	_, _ = m.Stop(m.t.Context(), "kubelet.service", 1)
@@ -322,35 +317,27 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// Somebody writes to a target while the plan is made: planned anew, twice at most, and nothing is overwritten unseen.
+// A managed file is changed after each plan and before its commit: prelet plans again, twice at most, and overwrites
+// nothing unseen.
 func TestChangedUnderThePlan(t *testing.T) {
 	for _, c := range []struct{ edits, exit int }{{2, 0}, {3, 40}} {
 		m := goodNode(t)
 		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
-		a := &cli{stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" }}
-		h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run, Units: m, Probe: m, Notify: m}
-		store, err := h.Lock(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		rep := a.env().Report(h, false)
-		p := &app.Planner{Env: a.env(), Host: h, Where: app.Where{Root: m.root}, Store: store, Report: rep}
+
 		plans := 0
-		r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Options: p.Options, Plan: func(ctx context.Context) *boot.Plan {
-			out := p.Plan(ctx)
+		m.planned = func() {
 			if plans++; plans <= c.edits {
 				m.put("/var/lib/kubelet/config.yaml", fmt.Sprintf("# edit %d\n", plans))
 			}
-			return out
-		}}
-		res := r.Do(t.Context())
-		p.Close()
-		store.Close()
-		if res.Code.Exit() != c.exit || plans != 3 {
-			t.Errorf("%d edits: %s after %d plans: %s", c.edits, res.Code, plans, res.Summary)
 		}
-		if edited := strings.Contains(m.read("/var/lib/kubelet/config.yaml"), "# edit"); edited != (c.exit != 0) {
-			t.Errorf("%d edits: %q", c.edits, m.read("/var/lib/kubelet/config.yaml"))
+		got := m.as("", "run")
+		if got.exit != c.exit || plans != 3 {
+			t.Errorf("run with %d edits: exit %d after %d plans, want exit %d after 3\n%s",
+				c.edits, got.exit, plans, c.exit, got.errors)
+		}
+		edited := strings.Contains(m.read("/var/lib/kubelet/config.yaml"), "# edit")
+		if want := c.exit != 0; edited != want {
+			t.Errorf("run with %d edits: config.yaml has an edit: %v, want %v", c.edits, edited, want)
 		}
 	}
 }

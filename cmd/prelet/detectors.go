@@ -1,8 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,9 +16,12 @@ import (
 )
 
 func (a *cli) detectorsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "detectors", GroupID: "node", Short: "List, lock and check vendors' detectors",
-		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs confined, with what\n" +
-			"the site grants it, and only as the program that was locked."}
+	c := &cobra.Command{
+		Use: "detectors", GroupID: "node", Short: "List, lock and check vendors' detectors",
+		Long: "A detector is a program of a vendor that knows more about a device than the kernel tells. It runs " +
+			"confined, with what\n" +
+			"the site grants it, and only as the program that was locked.",
+	}
 	c.AddCommand(a.detectorsList(), a.detectorsLock(), a.detectorsCheck())
 	return c
 }
@@ -28,15 +29,17 @@ func (a *cli) detectorsCommand() *cobra.Command {
 func (a *cli) detectorsList() *cobra.Command {
 	var w where
 	var long bool
-	c := &cobra.Command{Use: "list", Args: noArgument, Short: "Show what is declared, installed, locked, matching and granted",
-		Long: "Shows for each detector that the site declares or that is installed whether a boot would start it on this machine, and\n" +
+	c := &cobra.Command{
+		Use: "list", Args: refuseArguments, Short: "Show what is declared, installed, locked, matching and granted",
+		Long: "Shows for each detector that the site declares or that is installed whether a boot would start it on " +
+			"this machine, and\n" +
 			"what is missing if not. Nothing is started.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.json()
+			asJSON, err := w.isJSON()
 			if err != nil {
 				return err
 			}
-			ctx, stop := stoppable(c.Context())
+			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			found, err := a.env().ListDetectors(ctx, w.Where)
 			if err != nil {
@@ -46,95 +49,99 @@ func (a *cli) detectorsList() *cobra.Command {
 				a.say(found.Site, present.Sorted(found.Diagnostics))
 				return quit(origin.Code(found.Diagnostics))
 			}
-			rows := found.Rows
 			if asJSON {
-				return a.print(func(o io.Writer) error {
-					e := json.NewEncoder(o)
-					e.SetEscapeHTML(false)
-					return e.Encode(struct {
-						FormatVersion int              `json:"format_version"`
-						Detectors     []pluginhost.Row `json:"detectors"`
-					}{1, append([]pluginhost.Row{}, rows...)})
-				})
+				return a.printJSON(detectorRows{1, append([]pluginhost.Row{}, found.Rows...)})
 			}
 			return a.print(func(o io.Writer) error {
-				return present.DetectorList(o, rows, long, present.StyleOf(a.stdout, a.getenv))
+				return present.DetectorList(o, found.Rows, long, present.StyleOf(a.stdout, a.getenv))
 			})
-		}}
-	w.siteFlags(c)
+		},
+	}
+	w.addSiteFlags(c)
 	c.Flags().StringVar(&w.Root, "root", "", "look for the site, detectors and locks below `DIR`")
 	c.Flags().StringVar(&w.Hardware, "hardware", "", "what would match on a recorded machine at `PATH`")
 	c.Flags().BoolVar(&long, "long", false, "show too what each takes as configuration, tells and asks for")
 	return c
 }
 
+// detectorRows is the document of `detectors list -o json`.
+type detectorRows struct {
+	FormatVersion int              `json:"format_version"`
+	Detectors     []pluginhost.Row `json:"detectors"`
+}
+
 func (a *cli) detectorsLock() *cobra.Command {
 	var w where
 	var o app.LockOptions
-	c := &cobra.Command{Use: "lock BINARY...", Args: cobra.MinimumNArgs(1), Short: "Say that a detector may run as the program that it is now",
-		Long: "Starts each program confined, asks it what it is, and writes that with its sha256 as a lock: into\n" + pluginhost.Fragments +
-			"/NAME.json, where packages have theirs, or with --site into the site's own file, which wins. A changed program does\n" +
-			"not run until it is locked again.",
-		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out debian/locks build/gaudi",
+	c := &cobra.Command{
+		Use: "lock BINARY...", Args: cobra.MinimumNArgs(1),
+		Short: "Say that a detector may run as the program that it is now",
+		Long: "Starts each program confined, asks it what it is, and writes that with its sha256 as a lock: into\n" +
+			pluginhost.Fragments + "/NAME.json, where packages have theirs, or with --site into the site's own file, " +
+			"which wins. A changed program does\nnot run until it is locked again.",
+		Example: "  prelet detectors lock /usr/lib/prelet/detectors/gaudi\n  prelet detectors lock --out " +
+			"debian/locks build/gaudi",
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Where = w.Where
-			return a.env().LockDetectors(c.Context(), o, args, a.locked)
-		}}
+			return a.env().LockDetectors(c.Context(), o, args, a.printLocked)
+		},
+	}
 	c.Flags().StringVar(&o.Out, "out", "", "write the lock into `DIR`, for a package")
-	c.Flags().BoolVar(&o.Site, "site", false, "write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
+	c.Flags().BoolVar(&o.Site, "site", false,
+		"write into the site's lock: "+pluginhost.SiteLock+", or "+app.SiteLockName+" in the folder of --config")
 	c.Flags().StringArrayVar(&w.Config, "config", nil, "with --site: the site's `PATH`")
 	c.Flags().StringVar(&w.Root, "root", "", "programs and locks are below `DIR`")
-	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil, "a `PATH` that the program must read to say what it is (repeatable)")
-	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil, "a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
+	c.Flags().StringArrayVar(&o.Grant.Read, "read", nil,
+		"a `PATH` that the program must read to say what it is (repeatable)")
+	c.Flags().StringArrayVar(&o.Grant.Execute, "execute", nil,
+		"a `PROGRAM` that it must run to say what it is; the interpreter of a #! need not be named (repeatable)")
 	return c
 }
 
-// locked says what was locked, and how a site grants it what it needs.
-func (a *cli) locked(l app.Locked) {
-	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n", l.Lock.Name, l.Version, l.Lock.SHA256[:12], l.Path)
+// printLocked prints what was locked, and the block of a site that grants it what it needs.
+func (a *cli) printLocked(l app.Locked) {
+	fmt.Fprintf(a.stdout, "Locked %s %s as it is (sha256 %s…) in %s. In a site:\n",
+		l.Lock.Name, l.Version, l.Lock.SHA256[:12], l.Path)
 	if l.Allow == "" {
 		fmt.Fprintf(a.stdout, "    detector %q {}\n", l.Lock.Name)
 		return
 	}
-	fmt.Fprintf(a.stdout, "    detector %q {\n      %s\n    }\n", l.Lock.Name, strings.ReplaceAll(l.Allow, "\n", "\n      "))
+	fmt.Fprintf(a.stdout, "    detector %q {\n      %s\n    }\n",
+		l.Lock.Name, strings.ReplaceAll(l.Allow, "\n", "\n      "))
 }
 
 func (a *cli) detectorsCheck() *cobra.Command {
-	var output, config, timeout string
-	var roots []string
-	c := &cobra.Command{Use: "check BINARY [-- ARGUMENTS]", Args: cobra.MinimumNArgs(1), Short: "Try whether a detector keeps its contract, without its device",
-		Long: "Starts a detector of any language as a boot would, sees what it tries beyond what it declares, and prints what its\n" +
+	var o app.CheckOptions
+	c := &cobra.Command{
+		Use: "check BINARY [-- ARGUMENTS]", Args: cobra.MinimumNArgs(1),
+		Short: "Try whether a detector keeps its contract, without its device",
+		Long: "Starts a detector of any language as a boot would, sees what it tries beyond what it declares, and " +
+			"prints what its\n" +
 			"author has to mend: handshake, description, configuration, deadline, sizes, determinism, files, network.",
 		RunE: func(c *cobra.Command, args []string) error {
 			stdout, ok := a.stdout.(*os.File)
-			stderr, ok2 := a.stderr.(*os.File)
-			if !ok || !ok2 {
+			stderr, isFile := a.stderr.(*os.File)
+			if !ok || !isFile {
 				return failure(fault.Internal, "the check prints by itself, and needs files for that")
 			}
-			pass := []string{"-o", output, "--timeout", timeout, "--config", config}
-			for _, r := range roots {
-				pass = append(pass, "--root", r)
-			}
-			pass = append(pass, args[0])
-			if len(args) > 1 {
-				pass = append(append(pass, "--"), args[1:]...)
-			}
-			code, err := a.env().DetectorHost(app.Where{}).Check(c.Context(), pass, stdout, stderr)
-			if errors.Is(err, os.ErrNotExist) {
-				return failure(fault.Usage, "%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
-			}
+
+			o.Command = args
+			checked, err := a.env().CheckDetector(c.Context(), o, stdout, stderr)
 			if err != nil {
-				return failure(fault.Internal, "%s", err)
+				return err
 			}
 			a.printed = true
-			if code == 1 {
-				return quit(fault.DetectorFailed)
+			if checked.Code != "" {
+				return quit(checked.Code)
 			}
-			return exit(code)
-		}}
-	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
-	c.Flags().StringVar(&config, "config", "{}", "a configuration, as `JSON` or @FILE, where the detector has required attributes")
-	c.Flags().StringVar(&timeout, "timeout", "10s", "how long one detection may take")
-	c.Flags().StringArrayVar(&roots, "root", nil, "a machine with devices that the detector knows, as a tree at `DIR` (repeatable)")
+			return exit(checked.Status)
+		},
+	}
+	c.Flags().StringVarP(&o.Output, "output", "o", "text", "`FORMAT`: text or json")
+	c.Flags().StringVar(&o.Config, "config", "{}",
+		"a configuration, as `JSON` or @FILE, where the detector has required attributes")
+	c.Flags().StringVar(&o.Timeout, "timeout", "10s", "how long one detection may take")
+	c.Flags().StringArrayVar(&o.Roots, "root", nil,
+		"a machine with devices that the detector knows, as a tree at `DIR` (repeatable)")
 	return c
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/prelet/prelet/internal/present"
 )
 
-// wantsJSON says whether a command line asks for JSON. It is looked at as it stands: what failed may be its flags.
+// wantsJSON reports whether a command line has -o json. It reads the words themselves, since parsing the flags may be
+// what failed.
 func wantsJSON(args []string) bool {
 	for i, a := range args {
 		switch a {
@@ -28,7 +29,9 @@ func failureJSON(w io.Writer, source string, x exitError) error {
 	diags := present.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
 		summary, detail, _ := strings.Cut(x.Error(), "\n")
-		diags = append(diags, present.Diagnostic{Severity: "error", Code: string(x.code), Summary: summary, Detail: detail})
+		diags = append(diags, present.Diagnostic{
+			Severity: "error", Code: string(x.code), Summary: summary, Detail: detail,
+		})
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

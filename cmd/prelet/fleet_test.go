@@ -8,17 +8,6 @@ import (
 	"testing"
 )
 
-func TestLowest(t *testing.T) {
-	for _, c := range []struct {
-		codes []int
-		want  int
-	}{{nil, 0}, {[]int{0, 0}, 0}, {[]int{30, 0, 10, 22}, 10}, {[]int{0, 64}, 64}} {
-		if got := lowest(c.codes); got != c.want {
-			t.Errorf("%v: %d, not %d", c.codes, got, c.want)
-		}
-	}
-}
-
 // A folder of recordings ends in one line that says how many plans are how, and in the status of what to mend first.
 func TestPlanOverAFolder(t *testing.T) {
 	fleet := t.TempDir()

@@ -32,7 +32,7 @@ func TestNotEmpty(t *testing.T) {
 			if err := one.Flags().Set(f.Name, ""); err != nil {
 				t.Fatal(err)
 			}
-			if err := notEmpty(one, nil); err == nil || !strings.Contains(err.Error(), "--"+f.Name+" is empty") {
+			if err := refuseEmptyFlags(one, nil); err == nil || !strings.Contains(err.Error(), "--"+f.Name+" is empty") {
 				t.Errorf("%s --%s '': %v", c.CommandPath(), f.Name, err)
 			}
 		})
@@ -50,7 +50,7 @@ func TestNotEmpty(t *testing.T) {
 			t.Errorf("no command has --%s", name)
 		}
 	}
-	if err := notEmpty(root, nil); err != nil {
+	if err := refuseEmptyFlags(root, nil); err != nil {
 		t.Errorf("nothing was given: %v", err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/probe"
 	"github.com/prelet/prelet/internal/report"
@@ -42,6 +43,7 @@ type machine struct {
 	status     *bytes.Buffer         // STATUS= lines
 	extend     []time.Duration       // EXTEND_TIMEOUT_USEC
 	slept      func(context.Context) // once, at the next sleep
+	planned    func()                // after each plan of a run, before its commit: where a recording's header is made
 	args       []string              // of the kubelet's command line
 	jitter     float64
 	kubeletLog []string
@@ -296,11 +298,27 @@ type ended struct {
 	out, errors string
 }
 
+// lock opens the generations for writing, as another prelet would.
+func (m *machine) lock() *generation.Store {
+	m.t.Helper()
+	store, err := generation.Open(m.t.Context(), generation.Options{
+		Root: m.root, Dir: filepath.Join(m.root, "var/lib/prelet"), Now: m.Now, BootID: m.bootID(),
+		Mono: func() int64 { return m.Monotonic().Microseconds() },
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return store
+}
+
 // as runs one command line as the unit of that name, or by hand.
 func (m *machine) as(unit string, args ...string) ended {
 	m.t.Helper()
 	var stdout, stderr bytes.Buffer
 	a := &cli{stdout: &stdout, stderr: &stderr, getenv: func(name string) string {
+		if name == "PRELET_BOOT_ID" && m.planned != nil {
+			m.planned()
+		}
 		return map[string]string{"CREDENTIALS_DIRECTORY": m.creds, "PRELET_BOOT_ID": m.bootID()}[name]
 	}, on: &app.Host{Root: m.root, RunDir: m.run, BootID: m.bootID(), Hostname: "N1", Self: unit, Units: m, Probe: m, Clock: m, Notify: m,
 		Systemd: m.units.apply != nil, Jitter: func() float64 { return m.jitter }}}

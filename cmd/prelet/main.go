@@ -1,7 +1,7 @@
 // Command prelet turns a golden image into the right Kubernetes node: systemd runs it once, before the kubelet starts.
 //
 // This file makes the command and turns errors into exit statuses; each other file is one command: its flags, one call
-// of internal/app, what it prints. There is no logic here.
+// of internal/app, its output. There is no logic here.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main, for tests: it never ends the process.
+// run is main for tests: it does not end the process.
 func run(args []string, stdout, stderr io.Writer) int {
 	return (&cli{stdout: stdout, stderr: stderr, getenv: os.Getenv}).main(args)
 }
@@ -43,10 +43,11 @@ func (a *cli) main(args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	whichOf(root)
-	x, known := ending(root.Execute())
+	requireSubcommand(root)
+	x, known := toExitError(root.Execute())
 	if !known { // cobra's
-		x = endedBy(&fault.Fault{Code: fault.Usage, Summary: x.err.Error() + "\nprelet: `prelet help` lists the commands"})
+		summary := x.err.Error() + "\nprelet: `prelet help` lists the commands"
+		x = newExitError(&fault.Fault{Code: fault.Usage, Summary: summary})
 	}
 	switch {
 	case len(x.diags) > 0:
@@ -60,12 +61,12 @@ func (a *cli) main(args []string) int {
 	return x.status
 }
 
-// exitError is how a command ends: its exit status, and what is still to be said.
+// exitError is how a command ends: its exit status, and what main has to print.
 type exitError struct {
 	status int
-	code   fault.Code      // of which status is the number; "" for a status that no code has
-	err    error           // what main prints; nil where all was said already
-	diags  hcl.Diagnostics // the same in full, where there is more to say than a line
+	code   fault.Code      // the code of status; Internal for a status that no code has
+	err    error           // what main prints; nil where everything is printed already
+	diags  hcl.Diagnostics // the same in full, where it is more than a line
 }
 
 func (e exitError) Error() string {
@@ -79,34 +80,34 @@ func (e exitError) Error() string {
 // Unwrap gives the error that main prints.
 func (e exitError) Unwrap() error { return e.err }
 
-// ending is how a command ends that returned err. known is false for an error without a code.
-func ending(err error) (x exitError, known bool) {
+// toExitError returns how a command ends that returned err. known is false for an error without a code.
+func toExitError(err error) (x exitError, known bool) {
 	var f *fault.Fault
-	var told *app.Explained
+	var explained *app.Explained
 	switch {
 	case err == nil:
 		return x, true
 	case errors.As(err, &x):
 		return x, true
-	case errors.As(err, &told):
-		x = endedBy(told.Err)
-		x.diags = told.Messages
+	case errors.As(err, &explained):
+		x = newExitError(explained.Err)
+		x.diags = explained.Messages
 		return x, true
 	case errors.As(err, &f):
-		return endedBy(err), true
+		return newExitError(err), true
 	}
 
 	return exitError{err: err}, false
 }
 
-// endedBy is how a command ends that failed with a fault.
-func endedBy(err error) exitError {
+// newExitError returns how a command ends that failed with a fault.
+func newExitError(err error) exitError {
 	code := fault.CodeOf(err)
 
 	return exitError{status: code.Exit(), code: code, err: err}
 }
 
-// exit ends a command that has said all, with a status that no code has.
+// exit ends a command that has printed everything, with a status that no code has.
 func exit(status int) error {
 	if status == 0 {
 		return nil
@@ -114,7 +115,7 @@ func exit(status int) error {
 	return exitError{status: status, code: fault.Internal}
 }
 
-// quit ends a command that has said all. "" is no failure.
+// quit ends a command that has printed everything. "" means success.
 func quit(code fault.Code) error {
 	if code == "" {
 		return nil
@@ -126,7 +127,7 @@ func failure(c fault.Code, format string, args ...any) error {
 	return &fault.Fault{Code: c, Summary: fmt.Sprintf(format, args...)}
 }
 
-// width is how many columns help and messages fill: those of a console on a rack's trolley.
+// width is how many columns help and messages fill: those of a server console.
 const width = 80
 
 // root is the program's command, with all others below it.
@@ -134,12 +135,14 @@ func (a *cli) root() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prelet",
 		Short: "The boot stage that turns a golden image into the right Kubernetes node",
-		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet configuration, looks at the hardware,\n" +
-			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and makes sure\n" +
+		Long: "prelet reads the site's HCL files, fetches the cluster's CA and kubelet configuration, looks at the " +
+			"hardware,\n" +
+			"computes reserved resources, labels and taints, writes the kubelet's files in one crash-safe step, and " +
+			"makes sure\n" +
 			"that the kubelet came up with them.",
-		SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: notEmpty,
+		SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: refuseEmptyFlags,
 	}
-	c.SetFlagErrorFunc(flagError)
+	c.SetFlagErrorFunc(describeFlagError)
 	c.AddGroup(
 		&cobra.Group{ID: "site", Title: "Write and check a site:"},
 		&cobra.Group{ID: "node", Title: "On a node, or with a recorded one:"},
@@ -166,12 +169,12 @@ func (a *cli) root() *cobra.Command {
 	return c
 }
 
-// manCommand writes the manual pages, for packages. Their month is that of $SOURCE_DATE_EPOCH, or else of today.
+// manCommand writes the manual pages, for packages. Their month is that of $SOURCE_DATE_EPOCH, or else the current one.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Hidden: true, Args: cobra.ExactArgs(1), Short: "Write the manual pages",
 		RunE: func(c *cobra.Command, args []string) error {
-			c.Root().DisableAutoGenTag = true // which names a day and the generator
+			c.Root().DisableAutoGenTag = true // it contains the day and the generator
 			header := doc.GenManHeader{Section: "8", Source: "prelet " + version, Manual: "prelet"}
 
 			if err := doc.GenManTree(c.Root(), &header, args[0]); err != nil {
@@ -183,14 +186,15 @@ func manCommand() *cobra.Command {
 	}
 }
 
-// helpCommand is cobra's, which ends with 0 for a command that is not there.
+// helpCommand replaces cobra's, which exits with 0 for an unknown command.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Show the help of a command",
 		RunE: func(c *cobra.Command, args []string) error {
 			sub, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return failure(fault.Usage, "there is no command %q\nprelet: `prelet help` lists the commands", strings.Join(args, " "))
+				return failure(fault.Usage, "there is no command %q\nprelet: `prelet help` lists the commands",
+					strings.Join(args, " "))
 			}
 			sub.InitDefaultHelpFlag()
 			return sub.Help()
@@ -198,7 +202,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// cli is what all commands share: the terminal's side of them.
+// cli is the terminal, which all commands share.
 type cli struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
@@ -210,40 +214,46 @@ type cli struct {
 	detectors func(*pluginhost.Options)
 }
 
-// env is what commands have from the terminal's side.
+// env returns what the functions of internal/app need from the terminal.
 func (a *cli) env() *app.Env {
-	e := &app.Env{Version: version, Getenv: a.getenv, Redactor: a.secrets(), Say: a.complain, Progress: a.progress(), On: a.on,
-		Journaled: a.journaled, Detectors: a.detectors}
+	e := &app.Env{
+		Version: version, Getenv: a.getenv, Redactor: a.secrets(), Say: a.complain, Progress: a.newProgress(), On: a.on,
+		Journaled: a.discardStdout, Detectors: a.detectors,
+	}
 	if !a.served {
 		e.Serve = a.serve
 	}
 	return e
 }
 
-// serve runs a command line for another process, and prints as that one does.
+// serve runs a command line for another process, prints its output and returns it.
 func (a *cli) serve(args []string) app.Reply {
 	var stdout, stderr bytes.Buffer
-	inner := &cli{stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr), getenv: a.getenv, on: a.on, served: true}
+	inner := &cli{
+		stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr),
+		getenv: a.getenv, on: a.on, served: true,
+	}
 	code := inner.main(args)
 	return app.Reply{Exit: code, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// replied prints what another process replied, and ends as it did.
-func (a *cli) replied(r *app.Reply) error {
+// printReply prints the output of the process that ran the command, and ends with its exit status.
+func (a *cli) printReply(r *app.Reply) error {
 	_, _ = io.WriteString(a.stderr, r.Stderr)
 	_, _ = io.WriteString(a.stdout, r.Stdout)
 	a.printed = r.Stdout != ""
 	return exit(r.Exit)
 }
 
-// journaled ends printing to stdout in prelet's units: the journal has it already. Who is served reads what is printed.
-func (a *cli) journaled() {
+// discardStdout ends printing to stdout in prelet's units, where the journal has it already. A process that waits for
+// the reply still reads it.
+func (a *cli) discardStdout() {
 	if !a.served {
 		a.stdout = io.Discard
 	}
 }
 
-// secrets knows the secrets that this process has read. What looks like one is hidden all the same.
+// secrets returns the redactor, which knows the secrets that this process has read and hides what looks like one.
 func (a *cli) secrets() *value.Redactor {
 	if a.redactor == nil {
 		a.redactor = value.NewRedactor()

@@ -11,8 +11,8 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 )
 
-// progress tells on a terminal which stages take longer than a second. Elsewhere it is silent.
-func (a *cli) progress() func(boot.Event) {
+// newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.
+func (a *cli) newProgress() func(boot.Event) {
 	f, ok := a.stderr.(*os.File)
 	if !ok || !isatty.IsTerminal(f.Fd()) {
 		return nil

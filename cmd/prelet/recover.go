@@ -10,30 +10,36 @@ import (
 
 func (a *cli) recover() *cobra.Command {
 	var root string
-	c := &cobra.Command{Use: "recover", GroupID: "node", Args: noArgument, Short: "Finish or undo what a crash left",
-		Long: "Needs no network. Every command that writes does it first; this one is for scripts, and for a node where prelet was\n" +
-			"killed and nothing has started it since. Afterwards every file is of one generation, and the kubelet may start on it.",
+	c := &cobra.Command{
+		Use: "recover", GroupID: "node", Args: refuseArguments, Short: "Finish or undo what a crash left",
+		Long: "Needs no network. Every command that writes does it first; this one is for scripts, and for a node " +
+			"where prelet was\n" +
+			"killed and nothing has started it since. Afterwards every file is of one generation, and the kubelet " +
+			"may start on it.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := writing(c.Context())
+			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
 			was, err := a.env().Recover(ctx, root)
 			if err != nil {
 				return err
 			}
-			a.recovered(was)
+			a.printRecovered(was)
 			return nil
-		}}
+		},
+	}
 	c.Flags().StringVar(&root, "root", "", "generations and targets below `DIR`; no unit is touched")
 	return c
 }
 
-func (a *cli) recovered(was *generation.Journal) {
+// printRecovered prints what was interrupted; was is nil where nothing was.
+func (a *cli) printRecovered(was *generation.Journal) {
 	switch {
 	case was == nil:
 		fmt.Fprintln(a.stdout, "Nothing was interrupted.")
 	case was.Phase == generation.PhaseVerify:
 		fmt.Fprintf(a.stdout, "Nothing was interrupted; generation %d awaits its verdict.\n", was.Gen)
 	default:
-		fmt.Fprintf(a.stdout, "Finished what was interrupted: the journal said %s of generation %d.\n", was.Phase, was.Gen)
+		fmt.Fprintf(a.stdout, "Finished what was interrupted: the journal said %s of generation %d.\n",
+			was.Phase, was.Gen)
 	}
 }

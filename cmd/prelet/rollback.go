@@ -14,39 +14,48 @@ import (
 func (a *cli) rollback() *cobra.Command {
 	var w app.Where
 	var release bool
-	c := &cobra.Command{Use: "rollback [N]", GroupID: "node", Args: cobra.MaximumNArgs(1), Short: "Go back to an earlier generation, and stay there",
-		Long: "Makes a new generation with the contents of generation N, by default of the last good one before this; 0 is as before\n" +
-			"prelet. No plan is applied from then on, changed ones too, until --release. prelet history lists the generations.",
+	c := &cobra.Command{
+		Use: "rollback [N]", GroupID: "node", Args: cobra.MaximumNArgs(1),
+		Short: "Go back to an earlier generation, and stay there",
+		Long: "Makes a new generation with the contents of generation N, by default of the last good one before " +
+			"this; 0 is as before\n" +
+			"prelet. No plan is applied from then on, changed ones too, until --release. prelet history lists the " +
+			"generations.",
 		Example: "  prelet rollback\n  prelet rollback 12\n  prelet rollback --release && prelet run",
 		RunE: func(c *cobra.Command, args []string) error {
 			to := app.NewestGood
 			if len(args) == 1 {
 				n, err := strconv.Atoi(args[0])
 				if err != nil || n < 0 {
-					return failure(fault.Usage, "%q is not the number of a generation; prelet history lists them", args[0])
+					return failure(fault.Usage,
+						"%q is not the number of a generation; prelet history lists them", args[0])
 				}
 				to = n
 			}
 			if release && len(args) == 1 {
 				return failure(fault.Usage, "either a generation or --release")
 			}
-			ctx, stop := writing(c.Context())
+			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
-			back, err := a.env().Rollback(ctx, app.RollbackOptions{Root: w.Root, To: to, Release: release, Request: append([]string{"rollback"}, args...)})
+			back, err := a.env().Rollback(ctx, app.RollbackOptions{
+				Root: w.Root, To: to, Release: release, Request: append([]string{"rollback"}, args...),
+			})
 			if err != nil {
 				return err
 			}
-			return a.wentBack(back)
-		}}
+			return a.endRollback(back)
+		},
+	}
 	c.Flags().BoolVar(&release, "release", false, "let go of a generation that was chosen by hand, and of held plans")
 	c.Flags().StringVar(&w.Root, "root", "", "generations and targets below `DIR`; no unit is touched")
 	return c
 }
 
-func (a *cli) wentBack(back app.RolledBack) error {
+// endRollback prints the result of going back and returns how the command ends.
+func (a *cli) endRollback(back app.RolledBack) error {
 	switch {
 	case back.Reply != nil:
-		return a.replied(back.Reply)
+		return a.printReply(back.Reply)
 	case back.Released:
 		fmt.Fprintln(a.stdout, "Released. The next run applies the site again: prelet run")
 		return nil
@@ -63,6 +72,7 @@ func (a *cli) wentBack(back app.RolledBack) error {
 	case activate.Unknown:
 		what += "; whether the kubelet is healthy could not be told (prelet verify)"
 	}
-	fmt.Fprintf(a.stdout, "Generation %d is in place, %s.\nThe site is not applied until prelet rollback --release.\n", back.Generation, what)
+	fmt.Fprintf(a.stdout, "Generation %d is in place, %s.\n"+
+		"The site is not applied until prelet rollback --release.\n", back.Generation, what)
 	return nil
 }

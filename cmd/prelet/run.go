@@ -24,30 +24,38 @@ import (
 func (a *cli) run() *cobra.Command {
 	var w where
 	var retry bool
-	c := &cobra.Command{Use: "run", GroupID: "node", Args: noArgument, Short: "Do all of it: gather, decide, write, see the kubelet come up",
-		Long: "What the unit calls at boot. By hand it leaves a request, starts prelet-apply.service, which has the credentials and\n" +
-			"outlives a session, and shows how that ends; with --config it works in this process. With --root, files are written\n" +
+	c := &cobra.Command{
+		Use: "run", GroupID: "node", Args: refuseArguments,
+		Short: "Do all of it: gather, decide, write, see the kubelet come up",
+		Long: "What the unit calls at boot. By hand it leaves a request, starts prelet-apply.service, which has the " +
+			"credentials and\n" +
+			"outlives a session, and shows how that ends; with --config it works in this process. With --root, " +
+			"files are written\n" +
 			"below a folder and no unit is touched.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := w.json()
+			asJSON, err := w.isJSON()
 			if err != nil {
 				return err
 			}
-			ctx, stop := writing(c.Context())
+			ctx, stop := stopWriteOnSignal(c.Context())
 			defer stop()
-			r, err := a.env().Run(ctx, app.RunOptions{Where: w.Where, Retry: retry, Request: w.request("run", retry)})
+			r, err := a.env().Run(ctx, app.RunOptions{
+				Where: w.Where, Retry: retry, Request: w.buildRequest("run", retry),
+			})
 			if err != nil {
 				return err
 			}
 			return a.endRun(r, asJSON)
-		}}
-	w.nodeFlags(c)
-	c.Flags().BoolVar(&retry, "retry", false, "try a held plan again, and let go of a generation that was chosen by hand")
+		},
+	}
+	w.addNodeFlags(c)
+	c.Flags().BoolVar(&retry, "retry", false,
+		"try a held plan again, and let go of a generation that was chosen by hand")
 	return c
 }
 
-// stoppable is a context that SIGTERM, Ctrl-C and the end of a session end; the last not under nohup.
-func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+// stopOnSignal returns a context that ends on SIGTERM, SIGINT and SIGHUP. Under nohup, SIGHUP stays ignored.
+func stopOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
@@ -58,14 +66,15 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, ends...)
 }
 
-// writing is stoppable for what writes the node's files: who reads its output and goes away must not end it in the middle.
-func writing(ctx context.Context) (context.Context, context.CancelFunc) {
+// stopWriteOnSignal is stopOnSignal for a command that writes the node's files. It ignores SIGPIPE: a closed pager must
+// not stop a commit.
+func stopWriteOnSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
-	return stoppable(ctx)
+	return stopOnSignal(ctx)
 }
 
-// request is the command line that prelet-apply.service runs in our place.
-func (w *where) request(command string, retry bool) []string {
+// buildRequest returns the command line for prelet-apply.service, which runs it in place of this process.
+func (w *where) buildRequest(command string, retry bool) []string {
 	args := []string{command}
 	if retry {
 		args = append(args, "--retry")
@@ -79,7 +88,7 @@ func (w *where) request(command string, retry bool) []string {
 	return args
 }
 
-// runResult is what `run -o json` prints.
+// runResult is the document of `run -o json`.
 type runResult struct {
 	FormatVersion int                  `json:"format_version"`
 	Complete      bool                 `json:"complete"`
@@ -89,7 +98,7 @@ type runResult struct {
 	Verdict       string               `json:"verdict,omitempty"`
 	Why           string               `json:"why,omitempty"`
 	Checks        []activate.Check     `json:"checks,omitempty"`
-	Cause         *activate.Cause      `json:"cause,omitempty"`     // of the verdict, by the kubelet's own word
+	Cause         *activate.Cause      `json:"cause,omitempty"`     // of the verdict, from the kubelet's log
 	Held          string               `json:"held,omitempty"`      // why the site's plan is not applied
 	HeldBack      string               `json:"held_back,omitempty"` // why the kubelet may not start
 	Exit          int                  `json:"exit"`
@@ -100,74 +109,78 @@ type runResult struct {
 
 func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	if run.Reply != nil {
-		return a.replied(run.Reply)
+		return a.printReply(run.Reply)
 	}
-	res, out := run.Result, run.Outcome
+
 	var diags hcl.Diagnostics
-	r := runResult{FormatVersion: 1, Generation: out.Generation, Changed: res.Changed, Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause,
-		Held: res.Held, HeldBack: out.HeldBack, Exit: res.Code.Exit(), Summary: res.Summary, Degraded: append([]boot.Degraded{}, run.Degraded...)}
-	if p := res.Plan; p != nil {
-		r.Complete, r.PlanHash, diags = p.Complete, p.Hash, present.Sorted(p.Diagnostics)
+	if run.Plan != nil {
+		diags = present.Sorted(run.Plan.Diagnostics)
 	}
-	placed := apply.Diagnose(res.Plan, res.Err)
-	if placed != nil {
-		r.Complete, diags = false, append(diags, placed)
-	}
-	var told hcl.Diagnostics // of an error that is about no line of the site
-	if placed == nil {
-		told = apply.Explain(res.Err)
-		diags = append(diags, told...)
-	}
-	r.Diagnostics = present.DiagnosticsJSON(diags)
+	diags = append(diags, run.Messages...)
 	if asJSON {
-		if err := a.printJSON(r); err != nil {
+		if err := a.printJSON(newRunResult(run, diags)); err != nil {
 			return err
 		}
-		return quit(res.Code)
+		return quit(run.Code)
 	}
+
 	if len(diags) > 0 {
-		a.say(run.Site, withoutNotes(diags))
+		a.say(run.Site, removeNotes(diags))
 	}
-	if res.Err != nil && placed == nil && told == nil {
-		a.complain(res.Err.Error())
+	if run.Err != nil && run.Messages == nil {
+		a.complain(run.Err.Error())
 	}
-	if s := upper(afterReason(res)); s != "" {
+	if s := capitalize(summaryAfterReason(run.Result)); s != "" {
 		to := a.stdout
-		if res.Code != "" {
+		if run.Code != "" {
 			to = a.stderr
 		}
 		fmt.Fprintln(to, a.redact(s)+".")
 	}
-	if res.Held != "" {
-		fmt.Fprintln(a.stdout, a.redact(upper(res.Held))+".")
+	if run.Held != "" {
+		fmt.Fprintln(a.stdout, a.redact(capitalize(run.Held))+".")
 	}
-	if out.HeldBack != "" {
-		a.complain("the kubelet may not start: " + out.HeldBack)
+	if run.Outcome.HeldBack != "" {
+		a.complain("the kubelet may not start: " + run.Outcome.HeldBack)
 	}
-	return quit(res.Code)
+	return quit(run.Code)
 }
 
-// afterReason is the summary without what the messages above it have said already.
-func afterReason(res apply.Result) string {
-	said := res.Reason
-	if res.Err != nil && res.Summary == res.Err.Error() {
-		said = res.Summary
+func newRunResult(run app.Ran, diags hcl.Diagnostics) runResult {
+	out := run.Outcome
+	r := runResult{
+		FormatVersion: 1, Complete: run.Complete, Generation: out.Generation, Changed: run.Changed,
+		Verdict: string(out.Verdict), Why: out.Why, Checks: out.Checks, Cause: out.Cause, Held: run.Held,
+		HeldBack: out.HeldBack, Exit: run.Code.Exit(), Summary: run.Summary,
+		Degraded: append([]boot.Degraded{}, run.Degraded...), Diagnostics: present.DiagnosticsJSON(diags),
 	}
-	if rest, ok := strings.CutPrefix(res.Summary, said); said != "" && ok {
+	if run.Plan != nil {
+		r.PlanHash = run.Plan.Hash
+	}
+	return r
+}
+
+// summaryAfterReason returns the summary without the reason that the messages above it have.
+func summaryAfterReason(res apply.Result) string {
+	reason := res.Reason
+	if res.Err != nil && res.Summary == res.Err.Error() {
+		reason = res.Summary
+	}
+	if rest, ok := strings.CutPrefix(res.Summary, reason); reason != "" && ok {
 		return strings.TrimPrefix(rest, "; ")
 	}
 	return res.Summary
 }
 
-// upper makes a sentence of what stands behind a colon elsewhere.
-func upper(s string) string {
+// capitalize makes the first letter a capital.
+func capitalize(s string) string {
 	if s == "" {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// complain says on stderr what went wrong.
+// complain prints a line to stderr.
 func (a *cli) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
 
 func (a *cli) printJSON(v any) error {
@@ -178,8 +191,8 @@ func (a *cli) printJSON(v any) error {
 	})
 }
 
-// withoutNotes leaves notes to plan: a run at boot tells what matters.
-func withoutNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
+// removeNotes drops notes, which only `prelet plan` shows.
+func removeNotes(ds hcl.Diagnostics) (out hcl.Diagnostics) {
 	for _, d := range ds {
 		if !origin.IsNote(d) {
 			out = append(out, d)

@@ -18,37 +18,75 @@ import (
 func (a *cli) status() *cobra.Command {
 	var output string
 	var wait, long bool
-	c := &cobra.Command{Use: "status", GroupID: "node", Args: noArgument, Short: "Show what the last run did, and how the node stands",
-		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot, or still running:\n" +
+	c := &cobra.Command{
+		Use: "status", GroupID: "node", Args: refuseArguments,
+		Short: "Show what the last run did, and how the node stands",
+		Long: "Exit status 0 ok, 1 failed, 2 degraded (done, but not as the site says), 3 not run in this boot, or " +
+			"still running:\n" +
 			"the verdict on the kubelet is awaited.",
 		RunE: func(c *cobra.Command, _ []string) error {
-			asJSON, err := (&where{output: output}).json()
+			asJSON, err := (&where{output: output}).isJSON()
 			if err != nil {
 				return err
 			}
-			ctx, stop := stoppable(c.Context())
+			ctx, stop := stopOnSignal(c.Context())
 			defer stop()
 			s, err := a.env().Status(ctx, wait)
 			if err != nil {
 				return err
 			}
+
 			if asJSON {
-				if err := a.printJSON(s); err != nil {
-					return err
-				}
-			} else if err := a.print(func(o io.Writer) error { return statusText(o, s, long) }); err != nil {
+				err = a.printJSON(newStatusDocument(s))
+			} else {
+				err = a.print(func(o io.Writer) error { return printStatus(o, s, long) })
+			}
+			if err != nil {
 				return err
 			}
-			return exit(s.Code)
-		}}
+			return exit(statusExit(s.Condition))
+		},
+	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the run has ended and its generation has been judged")
 	c.Flags().BoolVar(&long, "long", false, "the stages and their times as well")
 	return c
 }
 
-// judged is the last verdict: this boot's, or the one that the generation has kept since an earlier one.
-func judged(s app.Standing) string {
+// statusDocument is the document of `status -o json`: status.json with the state of the node at this moment.
+type statusDocument struct {
+	*report.Status
+	Gate struct {
+		Open       bool   `json:"open"`
+		Generation int    `json:"generation"`
+		Why        string `json:"why,omitempty"`
+	} `json:"gate"`
+	Exit        int    `json:"status_exit"` // of this command
+	Interrupted string `json:"interrupted,omitempty"`
+}
+
+func newStatusDocument(s app.Standing) statusDocument {
+	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted}
+	d.Gate.Open, d.Gate.Generation, d.Gate.Why = s.Gate.Open, s.Gate.Generation, s.Gate.Why
+
+	return d
+}
+
+// statusExit returns the exit status of `prelet status`, whose exit statuses are its own.
+func statusExit(c app.Condition) int {
+	switch c {
+	case app.Healthy:
+		return 0
+	case app.Degraded:
+		return 2
+	case app.Unfinished:
+		return 3
+	}
+	return 1
+}
+
+// describeVerdict returns the last verdict: that of this boot, or the one that is stored with the generation.
+func describeVerdict(s app.Standing) string {
 	switch verdict := cmp.Or(s.Verdict, s.Kept); verdict {
 	case "":
 		return ""
@@ -63,7 +101,8 @@ func judged(s app.Standing) string {
 	}
 }
 
-func statusText(o io.Writer, s app.Standing, long bool) error {
+// printStatus prints a status in rows of a name and a text; with long, the stages as well.
+func printStatus(o io.Writer, s app.Standing, long bool) error {
 	var b strings.Builder
 	const indent, columns = 12, 80
 	row := func(name, format string, args ...any) {
@@ -76,7 +115,8 @@ func statusText(o io.Writer, s app.Standing, long bool) error {
 	}
 	switch {
 	case s.State == "":
-		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)", app.BootUnit)
+		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)",
+			app.BootUnit)
 	case !s.ThisBoot:
 		row("prelet", "has not run in this boot; what follows is of an earlier one")
 	default:
@@ -89,7 +129,7 @@ func statusText(o io.Writer, s app.Standing, long bool) error {
 		row("", "exit status %d; journalctl -u %s has the messages", s.Exit, app.BootUnit)
 	}
 	if s.Generation > 0 {
-		row("generation", "%d%s", s.Generation, judged(s))
+		row("generation", "%d%s", s.Generation, describeVerdict(s))
 		if s.Why != "" {
 			row("", "%s", s.Why)
 		}
@@ -124,7 +164,8 @@ func statusText(o io.Writer, s app.Standing, long bool) error {
 		name = ""
 	}
 	if s.Finished != nil {
-		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime), s.Finished.Sub(s.Started).Round(time.Millisecond))
+		row("ended", "%s, after %s", s.Finished.Local().Format(time.DateTime),
+			s.Finished.Sub(s.Started).Round(time.Millisecond))
 	} else if s.State == report.Running {
 		row("begun", "%s", s.Started.Local().Format(time.DateTime))
 	}

@@ -147,11 +147,7 @@ func TestLocked(t *testing.T) {
 		t.Skip("waits for the lock in real time")
 	}
 	m := goodNode(t)
-	h := &app.Host{Root: m.root, BootID: m.bootID(), Clock: m, RunDir: m.run}
-	store, err := h.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := m.lock()
 	released := make(chan error, 1)
 	time.AfterFunc(300*time.Millisecond, func() { released <- store.Close() })
 	m.want("run", m.as("", "run"), ended{0, "No changes", ""}) // the second waits

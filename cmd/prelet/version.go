@@ -14,16 +14,20 @@ import (
 
 func (a *cli) version() *cobra.Command {
 	var output string
-	c := &cobra.Command{Use: "version", GroupID: "other", Args: noArgument, Short: "Print the version, as prelet --version does",
+	c := &cobra.Command{
+		Use: "version", GroupID: "other", Args: refuseArguments, Short: "Print the version, as prelet --version does",
 		RunE: func(*cobra.Command, []string) error {
 			switch output {
 			case "text":
 				return a.print(func(o io.Writer) error {
-					_, err := fmt.Fprintf(o, "prelet %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+					_, err := fmt.Fprintf(o, "prelet %s (%s, %s/%s)\n",
+						version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 					return err
 				})
 			case "json":
-				v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+				v := map[string]string{
+					"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+				}
 				if b, ok := debug.ReadBuildInfo(); ok {
 					for _, s := range b.Settings {
 						if s.Key == "vcs.revision" {
@@ -34,7 +38,8 @@ func (a *cli) version() *cobra.Command {
 				return a.print(func(o io.Writer) error { return json.NewEncoder(o).Encode(v) })
 			}
 			return failure(fault.Usage, "-o %s: text or json", output)
-		}}
+		},
+	}
 	c.Flags().StringVarP(&output, "output", "o", "text", "`FORMAT`: text or json")
 	return c
 }

@@ -12,30 +12,34 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// where are the flags that say which node and which site a command is about, and how it prints.
+// where are the flags for the node and the site of a command, and for its output.
 type where struct {
 	app.Where
 	output string
 }
 
-func (w *where) siteFlags(c *cobra.Command) {
-	c.Flags().StringArrayVar(&w.Config, "config", nil, "site `PATH`, a file or a folder, in place of /etc/prelet and its like (repeatable)")
+func (w *where) addSiteFlags(c *cobra.Command) {
+	c.Flags().StringArrayVar(&w.Config, "config", nil,
+		"site `PATH`, a file or a folder, in place of /etc/prelet and its like (repeatable)")
 	c.Flags().StringVarP(&w.output, "output", "o", "text", "`FORMAT`: text or json")
 }
 
-func (w *where) nodeFlags(c *cobra.Command) {
-	w.siteFlags(c)
+func (w *where) addNodeFlags(c *cobra.Command) {
+	w.addSiteFlags(c)
 	c.Flags().StringVar(&w.Root, "root", "", "files and targets below `DIR`; no unit is touched")
-	c.Flags().StringVar(&w.Hardware, "hardware", "", "facts from a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`")
-	c.Flags().StringVar(&w.Objects, "objects", "", "ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
+	c.Flags().StringVar(&w.Hardware, "hardware", "",
+		"facts from a recorded machine: a tree, or a snapshot of ghw or hwloc, at `PATH`")
+	c.Flags().StringVar(&w.Objects, "objects", "",
+		"ConfigMaps (NAMESPACE/NAME.yaml) and ca.crt from `DIR`, in place of the cluster")
 	c.Flags().StringArrayVar(&w.Variables, "var", nil, "value of a variable, `NAME=VALUE` (repeatable)")
 }
 
-func (w *where) fromFlag(c *cobra.Command) {
-	c.Flags().StringVar(&w.From, "from", "", "everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
+func (w *where) addFromFlag(c *cobra.Command) {
+	c.Flags().StringVar(&w.From, "from", "",
+		"everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
 }
 
-func (w *where) json() (bool, error) {
+func (w *where) isJSON() (bool, error) {
 	switch w.output {
 	case "json":
 		return true, nil
@@ -51,7 +55,7 @@ func (a *cli) say(s *site.Site, ds hcl.Diagnostics) {
 	if s != nil {
 		sources = s.Sources
 	}
-	_ = a.through(a.stderr, func(w io.Writer) error {
+	_ = a.printRedacted(a.stderr, func(w io.Writer) error {
 		return present.Diagnostics(w, sources, ds, present.StyleOf(a.stderr, a.getenv))
 	})
 }
@@ -59,13 +63,13 @@ func (a *cli) say(s *site.Site, ds hcl.Diagnostics) {
 // print writes to stdout through the redactor.
 func (a *cli) print(f func(io.Writer) error) error {
 	a.printed = true
-	if err := a.through(a.stdout, f); err != nil {
+	if err := a.printRedacted(a.stdout, f); err != nil {
 		return failure(fault.Internal, "cannot print: %s", err)
 	}
 	return nil
 }
 
-func (a *cli) through(to io.Writer, f func(io.Writer) error) error {
+func (a *cli) printRedacted(to io.Writer, f func(io.Writer) error) error {
 	w := a.secrets().Writer(to)
 	if err := f(w); err != nil {
 		return err

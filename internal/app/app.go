@@ -1,6 +1,7 @@
-// Package app is prelet's commands without their flags and their output: one function a command. Each takes a context and a value
-// of options, and returns a value to print or an error, which holds a *fault.Fault. A function opens what it needs, takes the lock
-// where it writes, and closes both before it returns. It prints nothing: what has to be told earlier goes through Env.
+// Package app is prelet's commands without their flags and their output: one function a command. Each takes options,
+// and a context where it waits, and returns a value to print or an error, which holds a *fault.Fault. A function opens
+// what it needs, takes the lock where it writes, and closes both before it returns. It prints nothing: what has to be
+// printed earlier goes through Env or a function that it gets.
 package app
 
 import (
@@ -22,10 +23,11 @@ type Env struct {
 	Version  string
 	Getenv   func(string) string
 	Redactor *value.Redactor   // learns each secret that a command reads; what is printed goes through it
-	Say      func(line string) // reports one line while a command runs; it redacts
-	Progress func(boot.Event)  // of the stages; nil where nobody watches
-	On       *Host             // the machine that commands work on; nil is the one below us
-	// Serve runs a command line that another process asked for, and prints it as well; nil in a command that runs for one.
+	Say      func(line string) // prints one line while a command runs; it redacts
+	Progress func(boot.Event)  // of the stages; nil without a terminal
+	On       *Host             // the machine that commands work on; nil is this one
+	// Serve runs a command line that another process asked for, and prints its output as well; nil in a command that
+	// runs for another process.
 	Serve func(args []string) Reply
 	// Journaled is called when the machine's journal has what the command reports, so that printing it is not needed.
 	Journaled func()
@@ -33,7 +35,7 @@ type Env struct {
 	Detectors func(*pluginhost.Options)
 }
 
-// Explained is a failure of the store or of a unit, with all that there is to say of it.
+// Explained is a failure of the store or of a unit with its diagnostics.
 type Explained struct {
 	Err      error
 	Messages hcl.Diagnostics // nil where Err says it all
@@ -45,9 +47,9 @@ func (e *Explained) Error() string { return e.Err.Error() }
 // Unwrap returns the failure as it happened.
 func (e *Explained) Unwrap() error { return e.Err }
 
-// explained adds its messages to an error of the store or of a unit. A fault that only has a summary, and that nothing
-// wraps, needs none.
-func explained(err error) error {
+// addMessages adds its messages to an error of the store or of a unit. A fault that only has a summary, and that
+// nothing wraps, needs none.
+func addMessages(err error) error {
 	var known *Explained
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -59,8 +61,8 @@ func explained(err error) error {
 	return &Explained{Err: err, Messages: apply.Explain(err)}
 }
 
-// Stopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
-func Stopped(ctx context.Context) error {
+// checkStopped returns the error of a command that a signal has stopped before it changed anything; nil if none did.
+func checkStopped(ctx context.Context) error {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 // SiteLockName is the lock file of a site that is not in /etc/prelet: it lies beside the site's files.
 const SiteLockName = "detectors.lock.json"
 
-// DetectorHost is who runs detectors for a command, and knows their locks.
-func (e *Env) DetectorHost(w Where) *pluginhost.Host {
-	o := pluginhost.Options{Root: w.Root, Redact: e.Redactor.String, Helper: helper()}
+// detectorHost returns the host that runs detectors for a command and reads their locks.
+func (e *Env) detectorHost(w Where) *pluginhost.Host {
+	o := pluginhost.Options{Root: w.Root, Redact: e.Redactor.String, Helper: findHelper()}
 	if w.Hardware != "" {
 		o.Tree = w.Hardware
 		if abs, err := filepath.Abs(w.Hardware); err == nil {
@@ -31,8 +31,8 @@ func (e *Env) DetectorHost(w Where) *pluginhost.Host {
 	return pluginhost.New(o)
 }
 
-// helper is prelet-detect: the package's, or that beside this program in a folder where both were built. "" is the package's.
-func helper() string {
+// findHelper returns the path of prelet-detect next to this program, where both were built; "" for the package's.
+func findHelper() string {
 	if _, err := os.Stat(pluginhost.DefaultHelper); err == nil {
 		return ""
 	}

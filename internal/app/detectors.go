@@ -21,16 +21,17 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// Detected is a machine's hardware as sites see it, and what detectors know of it. Without facts, the messages say why.
+// Detected is a machine's hardware as sites see it, and what detectors know of it. Without facts, the diagnostics have
+// the reason.
 type Detected struct {
 	boot.Detected
 	Site        *site.Site
 	Diagnostics hcl.Diagnostics
 }
 
-// Detect looks at this machine's hardware, or at a recorded one's.
+// Detect reads this machine's hardware, or a recorded machine's.
 func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
-	if err := w.Check(); err != nil {
+	if err := w.check(); err != nil {
 		return Detected{}, err
 	}
 	s, wrong := e.detectorSite(&w)
@@ -38,12 +39,14 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 		return Detected{Site: s, Diagnostics: wrong}, nil
 	}
 
-	l := live.New(live.Options{Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor, Credentials: systemd.NewCredentials(e.Getenv),
-		Detectors: e.DetectorHost(w)})
+	l := live.New(live.Options{
+		Hardware: w.Hardware, Root: w.Root, Site: s, Redactor: e.Redactor,
+		Credentials: systemd.NewCredentials(e.Getenv), Detectors: e.detectorHost(w),
+	})
 	defer l.Close()
 
 	found, diags := boot.Detect(ctx, s, l)
-	if err := Stopped(ctx); err != nil {
+	if err := checkStopped(ctx); err != nil {
 		return Detected{}, err
 	}
 	var failed *fault.Fault
@@ -53,7 +56,8 @@ func (e *Env) Detect(ctx context.Context, w Where) (Detected, error) {
 	return Detected{Detected: found, Site: s, Diagnostics: diags}, nil
 }
 
-// DetectorRows are the detectors that a site declares or that are installed. Where the messages have errors, there are none.
+// DetectorRows are the detectors that a site declares or that are installed. Where the messages have errors, there are
+// none.
 type DetectorRows struct {
 	Rows        []pluginhost.Row
 	Site        *site.Site
@@ -62,7 +66,7 @@ type DetectorRows struct {
 
 // ListDetectors returns for each detector whether a boot would start it on this machine. It starts none.
 func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) {
-	if err := w.Check(); err != nil {
+	if err := w.check(); err != nil {
 		return DetectorRows{}, err
 	}
 	s, wrong := e.detectorSite(&w)
@@ -70,14 +74,14 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 		return DetectorRows{Site: s, Diagnostics: wrong}, nil
 	}
 
-	host := e.DetectorHost(w)
+	host := e.detectorHost(w)
 	l := live.New(live.Options{Root: w.Root, Hardware: w.Hardware, Site: s, Redactor: e.Redactor, Detectors: host})
 	defer l.Close()
 
 	var declared []stages.Detector
 	if len(s.Detectors) > 0 {
 		all, diags := boot.Detectors(ctx, s, l)
-		if err := Stopped(ctx); err != nil {
+		if err := checkStopped(ctx); err != nil {
 			return DetectorRows{}, err
 		}
 		if diags.HasErrors() {
@@ -86,7 +90,7 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 		declared = all
 	}
 	facts, ans, err := world.FactsOf.Ask(ctx, l, world.FactsReq{})
-	if err := Stopped(ctx); err != nil {
+	if err := checkStopped(ctx); err != nil {
 		return DetectorRows{}, err
 	}
 	if err != nil {
@@ -95,13 +99,13 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	return DetectorRows{Rows: host.Survey(declared, facts.PCI), Site: s}, nil
 }
 
-// detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none; of one that was
-// named it returns what is wrong.
+// detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none; of one
+// that was named it returns what is wrong.
 func (e *Env) detectorSite(w *Where) (*site.Site, hcl.Diagnostics) {
 	if w.Hardware != "" && len(w.Config) == 0 {
 		return &site.Site{}, nil
 	}
-	s, diags := w.Load(nil, e.Version)
+	s, diags := w.load(nil, e.Version)
 	switch {
 	case !diags.HasErrors():
 		return s, nil
@@ -113,32 +117,32 @@ func (e *Env) detectorSite(w *Where) (*site.Site, hcl.Diagnostics) {
 	return &site.Site{}, nil
 }
 
-// LockOptions say which lock file is written.
+// LockOptions are the lock file to write.
 type LockOptions struct {
 	Where
 	Out   string       // a folder for a package's lock; "" is that of this node
 	Site  bool         // into the site's own file
-	Grant world.Grants // what a program needs to say what it is
+	Grant world.Grants // what a program needs to describe itself
 }
 
-// Locked is a detector that may run as the program that it is now.
+// Locked is a detector whose program has a lock.
 type Locked struct {
 	Lock    world.Lock
 	Path    string // of the lock file
 	Version string
-	Allow   string // what a site has to allow it, as a block; "" for nothing
+	Allow   string // the block that a site needs to allow it; "" for none
 }
 
 // LockDetectors asks each program what it is, confined, writes its lock, and calls done before it goes on to the next.
 func (e *Env) LockDetectors(ctx context.Context, o LockOptions, programs []string, done func(Locked)) error {
-	if err := o.Check(); err != nil {
+	if err := o.Where.check(); err != nil {
 		return err
 	}
 	if o.Site && o.Out != "" {
 		return failure(fault.Usage, "--site and --out exclude each other")
 	}
 
-	host := e.DetectorHost(o.Where)
+	host := e.detectorHost(o.Where)
 	for _, program := range programs {
 		l, err := lockOne(ctx, host, o, program)
 		if err != nil {
@@ -184,7 +188,51 @@ func lockOne(ctx context.Context, host *pluginhost.Host, o LockOptions, program 
 	return l, nil
 }
 
-// lockFile is the text of a lock file with one more lock, and where it goes.
+// CheckOptions are a detector and the flags of the conformance kit, whose formats they have.
+type CheckOptions struct {
+	Command []string // the program and its arguments
+	Output  string   // text or json
+	Config  string   // JSON or @FILE
+	Timeout string   // of one detection
+	Roots   []string // machines as trees
+}
+
+// Checked is how the conformance kit ended. It has printed what it found.
+type Checked struct {
+	Code   fault.Code // DetectorFailed where the detector breaks its contract; else ""
+	Status int        // the kit's own exit status, where Code is ""
+}
+
+// CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
+func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr *os.File) (Checked, error) {
+	status, err := e.detectorHost(Where{}).Check(ctx, o.arguments(), stdout, stderr)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return Checked{}, failure(fault.Usage,
+			"%s. It belongs to prelet's package; `make build` puts it beside prelet", err)
+	case err != nil:
+		return Checked{}, failure(fault.Internal, "%s", err)
+	case status == 1:
+		return Checked{Code: fault.DetectorFailed}, nil
+	}
+	return Checked{Status: status}, nil
+}
+
+// arguments returns the command line of the conformance kit.
+func (o CheckOptions) arguments() []string {
+	args := []string{"-o", o.Output, "--timeout", o.Timeout, "--config", o.Config}
+	for _, r := range o.Roots {
+		args = append(args, "--root", r)
+	}
+
+	args = append(args, o.Command[0])
+	if len(o.Command) > 1 {
+		args = append(append(args, "--"), o.Command[1:]...)
+	}
+	return args
+}
+
+// lockFile returns the text of a lock file with one more lock, and its path.
 func lockFile(host *pluginhost.Host, o LockOptions, lock world.Lock) (text []byte, path string, err error) {
 	switch {
 	case o.Site:

@@ -20,61 +20,81 @@ import (
 	"github.com/prelet/prelet/internal/systemd"
 )
 
-// doctorPatience bounds what is asked of the cluster: a preflight is read by somebody who waits.
-const doctorPatience = 20 * time.Second
+// doctorTimeout bounds the requests to the cluster: a person waits for the result.
+const doctorTimeout = 20 * time.Second
 
-// Doctor looks whether the node below us is fit for a boot with the site of w. It writes nothing but what the kubelet's binary
-// says, as root.
-func (e *Env) Doctor(ctx context.Context, w Where) ([]doctor.Finding, error) {
-	h := e.Host(ctx)
+// Examined is whether a node is fit for a boot.
+type Examined struct {
+	Findings []doctor.Finding
+	Fit      bool
+}
+
+// Doctor checks whether this node is fit for a boot with the site of w. As root it stores the output of the kubelet's
+// binary; it writes nothing else.
+func (e *Env) Doctor(ctx context.Context, w Where) (Examined, error) {
+	if err := w.check(); err != nil {
+		return Examined{}, err
+	}
+
+	h := e.host(ctx)
 	defer h.Units.Close()
 	w.Root = h.Root
-	n, diags, err := e.Open(w, nil)
+	n, diags, err := e.open(w, nil)
 	if err != nil {
-		return nil, err
+		return Examined{}, err
 	}
 	defer n.Close()
-	in := doctor.Input{Root: os.Geteuid() == 0, Systemd: h.Systemd, Loaded: diags, Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile)}
+
+	in := doctor.Input{
+		Root: os.Geteuid() == 0, Systemd: h.Systemd, Loaded: diags,
+		Kubeadm: nodefile.Root(h.Root).TextIfReadable(kubelet.KubeadmDeb().KubeadmFlagsFile),
+	}
 	given := func(name string) error {
 		return systemd.NewCredentials(e.Getenv).CheckGiven(h.Root, BootUnit, name)
 	}
-	asked := askKubelet(ctx, h)
-	in.Binary = doctor.Binary{Path: asked.Path, Version: asked.Version}
+	found := askKubelet(ctx, h)
+	in.Binary = doctor.Binary{Path: found.Path, Version: found.Version}
 	if !diags.HasErrors() {
 		in.Loaded = append(in.Loaded, boot.CheckFor(n.Site, boot.Witnesses(), "")...)
 		n.source = doctor.LimitSource(n.source, n.joined(), given)
-		short, cancel := context.WithTimeout(ctx, doctorPatience)
+		short, cancel := context.WithTimeout(ctx, doctorTimeout)
 		in.Plan = n.Plan(short, e.Progress)
 		cancel()
 		if v := in.Plan.Kubelet.Version; v != nil && in.Binary.Version == "" {
 			in.Binary.Version = *v
 		}
 	}
-	in.Unit, in.Gate = unitOf(ctx, h, in.Plan)
+	in.Unit, in.Gate = checkUnit(ctx, h, in.Plan)
 	in.Clock = systemd.CheckClock(ctx)
-	in.Runtime = runtimeOf(ctx, in.Plan)
+	in.Runtime = findRuntime(ctx, in.Plan)
 	if p := in.Plan; p != nil {
 		for _, name := range p.Credentials() {
-			in.Secrets = append(in.Secrets, doctor.Secret{Name: name, Err: given(name), Needed: name != p.Access.Token || !p.Kubelet.Joined})
+			needed := name != p.Access.Token || !p.Kubelet.Joined
+			in.Secrets = append(in.Secrets, doctor.Secret{Name: name, Err: given(name), Needed: needed})
 		}
 	}
-	in.Places = placesOf(h, in.Plan)
-	in.Kept = keptBy(n.Store, h)
-	return doctor.Examine(in), nil
-}
-
-// askKubelet asks the kubelet's binary, and keeps what it said where that is this user's to keep.
-func askKubelet(ctx context.Context, h *Host) program.Examined {
-	cache := filepath.Join(h.StateDir(), "kubelet.json")
-	asked := program.Examine(ctx, h.Root, cache)
-	if st, err := os.Stat(h.StateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && asked.Keep != nil {
-		_ = apply.WriteIfChanged(cache, asked.Keep) // else the next boot asks again
+	in.Places = listPlaces(h, in.Plan)
+	in.Kept = readKept(n.Store, h)
+	if err := checkStopped(ctx); err != nil {
+		return Examined{}, err
 	}
-	return asked
+
+	findings := doctor.Examine(in)
+	return Examined{Findings: findings, Fit: doctor.Fit(findings)}, nil
 }
 
-// runtimeOf is the container runtime: what the plan was told of it, or else whether anybody answers there.
-func runtimeOf(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
+// askKubelet runs the kubelet's binary and, as root, stores its output.
+func askKubelet(ctx context.Context, h *Host) program.Examined {
+	cache := filepath.Join(h.stateDir(), "kubelet.json")
+	found := program.Examine(ctx, h.Root, cache)
+	if st, err := os.Stat(h.stateDir()); err == nil && st.IsDir() && os.Geteuid() == 0 && found.Keep != nil {
+		_ = apply.WriteIfChanged(cache, found.Keep) // else the next boot asks again
+	}
+	return found
+}
+
+// findRuntime returns the container runtime: what the plan has of it, or else whether its socket answers.
+func findRuntime(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	switch {
 	case p == nil:
 		return r
@@ -93,7 +113,8 @@ func runtimeOf(ctx context.Context, p *boot.Plan) (r doctor.Runtime) {
 	return r
 }
 
-func unitOf(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.Gate) {
+// checkUnit returns the kubelet's unit and the state of the gate.
+func checkUnit(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.Gate) {
 	u := doctor.Unit{Name: "kubelet.service"}
 	if p != nil && p.Restart.Unit != "" {
 		u.Name = p.Restart.Unit
@@ -102,17 +123,18 @@ func unitOf(ctx context.Context, h *Host, p *boot.Plan) (doctor.Unit, doctor.Gat
 		look, err := h.Units.Look(ctx, u.Name)
 		u.Err, u.Load, u.File = err, look.Load, look.File
 		for _, f := range look.EnvironmentFiles {
-			u.Gated = u.Gated || f.Path == h.Gate().Path() && !f.Optional
+			u.Gated = u.Gated || f.Path == h.gate().Path() && !f.Optional
 		}
 	}
 	var g doctor.Gate
-	g.Generation, g.Open, g.Err = h.Gate().State()
-	g.Why = h.Gate().Reason()
+	g.Generation, g.Open, g.Err = h.gate().State()
+	g.Why = h.gate().Reason()
 	return u, g
 }
 
-// placesOf are the folders that a run writes to: those of the plan's files, or, where there is no plan, of a kubelet's.
-func placesOf(h *Host, p *boot.Plan) (out []doctor.Place) {
+// listPlaces returns the folders that a run writes to: those of the plan's files or, without a plan, of a kubelet's
+// files.
+func listPlaces(h *Host, p *boot.Plan) (out []doctor.Place) {
 	l := kubelet.KubeadmDeb()
 	paths := []string{"/var/lib/prelet/x", l.ConfigFile, l.CAFile}
 	if p != nil {
@@ -130,14 +152,14 @@ func placesOf(h *Host, p *boot.Plan) (out []doctor.Place) {
 	return out
 }
 
-// keptBy is what earlier runs have left; the store is nil where it could not be opened.
-func keptBy(store *generation.Store, h *Host) doctor.Kept {
+// readKept returns the state that earlier runs have left. The store is nil where it could not be opened.
+func readKept(store *generation.Store, h *Host) doctor.Kept {
 	if store == nil {
-		if store, err := generation.OpenReadOnly(h.StoreOptions()); err != nil {
+		if store, err := generation.OpenReadOnly(h.storeOptions()); err != nil {
 			return doctor.Kept{Err: err}
 		} else {
 			defer store.Close()
-			return keptBy(store, h)
+			return readKept(store, h)
 		}
 	}
 	var k doctor.Kept

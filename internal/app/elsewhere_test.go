@@ -14,12 +14,12 @@ func TestRootOfTheRunningSystem(t *testing.T) {
 	for _, root := range []string{"/", "/usr/..", link, link + "/"} {
 		for _, systemd := range []bool{true, false} {
 			a := &Env{On: &Host{Systemd: systemd}}
-			if err := a.elsewhere(root); (err != nil) != systemd {
+			if err := a.refuseRunningRoot(root); (err != nil) != systemd {
 				t.Errorf("%s, systemd %v: %v", root, systemd, err)
 			}
 		}
 	}
-	if err := (&Env{On: &Host{Systemd: true}}).elsewhere(t.TempDir()); err != nil {
+	if err := (&Env{On: &Host{Systemd: true}}).refuseRunningRoot(t.TempDir()); err != nil {
 		t.Errorf("a folder of somebody's: %v", err)
 	}
 }

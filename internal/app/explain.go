@@ -10,26 +10,84 @@ import (
 	"github.com/prelet/prelet/internal/explain"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/schema"
 )
 
-// Explanation is why an item of a plan is as it is. Its plan has no Eval where the site is not valid.
-type Explanation struct {
-	explain.Explanation
-	Plan    *boot.Plan
-	Missing error // why there is nothing to explain, with what is near; nil where there is
+// ExplainOptions are an item and the node or the recordings that it is explained over.
+type ExplainOptions struct {
+	Where
+	Word string // an item, such as label/KEY or code/NAME, or a bare word that fits only one
+
+	// MissingIsResult makes an item that a recording of a folder does not have a result and not a failure: programs get
+	// one document for each recording.
+	MissingIsResult bool
 }
 
-// Explain explains a word over the node of w: an item, or a bare word that fits only one. For the code of a message it returns
-// the item only: fault.Code.Page has the rest.
-func (e *Env) Explain(ctx context.Context, w Where, word string) (Explanation, error) {
-	n, found, err := e.Open(w, nil)
+// Explanation is why an item of a plan is as it is. Its plan has no Eval where the site is not valid. For the code of a
+// message there is the item and its page only.
+type Explanation struct {
+	explain.Explanation
+	Source  string // the recording, where the command is over a folder of them; else ""
+	Plan    *boot.Plan
+	Page    fault.Page // of a code
+	Missing error      // why the plan does not have the item, with similar items; nil where it has it
+	Err     error      // why this recording was not explained: one that cannot be read, or Missing; nil where it was
+}
+
+// Explain explains a word over the node of o or, where o.From is a folder, over each recording in it. show gets each
+// explanation as soon as it is made; an error of show ends the command. begin gets each recording of a folder before it
+// is read. A failure over one node is the error, a failure over one recording of a folder is in its Explanation. The
+// code is that of the command: "" where everything was explained.
+func (e *Env) Explain(
+	ctx context.Context, o ExplainOptions, begin func(source string), show func(Explanation) error,
+) (fault.Code, error) {
+	if item, typed := explain.Parse(o.Word); typed && item.Kind == explain.Code {
+		x, err := explainCode(item)
+		if err != nil {
+			return "", err
+		}
+		return "", show(x)
+	}
+
+	var codes []fault.Code
+	err := eachRecording(ctx, o.Where, begin, func(one Where, source string) error {
+		x, err := e.explainNode(ctx, one, o.Word)
+		if err != nil && source == "" {
+			return err
+		}
+		x.Source, x.Err = source, err
+		if x.Missing != nil && (source == "" || !o.MissingIsResult) {
+			x.Err = x.Missing
+		}
+
+		codes = append(codes, x.code())
+		return show(x)
+	})
+	return lowestCode(codes), err
+}
+
+// code is that of the error or of the plan; "" where neither failed.
+func (x Explanation) code() fault.Code {
+	switch {
+	case x.Err != nil:
+		return fault.CodeOf(x.Err)
+	case x.Plan == nil:
+		return ""
+	}
+	return origin.Code(x.Plan.Diagnostics)
+}
+
+// explainNode explains a word over one node.
+func (e *Env) explainNode(ctx context.Context, w Where, word string) (Explanation, error) {
+	n, found, err := e.open(w, nil)
 	if err != nil {
 		return Explanation{}, err
 	}
 	defer n.Close()
 
-	p := n.PlanUnless(ctx, found, e.Progress)
-	if err := Stopped(ctx); err != nil {
+	p := n.planUnless(ctx, found, e.Progress)
+	if err := checkStopped(ctx); err != nil {
 		return Explanation{}, err
 	}
 
@@ -38,19 +96,40 @@ func (e *Env) Explain(ctx context.Context, w Where, word string) (Explanation, e
 		if !typed {
 			item.Name = word
 		}
-		return Explanation{Explanation: explain.Explanation{Item: item, Summary: "The site is not valid."}, Plan: p}, nil
+		x := explain.Explanation{Item: item, Summary: "The site is not valid."}
+		return Explanation{Explanation: x, Plan: p}, nil
 	}
+
 	if !typed {
-		if item, err = only(p, word); err != nil {
+		if item, err = findItem(p, word); err != nil {
 			return Explanation{}, err
 		}
 		if item.Kind == explain.Code {
-			return Explanation{Explanation: explain.Explanation{Item: item}, Plan: p}, nil
+			return explainCode(item)
 		}
 	}
 	return explainItem(p, item), nil
 }
 
+// messageWidth is how many columns a message fills whose lines are broken here.
+const messageWidth = 80
+
+// explainCode returns the page of a message's code.
+func explainCode(item explain.Item) (Explanation, error) {
+	page, ok := fault.Code(item.Name).Page()
+	if ok {
+		return Explanation{Explanation: explain.Explanation{Item: item}, Page: page}, nil
+	}
+
+	var known []string
+	for _, c := range fault.Codes() {
+		known = append(known, string(c))
+	}
+	message := fmt.Sprintf("there is no code %q. %s", item.Name, schema.Suggest(item.Name, known))
+	return Explanation{}, failure(fault.Usage, "%s", strings.TrimSpace(present.Reflow(message, messageWidth)))
+}
+
+// explainItem explains an item of a plan, or returns why there is nothing to explain.
 func explainItem(p *boot.Plan, item explain.Item) Explanation {
 	x, known := explain.Explain(p, item)
 	if known {
@@ -67,29 +146,32 @@ func explainItem(p *boot.Plan, item explain.Item) Explanation {
 		x.Summary = "The run failed, so nothing is known of it."
 	}
 	if near := explain.Near(p, item); len(near) > 0 {
-		message += " There is:\n" + listed(near)
+		message += " There is:\n" + listItems(near)
 	}
 	return Explanation{Explanation: x, Plan: p, Missing: failure(cmp.Or(code, fault.Usage), "%s", message)}
 }
 
-// only is what a bare word means, if that is one thing.
-func only(p *boot.Plan, word string) (explain.Item, error) {
-	l := explain.Match(p, word)
+// findItem returns the item that a bare word means, if there is only one.
+func findItem(p *boot.Plan, word string) (explain.Item, error) {
+	items := explain.Match(p, word)
 	switch {
-	case len(l) == 1:
-		return l[0], nil
-	case len(l) > 1:
-		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listed(l))
+	case len(items) == 1:
+		return items[0], nil
+	case len(items) > 1:
+		return explain.Item{}, failure(fault.Usage, "%q fits several:\n%s", word, listItems(items))
 	}
+
 	if near := explain.Near(p, explain.Item{Name: word}); len(near) > 0 {
-		return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. Near to it:\n%s", word, listed(near))
+		return explain.Item{}, failure(fault.Usage,
+			"%q is nothing in this plan. Near to it:\n%s", word, listItems(near))
 	}
-	return explain.Item{}, failure(fault.Usage, "%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
+	return explain.Item{}, failure(fault.Usage,
+		"%q is nothing in this plan. To ask why a label is not there, write label/%s", word, word)
 }
 
-func listed(l []explain.Item) string {
+func listItems(items []explain.Item) string {
 	var out []string
-	for _, i := range l {
+	for _, i := range items {
 		out = append(out, "  "+i.String())
 	}
 	return strings.Join(out, "\n")

@@ -3,25 +3,45 @@ package app
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
-// ErrNotRegular is why a path is not opened that has no regular file.
-var ErrNotRegular = errors.New("it is no regular file")
+// errNotRegular is the error of a path that is not a regular file.
+var errNotRegular = errors.New("it is no regular file")
 
-// OpenRegular opens a file to read, and nothing else: a pipe would wait for who writes into it.
-func OpenRegular(path string) (*os.File, error) {
+// openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer.
+func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
+
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = ErrNotRegular
+		err = errNotRegular
 	}
 	if err != nil {
 		_ = f.Close() // the first error counts
 		return nil, err
 	}
 	return f, nil
+}
+
+// createFile writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A
+// file that cannot be written to its end is removed, so that the next try can create it.
+func createFile(path string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Close()); err != nil {
+		_ = os.Remove(path) // the first error counts
+	}
+	return err
 }

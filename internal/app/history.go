@@ -13,51 +13,56 @@ import (
 func (e *Env) History(ctx context.Context, root string) (Chronicle, error) {
 	past := Chronicle{FormatVersion: 1, Generations: []Chapter{}}
 	w := Where{Root: root}
-	if err := w.Check(); err != nil {
+	if err := w.check(); err != nil {
 		return past, err
 	}
 
-	o := generation.Options{Root: w.Root, Dir: w.StateDir()}
+	o := generation.Options{Root: w.Root, Dir: w.stateDir()}
 	if w.Root == "" {
-		h := e.Host(ctx)
+		h := e.host(ctx)
 		defer h.Units.Close()
-		o = h.StoreOptions()
+		o = h.storeOptions()
 	}
 	store, err := generation.OpenReadOnly(o)
 	if err != nil {
-		return past, explained(err)
+		return past, addMessages(err)
 	}
 	defer store.Close()
 
 	all, err := store.List()
 	if err != nil {
-		return past, explained(err)
+		return past, addMessages(err)
 	}
 	for _, g := range all {
 		past.InPlace = g.Gen // the last
-		past.Generations = append(past.Generations, chapterOf(g))
+		past.Generations = append(past.Generations, newChapter(g))
 	}
 	if gen, why, ok := store.Pinned(); ok {
 		past.Pinned = &Pin{gen, why}
 	}
 	past.Held, err = store.HeldAll()
 
-	return past, explained(err)
+	return past, addMessages(err)
 }
 
-// Generation is the chapter of one generation.
-func (c Chronicle) Generation(n int) (Chapter, error) {
-	i := slices.IndexFunc(c.Generations, func(x Chapter) bool { return x.Generation == n })
+// Generation returns one generation of this node, or of those below a root.
+func (e *Env) Generation(ctx context.Context, root string, n int) (Chapter, error) {
+	past, err := e.History(ctx, root)
+	if err != nil {
+		return Chapter{}, err
+	}
+
+	i := slices.IndexFunc(past.Generations, func(c Chapter) bool { return c.Generation == n })
 	if i < 0 {
 		return Chapter{}, failure(fault.Usage, "there is no generation %d; prelet history lists those that are kept", n)
 	}
-	return c.Generations[i], nil
+	return past.Generations[i], nil
 }
 
-// Chronicle is what `history -o json` prints.
+// Chronicle is the document of `history -o json`.
 type Chronicle struct {
 	FormatVersion int               `json:"format_version"`
-	InPlace       int               `json:"in_place"` // 0: there never was one
+	InPlace       int               `json:"in_place"` // 0: there is none
 	Pinned        *Pin              `json:"pinned"`   // chosen by hand: no plan is applied
 	Held          map[string]string `json:"held"`     // plan → why it is not tried again
 	Generations   []Chapter         `json:"generations"`
@@ -75,7 +80,7 @@ type Chapter struct {
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
 	Why        string     `json:"why,omitempty"`
-	Restores   *int       `json:"restores,omitempty"` // it went back to the contents of this one; 0 is as before prelet
+	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
 	Files      []FileLine `json:"files"`
 }
@@ -84,20 +89,23 @@ type Chapter struct {
 type FileLine struct {
 	Path   string `json:"path"`
 	Action string `json:"action"`
-	Drift  bool   `json:"drift,omitempty"` // somebody had changed it since the generation before
+	Drift  bool   `json:"drift,omitempty"` // it was changed since the generation before
 	Secret bool   `json:"sensitive,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
 
-func chapterOf(g generation.Info) Chapter {
-	out := Chapter{Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Why: g.Why, Plan: g.PlanID, Files: []FileLine{}}
+func newChapter(g generation.Info) Chapter {
+	out := Chapter{
+		Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Why: g.Why, Plan: g.PlanID,
+		Files: []FileLine{},
+	}
 	if g.Restores >= 0 {
 		out.Restores = &g.Restores
 	}
 	for _, e := range g.Entries {
 		f := FileLine{Path: e.Path, Action: string(e.Action), Drift: e.Drift, Secret: e.Secret, Why: e.Why}
-		if !e.Secret { // even a hash would let somebody guess
+		if !e.Secret { // a hash would allow guessing
 			f.SHA256 = e.New.SHA256
 		}
 		out.Files = append(out.Files, f)

@@ -58,8 +58,8 @@ type Notifier interface {
 	Extend(d time.Duration) error
 }
 
-// Host is the machine below us, unless a test gave another. Its Units are the caller's to close.
-func (e *Env) Host(ctx context.Context) *Host {
+// host returns the machine that the command works on: e.On, or else this one. The caller closes its Units.
+func (e *Env) host(ctx context.Context) *Host {
 	if e.On != nil {
 		return e.On
 	}
@@ -80,59 +80,70 @@ func (e *Env) Host(ctx context.Context) *Host {
 	return h
 }
 
-// StateDir is prelet's own folder.
-func (h *Host) StateDir() string { return filepath.Join("/", h.Root, "var/lib/prelet") }
+// stateDir returns prelet's own folder.
+func (h *Host) stateDir() string { return filepath.Join("/", h.Root, "var/lib/prelet") }
 
-// Gate is what keeps the kubelet from starting.
-func (h *Host) Gate() activate.Gate { return activate.Gate{Dir: h.RunDir, BootID: h.BootID} }
+// gate returns the gate, which keeps the kubelet from starting.
+func (h *Host) gate() activate.Gate { return activate.Gate{Dir: h.RunDir, BootID: h.BootID} }
 
-// Off says whether somebody turned prelet off on the kernel command line.
-func (h *Host) Off() bool { return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off" }
+// isOff reports whether prelet is turned off on the kernel command line.
+func (h *Host) isOff() bool { return nodefile.Root(h.Root).ReadCommandLine()["prelet"] == "off" }
 
-// Lock opens the generations for writing.
-func (h *Host) Lock(ctx context.Context) (*generation.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+// lock opens the generations for writing.
+func (h *Host) lock(ctx context.Context) (*generation.Store, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	return generation.Open(ctx, h.StoreOptions())
+	return generation.Open(ctx, h.storeOptions())
 }
 
-// StoreOptions say where the generations are.
-func (h *Host) StoreOptions() generation.Options {
-	return generation.Options{Root: h.Root, Dir: h.StateDir(), Now: h.Clock.Now, BootID: h.BootID, Mono: func() int64 { return h.Clock.Monotonic().Microseconds() }}
+// storeOptions returns the location of the generations and the clocks.
+func (h *Host) storeOptions() generation.Options {
+	return generation.Options{
+		Root: h.Root, Dir: h.stateDir(), Now: h.Clock.Now, BootID: h.BootID,
+		Mono: func() int64 { return h.Clock.Monotonic().Microseconds() },
+	}
 }
 
-// Report begins the report of a command that writes. again says that it adds to what an earlier process of this boot told.
-func (e *Env) Report(h *Host, again bool) *report.Reporter {
-	rep, err := report.New(report.Options{Dir: h.RunDir, BootID: h.BootID, Version: e.Version, Now: h.Clock.Now, Redact: e.Redactor.String,
-		Notify: h.Notify.Status, Log: h.Log, Continue: again})
-	if err != nil { // what prelet does never depends on who is told
+// startReport starts the report of a command that writes. With again, it adds to the report of an earlier process of
+// this boot.
+func (e *Env) startReport(h *Host, again bool) *report.Reporter {
+	rep, err := report.New(report.Options{
+		Dir: h.RunDir, BootID: h.BootID, Version: e.Version, Now: h.Clock.Now, Redact: e.Redactor.String,
+		Notify: h.Notify.Status, Log: h.Log, Continue: again,
+	})
+	if err != nil { // a command goes on without its report
 		e.Say(err.Error())
 	}
 	return rep
 }
 
-// Machine is what puts a generation into effect; rep may be nil.
-func (h *Host) Machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
+// machine returns what activates a generation. rep may be nil.
+func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activate.Machine {
 	var notes func(activate.Event)
 	if rep != nil {
 		notes = apply.ForwardEvents(rep)
 	}
-	return &activate.Machine{Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.Gate(), BootID: h.BootID, StateDir: h.StateDir(),
+
+	return &activate.Machine{
+		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID,
+		StateDir: h.stateDir(), Note: notes,
 		Foreign: func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
-		Note:    notes, Extend: func(d time.Duration) { _ = h.Notify.Extend(d) }}
+		Extend:  func(d time.Duration) { _ = h.Notify.Extend(d) },
+	}
 }
 
-// ready makes the run folder, which the units have from systemd.
-func (h *Host) ready() error {
+// createRunDir creates the run folder. The units have it from systemd.
+func (h *Host) createRunDir() error {
 	if err := os.MkdirAll(h.RunDir, 0o755); err != nil {
-		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only (with --root DIR, files below a folder of yours)", h.RunDir, err)
+		return failure(fault.CannotWrite, "%s: %s; prelet changes a node as root only "+
+			"(with --root DIR, files below a folder of yours)", h.RunDir, err)
 	}
 	return nil
 }
 
-// elsewhere refuses a --root that is the running system's: its kubelet would read files that change under it. Where systemd is not
-// the init, as where an image is built, no unit runs.
-func (e *Env) elsewhere(root string) error {
+// refuseRunningRoot refuses a --root that is the running system's: its kubelet would read files that change under it. Where
+// systemd is not the init, as where an image is built, no unit runs.
+func (e *Env) refuseRunningRoot(root string) error {
 	running := systemd.IsRunning()
 	if e.On != nil {
 		running = e.On.Systemd
@@ -142,31 +153,32 @@ func (e *Env) elsewhere(root string) error {
 		return err
 	}
 	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
-		return failure(fault.Usage, "--root %s is the running system, whose kubelet would read files while they change: leave --root out", root)
+		return failure(fault.Usage, "--root %s is the running system, "+
+			"whose kubelet would read files while they change: leave --root out", root)
 	}
 	return nil
 }
 
-// LockNode takes the lock for a command that changes the node, or returns what keeps it from that.
-func (h *Host) LockNode(ctx context.Context) (*generation.Store, error) {
-	if err := h.ready(); err != nil {
+// lockNode creates the run folder and takes the lock, for a command that changes the node.
+func (h *Host) lockNode(ctx context.Context) (*generation.Store, error) {
+	if err := h.createRunDir(); err != nil {
 		return nil, err
 	}
-	store, err := h.Lock(ctx)
+	store, err := h.lock(ctx)
 
-	return store, explained(err)
+	return store, addMessages(err)
 }
 
-// lockWait is how long a command waits for another prelet.
-const lockWait = 30 * time.Second
+// lockTimeout is how long a command waits for another prelet.
+const lockTimeout = 30 * time.Second
 
 // lockRoot opens the generations below the root of w for writing.
 func (e *Env) lockRoot(ctx context.Context, w Where) (*generation.Store, error) {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.StateDir(), BootID: systemd.OwnBootID(e.Getenv)})
+	s, err := generation.Open(ctx, generation.Options{Root: w.Root, Dir: w.stateDir(), BootID: systemd.OwnBootID(e.Getenv)})
 
-	return s, explained(err)
+	return s, addMessages(err)
 }
 
 const (
@@ -177,8 +189,9 @@ const (
 	MostOpenWait = 10 * time.Second
 )
 
-// Patience puts the unit's own timeout off for as long as a plan is made: the site's deadline bounds it, and may be longer.
-func (h *Host) Patience() (stop func()) {
+// Patience puts the unit's own timeout off for as long as a plan is made: the site's deadline bounds it, and may be
+// longer.
+func (h *Host) extendTimeout() (stop func()) {
 	t := time.NewTicker(keepAlive)
 	done := make(chan struct{})
 	go func() {
@@ -194,9 +207,9 @@ func (h *Host) Patience() (stop func()) {
 	return func() { t.Stop(); close(done) }
 }
 
-// again waits before a run that systemd tries once more by itself, longer each time. A run that somebody asked for
-// begins at once, and a request that comes meanwhile (asked) ends the wait.
-func (h *Host) again(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
+// waitToRetry waits before a run that systemd repeats by itself, longer each time. A run that a person asked for begins
+// at once, and a request that comes during the wait (asked) ends it.
+func (h *Host) waitToRetry(ctx context.Context, attempts apply.Attempts) (asked bool, err error) {
 	n := attempts.Failures()
 	if n == 0 || h.Self != BootUnit && h.Self != ApplyUnit {
 		return false, nil
@@ -205,13 +218,15 @@ func (h *Host) again(ctx context.Context, attempts apply.Attempts) (asked bool, 
 		return false, attempts.Clear()
 	}
 	wait := apply.RetryDelay(n, h.Jitter())
-	if _, open, err := h.Gate().State(); err == nil && open {
+	if _, open, err := h.gate().State(); err == nil && open {
 		wait = min(wait, MostOpenWait)
 	}
 	_ = h.Notify.Extend(wait + 4*keepAlive)
-	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)", h.before(), wait.Round(time.Second), n+1, h.Self))
+	_ = h.Notify.Status(fmt.Sprintf("%s; waiting %s before try %d (systemctl restart %s: now)",
+		h.lastSummary(), wait.Round(time.Second), n+1, h.Self))
+
 	for end := h.Clock.Monotonic() + wait; h.Clock.Monotonic() < end; {
-		if len(waiting(h.RunDir, requestPrefix)) > 0 {
+		if len(listRequests(h.RunDir, requestPrefix)) > 0 {
 			return true, nil
 		}
 		if err := h.Clock.Sleep(ctx, min(requestEvery, end-h.Clock.Monotonic())); err != nil {
@@ -221,8 +236,8 @@ func (h *Host) again(ctx context.Context, attempts apply.Attempts) (asked bool, 
 	return false, nil
 }
 
-// before is how the run before ended, in few words.
-func (h *Host) before() string {
+// lastSummary returns how the last run ended, in at most 120 characters.
+func (h *Host) lastSummary() string {
 	s, err := report.Load(h.RunDir)
 	if err != nil || s.Summary == "" {
 		return "the run before failed"

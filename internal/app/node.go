@@ -28,7 +28,7 @@ import (
 	"github.com/prelet/prelet/stages/builtin"
 )
 
-// Where says which node and which site a command is about.
+// Where is the node and the site of a command.
 type Where struct {
 	Config    []string // files and folders in place of /etc/prelet and its like
 	Root      string   // files and targets are below it; "" is /
@@ -38,8 +38,8 @@ type Where struct {
 	Variables []string // NAME=VALUE
 }
 
-// Check refuses flags that exclude each other, and paths that are not there.
-func (w *Where) Check() error {
+// check refuses flags that exclude each other, and paths that are not there.
+func (w *Where) check() error {
 	if w.From != "" && (w.Root != "" || w.Hardware != "" || w.Objects != "") {
 		return failure(fault.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
 	}
@@ -84,21 +84,22 @@ func (w *Where) vars() map[string]string {
 	return m
 }
 
-// undeclared are --var of names that the site does not declare: typing errors that would go unseen.
-func (w *Where) undeclared(s *site.Site) (diags hcl.Diagnostics) {
+// checkVariables refuses a --var that the site does not declare: a typing error would have no effect.
+func (w *Where) checkVariables(s *site.Site) (diags hcl.Diagnostics) {
 	known := slices.Sorted(maps.Keys(s.Variables))
 	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
 		if s.Variables[name] == nil {
-			diags = append(diags, origin.Error(fault.VariableUnknown, hcl.Range{}, fmt.Sprintf("There is no variable %q", name),
+			diags = append(diags, origin.Error(fault.VariableUnknown, hcl.Range{},
+				fmt.Sprintf("There is no variable %q", name),
 				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))
 		}
 	}
 	return diags
 }
 
-// Load reads the site: the files named or found, or those inside a recording.
-func (w *Where) Load(rec *world.Recording, version string) (*site.Site, hcl.Diagnostics) {
-	o := SiteOptions(version)
+// load reads the site: the files of w.Config, those in the usual places, or those inside a recording.
+func (w *Where) load(rec *world.Recording, version string) (*site.Site, hcl.Diagnostics) {
+	o := siteOptions(version)
 	o.Paths, o.Root = w.Config, w.Root
 	if rec != nil && len(w.Config) == 0 {
 		return site.Parse(rec.Header.Site, o)
@@ -106,13 +107,13 @@ func (w *Where) Load(rec *world.Recording, version string) (*site.Site, hcl.Diag
 	return site.Load(site.OS(), o)
 }
 
-// SiteOptions are those of every site that this program reads.
-func SiteOptions(version string) site.Options {
+// siteOptions returns the options of every site that this program reads.
+func siteOptions(version string) site.Options {
 	return site.Options{Stages: builtin.Stages(), Version: version}
 }
 
-// Node is a site with the world that answers it.
-type Node struct {
+// node is a site with the source that answers its questions.
+type node struct {
 	Where
 	env    *Env
 	Site   *site.Site
@@ -124,16 +125,16 @@ type Node struct {
 	waits  *waits
 }
 
-// StateDir is prelet's own folder.
-func (w *Where) StateDir() string { return filepath.Join("/", w.Root, "var/lib/prelet") }
+// stateDir returns prelet's own folder.
+func (w *Where) stateDir() string { return filepath.Join("/", w.Root, "var/lib/prelet") }
 
-// Open loads the site and opens the world. store may be nil; it stays the caller's, as the node is: see Close. The messages are
-// those of loading; where they have errors, there is nothing to plan.
-func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, error) {
-	if err := w.Check(); err != nil {
+// Open loads the site and opens the world. store may be nil; it stays the caller's, as the node is: see Close. The
+// messages are those of loading; where they have errors, there is nothing to plan.
+func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, error) {
+	if err := w.check(); err != nil {
 		return nil, nil, err
 	}
-	n := &Node{Where: w, env: e, Store: store}
+	n := &node{Where: w, env: e, Store: store}
 	if w.From != "" {
 		rec, err := readRecording(w.From)
 		if err != nil {
@@ -141,22 +142,23 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, er
 		}
 		n.rec, n.source = rec, rec.Source()
 	}
-	s, diags := w.Load(n.rec, e.Version)
+	s, diags := w.load(n.rec, e.Version)
 	n.Site = s
 	if !diags.HasErrors() {
-		diags = append(diags, w.undeclared(s)...)
+		diags = append(diags, w.checkVariables(s)...)
 	}
 	if n.rec != nil {
 		return n, diags, nil
 	}
 	if n.Store == nil {
-		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: w.Root, Dir: w.StateDir()})
+		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: w.Root, Dir: w.stateDir()})
 	}
 	n.waits = &waits{say: e.Say}
 	n.live = live.New(live.Options{
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: w.vars(), Redactor: e.Redactor,
-		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.StateDir(), Detectors: e.DetectorHost(w),
-		OnRetry: n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
+		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
+		Detectors: e.detectorHost(w),
+		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
 	n.source = n.live
 	if n.Store != nil {
@@ -165,29 +167,29 @@ func (e *Env) Open(w Where, store *generation.Store) (*Node, hcl.Diagnostics, er
 	return n, diags, nil
 }
 
-// Close ends what the node has open; not its store.
-func (n *Node) Close() {
+// Close ends what the node has open, without its store.
+func (n *node) Close() {
 	if n.live != nil {
 		n.live.Close()
 	}
 }
 
-func (n *Node) joined() bool {
+func (n *node) joined() bool {
 	joined, _ := n.live.Joined()
 	return joined
 }
 
-// lastGoodPatience is how long a node that can fall back on its last good generation waits for the cluster. One that
+// lastGoodTimeout is how long a node that can fall back on its last good generation waits for the cluster. One that
 // never joined waits as long as the site says: it has nothing else to do.
-const lastGoodPatience = 15 * time.Second
+const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
-func (n *Node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
+func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
 	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			if _, ok := n.Store.LastGood(); ok {
-				n.live.Hurry(lastGoodPatience)
+				n.live.Hurry(lastGoodTimeout)
 			}
 			return world.FallBack(n.past, maxAge, time.Now())
 		}
@@ -198,12 +200,12 @@ func (n *Node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	return boot.Run(ctx, n.Site, o)
 }
 
-// PlanUnless is Plan after what opening the node has found; with an error in that, there is nothing to plan.
-func (n *Node) PlanUnless(ctx context.Context, found hcl.Diagnostics, event func(boot.Event)) *boot.Plan {
+// planUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.
+func (n *node) planUnless(ctx context.Context, found hcl.Diagnostics, event func(boot.Event)) *boot.Plan {
 	if found.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: found}
 	}
-	if d := n.stuck(); d != nil {
+	if d := n.checkStore(); d != nil {
 		return &boot.Plan{Site: n.Site, Diagnostics: append(found, d...)}
 	}
 	p := n.Plan(ctx, event)
@@ -211,9 +213,9 @@ func (n *Node) PlanUnless(ctx context.Context, found hcl.Diagnostics, event func
 	return p
 }
 
-// stuck says what of the generations needs a person before anything can be planned. What this user may not read is
-// passed over: a plan works without root.
-func (n *Node) stuck() hcl.Diagnostics {
+// checkStore returns what a person has to fix in the generations before anything can be planned. What this user may not
+// read is ignored: a plan works without root.
+func (n *node) checkStore() hcl.Diagnostics {
 	if n.Store == nil {
 		return nil
 	}
@@ -224,7 +226,7 @@ func (n *Node) stuck() hcl.Diagnostics {
 }
 
 func readRecording(path string) (*world.Recording, error) {
-	f, err := OpenRegular(path)
+	f, err := openRegular(path)
 	if err != nil {
 		if os.IsNotExist(err) {
 			return nil, failure(fault.Usage, "--from %s: there is no such recording", path)
@@ -239,9 +241,12 @@ func readRecording(path string) (*world.Recording, error) {
 	return r, nil
 }
 
-// Recording is what the tape of p becomes, with the site that it was made of.
-func (n *Node) Recording(p *boot.Plan) *world.Recording {
-	header := world.Header{Format: world.Format, Prelet: n.env.Version, Time: time.Now().UTC().Format(time.RFC3339), Boot: systemd.OwnBootID(n.env.Getenv)}
+// Recording returns the tape of p as a recording, with the site.
+func (n *node) Recording(p *boot.Plan) *world.Recording {
+	header := world.Header{
+		Format: world.Format, Prelet: n.env.Version, Time: time.Now().UTC().Format(time.RFC3339),
+		Boot: systemd.OwnBootID(n.env.Getenv),
+	}
 	if n.Hardware == "" {
 		header.Machine = machineid.Of(n.Root).ID
 	}
@@ -250,8 +255,8 @@ func (n *Node) Recording(p *boot.Plan) *world.Recording {
 	return &world.Recording{Header: header, Entries: p.Tape.Entries()}
 }
 
-// Generation is the number of the one in place; 0 before the first.
-func (n *Node) Generation() int {
+// Generation returns the number of the generation in place; 0 before the first.
+func (n *node) Generation() int {
 	if n.Store == nil {
 		return 0
 	}
@@ -261,9 +266,11 @@ func (n *Node) Generation() int {
 	return 0
 }
 
-// ApplyOptions are what applying p takes.
-func (n *Node) ApplyOptions(p *boot.Plan) apply.Options {
-	o := apply.Options{Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.LookupOwners(n.Root)}
+// ApplyOptions returns the options for applying p.
+func (n *node) ApplyOptions(p *boot.Plan) apply.Options {
+	o := apply.Options{
+		Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.LookupOwners(n.Root),
+	}
 	if n.Hardware == "" {
 		o.Machine = machineid.Of(n.Root)
 	}

@@ -14,39 +14,40 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Planner evaluates the site for a run on this node.
-type Planner struct {
+// planner evaluates the site for a run on this node.
+type planner struct {
 	Env    *Env
 	Host   *Host
 	Where  Where
 	Store  *generation.Store
 	Report *report.Reporter
 
-	node *Node
+	node *node
 }
 
 // Close ends what the last plan had open.
-func (p *Planner) Close() {
+func (p *planner) Close() {
 	if p.node != nil {
 		p.node.Close()
 	}
 }
 
-// Plan opens the node anew and evaluates its site.
-func (p *Planner) Plan(ctx context.Context) *boot.Plan {
+// Plan opens the node again and evaluates its site.
+func (p *planner) Plan(ctx context.Context) *boot.Plan {
 	p.Close()
-	n, diags, err := p.Env.Open(p.Where, p.Store)
+	n, diags, err := p.Env.open(p.Where, p.Store)
 	if err != nil {
-		return &boot.Plan{Diagnostics: hcl.Diagnostics{origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)}}
+		failed := origin.Error(fault.Internal, hcl.Range{}, "The site cannot be opened", "%s", err)
+		return &boot.Plan{Diagnostics: hcl.Diagnostics{failed}}
 	}
 	p.node = n
 	if diags.HasErrors() {
 		return &boot.Plan{Site: n.Site, Diagnostics: diags}
 	}
-	defer p.Host.Patience()()
+	defer p.Host.extendTimeout()()
 	show := p.Env.Progress
 	out := n.Plan(ctx, func(e boot.Event) {
-		p.Report.Event(event(e))
+		p.Report.Event(newEvent(e))
 		if show != nil {
 			show(e)
 		}
@@ -55,7 +56,7 @@ func (p *Planner) Plan(ctx context.Context) *boot.Plan {
 	return out
 }
 
-func event(e boot.Event) report.Event {
+func newEvent(e boot.Event) report.Event {
 	state := e.State
 	if state == "running" {
 		state = report.Started
@@ -63,16 +64,16 @@ func event(e boot.Event) report.Event {
 	return report.Event{Stage: e.Stage, State: state, Summary: e.Summary}
 }
 
-// Options are what applying b takes.
-func (p *Planner) Options(b *boot.Plan) apply.Options {
+// Options returns the options for applying b.
+func (p *planner) Options(b *boot.Plan) apply.Options {
 	o := p.node.ApplyOptions(b)
 	o.Flags, o.Healthz, o.NodeName = apply.Flags(b), apply.HealthzURL(b), apply.NodeName(b, p.Host.Hostname)
 	return o
 }
 
-// Remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept already,
-// of the same file, is not written again.
-func (p *Planner) Remember(res apply.Result) {
+// Remember keeps what the kubelet's binary said, so that no later boot starts the binary to ask for it. What is kept
+// already, of the same file, is not written again.
+func (p *planner) Remember(res apply.Result) {
 	if res.Plan == nil || !res.Plan.Complete || res.Plan.Kubelet.Version == nil {
 		return
 	}
@@ -86,9 +87,11 @@ func (p *Planner) Remember(res apply.Result) {
 	}
 	b, err := c.Marshal()
 	if err == nil {
-		err = apply.WriteIfChanged(filepath.Join(p.Host.StateDir(), "kubelet.json"), b)
+		err = apply.WriteIfChanged(filepath.Join(p.Host.stateDir(), "kubelet.json"), b)
 	}
 	if err != nil { // the next boot asks again, and is slower by that
-		p.Report.Event(report.Event{Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error()})
+		p.Report.Event(report.Event{
+			Stage: "report", State: report.Notice, Summary: "the kubelet's version is not kept: " + err.Error(),
+		})
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// RecordOptions say what to record, and where to.
+// RecordOptions are the node to record and the file to write.
 type RecordOptions struct {
 	Where
 	File         string // NAME.prelet or NAME.prelet.gz
 	WithIdentity bool   // keep serial numbers, uuids, machine id, MAC addresses and GUIDs
 }
 
-// Recorded is what came of a recording.
+// Recorded is the result of a recording.
 type Recorded struct {
 	Site        *site.Site
 	Diagnostics hcl.Diagnostics
@@ -30,7 +30,11 @@ type Recorded struct {
 
 // Record does what a run does up to applying, and writes all questions and answers into a file.
 func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
-	n, found, err := e.Open(o.Where, nil)
+	if !strings.HasSuffix(o.File, ".prelet") && !strings.HasSuffix(o.File, ".prelet.gz") {
+		return Recorded{}, failure(fault.Usage, "%s: a recording's name ends in .prelet or .prelet.gz", o.File)
+	}
+
+	n, found, err := e.open(o.Where, nil)
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -40,7 +44,7 @@ func (e *Env) Record(ctx context.Context, o RecordOptions) (Recorded, error) {
 	}
 
 	p := n.Plan(ctx, e.Progress)
-	if err := Stopped(ctx); err != nil {
+	if err := checkStopped(ctx); err != nil {
 		return Recorded{}, err
 	}
 

@@ -8,20 +8,20 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// Recover finishes or undoes what a crash left, below a root or, where that is "", on this node. It returns the journal that
-// it found; nil where nothing was under way.
+// Recover finishes or undoes what a crash left, below a root or, where that is "", on this node. It returns the journal
+// that it found; nil where nothing was under way.
 func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, error) {
 	w := Where{Root: root}
-	if err := w.Check(); err != nil {
+	if err := w.check(); err != nil {
 		return nil, err
 	}
 	if w.Root != "" {
 		return e.recoverRoot(ctx, w)
 	}
 
-	h := e.Host(ctx)
+	h := e.host(ctx)
 	defer h.Units.Close()
-	store, err := h.LockNode(ctx)
+	store, err := h.lockNode(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 		_, err = store.Recover() // what was staged and never committed
 	}
 	if err != nil {
-		return nil, explained(err)
+		return nil, addMessages(err)
 	}
 	if was != nil && was.Phase != generation.PhaseVerify {
 		err = e.finishInterrupted(ctx, h, store)
@@ -41,7 +41,7 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 }
 
 func (e *Env) recoverRoot(ctx context.Context, w Where) (*generation.Journal, error) {
-	if err := e.elsewhere(w.Root); err != nil {
+	if err := e.refuseRunningRoot(w.Root); err != nil {
 		return nil, err
 	}
 	store, err := e.lockRoot(ctx, w)
@@ -54,20 +54,20 @@ func (e *Env) recoverRoot(ctx context.Context, w Where) (*generation.Journal, er
 	if err == nil {
 		_, err = store.Recover()
 	}
-	return was, explained(err)
+	return was, addMessages(err)
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.
 func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.Store) error {
-	rep := e.Report(h, true)
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
+	rep := e.startReport(h, true)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
 	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
 		e.Say(err.Error())
 	}
 	switch {
 	case res.Err != nil:
-		return explained(res.Err)
+		return addMessages(res.Err)
 	case res.Code != "":
 		return &fault.Fault{Code: res.Code, Summary: res.Summary}
 	}

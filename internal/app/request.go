@@ -19,9 +19,9 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// A command by hand that changes a node runs in prelet-apply.service: it has the credentials, it is started again when
-// it is killed, and it does not end with a session. What stands between the two are files of the run folder, which is
-// root's: request-ID.json, taken as serving-ID.json, answered by reply-ID.json.
+// A command by hand that changes a node runs in prelet-apply.service: it has the credentials, it is restarted when it
+// is killed, and it does not end with a session. The two exchange files in the run folder, which only root may write:
+// request-ID.json, renamed to serving-ID.json while it runs, and reply-ID.json.
 const (
 	requestPrefix = "request-"
 	servingPrefix = "serving-"
@@ -37,17 +37,17 @@ type request struct {
 	Args []string `json:"args"`
 }
 
-// Reply is how a command ended that another process ran: its exit status, and what it printed.
+// Reply is the exit status and the output of a command that another process ran.
 type Reply struct {
 	Exit   int    `json:"exit"`
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// viaApply hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
+// delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
 // unit. The reply is nil when the command is to run in this process: inside prelet's own units, without systemd, and
 // with --config, because the unit cannot read a folder below /home or /tmp.
-func (e *Env) viaApply(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
+func (e *Env) delegate(ctx context.Context, h *Host, config, args []string) (*Reply, error) {
 	switch {
 	case e.Serve == nil || !h.Systemd:
 		return nil, nil
@@ -67,9 +67,9 @@ func (e *Env) viaApply(ctx context.Context, h *Host, config, args []string) (*Re
 	return e.follow(ctx, h, request{args})
 }
 
-// follow leaves a request, starts the unit, and returns what it answers.
+// follow writes a request, starts the unit and returns its reply.
 func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
-	if err := h.ready(); err != nil {
+	if err := h.createRunDir(); err != nil {
 		return nil, err
 	}
 	id := rand.Text()
@@ -81,15 +81,16 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 	if err := apply.WriteIfChanged(ask, b); err != nil {
 		return nil, failure(fault.CannotWrite, "%s; prelet changes a node as root only", err)
 	}
-	defer os.Remove(ask) // taken away already, unless nobody came for it
+	defer os.Remove(ask) // it exists only where no process took it
 	answer := filepath.Join(h.RunDir, replyPrefix+id+".json")
 	defer os.Remove(answer)
-	defer e.watching(h)()
+	defer e.showProgress(h)()
 	result := ""
 	for range followRuns { // a start merges with one that runs already, which may have begun before our request
 		if result, err = h.Units.Start(ctx, ApplyUnit, followTime); err != nil {
 			if ctx.Err() != nil {
-				return nil, failure(fault.Interrupted, "%s goes on; `prelet status --wait` tells how it ends", ApplyUnit)
+				return nil, failure(fault.Interrupted,
+					"%s goes on; `prelet status --wait` tells how it ends", ApplyUnit)
 			}
 			return nil, failure(fault.Systemd, "%s", err)
 		}
@@ -101,14 +102,16 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 			return &out, nil
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
-			return nil, failure(fault.Interrupted, "somebody stopped %s; `prelet status --wait` tells how it ends", ApplyUnit)
+			return nil, failure(fault.Interrupted,
+				"somebody stopped %s; `prelet status --wait` tells how it ends", ApplyUnit)
 		}
 	}
-	return nil, failure(fault.Systemd, "%s ended without an answer (its job: %s); journalctl -u %s says why", ApplyUnit, result, ApplyUnit)
+	return nil, failure(fault.Systemd,
+		"%s ended without an answer (its job: %s); journalctl -u %s says why", ApplyUnit, result, ApplyUnit)
 }
 
-// watching shows on a terminal what the run in the unit is at, until stop.
-func (e *Env) watching(h *Host) (stop func()) {
+// showProgress shows the stages of the run in the unit on a terminal, until stop.
+func (e *Env) showProgress(h *Host) (stop func()) {
 	show := e.Progress
 	if show == nil {
 		return func() {}
@@ -138,24 +141,27 @@ func (e *Env) watching(h *Host) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// serveAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit was started by itself, or
-// to finish what a killed one left.
+// serveAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit
+// was started by itself, or to finish what a killed one left.
 func (e *Env) serveAll(h *Host) (done *Reply) {
-	for _, left := range waiting(h.RunDir, servingPrefix) {
+	for _, left := range listRequests(h.RunDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
-		id := idOf(left, servingPrefix)
-		answerTo(h, id, Reply{Exit: fault.Interrupted.Exit(), Stderr: "prelet: prelet-apply.service was killed; " + afterKill(h, left) + "\n"})
+		id := requestID(left, servingPrefix)
+		writeReply(h, id, Reply{
+			Exit:   fault.Interrupted.Exit(),
+			Stderr: "prelet: prelet-apply.service was killed; " + describeAfterKill(h, left) + "\n",
+		})
 		_ = os.Remove(left)
 		return nil
 	}
-	for _, name := range waiting(h.RunDir, requestPrefix) {
-		id := idOf(name, requestPrefix)
+	for _, name := range listRequests(h.RunDir, requestPrefix) {
+		id := requestID(name, requestPrefix)
 		serving := filepath.Join(h.RunDir, servingPrefix+id+".json")
 		if err := os.Rename(name, serving); err != nil {
-			continue // whoever asked went away
+			continue // the process that asked has ended
 		}
 		out := e.serveOne(serving)
-		answerTo(h, id, out)
+		writeReply(h, id, out)
 		_ = os.Remove(serving)
 		if done == nil {
 			done = &Reply{}
@@ -165,16 +171,18 @@ func (e *Env) serveAll(h *Host) (done *Reply) {
 	return done
 }
 
-// afterKill says what becomes of a request whose server was killed. What was committed is finished; a way back that was not is not
-// begun again by itself.
-func afterKill(h *Host, serving string) string {
+// describeAfterKill returns what happens to a request whose server was killed. What was committed is finished; a way
+// back that was not is not begun again by itself.
+func describeAfterKill(h *Host, serving string) string {
 	var r request
 	b, err := os.ReadFile(serving)
 	if err == nil && json.Unmarshal(b, &r) == nil && len(r.Args) > 0 && r.Args[0] == "rollback" {
-		if store, err := generation.OpenReadOnly(h.StoreOptions()); err == nil {
+		if store, err := generation.OpenReadOnly(h.storeOptions()); err == nil {
 			defer store.Close()
 			if j, err := store.Journal(); err == nil && j == nil {
-				return "nothing shows that it went back: see prelet history, and give prelet rollback again if need be (what was chosen by hand is held until prelet rollback --release)"
+				return "nothing shows that it went back: see prelet history, " +
+					"and give prelet rollback again if need be " +
+					"(what was chosen by hand is held until prelet rollback --release)"
 			}
 		}
 	}
@@ -196,18 +204,18 @@ func (e *Env) serveOne(name string) Reply {
 	return e.Serve(r.Args)
 }
 
-func answerTo(h *Host, id string, r Reply) {
+func writeReply(h *Host, id string, r Reply) {
 	b, err := json.Marshal(r)
 	if err == nil {
 		err = apply.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)
 	}
-	if err != nil { // whoever follows says that no answer came, and where to look
+	if err != nil { // the process that follows reports that no answer came
 		_ = h.Notify.Status("the answer to a request cannot be left: " + err.Error())
 	}
 }
 
-// waiting are the files of one kind, oldest first.
-func waiting(dir, prefix string) []string {
+// listRequests returns the files of one kind, oldest first.
+func listRequests(dir, prefix string) []string {
 	names, _ := filepath.Glob(filepath.Join(dir, prefix+"*.json"))
 	age := map[string]time.Time{}
 	for _, n := range names {
@@ -219,6 +227,6 @@ func waiting(dir, prefix string) []string {
 	return names
 }
 
-func idOf(name, prefix string) string {
+func requestID(name, prefix string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(name), prefix), ".json")
 }

@@ -15,7 +15,7 @@ const NewestGood = -1
 
 const byHand = "prelet rollback"
 
-// RollbackOptions say where to go back to.
+// RollbackOptions are the generation to go back to.
 type RollbackOptions struct {
 	Root    string   // generations and targets are below it, and no unit is touched; "" is this node
 	To      int      // a generation, NewestGood, or 0 for as before prelet
@@ -23,7 +23,7 @@ type RollbackOptions struct {
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
-// RolledBack is where a node is after going back.
+// RolledBack is the result of going back.
 type RolledBack struct {
 	Generation int              // the new one
 	To         int              // whose contents it has; 0 is as before prelet
@@ -35,32 +35,32 @@ type RolledBack struct {
 // Rollback goes back to an earlier generation, and holds the site's plans until a release.
 func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, error) {
 	w := Where{Root: o.Root}
-	if err := w.Check(); err != nil {
+	if err := w.check(); err != nil {
 		return RolledBack{}, err
 	}
 	o.Root = w.Root
 
 	if o.Root != "" {
-		if err := e.elsewhere(o.Root); err != nil {
+		if err := e.refuseRunningRoot(o.Root); err != nil {
 			return RolledBack{}, err
 		}
 		return e.rollbackRoot(ctx, o)
 	}
 
-	h := e.Host(ctx)
+	h := e.host(ctx)
 	defer h.Units.Close()
 
 	if o.Release {
-		store, err := h.Lock(ctx)
+		store, err := h.lock(ctx)
 		if err != nil {
-			return RolledBack{}, explained(err)
+			return RolledBack{}, addMessages(err)
 		}
 		defer store.Close()
 
 		return release(store)
 	}
 
-	if r, err := e.viaApply(ctx, h, nil, o.Request); r != nil || err != nil {
+	if r, err := e.delegate(ctx, h, nil, o.Request); r != nil || err != nil {
 		return RolledBack{Reply: r}, err
 	}
 	return e.rollbackNode(ctx, h, o)
@@ -68,13 +68,13 @@ func (e *Env) Rollback(ctx context.Context, o RollbackOptions) (RolledBack, erro
 
 func release(store *generation.Store) (RolledBack, error) {
 	if err := store.Release(); err != nil {
-		return RolledBack{}, explained(err)
+		return RolledBack{}, addMessages(err)
 	}
 	return RolledBack{Released: true}, nil
 }
 
-// target is the generation to go back to.
-func target(store *generation.Store, to int) (int, error) {
+// findTarget returns the generation to go back to.
+func findTarget(store *generation.Store, to int) (int, error) {
 	all, err := store.List()
 	if err != nil {
 		return 0, err
@@ -92,11 +92,18 @@ func target(store *generation.Store, to int) (int, error) {
 				return g.Gen, nil
 			}
 		}
-		return 0, failure(fault.Usage, "no earlier generation was good; name one (prelet history), or 0 for as before prelet")
-	case to != 0 && !slices.ContainsFunc(all, func(g generation.Info) bool { return g.Gen == to && g.Status != generation.StatusDamaged }):
-		return 0, failure(fault.Usage, "generation %d is not kept, or cannot be read; prelet history lists those that are", to)
+		return 0, failure(fault.Usage,
+			"no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+	case to != 0 && !slices.ContainsFunc(all, isReadable(to)):
+		return 0, failure(fault.Usage,
+			"generation %d is not kept, or cannot be read; prelet history lists those that are", to)
 	}
 	return to, nil
+}
+
+// isReadable returns a function that reports whether a generation has the number gen and is not damaged.
+func isReadable(gen int) func(generation.Info) bool {
+	return func(g generation.Info) bool { return g.Gen == gen && g.Status != generation.StatusDamaged }
 }
 
 func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, error) {
@@ -109,50 +116,50 @@ func (e *Env) rollbackRoot(ctx context.Context, o RollbackOptions) (RolledBack, 
 		return release(store)
 	}
 	if _, err := store.Recover(); err != nil {
-		return RolledBack{}, explained(err)
+		return RolledBack{}, addMessages(err)
 	}
-	to, err := target(store, o.To)
+	to, err := findTarget(store, o.To)
 	if err != nil {
-		return RolledBack{}, explained(err)
+		return RolledBack{}, addMessages(err)
 	}
 	cur, err := store.Current()
 	if err != nil {
-		return RolledBack{}, explained(err)
+		return RolledBack{}, addMessages(err)
 	}
 	gen, err := apply.PinAndRollBack(store, to, byHand, func() (int, error) { return store.Rollback(cur.Gen, to, byHand, false) })
 	if err == nil {
 		err = store.Good(gen, nil)
 	}
 	if err != nil {
-		return RolledBack{}, explained(err)
+		return RolledBack{}, addMessages(err)
 	}
 	return RolledBack{Generation: gen, To: to}, nil
 }
 
 func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (RolledBack, error) {
-	store, err := h.LockNode(ctx)
+	store, err := h.lockNode(ctx)
 	if err != nil {
 		return RolledBack{}, err
 	}
 	defer store.Close()
-	// A number mistyped is no run: status goes on telling of the last one. What was interrupted is finished first.
+	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
 	if was, err := store.Journal(); err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
-		if _, err := target(store, o.To); err != nil {
-			return RolledBack{}, explained(err)
+		if _, err := findTarget(store, o.To); err != nil {
+			return RolledBack{}, addMessages(err)
 		}
 	}
-	rep := e.Report(h, false)
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
+	rep := e.startReport(h, false)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	var goal int
 	res := r.RollBack(ctx, byHand, func() (int, error) {
-		goal, err = target(store, o.To)
+		goal, err = findTarget(store, o.To)
 		return goal, err
 	})
 	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
 		e.Say(err.Error())
 	}
 	if res.Err != nil {
-		return RolledBack{}, explained(res.Err)
+		return RolledBack{}, addMessages(res.Err)
 	}
 	if res.Code != "" {
 		return RolledBack{}, &fault.Fault{Code: res.Code, Summary: res.Summary}

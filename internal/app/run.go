@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -11,42 +13,58 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// RunOptions say what a run is about.
+// RunOptions are the node and the site of a run.
 type RunOptions struct {
 	Where
 	Retry   bool     // try a held plan again, and release a generation that was chosen by hand
 	Request []string // the command line that prelet-apply.service runs in place of this process
 }
 
-// Ran is how a run ended that began. Its Code is "" where it went well.
+// Ran is the result of a run. Its Code is "" where it succeeded.
 type Ran struct {
 	apply.Result
 	Site     *site.Site      // nil where it could not be opened
+	Complete bool            // there is a complete plan, and each of its files could be written
+	Messages hcl.Diagnostics // Err in full; nil where Err says it all
 	Degraded []boot.Degraded // what is done, but not as the site says
-	Reply    *Reply          // where another process ran it: all that there is
+	Reply    *Reply          // of the process that ran it; the rest is empty then
 }
 
-// Run does all of it: gather, decide, write, see the kubelet come up. Below a root it writes files and touches no unit.
+// Run does all stages, writes the node's files and waits for the kubelet. Below a root it writes files and touches no
+// unit.
 func (e *Env) Run(ctx context.Context, o RunOptions) (Ran, error) {
-	if err := o.Check(); err != nil {
+	r, err := e.run(ctx, o)
+	r.Complete = r.Plan != nil && r.Plan.Complete
+	if placed := apply.Diagnose(r.Plan, r.Err); placed != nil {
+		r.Complete, r.Messages = false, hcl.Diagnostics{placed}
+	} else {
+		r.Messages = apply.Explain(r.Err)
+	}
+
+	return r, err
+}
+
+func (e *Env) run(ctx context.Context, o RunOptions) (Ran, error) {
+	if err := o.Where.check(); err != nil {
 		return Ran{}, err
 	}
 
 	if o.Root != "" {
-		if err := e.elsewhere(o.Root); err != nil {
+		if err := e.refuseRunningRoot(o.Root); err != nil {
 			return Ran{}, err
 		}
 		return e.runRoot(ctx, o)
 	}
 
 	if o.Hardware != "" || o.Objects != "" {
-		return Ran{}, failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: give --root as well, so that this node stays as it is")
+		return Ran{}, failure(fault.Usage, "--hardware and --objects stand in for a machine and a cluster: "+
+			"give --root as well, so that this node stays as it is")
 	}
 
-	h := e.Host(ctx)
+	h := e.host(ctx)
 	defer h.Units.Close()
 
-	if r, err := e.viaApply(ctx, h, o.Config, o.Request); r != nil || err != nil {
+	if r, err := e.delegate(ctx, h, o.Config, o.Request); r != nil || err != nil {
 		return Ran{Reply: r}, err
 	}
 	return e.runNode(ctx, h, o)
@@ -54,12 +72,12 @@ func (e *Env) Run(ctx context.Context, o RunOptions) (Ran, error) {
 
 // runNode is a run on this node, in this process.
 func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
-	if err := h.ready(); err != nil {
+	if err := h.createRunDir(); err != nil {
 		return Ran{}, err
 	}
 	attempts := apply.Attempts{Dir: h.RunDir}
 	if e.Serve != nil {
-		asked, err := h.again(ctx, attempts)
+		asked, err := h.waitToRetry(ctx, attempts)
 		if err != nil {
 			return Ran{}, err
 		}
@@ -69,22 +87,22 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 			}
 		}
 	}
-	store, err := h.Lock(ctx)
+	store, err := h.lock(ctx)
 	if err != nil {
-		return Ran{}, explained(err)
+		return Ran{}, addMessages(err)
 	}
 	defer store.Close()
-	rep := e.Report(h, false)
+	rep := e.startReport(h, false)
 	o.Root = h.Root
-	p := &Planner{Env: e, Host: h, Where: o.Where, Store: store, Report: rep}
+	p := &planner{Env: e, Host: h, Where: o.Where, Store: store, Report: rep}
 	defer p.Close()
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep, Plan: p.Plan,
-		Options: p.Options, Retry: o.Retry, Off: h.Off()}
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep, Plan: p.Plan,
+		Options: p.Options, Retry: o.Retry, Off: h.isOff()}
 	res := r.Do(ctx)
 	p.Remember(res)
 	if !apply.NeedsDelay(res.Code) {
 		err = attempts.Clear()
-	} else if h.Self != "" { // by hand nobody tries again by himself
+	} else if h.Self != "" { // a run by hand is not repeated
 		err = attempts.AddFailure()
 	}
 	if err != nil {
@@ -112,20 +130,21 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	defer store.Close()
 	if _, err := store.Recover(); err != nil {
-		return Ran{}, explained(err)
+		return Ran{}, addMessages(err)
 	}
-	n, diags, err := e.Open(o.Where, store)
+	n, diags, err := e.open(o.Where, store)
 	if err != nil {
 		return Ran{}, err
 	}
 	defer n.Close()
-	p := n.PlanUnless(ctx, diags, e.Progress)
+	p := n.planUnless(ctx, diags, e.Progress)
 	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
 	if res.Code == "" && !p.Complete {
 		return Ran{}, failure(fault.Internal, "the plan is not complete")
 	}
 	if why, ok := apply.WhyPinned(store); ok && p.Complete && !o.Retry {
-		res.Held = fmt.Sprintf("%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, o.Root)
+		res.Held = fmt.Sprintf("%s, so nothing is written; "+
+			"`prelet rollback --release --root %s` lets go of it", why, o.Root)
 		res.Outcome.Generation = n.Generation()
 		res.Summary = apply.Summarize(res.Outcome, false)
 	} else if p.Complete {
@@ -142,7 +161,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		}
 		if err != nil {
 			if apply.Diagnose(p, err) == nil {
-				return Ran{}, explained(err)
+				return Ran{}, addMessages(err)
 			}
 			res := apply.Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
 

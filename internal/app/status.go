@@ -12,29 +12,41 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Standing is what `status -o json` prints: status.json, with what only this moment can tell.
+// Standing is status.json with the state of the node at this moment.
 type Standing struct {
 	*report.Status
-	Gate struct {
-		Open       bool   `json:"open"`
-		Generation int    `json:"generation"`
-		Why        string `json:"why,omitempty"` // it is shut
-	} `json:"gate"`
-	Code int `json:"status_exit"` // of this command
-
-	Interrupted string `json:"interrupted,omitempty"` // a commit whose writer is gone, and what to do
-
-	Kept     string `json:"-"` // what the generations know of the one in place; "" for who may not read them
-	ThisBoot bool   `json:"-"` // the last run was in this boot
+	Gate        Gate
+	Condition   Condition
+	Interrupted string // a commit whose writer is gone, and the next step
+	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
+	ThisBoot    bool   // the last run was in this boot
 }
 
-// idleLooks are in a row: longer than systemd takes to start what was killed again (RestartSec=).
+// Gate is whether the kubelet may start.
+type Gate struct {
+	Open       bool
+	Generation int    // that it may start on; 0 where the gate is shut
+	Why        string // it is shut
+}
+
+// Condition is the result of `prelet status` in one word.
+type Condition string
+
+// The conditions of a node.
+const (
+	Healthy    Condition = "healthy"
+	Failing    Condition = "failing"
+	Degraded   Condition = "degraded"   // done, but not as the site says
+	Unfinished Condition = "unfinished" // not run in this boot, or still running
+)
+
+// idleLooks is the number of checks in a row, longer than systemd waits before it restarts a unit (RestartSec=).
 const idleLooks = 25
 
-// Status returns how the node stands. With wait it returns when the run has ended and its generation has been judged, or when
-// nobody is going to do that.
+// Status returns the state of the node. With wait it returns when the run has ended and its generation has a verdict,
+// or when no unit is going to give one.
 func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
-	h := e.Host(ctx)
+	h := e.host(ctx)
 	defer h.Units.Close()
 
 	for idle := 0; ; {
@@ -42,14 +54,14 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		s, err := report.Load(h.RunDir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			out.Status, out.Code = &report.Status{FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{}}, 3
+			out.Status, out.Condition = emptyStatus(), Unfinished
 		case err != nil:
 			return out, failure(fault.Internal, "%s", err)
 		default:
-			out.Status, out.Code = s, statusExit(s.InBoot(h.BootID))
+			out.Status, out.Condition = s, conditionOf(s.InBoot(h.BootID))
 		}
 		out.ThisBoot = out.BootID == h.BootID
-		gen, open, err := h.Gate().State()
+		gen, open, err := h.gate().State()
 		if err != nil {
 			return out, failure(fault.Internal, "%s", err)
 		}
@@ -57,13 +69,13 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		if open {
 			out.Gate.Generation = gen
 		} else {
-			out.Gate.Why = h.Gate().Reason()
+			out.Gate.Why = h.gate().Reason()
 		}
-		out.Kept, out.Interrupted = kept(h, out.Generation)
-		if out.Interrupted != "" {
-			out.Code = max(out.Code, 1)
+		out.Kept, out.Interrupted = readStore(h, out.Generation)
+		if out.Interrupted != "" && out.Condition == Healthy {
+			out.Condition = Failing
 		}
-		if !wait || out.Code != 3 && out.Verdict != "pending" && out.Interrupted == "" {
+		if !wait || out.Condition != Unfinished && out.Verdict != "pending" && out.Interrupted == "" {
 			return out, nil
 		}
 		if idle++; !isIdle(ctx, h, out) {
@@ -73,39 +85,42 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 			return out, nil
 		}
 		if h.Clock.Sleep(ctx, statusEvery) != nil {
-			return out, nil // as it stands when somebody has waited long enough
+			return out, nil // the state when the wait was stopped
 		}
 	}
 }
 
-// isIdle says whether nothing is under way that a wait could see the end of: the run has ended, or its writer is gone.
+// isIdle reports whether a wait has nothing to wait for: the run has ended or its writer is gone, and no unit is
+// active.
 func isIdle(ctx context.Context, h *Host, s Standing) bool {
 	if s.State == report.Running && s.Interrupted == "" {
 		return false
 	}
 	for _, name := range []string{BootUnit, ApplyUnit, VerifyUnit} {
 		u, err := h.Units.Look(ctx, name)
-		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" || name == BootUnit && u.Active == "active" // for as long as the boot
+		ended := u.Active == "inactive" || u.Active == "failed" || u.Load == "not-found" ||
+			name == BootUnit && u.Active == "active" // it stays active until the next boot
 		if err != nil || u.Job != 0 || !ended {
 			return false
 		}
 	}
-	if s.Interrupted != "" { // nobody stands between that and the kubelet
+	if s.Interrupted != "" { // no unit is going to recover it
 		return true
 	}
 	u, err := h.Units.Look(ctx, activate.DefaultUnit)
 	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
 }
 
-// kept is the status of a generation, and what was interrupted, as far as this user may know.
-func kept(h *Host, gen int) (status, interrupted string) {
-	store, err := generation.OpenReadOnly(h.StoreOptions())
+// readStore returns the stored status of a generation and what was interrupted, as far as this user may read them.
+func readStore(h *Host, gen int) (status, interrupted string) {
+	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
 		return "", ""
 	}
 	defer store.Close()
 	if j := store.Abandoned(); j != nil {
-		interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; prelet recover finishes it, if no unit of prelet does", j.Gen)
+		interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; "+
+			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
 	cur, err := store.Current()
 	if err != nil || cur == nil || cur.Gen != gen {
@@ -114,15 +129,22 @@ func kept(h *Host, gen int) (status, interrupted string) {
 	return string(cur.Status), interrupted
 }
 
-// statusExit is the exit status of `prelet status`, which has statuses of its own.
-func statusExit(state string) int {
+// emptyStatus is the status of a node where prelet has not run.
+func emptyStatus() *report.Status {
+	return &report.Status{
+		FormatVersion: report.FormatVersion, Degraded: []report.Reason{}, Stages: []report.Stage{},
+	}
+}
+
+// conditionOf returns the condition of a node whose last run is in a state of package report.
+func conditionOf(state string) Condition {
 	switch state {
 	case report.OK:
-		return 0
+		return Healthy
 	case report.Degraded:
-		return 2
+		return Degraded
 	case report.Running:
-		return 3
+		return Unfinished
 	}
-	return 1
+	return Failing
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/fault"
@@ -11,36 +13,44 @@ import (
 	"github.com/prelet/prelet/internal/report"
 )
 
-// Verified is how the kubelet is on the generation in place.
+// Verified is the state of the kubelet on the generation in place.
 type Verified struct {
 	apply.Result
-	Off bool // prelet=off: nothing was judged, and Result is empty
+	Off      bool            // prelet=off: nothing was judged, and Result is empty
+	Messages hcl.Diagnostics // Err in full; nil where Err says it all
 }
 
-// Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is ill. Where none
-// is awaited, it makes the same checks and changes nothing.
+// Verify judges the kubelet where a verdict is awaited, and goes back to the last good generation if it is unhealthy.
+// Where none is awaited, it makes the same checks and changes nothing.
 func (e *Env) Verify(ctx context.Context) (Verified, error) {
-	h := e.Host(ctx)
+	v, err := e.verify(ctx)
+	v.Messages = apply.Explain(v.Err)
+
+	return v, err
+}
+
+func (e *Env) verify(ctx context.Context) (Verified, error) {
+	h := e.host(ctx)
 	defer h.Units.Close()
 
-	if h.Self == "" && !h.Off() && never(h) {
+	if h.Self == "" && !h.isOff() && neverRan(h) {
 		return Verified{}, nil
 	}
 
-	store, err := h.LockNode(ctx)
+	store, err := h.lockNode(ctx)
 	if err != nil {
 		return Verified{}, err
 	}
 	defer store.Close()
 
-	if h.Off() {
+	if h.isOff() {
 		return Verified{Off: true}, nil
 	}
 
 	j, err := store.Journal()
 	if err == nil && j == nil {
-		if gen, open, gateErr := h.Gate().State(); gateErr == nil && open {
-			res, err := look(ctx, h, store, gen)
+		if gen, open, gateErr := h.gate().State(); gateErr == nil && open {
+			res, err := checkKubelet(ctx, h, store, gen)
 			return Verified{Result: res}, err
 		}
 	}
@@ -56,11 +66,11 @@ func (e *Env) Verify(ctx context.Context) (Verified, error) {
 	return Verified{Result: res}, nil
 }
 
-// judge comes to a verdict and reports it. Its error is of the report only.
+// judge reaches a verdict and reports it. Its error is about the report only.
 func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (apply.Result, error) {
-	codeBefore, before := earlier(h)
-	rep := e.Report(h, true)
-	r := &apply.Run{Store: store, Machine: h.Machine(store, rep), Report: rep}
+	codeBefore, before := readLastRun(h)
+	rep := e.startReport(h, true)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
 
 	code, summary := res.Code, res.Summary
@@ -78,10 +88,11 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (appl
 	return res, err
 }
 
-// never returns whether prelet has done nothing on this node yet, and keeps nothing back: there is no generation, no commit
-// under way, and no run of this boot that shut the gate. It leaves no trace. It returns false where that cannot be read.
-func never(h *Host) bool {
-	store, err := generation.OpenReadOnly(h.StoreOptions())
+// neverRan reports whether prelet has done nothing on this node yet and does not hold the kubelet back: there is no
+// generation, no unfinished commit, and no run of this boot that shut the gate. It changes nothing. It returns false
+// where the store cannot be read.
+func neverRan(h *Host) bool {
+	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
 		return false
 	}
@@ -93,11 +104,11 @@ func never(h *Host) bool {
 	}
 	cur, err := store.Current()
 
-	return err == nil && cur == nil && h.Gate().Reason() == ""
+	return err == nil && cur == nil && h.gate().Reason() == ""
 }
 
-// look checks a kubelet that was judged already, and writes nothing.
-func look(ctx context.Context, h *Host, store *generation.Store, gen int) (apply.Result, error) {
+// checkKubelet checks a kubelet that was judged already, and writes nothing.
+func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int) (apply.Result, error) {
 	var res apply.Result
 
 	if cur, err := store.Current(); err == nil && cur != nil {
@@ -109,9 +120,9 @@ func look(ctx context.Context, h *Host, store *generation.Store, gen int) (apply
 	}
 
 	if err := store.Unlock(); err != nil { // the checks wait for a kubelet that has just started
-		return res, explained(err)
+		return res, addMessages(err)
 	}
-	checks, cause, err := h.Machine(store, nil).Examine(ctx, gen)
+	checks, cause, err := h.machine(store, nil).Examine(ctx, gen)
 	if err != nil {
 		checks = []activate.Check{{Name: "plan", State: "failed", Message: err.Error()}}
 	}
@@ -133,8 +144,9 @@ func look(ctx context.Context, h *Host, store *generation.Store, gen int) (apply
 	return res, nil
 }
 
-// earlier returns how the run before in this boot ended: the code stands for all with the exit status in status.json.
-func earlier(h *Host) (code fault.Code, summary string) {
+// readLastRun returns how the last run of this boot ended. status.json has the exit status only, so the code is one of
+// those with that status.
+func readLastRun(h *Host) (code fault.Code, summary string) {
 	s, err := report.Load(h.RunDir)
 	if err != nil || s.BootID != h.BootID {
 		return "", ""

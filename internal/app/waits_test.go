@@ -22,14 +22,17 @@ func TestWaitsAreToldOnce(t *testing.T) {
 		{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until}, // only once: silent
 		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
 		{Server: "https://b:6443", Why: "HTTP 404", Wait: time.Second, Until: until},
-		{Server: "https://b:6443", Why: "HTTP 429", Wait: 3 * time.Second, Until: until}, // long enough to be told at once
+		{Server: "https://b:6443", Why: "HTTP 429", Wait: 3 * time.Second, Until: until}, // reported at once
 		{Server: "https://b:6443", Why: "HTTP 429", Wait: 3 * time.Second, Until: until},
 	} {
 		w.retry(r)
 	}
 	w.end()
 	w.retry(live.Retry{Server: "https://b:6443", Why: "HTTP 503", Wait: time.Second, Until: until})
-	want := []string{"waiting for https://b:6443: HTTP 404; trying until 10:57:03", "waiting for https://b:6443: HTTP 429; trying until 10:57:03"}
+	want := []string{
+		"waiting for https://b:6443: HTTP 404; trying until 10:57:03",
+		"waiting for https://b:6443: HTTP 429; trying until 10:57:03",
+	}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q", said)
 	}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Failed is a recording of a folder for which a command failed.
+type Failed struct {
+	Recording string
+	Code      fault.Code
+}
+
+// listRecordings returns the recordings of a folder by name, at least one; nil where from is not a folder.
+func listRecordings(from string) ([]string, error) {
+	if st, err := os.Stat(from); from == "" || err != nil || !st.IsDir() {
+		return nil, nil
+	}
+
+	var out []string
+	for _, pattern := range []string{"*.prelet", "*.prelet.gz"} {
+		matches, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			return nil, failure(fault.Usage, "--from %s: %s", from, err)
+		}
+		out = append(out, matches...)
+	}
+	if len(out) == 0 {
+		return nil, failure(fault.Usage,
+			"--from %s: there is no recording (*.prelet, *.prelet.gz) in this folder", from)
+	}
+
+	slices.Sort(out)
+	return out, nil
+}
+
+// eachRecording calls do for the node of w with source "", or for each recording of the folder w.From with its path.
+// Before each recording it calls begin. It stops at the first error of do, and when a signal has come.
+func eachRecording(
+	ctx context.Context, w Where, begin func(source string), do func(one Where, source string) error,
+) error {
+	if err := w.check(); err != nil {
+		return err
+	}
+	recordings, err := listRecordings(w.From)
+	if err != nil {
+		return err
+	}
+	if recordings == nil {
+		return do(w, "")
+	}
+
+	for _, source := range recordings {
+		begin(source)
+		if err := checkStopped(ctx); err != nil {
+			return err
+		}
+		one := w
+		one.From = source
+		if err := do(one, source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lowestCode returns the code of a command that ended with codes, one for each recording: the one with the lowest exit
+// status among the failures, the first of them where several have it. Exit statuses are numbered from the site outwards
+// (10 the site, 20 the cluster, 30 the machine, 40 the disk), and a mistake in the site is fixed first. "" where none
+// failed.
+func lowestCode(codes []fault.Code) fault.Code {
+	var lowest fault.Code
+	for _, c := range codes {
+		if c != "" && (lowest == "" || c.Exit() < lowest.Exit()) {
+			lowest = c
+		}
+	}
+	return lowest
+}

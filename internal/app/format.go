@@ -1,0 +1,175 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/replace"
+	"github.com/prelet/prelet/internal/site"
+)
+
+// Formatted lists the files that are not in the canonical form, in the order in which they were read.
+type Formatted struct {
+	Files []FormattedFile
+	Code  fault.Code // the one with the highest exit status among the files that could not be formatted; "" without any
+}
+
+// FormattedFile is a file that was formatted, or that cannot be.
+type FormattedFile struct {
+	Path        string
+	Source      []byte          // the content before; nil where it was not read
+	Diagnostics hcl.Diagnostics // why it is left as it is; nil where it was formatted
+}
+
+// Changed returns the paths of the files that were formatted or, with check, that would be.
+func (f Formatted) Changed() []string {
+	var paths []string
+	for _, file := range f.Files {
+		if file.Diagnostics == nil {
+			paths = append(paths, file.Path)
+		}
+	}
+	return paths
+}
+
+// Format rewrites site files in the canonical form. A path is a file, or a folder whose *.hcl and *.prelet.vars files
+// are meant; without paths it is the current folder. With check it writes nothing. An error ends it; the result then
+// has the files up to there.
+func Format(paths []string, check bool) (Formatted, error) {
+	files, err := listSiteFiles(paths)
+	if err != nil {
+		return Formatted{}, err
+	}
+
+	var out Formatted
+	for _, path := range files {
+		file, text, err := formatFile(path)
+		if err != nil {
+			return out, err
+		}
+
+		if code := origin.Code(file.Diagnostics); code != "" {
+			out.Files = append(out.Files, file)
+			out.Code = higherCode(out.Code, code)
+			continue
+		}
+		if bytes.Equal(text, file.Source) {
+			continue
+		}
+
+		out.Files = append(out.Files, file)
+		if check {
+			continue
+		}
+		if err := replaceContent(path, text); err != nil {
+			return out, failure(fault.CannotWrite, "%s: %s", path, err)
+		}
+	}
+	return out, nil
+}
+
+// listSiteFiles returns the files that paths mean. It does not enter folders below a folder.
+func listSiteFiles(paths []string) ([]string, error) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+
+	var files []string
+	for _, p := range paths {
+		st, err := os.Stat(p)
+		if err != nil {
+			return nil, failure(fault.Usage, "%s: there is no such file or folder", p)
+		}
+		if !st.IsDir() {
+			files = append(files, p)
+			continue
+		}
+
+		for _, pattern := range []string{"*.hcl", "*.prelet.vars"} {
+			matches, _ := filepath.Glob(filepath.Join(p, pattern)) // the only error is a bad pattern
+			files = append(files, matches...)
+		}
+	}
+	return files, nil
+}
+
+// formatFile returns the canonical form of a file. Where the result has diagnostics, there is none.
+func formatFile(path string) (FormattedFile, []byte, error) {
+	if strings.HasSuffix(path, ".json") {
+		return FormattedFile{}, nil, failure(fault.Usage,
+			"%s: fmt lays out *.hcl and *.prelet.vars; JSON is as the program that wrote it left it", path)
+	}
+
+	src, why, err := readSiteFile(path)
+	if err != nil {
+		return FormattedFile{}, nil, failure(fault.FileUnusable, "%s: %s", path, err)
+	}
+	if why != "" {
+		refused := origin.Error(fault.FileRefused, hcl.Range{}, path+" "+why,
+			"It is left as it is, and validate refuses it as well. Put a file there.")
+		return FormattedFile{Path: path, Diagnostics: hcl.Diagnostics{refused}}, nil, nil
+	}
+
+	text, diags := site.FormatFile(path, src)
+	if diags.HasErrors() {
+		return FormattedFile{Path: path, Source: src, Diagnostics: diags}, nil, nil
+	}
+	return FormattedFile{Path: path, Source: src}, text, nil
+}
+
+// readSiteFile reads a file of a site. why is set for a path that prelet does not read in a site: a symbolic link, or
+// a file that is not regular, which might never end. A link to /dev/null masks a file of a later folder: it is empty.
+func readSiteFile(path string) (src []byte, why string, err error) {
+	st, err := os.Lstat(path)
+	if err != nil {
+		return nil, "", err
+	}
+	if st.Mode()&fs.ModeSymlink != 0 {
+		if to, err := os.Readlink(path); err == nil && to == os.DevNull {
+			return nil, "", nil
+		}
+		return nil, "is a link", nil
+	}
+
+	src, err = readRegular(path)
+	if errors.Is(err, errNotRegular) {
+		return nil, "is no regular file", nil
+	}
+	return src, "", err
+}
+
+func readRegular(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+
+	return io.ReadAll(f)
+}
+
+// replaceContent replaces a file in one step, so that it is never half written, and keeps its permissions.
+func replaceContent(path string, content []byte) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return replace.File(path, st.Mode().Perm(), content)
+}
+
+// higherCode returns the code with the higher exit status, a where they are equal. "" is lower than any code.
+func higherCode(a, b fault.Code) fault.Code {
+	if b.Exit() > a.Exit() {
+		return b
+	}
+	return a
+}

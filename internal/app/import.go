@@ -1,0 +1,107 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/importer"
+	"github.com/prelet/prelet/internal/site"
+)
+
+// ImportOptions are an init-config and the site to make of it.
+type ImportOptions struct {
+	File       string   // the init-config
+	Dir        string   // where the site is written: a new folder, or an empty one
+	Hashes     []string // pins of the cluster's CA; at least one
+	Credential string   // name of the systemd credential with the bootstrap token
+}
+
+// Imported is a site that was made of an init-config. Where the diagnostics have errors, nothing was written.
+type Imported struct {
+	importer.Result
+	Site *site.Site // has the init-config as its source, for the diagnostics
+	Path string     // of the written file
+}
+
+// Import makes a site of the init-config of init-k8s-node.py and writes it. It overwrites nothing. Where the site
+// cannot be written, the result has the diagnostics all the same.
+func (e *Env) Import(o ImportOptions) (Imported, error) {
+	if err := o.check(); err != nil {
+		return Imported{}, err
+	}
+
+	src, err := readInitConfig(o.File)
+	if err != nil {
+		return Imported{}, err
+	}
+
+	result := importer.Import(o.File, src, importer.Options{
+		Hashes: o.Hashes, Credential: o.Credential, Version: e.Version,
+	})
+	out := Imported{Result: result, Site: sourceOnly(o.File, src)}
+	if result.Diagnostics.HasErrors() {
+		return out, nil
+	}
+
+	path := filepath.Join(o.Dir, importer.FileName)
+	if err := createFile(path, result.Text); err != nil {
+		return out, failure(fault.CannotWrite, "%s", err)
+	}
+	out.Path = path
+	return out, nil
+}
+
+// check refuses options that are missing or not valid, and a folder that is not empty.
+func (o ImportOptions) check() error {
+	if len(o.Hashes) == 0 {
+		return failure(fault.Usage, "--ca-cert-hash is missing: the pin of the cluster's CA.\n%s", importer.HowToHash)
+	}
+	for _, h := range o.Hashes {
+		if err := importer.CheckHash(h); err != nil {
+			return failure(fault.Usage, "--ca-cert-hash: %s", err)
+		}
+	}
+	if err := importer.CheckCredential(o.Credential); err != nil {
+		return failure(fault.Usage, "--token-credential: %s", err)
+	}
+	if o.Dir == "" {
+		return failure(fault.Usage, "-o is missing: the folder for the site, new or empty")
+	}
+
+	entries, err := os.ReadDir(o.Dir)
+	switch {
+	case err == nil && len(entries) > 0:
+		return failure(fault.Usage, "-o %s: the folder is not empty, and nothing is overwritten; name a new one", o.Dir)
+	case errors.Is(err, syscall.ENOTDIR):
+		return failure(fault.Usage, "-o %s: this is a file; name a folder that is new or empty", o.Dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return failure(fault.CannotWrite, "-o %s: %s", o.Dir, err)
+	}
+	return nil
+}
+
+// readInitConfig reads one byte more than the importer takes, so that the importer can report that the file is too
+// large.
+func readInitConfig(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, failure(fault.Usage, "%s", err)
+	}
+	defer f.Close()
+
+	b, err := io.ReadAll(io.LimitReader(f, importer.MaxSource+1))
+	if err != nil {
+		return nil, failure(fault.Usage, "%s", err)
+	}
+	return b, nil
+}
+
+// sourceOnly returns a site without any block, for diagnostics that show lines of one file.
+func sourceOnly(name string, text []byte) *site.Site {
+	return &site.Site{Sources: map[string][]byte{name: text}}
+}

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/joined"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/server"
+	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// InitOptions are the cluster of a first site, and where the site is written.
+type InitOptions struct {
+	Dir      string
+	Servers  []string // HOST:PORT
+	Hashes   []string // pins of the cluster's CA, "sha256:" and 64 hex digits
+	CAFile   string   // the cluster's CA as PEM, whose pins are added; "" for none
+	FromNode bool     // add the pins of the cluster that this node has joined, and its server where Servers is empty
+	Root     string   // of that node's files; "" is /
+}
+
+// Initialized is a first site. Where the diagnostics have errors, nothing was written.
+type Initialized struct {
+	Site        *site.Site // has the text as its source, for the diagnostics
+	Diagnostics hcl.Diagnostics
+	Path        string // of the written file
+}
+
+// Init writes a site for a worker of a kubeadm cluster. It overwrites nothing.
+func (e *Env) Init(o InitOptions) (Initialized, error) {
+	servers, hashes, err := o.findCluster()
+	if err != nil {
+		return Initialized{}, err
+	}
+	if err := checkServers(servers); err != nil {
+		return Initialized{}, err
+	}
+
+	path := filepath.Join(o.Dir, "site.hcl")
+	text := writeFirstSite(servers, hashes)
+	parsed, diags := site.Parse([]world.SiteFile{{Name: path, Text: string(text)}}, siteOptions(e.Version))
+	if !diags.HasErrors() {
+		diags = boot.Check(parsed, boot.Witnesses()[:1])
+	}
+	out := Initialized{Site: sourceOnly(path, text), Diagnostics: diags, Path: path}
+	if diags.HasErrors() {
+		return out, nil
+	}
+
+	err = createFile(path, text)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%s is there already; name another folder, or remove it", path)
+	}
+	if err != nil {
+		return out, failure(fault.CannotWrite, "%s", err)
+	}
+	return out, nil
+}
+
+// findCluster returns the servers and the pins that the options give or refer to. There is at least one of each.
+func (o InitOptions) findCluster() (servers, hashes []string, err error) {
+	servers, hashes = o.Servers, append(hashes, o.Hashes...)
+
+	if o.FromNode {
+		cluster, err := joined.Node{Root: nodefile.Root(o.Root), Now: time.Now}.Cluster()
+		if err != nil {
+			return nil, nil, failure(fault.Usage, "--from-node: this node has not joined a cluster: %s", err)
+		}
+		if len(servers) == 0 {
+			servers = []string{cluster.Server}
+		}
+		hashes = append(hashes, cluster.Hashes...)
+	}
+
+	if o.CAFile != "" {
+		pem, err := os.ReadFile(o.CAFile)
+		if err != nil {
+			return nil, nil, failure(fault.Usage, "--ca-file %s: %s", o.CAFile, err)
+		}
+		pins, err := joined.CAHashes(pem)
+		if err != nil {
+			return nil, nil, failure(fault.Usage, "--ca-file %s: %s", o.CAFile, err)
+		}
+		hashes = append(hashes, pins...)
+	}
+
+	if len(servers) == 0 || len(hashes) == 0 {
+		return nil, nil, failure(fault.Usage,
+			"a first site needs an apiserver (--server) and its pins (--ca-cert-hash or --ca-file).\n"+
+				"On a node that has joined, --from-node finds both; on a control plane,\n"+
+				"`kubeadm token create --print-join-command` shows them")
+	}
+	return servers, hashes, nil
+}
+
+// checkServers refuses a server that is not valid or that is repeated.
+func checkServers(servers []string) error {
+	first := map[string]string{} // by address, as it was written
+	for _, s := range servers {
+		address, err := server.Parse(s)
+		if err != nil {
+			return failure(fault.Usage, "--server: %s", err)
+		}
+		if f, repeated := first[address]; repeated {
+			return failure(fault.Usage, "--server: %q is there twice, first as %q", s, f)
+		}
+		first[address] = s
+	}
+	return nil
+}
+
+// writeFirstSite returns the text of the site.
+func writeFirstSite(servers, hashes []string) []byte {
+	var b strings.Builder
+	b.WriteString("# A worker of a kubeadm cluster. " +
+		"Everything that is not written is a default: `prelet plan` shows it.\ncluster {\n")
+	fmt.Fprintf(&b, "servers = [%s]\n", quoteList(servers))
+	fmt.Fprintf(&b, "ca_cert_hashes = [%s]\n", quoteList(hashes))
+	b.WriteString("token = credential(\"bootstrap-token\") # read only while the node has not joined\n}\n\n" +
+		"stage \"fetch-ca\" \"cluster\" {}\n" +
+		"stage \"fetch-config\" \"kubelet\" { config_map = \"kube-system/kubelet-config\" }\n" +
+		"stage \"detect-hw\" \"node\" {}\n\n" +
+		"stage \"reserve\" \"node\" {\npolicy = \"gke\"\n}\n\n" +
+		"# stage \"label\" \"site\" {\n#   labels = { \"topology.kubernetes.io/zone\" = \"az1\" }\n# }\n\n" +
+		"stage \"write\" \"kubelet\" {}\nstage \"restart\" \"kubelet\" {}\n")
+	return site.Format([]byte(b.String()))
+}
+
+func quoteList(list []string) string {
+	var out []string
+	for _, s := range list {
+		out = append(out, fmt.Sprintf("%q", s))
+	}
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,76 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+func TestInit(t *testing.T) {
+	dir := t.TempDir()
+	putTestFiles(t, dir, map[string]string{"taken/site.hcl": "", "file": "", "ca.crt": "no PEM"})
+	in := func(name string) string { return filepath.Join(dir, name) }
+
+	for _, c := range []struct {
+		name    string
+		change  func(*InitOptions)
+		code    fault.Code // of the error
+		message string
+		diags   bool // the refusal is in the diagnostics
+	}{
+		{name: "good", change: func(*InitOptions) {}},
+		{name: "two servers", change: func(o *InitOptions) { o.Servers = []string{"a:6443", "b:6443"} }},
+		{"no server", func(o *InitOptions) { o.Servers = nil }, fault.Usage, "needs an apiserver", false},
+		{"no pin", func(o *InitOptions) { o.Hashes = nil }, fault.Usage, "and its pins", false},
+		{"a bad server", func(o *InitOptions) { o.Servers = []string{"http://a"} }, fault.Usage, "--server: ", false},
+		{
+			"a server twice", func(o *InitOptions) { o.Servers = []string{"a:6443", "https://a:6443"} },
+			fault.Usage, "is there twice, first as", false,
+		},
+		{name: "a bad pin", change: func(o *InitOptions) { o.Hashes = []string{"c4fb"} }, diags: true},
+		{"no CA file", func(o *InitOptions) { o.CAFile = in("none") }, fault.Usage, "--ca-file ", false},
+		{"a CA file without PEM", func(o *InitOptions) { o.CAFile = in("ca.crt") }, fault.Usage, "--ca-file ", false},
+		{
+			"a node that has not joined", func(o *InitOptions) { o.FromNode, o.Root = true, dir },
+			fault.Usage, "--from-node: this node has not joined", false,
+		},
+		{
+			"a site that exists", func(o *InitOptions) { o.Dir = in("taken") },
+			fault.CannotWrite, "is there already", false,
+		},
+		{"below a file", func(o *InitOptions) { o.Dir = in("file") }, fault.CannotWrite, "not a directory", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := InitOptions{
+				Dir: filepath.Join(t.TempDir(), "new"), Servers: []string{"h:6443"}, Hashes: []string{testPin},
+			}
+			c.change(&o)
+
+			got, err := newTestEnv().Init(o)
+			if fault.CodeOf(err) != c.code || err != nil && !strings.Contains(err.Error(), c.message) {
+				t.Fatalf("Init: %v, want code %q and a message with %q", err, c.code, c.message)
+			}
+			if got.Diagnostics.HasErrors() != c.diags {
+				t.Errorf("Init: diagnostics %v, want errors: %v", got.Diagnostics, c.diags)
+			}
+			if c.code != "" || c.diags {
+				if text, err := os.ReadFile(filepath.Join(o.Dir, "site.hcl")); len(text) > 0 {
+					t.Errorf("Init: site.hcl has %q, %v; want nothing written", text, err)
+				}
+				return
+			}
+			text, err := os.ReadFile(got.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range append(o.Servers, o.Hashes...) {
+				if !strings.Contains(string(text), `"`+s+`"`) {
+					t.Errorf("Init: the site does not contain %q:\n%s", s, text)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/prelet/prelet/internal/activate"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/rules"
+	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages/builtin"
+)
+
+// Language describes the blocks and arguments of a site.
+func Language() schema.Document { return schema.Describe(builtin.Language()) }
+
+// WriteReference writes the reference pages below a folder, which is created where it is missing. It removes nothing.
+func WriteReference(dir string) error {
+	for name, text := range referencePages() {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return failure(fault.CannotWrite, "%s", err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return failure(fault.CannotWrite, "%s", err)
+		}
+	}
+	return nil
+}
+
+// referencePages returns all pages that are generated from code, by their path below docs/.
+func referencePages() map[string]string {
+	pages := map[string]string{
+		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
+		"reference/activation.md":    schema.Generated + activate.Page(),
+		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
+	}
+	for _, p := range Language().Pages() {
+		pages["reference/"+p.Name] = p.Text
+	}
+	for name, text := range fault.CodePages() {
+		pages["codes/"+name] = schema.Generated + text
+	}
+	return pages
+}

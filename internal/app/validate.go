@@ -1,0 +1,83 @@
+package app
+
+import (
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet/known"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/site"
+)
+
+// ValidateOptions are the site to check and how strictly.
+type ValidateOptions struct {
+	Where
+	Strict         bool   // warnings fail the check
+	KubeletVersion string // such as 1.36 or v1.36.3; "" checks for no particular kubelet
+}
+
+// Validated is a site with everything that was found in it.
+type Validated struct {
+	Site        *site.Site
+	Diagnostics hcl.Diagnostics
+	Machines    int   // sample machines that the site is evaluated on
+	StrictErr   error // set where the site has warnings and ValidateOptions.Strict makes them errors
+}
+
+// IsValid reports whether the site passes the check.
+func (v Validated) IsValid() bool { return !v.Diagnostics.HasErrors() && v.StrictErr == nil }
+
+// Validate loads a site and evaluates it on the sample machines. It asks no machine and no network. What is wrong with
+// the site is in the result; an error is about the options.
+func (e *Env) Validate(o ValidateOptions) (Validated, error) {
+	if err := checkKubeletVersion(o.KubeletVersion); err != nil {
+		return Validated{}, err
+	}
+	if err := o.Where.check(); err != nil {
+		return Validated{}, err
+	}
+
+	machines := boot.Witnesses()
+	s, diags := o.load(nil, e.Version)
+	if !diags.HasErrors() {
+		diags = append(diags, boot.CheckWith(s, machines, o.KubeletVersion, e.detectorHost(o.Where))...)
+	}
+
+	v := Validated{Site: s, Diagnostics: diags, Machines: len(machines)}
+	if o.Strict && hasWarnings(diags) {
+		v.StrictErr = failure(fault.Evaluation, "the site has warnings, and --strict makes them errors")
+	}
+	return v, nil
+}
+
+// hasWarnings reports whether there is a warning among diags. A note is not a warning.
+func hasWarnings(diags hcl.Diagnostics) bool {
+	for _, d := range diags {
+		if d.Severity == hcl.DiagWarning && !origin.IsNote(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkKubeletVersion refuses a text that is not a version, and a version that prelet has no tables of. "" passes.
+func checkKubeletVersion(v string) error {
+	if v == "" {
+		return nil
+	}
+
+	oldest, newest := known.Range()
+	minor, ok := known.Minor(v)
+	switch {
+	case !ok || !strings.Contains(v, "."):
+		return failure(fault.Usage, "--kubelet-version %s: write a version of Kubernetes, as 1.%d or v1.%d.3",
+			v, newest, newest)
+	case minor < oldest || minor > newest:
+		return failure(fault.Usage, "--kubelet-version %s: this prelet knows the kubelets from 1.%d to 1.%d",
+			v, oldest, newest)
+	}
+	return nil
+}

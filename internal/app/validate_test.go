@@ -1,0 +1,114 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
+)
+
+func newTestEnv() *Env {
+	return &Env{
+		Version: "0.1.0", Getenv: func(string) string { return "" }, Redactor: value.NewRedactor(),
+		Say: func(string) {},
+	}
+}
+
+// writeTestFile writes a file into a new folder and returns its path.
+func writeTestFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestValidateStrict(t *testing.T) {
+	const (
+		good    = "stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"1\" }\n}\n"
+		warning = "stage \"write\" \"x\" {\n" +
+			"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +
+			"KubeletConfiguration\\n\"\n" +
+			"    patch = { maxPod = 3 }\n  }\n  kubelet_flags { base = \"\" }\n}\n"
+		wrong = "stage \"lable\" \"x\" {}\n"
+	)
+	for _, c := range []struct {
+		name, site string
+		strict     bool
+		valid      bool
+		strictErr  bool
+		hasErrors  bool
+	}{
+		{"good", good, false, true, false, false},
+		{"good, strict", good, true, true, false, false},
+		{"warning", warning, false, true, false, false},
+		{"warning, strict", warning, true, false, true, false},
+		{"error", wrong, false, false, false, true},
+		{"error, strict", wrong, true, false, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := ValidateOptions{Where: Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}, Strict: c.strict}
+			got, err := newTestEnv().Validate(o)
+			if err != nil {
+				t.Fatalf("Validate: %v, want no error", err)
+			}
+			if got.IsValid() != c.valid || (got.StrictErr != nil) != c.strictErr ||
+				got.Diagnostics.HasErrors() != c.hasErrors {
+				t.Errorf("valid %v, strict error %v, errors %v; want %v, %v, %v\n%v", got.IsValid(), got.StrictErr,
+					got.Diagnostics.HasErrors(), c.valid, c.strictErr, c.hasErrors, got.Diagnostics)
+			}
+			if c.strictErr && fault.CodeOf(got.StrictErr) != fault.Evaluation {
+				t.Errorf("strict error has code %q, want %q", fault.CodeOf(got.StrictErr), fault.Evaluation)
+			}
+		})
+	}
+}
+
+func TestHasWarnings(t *testing.T) {
+	warning := origin.Warning(fault.Drift, hcl.Range{}, "changed", "x")
+	note := origin.Note(fault.Drift, hcl.Range{}, "by the way", "x")
+	wrong := origin.Error(fault.Syntax, hcl.Range{}, "wrong", "x")
+
+	for _, c := range []struct {
+		name  string
+		diags hcl.Diagnostics
+		want  bool
+	}{
+		{"nothing", nil, false},
+		{"an error", hcl.Diagnostics{wrong}, false},
+		{"a note", hcl.Diagnostics{note}, false},
+		{"a warning after both", hcl.Diagnostics{wrong, note, warning}, true},
+	} {
+		if got := hasWarnings(c.diags); got != c.want {
+			t.Errorf("hasWarnings with %s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCheckKubeletVersion(t *testing.T) {
+	for _, c := range []struct{ version, want string }{
+		{"", ""},
+		{"1.36", ""},
+		{"v1.36.3", ""},
+		{"36", "write a version of Kubernetes"},
+		{"new.est", "write a version of Kubernetes"},
+		{"1.3", "this prelet knows the kubelets from"},
+		{"1.99", "this prelet knows the kubelets from"},
+	} {
+		err := checkKubeletVersion(c.version)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("checkKubeletVersion(%q): %v, want no error", c.version, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.CodeOf(err) != fault.Usage):
+			t.Errorf("checkKubeletVersion(%q): %v, want a usage error with %q", c.version, err, c.want)
+		}
+	}
+}

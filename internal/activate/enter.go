@@ -16,23 +16,23 @@ type Change struct {
 	Reload bool
 }
 
-// Apply commits a change and starts the kubelet on it. The lock is held. An error with the code fault.Systemd means
-// that nothing was committed. After the commit the code is fault.Interrupted or that of the Store, and Recover finishes
-// the change.
+// Apply commits a change and starts the kubelet on it. The lock is held. It returns whether the change was committed,
+// also with an error: then the code is fault.Interrupted, or fault.NeedsPerson from the Store, and Recover finishes the
+// change.
 //
 // Inside prelet.service the verdict is Pending when Apply returns. Elsewhere Apply waits for the verdict.
-func (m *Machine) Apply(ctx context.Context, c Change) (Outcome, error) {
+func (m *Machine) Apply(ctx context.Context, c Change) (out Outcome, committed bool, err error) {
 	c.Plan = c.Plan.withDefaults()
 	t := &walkState{change: &c}
 
-	out, err := m.walk(ctx, t, onChange)
-	if err != nil && !t.committing {
+	out, err = m.walk(ctx, t, onChange)
+	if err != nil && !t.committed {
 		if aborted := c.Txn.Abort(); aborted != nil {
-			return out, fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
+			err = fmt.Errorf("%w; and what was staged could not be removed: %w", err, aborted)
 		}
 	}
 
-	return out, err
+	return out, t.committed, err
 }
 
 // Recover finishes a change that a crash has interrupted. It shuts the gate, stops the kubelet and leaves the gate

@@ -8,19 +8,29 @@ import (
 )
 
 // wrapAfterCommit gives an error after the commit the code fault.Interrupted: the journal stays, and the next run
-// finishes the change. Codes with a more specific meaning (NeedsPerson, Locked) are kept. Codes that promise that
-// nothing was changed (CannotWrite, Systemd) are replaced.
+// finishes the change. Codes with a more specific meaning (NeedsPerson) are kept. Codes that promise that nothing was
+// changed (CannotWrite, Systemd, Locked) are replaced.
 func wrapAfterCommit(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case hasCode(err) && fault.CodeOf(err) != fault.Systemd && fault.CodeOf(err) != fault.CannotWrite:
+	case !promisesUnchanged(err):
 		return fmt.Errorf("%s: %w", what, err)
 	}
 
 	return &fault.Fault{
 		Code: fault.Interrupted, Summary: what, Err: err, Next: "the journal is kept: the next run finishes this",
 	}
+}
+
+// promisesUnchanged reports whether an error says that nothing was changed, or has no code.
+func promisesUnchanged(err error) bool {
+	switch fault.CodeOf(err) {
+	case fault.Systemd, fault.CannotWrite, fault.Locked:
+		return true
+	}
+
+	return !hasCode(err)
 }
 
 func systemdFault(what string, err error) error {

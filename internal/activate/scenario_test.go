@@ -53,6 +53,7 @@ type node struct {
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
 	onCommit   func() // called once, right after the commit
+	storeFails func(method string) error
 
 	timeout  time.Duration
 	bound    time.Duration
@@ -240,10 +241,54 @@ type lockedStore struct {
 
 func (s lockedStore) Unlock() error { s.n.locked = false; return s.Store.Unlock() }
 func (s lockedStore) Relock(ctx context.Context) error {
+	if err := s.fails("Relock"); err != nil {
+		return err
+	}
+
 	err := s.Store.Relock(ctx)
 	s.n.locked = err == nil
 
 	return err
+}
+
+func (s lockedStore) Journal() (*generation.Journal, error) {
+	if err := s.fails("Journal"); err != nil {
+		return nil, err
+	}
+
+	return s.Store.Journal()
+}
+
+func (s lockedStore) Current() (*generation.Info, error) {
+	if err := s.fails("Current"); err != nil {
+		return nil, err
+	}
+
+	return s.Store.Current()
+}
+
+func (s lockedStore) List() ([]generation.Info, error) {
+	if err := s.fails("List"); err != nil {
+		return nil, err
+	}
+
+	return s.Store.List()
+}
+
+func (s lockedStore) Blob(gen int, name string) ([]byte, error) {
+	if err := s.fails("Blob"); err != nil {
+		return nil, err
+	}
+
+	return s.Store.Blob(gen, name)
+}
+
+func (s lockedStore) fails(method string) error {
+	if s.n.storeFails == nil {
+		return nil
+	}
+
+	return s.n.storeFails(method)
 }
 
 // process is one run of prelet: open, do, close.
@@ -370,7 +415,12 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			return Outcome{}, err
 		}
 
-		return m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
+		out, committed, err := m.Apply(ctx, Change{Txn: watchedTxn{txn, n}, Plan: n.plan(config), Reload: n.unitFiles})
+		if committed && promisesUnchanged(err) && err != nil {
+			n.t.Errorf("after the commit: code %s promises that nothing was changed: %v", fault.CodeOf(err), err)
+		}
+
+		return out, err
 	})
 }
 

@@ -143,11 +143,12 @@ func (m *Machine) noteAlive(u Unit) error {
 }
 
 func (m *Machine) commit(t *walkState) error {
-	t.committing = true
 	m.startBound(t, t.change.Plan)
 	m.note("commit", "started", "%s", t.change.Plan.Unit)
 
 	gen, err := t.change.Txn.Commit()
+	t.committed = err == nil || fault.CodeOf(err) == fault.Interrupted // the journal could be seen
+
 	if err != nil {
 		m.note("commit", "failed", "%v", err)
 		return err

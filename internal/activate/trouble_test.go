@@ -297,7 +297,9 @@ func TestTrouble(t *testing.T) {
 					)
 					n.mustSucceed(err, "begin")
 
-					return m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
+					out, _, err := m.Apply(t.Context(), Change{Txn: txn, Plan: plan, Reload: true})
+
+					return out, err
 				})
 				n.mustSucceed(err, "apply")
 				checkOutcome(

@@ -17,7 +17,7 @@ type walkState struct {
 	why     string  // of onRollback
 	failure string  // of onFailed and onNoSite
 
-	committing     bool                // the change was passed to the store and can no longer be aborted
+	committed      bool                // the journal has the change, or may have it: from here on only forward
 	reload         bool                // this process changed a unit file, and systemd has not read it
 	reloadKnown    bool                // reload is certain: this process published, or systemd has read the files
 	recovered      bool                // this process finished what a crash left
@@ -43,13 +43,14 @@ const maxRows = 50
 func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
 	for range maxRows {
 		h, err := m.locate(ctx, t, on)
-		if err != nil {
-			return t.out, err
+		now := on
+
+		if err == nil {
+			on, err = m.do(ctx, next(m.table(), h, on), on, h, t)
 		}
 
-		on, err = m.do(ctx, next(m.table(), h, on), on, h, t)
 		if err != nil || on == done {
-			return t.outcome(), err
+			return t.outcome(), t.wrapUnfinished(h, now, err)
 		}
 	}
 
@@ -57,6 +58,24 @@ func (m *Machine) walk(ctx context.Context, t *walkState, on trigger) (Outcome, 
 		Code:    fault.Internal,
 		Summary: fmt.Sprintf("activation did not end after %d rows", maxRows),
 	}
+}
+
+// wrapUnfinished returns an error of a walk, which must not promise that nothing was changed once this process has
+// committed, or while a change of another process is not finished. A change or a rollback that is refused in such a
+// phase keeps its code: it has changed nothing, and the phase is as before.
+func (t *walkState) wrapUnfinished(h location, on trigger, err error) error {
+	refused := on == onChange || on == onRollback && h.phase != mixed
+
+	switch {
+	case err == nil || !promisesUnchanged(err):
+		return err
+	case t.committed && h.journal == nil:
+		return wrapAfterCommit(fmt.Sprintf("generation %d is committed", t.out.Generation), err)
+	case t.committed, h.journal != nil && !refused:
+		return wrapAfterCommit(fmt.Sprintf("generation %d awaits its verdict", h.journal.Gen), err)
+	}
+
+	return err
 }
 
 // table returns the table, or the broken one of a test.

@@ -242,8 +242,11 @@ func (r *Run) commit(
 			Reload: changesUnitFiles(txn.Entries()),
 		}
 
-		var out activate.Outcome
-		if out, err = r.Machine.Apply(ctx, change); !isBeforeCommit(err) {
+		var (
+			out       activate.Outcome
+			committed bool
+		)
+		if out, committed, err = r.Machine.Apply(ctx, change); committed {
 			return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
 		}
 	}
@@ -267,12 +270,6 @@ func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Pl
 	}
 
 	return r.endActivated(ctx, p, h, out, err)
-}
-
-// isBeforeCommit reports whether an error of Apply means that nothing was committed.
-func isBeforeCommit(err error) bool {
-	code := fault.CodeOf(err)
-	return err != nil && (code == fault.Systemd || code == fault.CannotWrite || errors.Is(err, generation.ErrChanged))
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {

@@ -2,13 +2,14 @@ package activate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -63,7 +64,7 @@ func (g Gate) State() (generation int, open bool, err error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, false, nil
 	case err != nil:
-		return 0, false, fmt.Errorf("gate: %w", err)
+		return 0, false, g.fault("read", gateFile, err)
 	}
 
 	number, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), gateVariable)
@@ -114,7 +115,7 @@ func (g Gate) read(name string) string {
 // users: `prelet status` does not need root.
 func (g Gate) write(name, line string) error {
 	if err := replace.File(filepath.Join(g.Dir, name), 0o644, []byte(line+"\n")); err != nil {
-		return fmt.Errorf("gate: %w", err)
+		return g.fault("write", name, err)
 	}
 
 	return nil
@@ -122,8 +123,29 @@ func (g Gate) write(name, line string) error {
 
 func (g Gate) remove(name string) error {
 	if err := os.Remove(filepath.Join(g.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("gate: %w", err)
+		return g.fault("remove", name, err)
 	}
 
 	return nil
+}
+
+// fault returns an error of one of the files as a fault.CannotWrite with the file's path.
+func (g Gate) fault(op, name string, err error) error {
+	path := filepath.Join(g.Dir, name)
+
+	var next string
+
+	switch info, statErr := os.Stat(path); {
+	case statErr == nil && info.IsDir():
+		next = "move that folder away, it has the name of a file of prelet"
+	case errors.Is(err, fs.ErrNotExist):
+		next = "create the folder " + g.Dir + " with mode 0755"
+	}
+
+	var at *fs.PathError
+	if errors.As(err, &at) { // the fault has the path already
+		err = at.Err
+	}
+
+	return generation.NewFault(fault.CannotWrite, op, path, err, next)
 }

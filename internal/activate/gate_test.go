@@ -1,10 +1,14 @@
 package activate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
 )
 
 func TestGate(t *testing.T) {
@@ -100,9 +104,43 @@ func TestGateThatSomebodyElseWrote(t *testing.T) {
 	}
 }
 
-func TestGateWithoutFolder(t *testing.T) {
-	g := Gate{Dir: filepath.Join(t.TempDir(), "missing")}
-	if g.Open(1) == nil || g.MarkOwed("x") == nil {
-		t.Error("a gate that could not be opened says that it is open")
+// TestGateErrors: an error of the gate has the code cannot-write and the path of the file.
+func TestGateErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	blocked := t.TempDir()
+
+	for _, name := range []string{gateFile, reasonFile, openedFile} {
+		if err := os.MkdirAll(filepath.Join(blocked, name, "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	state := func(g Gate) error { _, _, err := g.State(); return err }
+
+	for _, c := range []struct {
+		name string
+		dir  string
+		do   func(g Gate) error
+		path string
+	}{
+		{"open without a folder", missing, func(g Gate) error { return g.Open(1) }, openedFile},
+		{"owe without a folder", missing, func(g Gate) error { return g.MarkOwed("x") }, owedFile},
+		{"shut without a folder", missing, func(g Gate) error { return g.Shut("so") }, reasonFile},
+		{"read a folder", blocked, state, gateFile},
+		{"remove a folder", blocked, func(g Gate) error { return g.Shut("so") }, gateFile},
+		{"replace a folder", blocked, func(g Gate) error { return g.Open(1) }, openedFile},
+	} {
+		err := c.do(Gate{Dir: c.dir, BootID: "b"})
+
+		var f *fault.Fault
+		if !errors.As(err, &f) || f.Code != fault.CannotWrite {
+			t.Errorf("%s: got %v with code %q; want code %s", c.name, err, fault.CodeOf(err), fault.CannotWrite)
+			continue
+		}
+
+		at, ok := generation.OnPath(f)
+		if want := filepath.Join(c.dir, c.path); !ok || at.Path != want || f.Next == "" {
+			t.Errorf("%s: got %v, next %q; want the path %s and a next step", c.name, err, f.Next, want)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -158,8 +159,16 @@ func (p Plan) Encode() ([]byte, error) {
 	)
 }
 
+// planFault returns the error for a stored plan that this version cannot use.
+func planFault(err error) error {
+	return &fault.Fault{
+		Code: fault.NeedsPerson, Summary: "cannot read " + PlanBlob, Err: err,
+		Next: "install the version of prelet that wrote it, or change the site: a new generation has a new plan",
+	}
+}
+
 // DecodePlan reads the output of Encode. An unknown field is an error: with half of a newer plan an unhealthy kubelet
-// could be judged good.
+// could be judged good. The errors have the code fault.NeedsPerson.
 func DecodePlan(text []byte) (Plan, error) {
 	var d planDocument
 
@@ -167,19 +176,21 @@ func DecodePlan(text []byte) (Plan, error) {
 	decoder.DisallowUnknownFields()
 
 	if err := decoder.Decode(&d); err != nil {
-		return Plan{}, fmt.Errorf("%s: %w", PlanBlob, err)
+		return Plan{}, planFault(err)
 	}
 
 	if d.FormatVersion != 1 {
-		return Plan{}, fmt.Errorf("%s: format_version is %d; this prelet reads 1", PlanBlob, d.FormatVersion)
+		return Plan{}, planFault(fmt.Errorf("format_version is %d; this prelet reads 1", d.FormatVersion))
 	}
 
 	const longest = int64(24 * time.Hour / time.Millisecond)
 	if d.Unit == "" || d.SettleMillis <= 0 || d.SettleMillis > longest || d.TimeoutMillis <= 0 ||
 		d.TimeoutMillis > longest || d.BoundMillis < 0 || d.BoundMillis > longest {
-		return Plan{}, fmt.Errorf(
-			"%s: unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", PlanBlob, d.Unit, d.SettleMillis,
-			d.TimeoutMillis,
+		return Plan{}, planFault(
+			fmt.Errorf(
+				"unit %q, settle_ms %d, timeout_ms %d: no plan that prelet writes", d.Unit, d.SettleMillis,
+				d.TimeoutMillis,
+			),
 		)
 	}
 

@@ -1,11 +1,13 @@
 package activate
 
 import (
-	"github.com/prelet/prelet/internal/kubelet"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 func TestPlanComesBack(t *testing.T) {
@@ -84,8 +86,8 @@ func TestDecodePlanRefuses(t *testing.T) {
 		"no bound":      strings.Replace(good, `"rollback"`, `"bound_ms":-1,"rollback"`, 1),
 		"endless":       strings.Replace(good, `"timeout_ms":1`, `"timeout_ms":9223372036854775807`, 1),
 	} {
-		if plan, err := DecodePlan([]byte(text)); err == nil {
-			t.Errorf("%s: %+v", name, plan)
+		if plan, err := DecodePlan([]byte(text)); fault.CodeOf(err) != fault.NeedsPerson {
+			t.Errorf("%s: got plan %+v and error %v; want code %s", name, plan, err, fault.NeedsPerson)
 		}
 	}
 }

@@ -150,15 +150,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	} else if p.Complete {
 		var gen int
 		var changed bool
-		write := func() (err error) {
-			gen, changed, err = apply.WriteToDisk(ctx, n.ApplyOptions(p))
-			return err
-		}
-		if o.Retry {
-			err = apply.ReleaseHeld(store, write)
-		} else {
-			err = write()
-		}
+		gen, changed, err = apply.WriteToDisk(ctx, n.ApplyOptions(p), o.Retry)
 		if err != nil {
 			if apply.Diagnose(p, err) == nil {
 				return Ran{}, addMessages(err)

@@ -313,20 +313,25 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// WriteToDisk commits a plan below a root where no unit runs, so there is no verdict. It reports whether anything was
-// written.
-func WriteToDisk(_ context.Context, o Options) (gen int, changed bool, err error) {
+// WriteToDisk commits a plan below a root where no unit runs, so there is no verdict. With release the held plans and
+// the pin are released with the commit, or alone if nothing has to change. It reports whether anything was written.
+func WriteToDisk(_ context.Context, o Options, release bool) (gen int, changed bool, err error) {
 	p, _, err := BuildProposal(o)
 	if err != nil {
 		return 0, false, err
 	}
 
+	p.Release = release
 	p.Unjudged = []byte(`{"format_version":1,"verdict":"good","why":"files below a root: nothing was started on them"}`)
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
 		if cur, err := o.Store.Current(); err == nil && cur != nil {
 			gen = cur.Gen
+		}
+
+		if release {
+			return gen, false, o.Store.Release()
 		}
 
 		return gen, false, nil

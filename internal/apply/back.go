@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/prelet/prelet/internal/activate"
@@ -12,7 +13,12 @@ import (
 // applies nothing and reports that, and not a node that silently applies the unwanted plan again. If the rollback fails
 // with nothing changed, the previous pin is restored.
 func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, error)) (int, error) {
-	was, err := readHeld(s)
+	was, err := s.Holds()
+	if err != nil {
+		return 0, err
+	}
+
+	before, err := readInPlace(s)
 	if err != nil {
 		return 0, err
 	}
@@ -22,8 +28,44 @@ func PinAndRollBack(s *generation.Store, to int, why string, do func() (int, err
 	}
 
 	gen, err := do()
+	if err == nil {
+		return gen, nil
+	}
 
-	return gen, was.restoreIfUnchanged(err)
+	if now, unread := readInPlace(s); unread != nil || now != before {
+		return gen, err
+	}
+
+	if undo := s.RestoreHolds(was); undo != nil {
+		return gen, errors.Join(err, undo)
+	}
+
+	return gen, err
+}
+
+// inPlace identifies the generation in place and the change in progress.
+type inPlace struct {
+	gen      int // 0: none
+	changing int // the generation of the journal; 0: no journal
+	phase    generation.Phase
+}
+
+func readInPlace(s *generation.Store) (out inPlace, err error) {
+	j, err := s.Journal()
+	if err != nil {
+		return out, err
+	}
+
+	if j != nil {
+		out.changing, out.phase = j.Gen, j.Phase
+	}
+
+	cur, err := s.Current()
+	if err == nil && cur != nil {
+		out.gen = cur.Gen
+	}
+
+	return out, err
 }
 
 // RollBack rolls back by hand to the generation that choose returns. choose is called after an interrupted change is

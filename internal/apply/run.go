@@ -149,21 +149,12 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 	return r.commit(ctx, p, proposal, act, h)
 }
 
-// releaseHeld returns a function that runs do, and with h.release releases the held plans for it.
-func (r *Run) releaseHeld(h hold) func(do func() error) error {
-	return func(do func() error) error {
-		if !h.release {
-			return do()
-		}
-
-		err := ReleaseHeld(r.Store, do)
-		if err == nil {
-			r.Report.Event(
-				report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
-			)
-		}
-
-		return err
+// reportReleased reports that held plans were released.
+func (r *Run) reportReleased(h hold) {
+	if h.release {
+		r.Report.Event(
+			report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
+		)
 	}
 }
 
@@ -234,10 +225,12 @@ func (r *Run) commit(
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	}
 
+	proposal.Release = h.release
+
 	txn, err := r.Store.Begin(proposal)
 	if err == nil {
 		change := activate.Change{
-			Txn:    reportingTxn{txn, r.Report, r.releaseHeld(h)},
+			Txn:    reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
 			Plan:   act,
 			Reload: changesUnitFiles(txn.Entries()),
 		}
@@ -260,8 +253,12 @@ func (r *Run) commit(
 
 // resumeUnchanged continues with the generation in place, which is as planned.
 func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Plan, h hold) Result {
-	if err := r.releaseHeld(h)(func() error { return nil }); err != nil {
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+	if h.release {
+		if err := r.Store.Release(); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err)
+		}
+
+		r.reportReleased(h)
 	}
 
 	out, err := r.Machine.Resume(ctx)

@@ -125,18 +125,16 @@ func reportByHand(rep *report.Reporter, out activate.Outcome, summary string) {
 // reportingTxn reports the number of a generation right after the commit, so that later reports refer to it.
 type reportingTxn struct {
 	activate.Txn
-	rep  *report.Reporter
-	with func(commit func() error) error // runs together with the commit
+	rep      *report.Reporter
+	released func() // called after the commit
 }
 
 // Commit implements activate.Txn.
 func (t reportingTxn) Commit() (gen int, err error) {
-	err = t.with(func() error {
-		gen, err = t.Txn.Commit()
-		return err
-	})
+	gen, err = t.Txn.Commit()
 	if err == nil {
 		t.rep.Generation(gen)
+		t.released()
 	}
 
 	return gen, err

@@ -40,6 +40,11 @@ func (s *Store) held() (*held, error) {
 	if s.dir == nil {
 		return &held{}, nil
 	}
+
+	if j, err := s.Journal(); err == nil && j != nil && j.Release {
+		return &held{}, nil // the commit has released it
+	}
+
 	h, _, err := readDocument(s.dir, heldName, "prelet rollback --release removes it, and with it every hold", parseHeld)
 	if h == nil {
 		h = &held{}
@@ -150,22 +155,50 @@ func (s *Store) Release() error {
 	if err := s.mayWrite("release"); err != nil {
 		return err
 	}
-	_, there, err := printAt(s.dir, heldName)
-	if err != nil {
+	if err := s.dropHeld(); err != nil {
 		return err
 	}
-	if there {
-		if err := s.disk.unlink(s.dir, heldName); err != nil {
-			return err
-		}
-		if err := s.disk.sync(s.dir); err != nil {
-			return err
-		}
-	}
+
 	j, err := s.Journal()
 	if err != nil || j == nil || j.Phase != PhaseVerify || j.HoldPlan == "" {
 		return err
 	}
 	j.HoldPlan = ""
 	return s.putJournal(j, nil)
+}
+
+// dropHeld removes held.json durably, if there is one.
+func (s *Store) dropHeld() error {
+	_, exists, err := printAt(s.dir, heldName)
+	if err != nil || !exists {
+		return err
+	}
+
+	if err := s.disk.unlink(s.dir, heldName); err != nil {
+		return err
+	}
+
+	return s.disk.sync(s.dir)
+}
+
+// Holds is what is held and pinned at one moment, as Holds returned it.
+type Holds struct{ held *held }
+
+// Holds returns what is held and pinned, for RestoreHolds.
+func (s *Store) Holds() (Holds, error) {
+	h, err := s.held()
+
+	return Holds{h}, err
+}
+
+// RestoreHolds makes what is held and pinned as it was, in one write.
+func (s *Store) RestoreHolds(was Holds) error {
+	switch err := s.mayWrite("hold"); {
+	case err != nil:
+		return err
+	case was.held.Pin == nil && len(was.held.Plans) == 0:
+		return s.dropHeld()
+	}
+
+	return s.putHeld(was.held)
 }

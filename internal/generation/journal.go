@@ -19,6 +19,7 @@ type Journal struct {
 	HoldPlan string `json:"hold,omitempty"`    // going back: the plan that is held when it is done, or, with Judge, when that is good
 	Judge    bool   `json:"judge,omitempty"`   // going back: what is in place then awaits a verdict
 	Note     string `json:"note,omitempty"`    // Proposal.Note
+	Release  bool   `json:"release,omitempty"` // PhasePublish: Proposal.Release; what was held counts as released
 	Tries    int    `json:"tries,omitempty"`   // PhaseVerify: boots that began a verification, this one included
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
 	// CommitMono is Options.Mono at the end of Publish, or at the first AddTry of a later boot: what started earlier in boot

@@ -36,6 +36,14 @@ func (t *Txn) Publish() error {
 // published records that everything is in place: it awaits a verdict, unless nobody is going to judge. It returns the journal
 // that stands.
 func (s *Store) published(m *manifest, j *Journal) (*Journal, error) {
+	if j.Release { // before the journal, which has released it until now
+		if err := s.dropHeld(); err != nil {
+			return nil, afterCommit(err)
+		}
+
+		j.Release = false
+	}
+
 	if m.Judged != nil {
 		return nil, afterCommit(s.endJournal())
 	}

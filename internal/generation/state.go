@@ -71,9 +71,11 @@ type Proposal struct {
 	Targets []Target
 	Blobs   map[string][]byte // kept in the generation by name, such as plan.json, recording.json
 	// Late gives more of them, and is asked when there is something to commit; nil: there are no more.
-	Late  func() (map[string][]byte, error)
-	Note  string // kept in the journal; opaque here
-	Force bool   // make a generation even when every target already is as proposed
+	Late func() (map[string][]byte, error)
+	Note string // kept in the journal; opaque here
+	// Release releases every held plan and the pin with the commit: both happen, or neither.
+	Release bool
+	Force   bool // make a generation even when every target already is as proposed
 
 	// Unjudged, if not nil, says that nobody is going to judge: the generation is good as soon as it is published, which ends
 	// the journal, and this JSON document is its report.

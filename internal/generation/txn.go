@@ -17,6 +17,7 @@ type Txn struct {
 	m         *manifest
 	sha       string // of the manifest
 	note      string
+	release   bool
 	prints    []fingerprint // by entry, as observed; zero where there was nothing
 	committed *Journal
 	ended     bool
@@ -87,7 +88,7 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if p.Unjudged != nil {
 		m.Judged = &status{Version: formatVersion, Status: StatusGood, Time: m.Time, Report: p.Unjudged}
 	}
-	t := &Txn{s: s, m: m, note: p.Note}
+	t := &Txn{s: s, m: m, note: p.Note, release: p.Release}
 	for i := range m.Entries {
 		t.prints = append(t.prints, c.seen[i].print)
 	}
@@ -258,7 +259,7 @@ func (t *Txn) Abort() error {
 // that it looks whether a target changed since Begin (ErrChanged). After an error with fault.CannotWrite nothing has changed
 // and what was staged is gone; with fault.Interrupted the journal could be seen, and Recover decides.
 func (t *Txn) Commit() (int, error) {
-	return t.m.Gen, t.commit(&Journal{Version: formatVersion, Phase: PhasePublish, Note: t.note})
+	return t.m.Gen, t.commit(&Journal{Version: formatVersion, Phase: PhasePublish, Note: t.note, Release: t.release})
 }
 
 func (t *Txn) commit(j *Journal) error {

@@ -12,6 +12,9 @@
 //	next     returns the row of the table for the location and the trigger. Pure
 //	do       runs the row's steps in order. Only do changes anything
 //
+// Only KeepShut acts outside of the table: it writes the reason of a shut gate when the journal cannot be read, and
+// without the journal there is no phase.
+//
 // These three repeat until a row ends the walk. Each step may run twice. A killed process therefore has to remember
 // nothing: the next process locates again. The table is in table.go; docs/reference/activation.md is generated from it.
 //

@@ -55,6 +55,29 @@ func (m *Machine) Resume(ctx context.Context) (Outcome, error) {
 	return m.recoverThen(ctx, &walkState{}, onResume)
 }
 
+// ResumeUnchanged is Resume when the site's plan is the one in place. If the site enables it, it also patches labels
+// that differ: somebody edited one, the site enables this now, or the cluster did not answer after the verdict. At
+// boot, where prelet must not wait, it patches nothing. Outcome.Checks has the result.
+func (m *Machine) ResumeUnchanged(ctx context.Context, p Plan) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{planned: p.withDefaults()}, onUnchanged)
+}
+
+// SwitchOff opens the gate on the generation in place, judged or not, and on 0 when there never was one. It starts
+// nothing.
+func (m *Machine) SwitchOff(ctx context.Context) (Outcome, error) {
+	return m.recoverThen(ctx, &walkState{}, onOff)
+}
+
+// KeepShut writes the reason of a gate that is shut, and reports whether it is. It is not in the table, which needs the
+// journal: it runs when the journal or the generations cannot be read.
+func (m *Machine) KeepShut(why string) (shut bool, err error) {
+	if _, open, err := m.Gate.State(); err != nil || open {
+		return false, nil
+	}
+
+	return true, m.Gate.Shut(why)
+}
+
 // Verify is what prelet-verify.service runs. Each start and each crash of the kubelet triggers it while there is a
 // journal or no gate. It finishes an interrupted change, opens a lost gate and judges a generation that awaits a
 // verdict.

@@ -156,26 +156,6 @@ func (p Plan) labelChanges(n kubelet.Node) (out []kubelet.LabelChange) {
 	return out
 }
 
-// Reconcile patches the labels of a node on which nothing else has changed: somebody edited a label, the site enables
-// this now, or the cluster did not answer after the verdict. At boot, where prelet must not wait, it does nothing. The
-// lock is held before and after; no file is written.
-func (m *Machine) Reconcile(ctx context.Context, p Plan) ([]Check, error) {
-	p = p.withDefaults()
-	if !p.Reconcile {
-		return nil, nil
-	}
-
-	if may, err := m.Units.MayWait(ctx, p.Unit); err != nil || !may {
-		return nil, nil // an error of systemd does not matter here
-	}
-
-	var checks []Check
-
-	err := m.runUnlocked(ctx, func() { checks = m.reconcile(ctx, p, nil) })
-
-	return checks, err
-}
-
 // reconcile patches the node's labels if the site enables this, as far as the cluster allows it. The lock is free. It
 // changes no verdict: a label that it could not patch is drift. The check "labels" has the result.
 func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check {
@@ -193,7 +173,7 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 		return checks
 	}
 
-	done, failed := m.patchLabels(ctx, p, n.Name, todo)
+	done, failed := m.patchAll(ctx, p, n.Name, todo)
 	if len(done) > 0 {
 		m.note("labels", "ok", "patched node %s: %s", n.Name, strings.Join(done, " "))
 	}
@@ -214,9 +194,9 @@ func (m *Machine) reconcile(ctx context.Context, p Plan, checks []Check) []Check
 	)
 }
 
-// patchLabels makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one
+// patchAll makes all changes in one request. If the cluster refuses that, it tries each change alone, so that one
 // forbidden label does not block the others.
-func (m *Machine) patchLabels(
+func (m *Machine) patchAll(
 	ctx context.Context, p Plan, node string, todo []kubelet.LabelChange,
 ) (done, failed []string) {
 	err := m.Probe.PatchLabels(ctx, node, todo)

@@ -23,6 +23,7 @@ type location struct {
 	newBoot       bool
 	exhausted     bool
 	mayWait       bool
+	mayPatch      bool
 	noneStarted   bool      // no kubelet can have started in this boot
 	rollback      *rollback // nil: no rollback is possible
 	stayReason    string    // why no rollback is possible
@@ -55,6 +56,8 @@ func (h location) holds(f fact) bool {
 		return h.mayWait
 	case canGoBack:
 		return h.rollback != nil
+	case mayPatch:
+		return h.mayPatch
 	case hasTooManyRounds:
 		return h.rounds >= maxRounds
 	}
@@ -139,6 +142,11 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 	case on == onResume:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == pending {
 			err = m.readExhausted(steady, h)
+		}
+	case on == onUnchanged:
+		if h.plan, err = m.planOf(h.current.Gen); err == nil && h.phase == settled && t.planned.Reconcile {
+			may, unanswered := m.Units.MayWait(steady, t.planned.Unit)
+			h.mayPatch = may && unanswered == nil // labels are not worth a failure
 		}
 	case on == onRollback:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {

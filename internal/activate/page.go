@@ -20,8 +20,10 @@ var triggerNames = []word{
 	onFinish:     {"finish", "every command that writes first finishes what a crash left"},
 	onChange:     {"change", "a run has staged a commit"},
 	onResume:     {"resume", "continue with the generation in place: nothing has to change, or may change"},
+	onUnchanged:  {"unchanged", "the same, and the site's plan is the one in place"},
 	onFailed:     {"failed", "a run failed before its commit"},
 	onNoSite:     {"no site", "a run found no site"},
+	onOff:        {"off", "`prelet=off` is on the kernel command line: only the gate opens"},
 	onRollback:   {"rollback", "`prelet rollback`"},
 	onVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
 	onCommitted:  {"committed", "this process has just written the journal"},
@@ -55,6 +57,11 @@ var factNames = []word{
 		"there is a good generation to roll back to, the site allows it, and it does not have the same fault",
 	},
 	hasTooManyRounds: {"too many rounds", "other processes took over five times"},
+	mayPatch: {
+		"may patch",
+		"the site lets the node patch its own labels (`reconcile_labels`), and this process may wait: " +
+			"it is not prelet.service at boot",
+	},
 }
 
 var stepNames = []word{
@@ -91,6 +98,10 @@ var stepNames = []word{
 	reportShut:   {"report shut", "report the reason why the gate is shut"},
 	reportOther:  {"report other", "report the verdict of the process that took over"},
 	leavePending: {"leave pending", "leave the verdict to the process that takes over"},
+	patchLabels: {
+		"patch labels",
+		"with the lock free: patch the labels of the Node that differ from the site's plan, as far as the cluster allows",
+	},
 }
 
 // Page returns docs/reference/activation.md: the table as text.

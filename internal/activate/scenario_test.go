@@ -53,6 +53,7 @@ type node struct {
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
 	onCommit   func() // called once, right after the commit
+	off        bool   // prelet=off in this boot
 	storeFails func(method string) error
 
 	timeout  time.Duration
@@ -93,6 +94,7 @@ func inMemory(t testing.TB) string {
 // reboot is a power cycle: the run folder is empty, no process runs, and the kubelet's start waits for prelet.service.
 func (n *node) reboot() {
 	n.boots++
+	n.off = false
 	n.boot = fmt.Sprintf("%032x", n.boots)
 	n.run = inMemory(n.t)
 	n.clk = &sim{now: 5 * time.Second}
@@ -408,7 +410,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			},
 		)
 		if errors.Is(err, generation.ErrNothing) {
-			return m.Resume(ctx)
+			return m.ResumeUnchanged(ctx, n.plan(config))
 		}
 
 		if err != nil {

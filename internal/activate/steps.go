@@ -83,6 +83,8 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		}
 
 		return done, nil
+	case patchLabels:
+		return done, m.runUnlocked(ctx, func() { t.out.Checks = m.reconcile(ctx, t.planned, nil) })
 	}
 
 	return done, &fault.Fault{Code: fault.Internal, Summary: fmt.Sprintf("activation has no step %d", s)}
@@ -343,7 +345,7 @@ func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
 // reports that. Some versions of systemd overlook the first drop-in in a new folder, so the plans are checked too. At
 // boot systemd reads all unit files. An error of systemd is left to the step that starts the unit.
 func (m *Machine) needsReload(ctx context.Context, h location, t *walkState) bool {
-	if h.gateOpen {
+	if h.gateOpen && h.phase != mixed { // of a mixture the gate was shut since
 		return false
 	}
 

@@ -21,8 +21,10 @@ const (
 	onFinish     trigger = iota // only finish what a crash left
 	onChange                    // a run has staged a commit
 	onResume                    // continue with the generation in place: nothing has to change, or may change
+	onUnchanged                 // the same, and the site's plan is the one in place
 	onFailed                    // a run failed before its commit
 	onNoSite                    // there is no site
+	onOff                       // prelet=off: only the gate opens
 	onRollback                  // a rollback by hand
 	onVerify                    // prelet-verify: the kubelet starts, or has crashed
 	onCommitted                 // this process has just written the journal
@@ -50,6 +52,7 @@ const (
 	mayWait               // this process may wait for a start of the unit
 	canGoBack             // a rollback is possible and may help; else location.stayReason has the reason
 	hasTooManyRounds      // others took over maxRounds times
+	mayPatch              // the site lets the node patch its own labels, and this process may wait for the API server
 )
 
 // step is one action of a row. Each step may run again after it has finished, or after it was interrupted.
@@ -78,6 +81,7 @@ const (
 	reportShut                // report the reason why the gate is shut
 	reportOther               // report the verdict of the process that took over
 	leavePending              // leave the verdict to the process that takes over
+	patchLabels               // without the lock: patch the labels of the Node that differ from the site's plan
 )
 
 // row contains the steps for a trigger in a phase.
@@ -104,7 +108,8 @@ var table = []row{
 	// After a crash: these rows come first for every entry.
 	{In: []phase{mixed}, On: []trigger{onFinish}, Do: []step{shutGate, stop, complete, reload}, Then: done},
 	{
-		In: []phase{mixed}, On: []trigger{onResume, onFailed, onNoSite, onRollback, onVerify, onSuperseded},
+		In: []phase{mixed},
+		On: []trigger{onResume, onUnchanged, onFailed, onNoSite, onOff, onRollback, onVerify, onSuperseded},
 		Do: []step{shutGate, stop, complete}, Then: repeat,
 	},
 	{In: []phase{none, settled}, On: []trigger{onFinish}, Do: []step{sweep}, Then: done},
@@ -113,6 +118,9 @@ var table = []row{
 	// A change.
 	{In: unmixed, On: []trigger{onChange}, Do: []step{preflight, commit}, Then: onCommitted},
 	{In: []phase{mixed}, On: []trigger{onCommitted}, Do: []step{shutGate, stop, publish}, Then: onResume},
+
+	// Prelet is switched off.
+	{In: unmixed, On: []trigger{onOff}, Do: []step{openGate}, Then: done},
 
 	// Prelet was never used.
 	{In: []phase{none}, On: []trigger{onFailed, onNoSite, onVerify}, When: isOpen, Then: done},
@@ -124,6 +132,11 @@ var table = []row{
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isWhole, Then: onResume},
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, When: isOpen, Then: done},
 	{In: inPlace, On: []trigger{onFailed, onNoSite}, Do: []step{holdBack}, Then: done},
+	{
+		In: []phase{settled}, On: []trigger{onUnchanged}, When: mayPatch,
+		Do: []step{patchLabels}, Then: onResume,
+	},
+	{In: inPlace, On: []trigger{onUnchanged}, Then: onResume},
 	{In: []phase{settled}, On: []trigger{onResume}, Do: []step{openGate, requestStart}, Then: done},
 	{In: []phase{pending}, On: []trigger{onResume}, When: isExhausted, Do: rollbackSteps, Then: onResume},
 	{In: awaiting, On: []trigger{onResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
@@ -153,7 +166,7 @@ var table = []row{
 	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 
 	// Pairs that cannot occur.
-	{In: []phase{none}, On: []trigger{onResume}, Never: "nothing to resume: no generation is in place"},
+	{In: []phase{none}, On: []trigger{onResume, onUnchanged}, Never: "nothing to resume: no generation is in place"},
 	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to go back from: no generation is in place"},
 	{
 		In: []phase{none}, On: []trigger{onSuperseded},

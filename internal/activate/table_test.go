@@ -110,7 +110,7 @@ func nextTriggers(r row) []trigger {
 // TestNextIsTotal checks every pair with every combination of facts.
 func TestNextIsTotal(t *testing.T) {
 	forEachPair(func(p phase, on trigger) {
-		for bits := range 1 << 8 {
+		for bits := range 1 << 9 {
 			is := func(i int) bool { return bits&(1<<i) != 0 }
 
 			h := location{
@@ -120,6 +120,7 @@ func TestNextIsTotal(t *testing.T) {
 				newBoot:       is(2),
 				exhausted:     is(3),
 				mayWait:       is(4),
+				mayPatch:      is(8),
 			}
 			if is(5) {
 				h.blockReason = "x"
@@ -135,7 +136,7 @@ func TestNextIsTotal(t *testing.T) {
 
 			r := next(table, h, on)
 			if !slices.Contains(r.In, p) || !slices.Contains(r.On, on) || !h.holds(r.When) {
-				t.Errorf("%s, %s with %08b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
+				t.Errorf("%s, %s with %09b: row %+v", phaseNames[p].name, triggerNames[on].name, bits, r)
 			}
 		}
 	})

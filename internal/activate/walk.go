@@ -15,6 +15,7 @@ type walkState struct {
 	change  *Change // of onChange
 	to      int     // of onRollback
 	why     string  // of onRollback
+	planned Plan    // of onUnchanged: the site's plan, which may differ from the stored one in what is only checked
 	failure string  // of onFailed and onNoSite
 
 	committed      bool                // the journal has the change, or may have it: from here on only forward
@@ -132,7 +133,7 @@ func (m *Machine) runHook(s step, after bool) {
 // beginOutcome sets the outcome at the begin of a row.
 func (t *walkState) beginOutcome(on trigger, h location) {
 	switch on {
-	case onResume, onFailed, onNoSite, onVerify:
+	case onResume, onUnchanged, onFailed, onNoSite, onOff, onVerify:
 		if t.rollback == nil && h.current != nil {
 			t.out.Generation = h.current.Gen
 		}

@@ -2,6 +2,7 @@ package activate
 
 import (
 	"fmt"
+	"hash/fnv"
 	"os"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
 )
 
 // story is a series of events on a node with its expected end. The process may be killed at any step of act. Then
@@ -25,6 +27,7 @@ type story struct {
 	idle      bool          // the kubelet does not run at the end
 	awaits    bool          // a verdict is awaited at the end
 	late      bool          // the kubelet runs only after finish
+	rebooted  bool          // a boot after a power cut anywhere comes to the same end
 }
 
 const shutState = "shut"
@@ -49,6 +52,12 @@ func (n *node) keep() Outcome {
 	return n.enterMachine(
 		"keep", func(m *Machine) (Outcome, error) { return m.Keep(n.t.Context(), "the site is invalid") },
 	)
+}
+
+// switchOff is a run with prelet=off on the kernel command line.
+func (n *node) switchOff() {
+	n.off = true
+	n.enterMachine("prelet=off", func(m *Machine) (Outcome, error) { return m.SwitchOff(n.t.Context()) })
 }
 
 func (n *node) keepWithoutSite() Outcome {
@@ -131,8 +140,8 @@ func (n *node) loseGate() { os.Remove(gatePath(n.run)) }
 func stories() []story {
 	runs := func(config string) func(*node) { return func(n *node) { n.mustRun(config) } }
 
-	return []story{
-		{name: "a change at run time", prepare: bootOne, act: runs("two"), config: "two"},
+	return append(awaitingStories(), []story{
+		{name: "a change at run time", prepare: bootOne, act: runs("two"), config: "two", rebooted: true},
 		{
 			name:    "a bad change at run time",
 			prepare: bootOne,
@@ -145,7 +154,7 @@ func stories() []story {
 			name:    "a change at boot",
 			prepare: chain(bootOne, rebootNode),
 			act:     func(n *node) { n.mustRun("two"); n.finishPrelet(); n.verify() },
-			config:  "two",
+			config:  "two", rebooted: true,
 		},
 		{
 			name: "a bad change at boot", prepare: chain(bootOne, rebootNode),
@@ -155,7 +164,7 @@ func stories() []story {
 			name:    "a boot that changes nothing",
 			prepare: chain(bootOne, rebootNode),
 			act:     func(n *node) { n.mustRun("one"); n.finishPrelet() },
-			config:  "one",
+			config:  "one", rebooted: true,
 		},
 		{
 			name: "a boot that fails before its commit", prepare: chain(bootOne, rebootNode),
@@ -288,9 +297,64 @@ func stories() []story {
 			}
 
 			n.reboot()
-			n.mustSucceed(Gate{Dir: n.run, BootID: n.boot}.Open(2), "prelet=off")
+			n.switchOff()
 			n.finishPrelet()
 		}, act: func(n *node) { n.mustRun("two") }, config: "one"},
+		{
+			name: "prelet=off on a good generation", prepare: chain(bootOne, rebootNode),
+			act: func(n *node) { n.switchOff(); n.finishPrelet() }, config: "one",
+		},
+		{
+			name: "prelet=off where prelet was never used",
+			act:  func(n *node) { n.switchOff(); n.finishPrelet() }, open: "PRELET_GENERATION=0",
+		},
+		{
+			name: "prelet=off after a crash", prepare: func(n *node) { bootOne(n); n.dieAfterCommit("two"); n.reboot() },
+			act: func(n *node) { n.switchOff(); n.finishPrelet() }, config: "two",
+		},
+		{
+			name: "a label that somebody has edited",
+			prepare: func(n *node) {
+				n.shape = func(p *Plan) { p.Reconcile, p.Labels = true, map[string]string{"example.com/a": "1"} }
+				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
+				bootOne(n)
+				n.labels["example.com/a"] = "somebody's"
+				n.loseGate()
+			},
+			act: func(n *node) {
+				n.mustRun("one")
+
+				if got := n.labels["example.com/a"]; got != "1" {
+					n.t.Errorf("got label %q after the run; want it patched to 1", got)
+				}
+			},
+			config: "one",
+		},
+		{
+			name: "a label that somebody has edited, at boot",
+			prepare: func(n *node) {
+				n.shape = func(p *Plan) { p.Reconcile, p.Labels = true, map[string]string{"example.com/a": "1"} }
+				n.labels, n.age = map[string]string{"example.com/a": "1"}, time.Hour
+				bootOne(n)
+				n.reboot()
+				n.labels["example.com/a"] = "somebody's"
+			},
+			act: func(n *node) {
+				n.mustRun("one")
+
+				if got := n.labels["example.com/a"]; got != "somebody's" {
+					n.t.Errorf("got label %q after the run at boot; want it not patched: prelet must not wait", got)
+				}
+
+				n.finishPrelet()
+			},
+			config: "one",
+		},
+		{name: "a crash among unit files, and prelet-verify comes", prepare: func(n *node) {
+			bootOne(n)
+			n.unitFiles = true
+			n.dieAfterCommit("two")
+		}, act: func(n *node) { n.verify() }, config: "two"},
 		{name: "three boots without a verdict, in which the power fails later", prepare: func(n *node) {
 			bootOne(n)
 			n.apiserver = false
@@ -470,6 +534,19 @@ func stories() []story {
 				n.t.Errorf("the first run: %+v; want it to judge the other's", out)
 			}
 		}, afterKill: runs("three"), finish: runs("three"), config: "three"},
+		{
+			name:    "there is no site, on a node that runs",
+			prepare: func(n *node) { n.keepWithoutSite(); n.finishPrelet() },
+			act:     func(n *node) { n.keepWithoutSite() },
+			open:    "PRELET_GENERATION=0",
+		},
+		{name: "another run goes back and is killed", prepare: bootOne, act: func(n *node) {
+			n.clk.schedule(5*time.Second, func() { n.dieAt("three healthz=bad", restore, true) })
+
+			if out := n.mustRun("two"); out.InPlace != Good || out.Generation != n.newest() {
+				n.t.Errorf("the first run: %+v; want it to judge the rollback", out)
+			}
+		}, afterKill: runs("three healthz=bad"), finish: runs("three healthz=bad"), config: "one"},
 		{name: "others keep taking over", prepare: bootOne, act: func(n *node) {
 			for i := range maxRounds + 1 {
 				n.clk.schedule(
@@ -530,7 +607,7 @@ func stories() []story {
 				"recover",
 				func(m *Machine) (Outcome, error) { _, err := m.Recover(n.t.Context()); return Outcome{}, err },
 			)
-			n.mustSucceed(Gate{Dir: n.run, BootID: n.boot}.Open(2), "prelet=off")
+			n.switchOff()
 			n.finishPrelet()
 		}, config: "two"},
 		{name: "a unit file, and a systemd that overlooks it", prepare: func(n *node) {
@@ -546,7 +623,184 @@ func stories() []story {
 				n.t.Errorf("%d reloads; want one for the change and one for the way back", n.systemd.reloads-reloads)
 			}
 		}, afterKill: runs("two healthz=bad"), finish: runs("two healthz=bad"), config: "one"},
+	}...)
+}
+
+// awaitPending leaves a generation that awaits its verdict, and awaitReturning the same after a rollback.
+func awaitPending(n *node) {
+	bootOne(n)
+	n.apiserver = false
+	n.mustRun("two")
+	n.apiserver = true
+}
+
+func awaitReturning(n *node) {
+	bootOne(n)
+	n.apiserver = false
+	n.mustRun("two healthz=bad")
+	n.apiserver = true
+}
+
+// awaitingStories returns stories of each entry on a generation that awaits its verdict, before and after a rollback.
+func awaitingStories() (out []story) {
+	for _, w := range []struct {
+		name    string
+		prepare func(n *node)
+		config  string // of the generation in place
+		edited  string // the end when a file was edited and the gate is open
+		awaits  bool
+	}{
+		{"settled", func(n *node) { bootOne(n); n.mustRun("two") }, "two", "two by hand", false},
+		{"pending", awaitPending, "two", "one", true},
+		{"returning", awaitReturning, "one", "one by hand", true},
+	} {
+		edit := func(n *node) { n.editFile(flagsPath) }
+		lose := func(n *node) { n.loseGate(); n.systemd.fail("exit-code"); n.clk.advance(time.Second) }
+		heldBack := func(what string, do func(n *node) Outcome) func(n *node) {
+			return func(n *node) {
+				if out := do(n); out.HeldBack == "" {
+					n.t.Errorf("%s: got %+v; want it held back", what, out)
+				}
+
+				n.finishPrelet()
+			}
+		}
+		entries := []struct {
+			name string
+			do   func(n *node) Outcome
+		}{{"a failed run", (*node).keep}, {"a run without a site", (*node).keepWithoutSite}}
+
+		for _, e := range entries {
+			out = append(out,
+				story{
+					name: e.name + " on " + w.name + " judges it", prepare: w.prepare, config: w.config,
+					act: func(n *node) {
+						e.do(n)
+
+						if j := n.journal(); j != nil {
+							n.t.Errorf("%s: the journal is %+v; want a verdict", e.name, j)
+						}
+					},
+				},
+				story{
+					name: e.name + " on " + w.name + " at boot", prepare: chain(w.prepare, rebootNode), config: w.config,
+					act: func(n *node) { e.do(n); n.finishPrelet() },
+				},
+				story{
+					name: e.name + " on " + w.name + " with another file", prepare: chain(w.prepare, edit),
+					config: w.edited, act: func(n *node) { e.do(n) },
+				},
+				story{
+					name:    e.name + " on " + w.name + " with another file, at boot",
+					prepare: chain(chain(w.prepare, rebootNode), edit),
+					config:  w.config + " by hand", open: shutState, idle: true, awaits: w.awaits,
+					act: heldBack(e.name, e.do),
+				},
+			)
+		}
+
+		out = append(out,
+			story{
+				name: "prelet-verify before a run, on " + w.name, prepare: chain(w.prepare, rebootNode),
+				config: w.config, open: shutState, idle: true, awaits: w.awaits,
+				act: heldBack("prelet-verify", func(n *node) Outcome { n.finishPrelet(); return n.verify() }),
+			},
+			story{
+				name: "prelet-verify on " + w.name, prepare: w.prepare, config: w.config,
+				act: func(n *node) { n.verify() },
+			},
+			story{
+				name: "a lost gate on " + w.name, prepare: chain(w.prepare, lose), config: w.config,
+				act: func(n *node) { n.verify(); n.clk.advance(time.Second) },
+			},
+			story{
+				name: "a lost gate and another file on " + w.name, prepare: chain(chain(w.prepare, edit), lose),
+				config: w.config + " by hand", open: shutState, idle: true, awaits: w.awaits,
+				act: heldBack("prelet-verify", func(n *node) Outcome { return n.verify() }),
+			},
+			story{
+				name: "prelet=off on " + w.name, prepare: chain(w.prepare, rebootNode), config: w.config,
+				act: func(n *node) {
+					n.switchOff()
+
+					if j := n.journal(); j != nil && j.BootID == n.boot {
+						n.t.Errorf("prelet=off: the journal is %+v; want this boot not counted", j)
+					}
+
+					n.finishPrelet()
+				},
+			},
+			story{
+				name: "back by hand from " + w.name, prepare: w.prepare, config: "",
+				act: func(n *node) { n.rollbackTo(0) },
+			},
+			story{
+				name: "a change on " + w.name, prepare: w.prepare, config: "three",
+				act: func(n *node) {
+					n.mustRun("three")
+
+					if got := n.read(configPath); got != "three" {
+						n.t.Errorf("got file %q after the run; want three", got)
+					}
+				},
+			},
+			story{
+				name: "a change while the unit is masked, on " + w.name, config: w.config,
+				prepare: func(n *node) { w.prepare(n); n.systemd.unit.Load = "masked" },
+				act: func(n *node) {
+					if _, err := n.runSite(n.t.Context(), "three"); n.codeOf(err) != fault.Systemd {
+						n.t.Errorf("a change while the unit is masked: got %v; want code %s", err, fault.Systemd)
+					}
+				},
+				finish: func(n *node) { n.systemd.unit.Load = "loaded" },
+			},
+			story{
+				name: "back by hand while the unit is masked, on " + w.name, config: w.config,
+				prepare: func(n *node) { w.prepare(n); n.systemd.unit.Load = "masked" },
+				act: func(n *node) {
+					_, err := n.process(func(m *Machine) (Outcome, error) { return m.GoBack(n.t.Context(), 0, "me") })
+					if n.codeOf(err) != fault.Systemd || n.readGate() == "" {
+						n.t.Errorf("got %v, gate %q; want code %s and the gate open", err, n.readGate(), fault.Systemd)
+					}
+				},
+				finish: func(n *node) { n.systemd.unit.Load = "loaded" },
+			},
+			story{
+				name: "a commit that never happened, on " + w.name, config: w.config,
+				prepare: func(n *node) { w.prepare(n); n.dieBeforeCommit("three") },
+				act: func(n *node) {
+					n.verify()
+
+					if left, _ := os.ReadDir(n.disk + "/etc/default"); len(left) != 1 {
+						n.t.Errorf("what was staged still exists: %v", left)
+					}
+				},
+			},
+			story{
+				name: "the kubelet has failed at the gate, on " + w.name, config: w.config,
+				prepare: func(n *node) { w.prepare(n); n.reboot(); n.waitAtGate() },
+				act:     func(n *node) { n.mustRun(w.config); n.finishPrelet() },
+			},
+			story{
+				name: "nothing to change on " + w.name + ", at boot", prepare: chain(w.prepare, rebootNode),
+				config: w.config, act: func(n *node) { n.mustRun(w.config); n.finishPrelet() },
+			},
+			story{
+				name: "nothing to change on " + w.name, prepare: w.prepare, config: w.config,
+				act: func(n *node) { n.mustRun(w.config) },
+			},
+			story{
+				name: "a crash from " + w.name + ", and prelet=off", config: "three", act: func(n *node) { n.switchOff(); n.finishPrelet() },
+				prepare: func(n *node) { w.prepare(n); n.dieAfterCommit("three"); n.reboot() },
+			},
+		)
 	}
+
+	return append(out, story{
+		name: "a crash after going back, before systemd reads a unit file", config: "one",
+		prepare: func(n *node) { bootOne(n); n.unitFiles = true; n.dieAt("two healthz=bad", restore, true) },
+		act:     func(n *node) { n.verify() },
+	})
 }
 
 // newest returns the number of the generation in place.
@@ -574,6 +828,14 @@ func (n *node) guardSteps(then func(step, bool)) func(step, bool) {
 			)
 		}
 
+		if after && s == stop && n.readGate() != "" {
+			n.t.Errorf("the kubelet was stopped while the gate says %q: it may start again", n.readGate())
+		}
+
+		if after && s == openGate && n.systemd.reloads < n.systemd.unread {
+			n.t.Error("the gate is open, and systemd has not read a unit file")
+		}
+
 		if after && n.unitFiles && slices.Contains([]step{publish, complete, restore}, s) {
 			n.systemd.unread = n.systemd.reloads + 1
 		}
@@ -593,6 +855,14 @@ func (n *node) checkRunning(s story) {
 
 	if running := n.systemd.unit.Active == "active"; running == s.idle {
 		n.t.Errorf("the kubelet is %s/%s; want it to run: %t", n.systemd.unit.Active, n.systemd.unit.Sub, !s.idle)
+	}
+}
+
+// checkCounted checks that this boot counts as a try if the kubelet may have started on a generation that awaits its
+// verdict. prelet=off counts nothing.
+func (n *node) checkCounted(at string) {
+	if j := n.journal(); j != nil && j.Phase == generation.PhaseVerify && n.readGate() != "" && !n.off && j.BootID != n.boot {
+		n.t.Errorf("a power cut %s: the gate is open on generation %d, and the boot is not counted", at, j.Gen)
 	}
 }
 
@@ -629,7 +899,10 @@ func (n *node) checkEnd(s story) {
 // playOptions contains how to play a story.
 type playOptions struct {
 	rows   []row     // nil: the table
+	moment func()    // called at each moment; may be nil
 	killAt int       // end the process at this moment: before each step, and after the last one of all; 0: never
+	killIn string    // only moments in this row count; "": in any
+	reboot bool      // a kill is a power cut
 	seen   func(row) // called with each row; may be nil
 }
 
@@ -657,6 +930,14 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 			return // the same moment as before the next step
 		}
 
+		if how.killIn != "" && describeRow(now) != how.killIn {
+			return
+		}
+
+		if how.moment != nil {
+			how.moment()
+		}
+
 		if moment++; moment == how.killAt {
 			at = momentOf(now, x, after)
 			panic(killed{Event{Step: at}})
@@ -664,8 +945,12 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	})
 	n.maybeKilled(func() { s.act(n) })
 
-	if how.killAt == 0 && !s.late {
-		n.checkRunning(s)
+	if how.killAt == 0 {
+		n.checkCounted("after it")
+
+		if !s.late {
+			n.checkRunning(s)
+		}
 	}
 
 	if how.killAt > 0 && at == "" {
@@ -674,12 +959,26 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 
 	n.step = n.guardSteps(nil)
 	if at != "" {
-		n.clk.advance(time.Second) // RestartSec=1
+		if how.reboot {
+			n.checkCounted(at)
+
+			if !s.rebooted {
+				return at
+			}
+
+			n.reboot()
+		} else {
+			n.clk.advance(time.Second) // RestartSec=1
+		}
 
 		if s.afterKill != nil {
 			s.afterKill(n)
 		} else {
 			s.act(n)
+		}
+
+		if how.reboot && n.systemd.insidePrelet {
+			n.finishPrelet()
 		}
 	}
 
@@ -697,6 +996,13 @@ func (s story) play(t testing.TB, how playOptions) (at string) {
 	n.checkEnd(s)
 
 	return at
+}
+
+// countMoments returns the number of moments at which the process can be killed.
+func (s story) countMoments(t testing.TB) (n int) {
+	s.record(t, playOptions{moment: func() { n++ }})
+
+	return n
 }
 
 // endsWith reports whether a step is the last one of a walk. After any other step the disk is the same as before the
@@ -771,7 +1077,8 @@ func TestStories(t *testing.T) {
 }
 
 // TestKilledAtEveryStep kills each story before each step and after the last of all, lets systemd start again what it
-// starts again, and expects the same end. Each of these moments of every row must occur.
+// starts again, and expects the same end. A second kill at the same moment is a power cut: the boot must have counted as a
+// try. PRELET_SWEEP=full kills at all moments, of which each of every row must occur; else at a fixed sample.
 func TestKilledAtEveryStep(t *testing.T) {
 	var mutex sync.Mutex
 
@@ -782,23 +1089,30 @@ func TestKilledAtEveryStep(t *testing.T) {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
 
-				for k := 1; ; k++ {
-					at, wrong := s.record(t, playOptions{killAt: k})
-					for _, w := range wrong {
-						t.Errorf("killed %s (moment %d): %s", at, k, w)
+				count := s.countMoments(t)
+				for k := 1; k <= count; k++ {
+					if !isSampled(fmt.Sprint(s.name, k)) {
+						continue
 					}
 
-					if at == "" {
-						return
-					}
+					for _, reboot := range []bool{false, true} {
+						at, wrong := s.record(t, playOptions{killAt: k, reboot: reboot})
+						for _, w := range wrong {
+							t.Errorf("killed %s (moment %d, power cut %t): %s", at, k, reboot, w)
+						}
 
-					mutex.Lock()
-					killed[at] = true
-					mutex.Unlock()
+						mutex.Lock()
+						killed[at] = true
+						mutex.Unlock()
+					}
 				}
 			})
 		}
 	})
+
+	if !isFullSweep() {
+		return
+	}
 
 	for _, r := range table {
 		for _, s := range r.Do {
@@ -813,46 +1127,81 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// mutant is the table with one change.
+// expand returns a table with the same meaning and one row for each phase and trigger.
+func expand(rows []row) (out []row) {
+	for _, r := range rows {
+		for _, p := range r.In {
+			for _, on := range r.On {
+				one := r
+				one.In, one.On = []phase{p}, []trigger{on}
+				out = append(out, one)
+			}
+		}
+	}
+
+	return out
+}
+
+func describeRow(r row) string {
+	return fmt.Sprintf("%s, %s, %s", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On), factNames[r.When].name)
+}
+
+func describePair(r row) string {
+	return joinNames(phaseNames, r.In) + ", " + joinNames(triggerNames, r.On)
+}
+
+// mutant is the expanded table with one change.
 type mutant struct {
 	name string
 	rows []row
-	at   string // the row that is changed; "" when other rows may be chosen instead
+	key  string // the row that is changed
+	in   string // the row or the pair that is changed: only stories that use it can notice
+	row  row    // as it is after the change
 }
 
-// mutants returns tables without a step or a condition, or that continue where they should end, or the other way round.
+// mutants returns expanded tables in which a row lacks a step or its condition, has two steps the other way round,
+// comes after the next row of its pair, is missing, or continues where it should end, or the other way round.
 func mutants() (out []mutant) {
-	change := func(i int, what string, do func(r *row)) {
-		rows := slices.Clone(table)
+	whole := expand(table)
+	change := func(i int, what, in string, do func(r *row)) {
+		rows := slices.Clone(whole)
 		rows[i].Do = slices.Clone(rows[i].Do)
 		do(&rows[i])
-		name := fmt.Sprintf(
-			"%s: %s, %s, %s", what, joinNames(phaseNames, table[i].In), joinNames(triggerNames, table[i].On),
-			factNames[table[i].When].name,
-		)
-		out = append(out, mutant{name, rows, fmt.Sprint(table[i])})
+		out = append(out, mutant{what + ": " + describeRow(whole[i]), rows, describeRow(whole[i]), in, rows[i]})
 	}
-	for i, r := range table {
+
+	for i, r := range whole {
 		if r.Never != "" {
 			continue
 		}
 
+		key, pair := describeRow(r), describePair(r)
 		for j, s := range r.Do {
-			change(i, "without "+stepNames[s].name, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
+			change(i, "without "+stepNames[s].name, key, func(r *row) { r.Do = slices.Delete(r.Do, j, j+1) })
+
+			if j > 0 {
+				what := fmt.Sprintf("%s before %s", stepNames[s].name, stepNames[r.Do[j-1]].name)
+				change(i, what, key, func(r *row) { r.Do[j-1], r.Do[j] = r.Do[j], r.Do[j-1] })
+			}
 		}
 
+		change(i, "missing", key, func(r *row) { r.In = nil })
+
 		if r.When != always {
-			change(i, "without its condition", func(r *row) { r.When = always })
+			change(i, "without its condition", pair, func(r *row) { r.When = always })
+		}
 
-			out[len(out)-1].at = ""
-
-			change(i, "never", func(r *row) { r.In = nil })
+		after := slices.IndexFunc(whole[i+1:], func(x row) bool { return describePair(x) == pair })
+		if after >= 0 && whole[i+1+after].When != always {
+			change(i, "after the next", pair, func(*row) {})
+			rows := out[len(out)-1].rows
+			rows[i], rows[i+1+after] = rows[i+1+after], rows[i]
 		}
 
 		if r.Then == done {
-			change(i, "goes on", func(r *row) { r.Then = onResume })
+			change(i, "goes on", key, func(r *row) { r.Then = onResume })
 		} else {
-			change(i, "ends", func(r *row) { r.Then = done })
+			change(i, "ends", key, func(r *row) { r.Then = done })
 		}
 	}
 
@@ -861,56 +1210,109 @@ func mutants() (out []mutant) {
 
 // surviving contains the mutants that no story detects, each with the reason why the row is in the table.
 var surviving = map[string]string{
-	"goes on: settled, verify, gate open":                              nothingToDo,
-	"goes on: settled, verify, whole":                                  nothingToDo,
-	"goes on: settled, superseded, ":                                   nothingToDo,
-	"goes on: pending, returning, good, ":                              nothingToDo,
-	"goes on: returning, bad, ":                                        nothingToDo,
-	"goes on: settled, pending, returning, failed, no site, gate open": "it would judge, as prelet-verify does later",
-	"without publish: mixed, committed, ":                              "what follows finds it interrupted, and completes it",
-	"never: settled, verify, gate open":                                "the rows below do nothing either, and read the files for it",
-	"never: pending, returning, verify, gate open":                     "likewise",
+	"after the next: pending, verify, gate open":     "the rows below do nothing either, and read the files for it",
+	"after the next: returning, verify, gate open":   "the rows below do nothing either, and read the files for it",
+	"after the next: settled, failed, whole":         nothingToDo,
+	"after the next: settled, no site, whole":        nothingToDo,
+	"after the next: settled, verify, gate open":     "the rows below do nothing either, and read the files for it",
+	"close as good before retire: pending, good, ":   "a process that is killed in between is followed by a run that removes the files again",
+	"close as good before retire: returning, good, ": "no story goes back to a generation with files to retire",
+	"goes on: none, no site, gate open":              nothingToDo,
+	"goes on: pending, failed, gate open":            "it would judge, as prelet-verify does later",
+	"goes on: pending, good, ":                       nothingToDo,
+	"goes on: pending, no site, gate open":           "it would judge, as prelet-verify does later",
+	"goes on: returning, bad, ":                      nothingToDo,
+	"goes on: returning, failed, gate open":          "it would judge, as prelet-verify does later",
+	"goes on: returning, good, ":                     nothingToDo,
+	"goes on: returning, no site, gate open":         "it would judge, as prelet-verify does later",
+	"goes on: settled, failed, gate open":            nothingToDo,
+	"goes on: settled, no site, gate open":           nothingToDo,
+	"goes on: settled, off, ":                        nothingToDo,
+	"goes on: settled, superseded, ":                 nothingToDo,
+	"goes on: settled, verify, gate open":            nothingToDo,
+	"goes on: settled, verify, whole":                nothingToDo,
+	"missing: none, no site, gate open":              "the row below opens a gate that is open",
+	"missing: none, verify, gate open":               "the rows below do nothing either, and read the files for it",
+	"missing: pending, verify, gate open":            "the rows below do nothing either, and read the files for it",
+	"missing: returning, verify, gate open":          "the rows below do nothing either, and read the files for it",
+	"missing: settled, verify, gate open":            "the rows below do nothing either, and read the files for it",
+	"reload before sweep: pending, finish, ":         "they are independent",
+	"reload before sweep: returning, finish, ":       "they are independent",
+	"without count try: returning, judge, may wait":  "only a pending generation is rolled back for its tries",
+	"without publish: mixed, committed, ":            "what follows finds it interrupted, and completes it",
+	"without retire: returning, good, ":              "no story goes back to a generation with files to retire",
+	"without uncount try: returning, unknown, ":      "only a pending generation is rolled back for its tries",
 }
+
+// unused contains the expanded rows that no story uses, each with the reason.
+var unused = map[string]string{
+	"returning, superseded, too many rounds": "as on pending: the row has both phases",
+	"settled, finish, ":                      notRead,
+	"settled, change, ":                      notRead,
+	"mixed, resume, ":                        finishedFirst,
+	"mixed, unchanged, ":                     finishedFirst,
+	"mixed, off, ":                           finishedFirst,
+	"mixed, verify, ":                        finishedFirst,
+	"mixed, rollback, ":                      finishedFirst,
+	"mixed, no site, ":                       finishedFirst,
+}
+
+const (
+	notRead       = "the generation in place is not read for this trigger: the phase is none"
+	finishedFirst = "every caller finishes first, under the same lock; the row is for one that does not"
+)
 
 // nothingToDo: on a settled node whose gate is open there is nothing to do.
 const nothingToDo = "the row for it finds the gate open and no start owed, and does nothing"
 
-// TestMutants: each change of a row breaks a story. Only stories that use the row are played.
+// TestMutants: each change of a row breaks a story, or a story that is killed in this row, with or without a power
+// cut. Only stories that use the row are played. PRELET_SWEEP=full tries all mutants in all of them; else a fixed
+// sample, without those that survive.
 func TestMutants(t *testing.T) {
 	through := map[string][]story{}
 	long := map[string]int{} // number of rows by a story's name
 
 	for _, s := range stories() {
 		seen := map[string]bool{}
-		s.record(t, playOptions{seen: func(r row) { seen[fmt.Sprint(r)] = true; long[s.name]++ }})
+		s.record(t, playOptions{rows: expand(table), seen: func(r row) {
+			seen[describeRow(r)], seen[describePair(r)] = true, true
+			long[s.name]++
+		}})
 
 		for r := range seen {
 			through[r] = append(through[r], s)
 		}
-
-		through[""] = append(through[""], s)
 	}
 
 	for _, list := range through {
 		slices.SortStableFunc(list, func(a, b story) int { return long[a.name] - long[b.name] })
 	}
 
+	for _, r := range expand(table) {
+		if _, listed := unused[describeRow(r)]; r.Never == "" && listed == (len(through[describeRow(r)]) > 0) {
+			t.Errorf("%s: used by %d stories, listed as unused: %t", describeRow(r), len(through[describeRow(r)]), listed)
+		}
+	}
+
 	for _, m := range mutants() {
+		if _, listed := unused[m.key]; listed {
+			continue
+		}
+
+		if _, listed := surviving[m.name]; listed && !isFullSweep() || !isSampled(m.name) {
+			continue
+		}
+
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 
 			why, listed := surviving[m.name]
-			for _, s := range through[m.at] {
-				if _, wrong := s.record(t, playOptions{rows: m.rows}); len(wrong) > 0 {
-					if listed {
-						t.Errorf("it is listed to survive (%s), and %q finds it: %s", why, s.name, wrong[0])
-					}
+			by, wrong := m.detect(t, through[m.in])
 
-					return
-				}
-			}
-
-			if !listed {
+			switch {
+			case listed && wrong != "":
+				t.Errorf("it is listed to survive (%s), and %q finds it: %s", why, by, wrong)
+			case !listed && wrong == "":
 				t.Error("no story finds it")
 			}
 		})
@@ -922,3 +1324,54 @@ func TestMutants(t *testing.T) {
 		}
 	}
 }
+
+// detect returns the first story that the mutant breaks, and what went wrong.
+func (m mutant) detect(t testing.TB, through []story) (by, wrong string) {
+	for _, s := range through {
+		if _, wrong := s.record(t, playOptions{rows: m.rows}); len(wrong) > 0 {
+			return s.name, wrong[0]
+		}
+	}
+
+	for i, s := range through {
+		if i >= killedStories && !isFullSweep() {
+			break
+		}
+
+		for _, reboot := range []bool{false, true} {
+			for k := 1; ; k++ {
+				how := playOptions{rows: m.rows, killAt: k, reboot: reboot, killIn: describeRow(m.row)}
+
+				at, wrong := s.record(t, how)
+				if len(wrong) > 0 && at != "" {
+					return s.name + ", killed " + at, wrong[0]
+				}
+
+				if at == "" || k >= killedMoments && !isFullSweep() {
+					break
+				}
+			}
+		}
+	}
+
+	return "", ""
+}
+
+// In a quick run a mutant is killed in so many stories, and at so many moments of each.
+const (
+	killedStories = 3
+	killedMoments = 4
+)
+
+// isSampled reports whether a quick run includes the case with this name.
+func isSampled(name string) bool {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+
+	return isFullSweep() || h.Sum32()%sampleOf == 0
+}
+
+// sampleOf is the divisor of the sample of a quick run.
+const sampleOf = 4
+
+func isFullSweep() bool { return os.Getenv("PRELET_SWEEP") == "full" }

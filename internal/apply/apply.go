@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -200,7 +199,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 
 		b, err := f.Text.Bytes(o.Secret)
 		if err != nil {
-			return t, &SecretError{Path: f.Path, Names: f.Text.Secrets(), Err: err}
+			return t, newSecretFault(f.Path, f.Text.Secrets(), err)
 		}
 
 		t.Content = b
@@ -222,13 +221,9 @@ func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 		b, err := secret(name)
 		b = bytes.TrimSuffix(b, []byte("\n"))
 		if err == nil && (len(b) == 0 || bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })) {
-			return &SecretError{
-				Path:  f.Path,
-				Names: []string{name},
-				Err: errors.New(
-					"it is no token: empty, or with a character that no token has; `kubeadm token create` makes one",
-				),
-			}
+			return newSecretFault(f.Path, []string{name}, errors.New(
+				"it is no token: empty, or with a character that no token has; `kubeadm token create` makes one",
+			))
 		}
 	}
 
@@ -241,27 +236,21 @@ func isKubeletConfig(f node.File) bool {
 	return f.Purpose != "file"
 }
 
-// SecretError is a credential that is needed to write a file and cannot be read.
-type SecretError struct {
-	Path  string
-	Names []string
-	Err   error
-}
-
-func (e *SecretError) Error() string {
-	why := strings.TrimSuffix(e.Err.Error(), ": "+fs.ErrNotExist.Error())
-	for _, n := range e.Names { // each layer names the credential; once is enough
-		prefix := fmt.Sprintf("credential %q: ", n)
-		for strings.HasPrefix(why, prefix) {
-			why = strings.TrimPrefix(why, prefix)
-		}
+// newSecretFault returns the error for a file that needs credentials which cannot be used. It has the code of err, or
+// fault.CredentialMissing if err has none.
+func newSecretFault(path string, names []string, err error) *fault.Fault {
+	f := &fault.Fault{
+		Code: fault.CredentialMissing, At: fault.Place{File: path},
+		Summary: "needs credential " + strings.Join(names, ", "), Err: err,
 	}
 
-	return fmt.Sprintf("%s needs credential %s: %s", e.Path, strings.Join(e.Names, ", "), why)
-}
+	var cause *fault.Fault
+	if errors.As(err, &cause) {
+		f.Code = cause.Code
+	}
 
-// Unwrap returns a Fault that wraps the cause.
-func (e *SecretError) Unwrap() error { return &fault.Fault{Code: fault.CredentialMissing, Err: e.Err} }
+	return f
+}
 
 func buildActivation(o Options) activate.Plan {
 	a := activate.Plan{

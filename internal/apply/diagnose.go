@@ -15,21 +15,18 @@ import (
 // Diagnose returns a failure to write a planned file as a diagnostic with the place of the file in the site. It returns
 // nil for other failures.
 func Diagnose(p *boot.Plan, err error) *hcl.Diagnostic {
-	var (
-		f *fault.Fault
-		s *SecretError
-	)
+	var f *fault.Fault
+
 	switch {
-	case p == nil:
+	case p == nil || !errors.As(err, &f):
 		return nil
-	case errors.As(err, &s):
-		if at, ok := findRange(p, s.Path); ok {
+	case f.At.File != "":
+		if at, ok := findRange(p, f.At.File); ok {
 			return origin.Error(
-				fault.CredentialMissing, at, "A credential is needed for "+s.Path, "%s.",
-				strings.TrimSuffix(s.Error(), "."),
+				f.Code, at, "A credential is needed for "+f.At.File, "%s.", strings.TrimSuffix(f.Error(), "."),
 			)
 		}
-	case errors.As(err, &f) && f.Code == fault.CannotWrite:
+	case f.Code == fault.CannotWrite:
 		target, ok := generation.OnPath(f)
 		if !ok {
 			return nil

@@ -324,15 +324,16 @@ func (r *Run) carryOut(ctx context.Context, e ending) (activate.Outcome, error) 
 
 		return r.Machine.Keep(ctx, e.failure)
 	case broken:
-		if !r.isShut() {
+		shut, err := r.Machine.KeepShut(e.failure)
+		if !shut {
 			return e.out, nil
 		}
 
-		return activate.Outcome{HeldBack: e.failure}, r.Machine.Gate.Shut(e.failure)
+		return activate.Outcome{HeldBack: e.failure}, err
 	case withoutSite:
 		return r.Machine.KeepWithoutSite(ctx)
 	case switchedOff:
-		return r.openGateInPlace()
+		return r.Machine.SwitchOff(ctx)
 	}
 
 	return e.out, e.activateErr
@@ -343,24 +344,6 @@ func (r *Run) isShut() bool {
 	_, open, err := r.Machine.Gate.State()
 
 	return err == nil && !open
-}
-
-// openGateInPlace opens the gate on the generation in place, or on none.
-func (r *Run) openGateInPlace() (out activate.Outcome, err error) {
-	cur, err := r.Store.Current()
-	if err != nil {
-		return out, err
-	}
-
-	if cur != nil {
-		out.Generation = cur.Gen
-	}
-
-	if _, open, err := r.Machine.Gate.State(); err == nil && open {
-		return out, nil
-	}
-
-	return out, r.Machine.Gate.Open(out.Generation)
 }
 
 // reportOutcome reports how a run ended.

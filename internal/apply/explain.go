@@ -25,15 +25,14 @@ func Explain(err error) (out hcl.Diagnostics) {
 	}
 
 	var (
-		stuck  *generation.StuckError
-		secret *SecretError
-		f      *fault.Fault
+		stuck *generation.StuckError
+		f     *fault.Fault
 	)
 
 	switch {
 	case errors.As(err, &stuck):
 		return hcl.Diagnostics{explainStuck(stuck)}
-	case errors.As(err, &secret) || !errors.As(err, &f):
+	case !errors.As(err, &f) || f.At.File != "": // Diagnose has the place in the site
 		return nil
 	}
 

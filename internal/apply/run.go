@@ -261,10 +261,7 @@ func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Pl
 		r.reportReleased(h)
 	}
 
-	out, err := r.Machine.Resume(ctx)
-	if err == nil && out.Verdict == activate.Unchanged && out.HeldBack == "" && act.Reconcile {
-		out.Checks, err = r.Machine.Reconcile(ctx, act)
-	}
+	out, err := r.Machine.ResumeUnchanged(ctx, act)
 
 	return r.endActivated(ctx, p, h, out, err)
 }

@@ -271,7 +271,7 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 	}
 
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
-		e.good = cur.Gen == e.out.Generation && cur.Status == generation.StatusGood
+		e.good = cur.Status == generation.StatusGood
 	}
 
 	o := decide(e)
@@ -363,7 +363,7 @@ func (r *Run) reportOutcome(p *boot.Plan, e ending, o outcome) {
 		reportByHand(r.Report, e.out, o.summary)
 	}
 
-	judged := e.kind == activated || e.kind == withoutSite
+	judged := e.kind == activated || e.kind == withoutSite || e.kind == failed
 
 	switch {
 	case judged && e.out.Held:

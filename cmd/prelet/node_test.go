@@ -1,16 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -105,8 +108,8 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 	if m.gateSays() != "" || len(m.starts) != 0 || m.kubelet.Result != "resources" {
 		t.Errorf("gate %q, kubelet %+v", m.gateSays(), m.kubelet)
 	}
-	if s := m.says(); s.State != report.Failed || s.Exit != 10 {
-		t.Errorf("verify overwrote the status of the run: %+v", s)
+	if s := m.says(); s.State != report.Failed || s.Exit != 10 || s.Code != fault.UnknownStage {
+		t.Errorf("status after verify: %+v; want that of the run: failed, 10, %s", s, fault.UnknownStage)
 	}
 	m.want("status", m.as("", "status"), ended{1, "may not start:", ""})
 	// In the kubelet's own journal, by the run and again by what each failed start pulls in.
@@ -114,6 +117,32 @@ func TestSiteErrorOnFreshNode(t *testing.T) {
 		t.Errorf("the kubelet's journal: %v", es)
 	}
 	m.want("verify by hand", m.as("", "verify"), ended{50, "", "no generation was ever in place"})
+}
+
+// A failed run whose code an older prelet did not store stays failed after verify, as a failure that is not known.
+func TestStatusWithoutCode(t *testing.T) {
+	m := goodNode(t)
+	status := filepath.Join(m.run, report.StatusFile)
+	text, err := json.Marshal(map[string]any{
+		"format_version": 1, "boot_id": m.bootID(), "state": report.Failed, "exit": 10, "summary": "the site is not valid",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(status, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(m.gate); err != nil {
+		t.Fatal(err)
+	}
+
+	m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+
+	s := m.says()
+	if s.State != report.Failed || s.Code != fault.Internal || !strings.HasPrefix(s.Summary, "the site is not valid") {
+		t.Errorf("got status %s, code %q, %q; want failed, %q, and the summary of the run",
+			s.State, s.Code, s.Summary, fault.Internal)
+	}
 }
 
 // The cluster is away at a reboot: what it said last counts, and status says so.

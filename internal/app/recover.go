@@ -62,7 +62,7 @@ func (e *Env) finishInterrupted(ctx context.Context, h *Host, store *generation.
 	rep := e.startReport(h, true)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
-	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
+	if _, err := rep.Finish(res.Code, res.Summary); err != nil {
 		e.Say(err.Error())
 	}
 	switch {

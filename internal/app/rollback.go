@@ -155,7 +155,7 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		goal, err = findTarget(store, o.To)
 		return goal, err
 	})
-	if _, err := rep.Finish(res.Code.Exit(), res.Summary); err != nil {
+	if _, err := rep.Finish(res.Code, res.Summary); err != nil {
 		e.Say(err.Error())
 	}
 	if res.Err != nil {

@@ -108,7 +108,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	if err != nil {
 		e.Say(err.Error())
 	}
-	status, err := rep.Finish(res.Code.Exit(), res.Summary)
+	status, err := rep.Finish(res.Code, res.Summary)
 	if err != nil {
 		e.Say(err.Error())
 	}

@@ -83,7 +83,7 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (appl
 		code, summary = codeBefore, before+"; "+summary
 	}
 
-	_, err := rep.Finish(code.Exit(), summary)
+	_, err := rep.Finish(code, summary)
 
 	return res, err
 }
@@ -144,13 +144,12 @@ func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int
 	return res, nil
 }
 
-// readLastRun returns how the last run of this boot ended. status.json has the exit status only, so the code is one of
-// those with that status.
+// readLastRun returns how the last run of this boot ended; "" where it did not fail, or where there was none.
 func readLastRun(h *Host) (code fault.Code, summary string) {
 	s, err := report.Load(h.RunDir)
 	if err != nil || s.BootID != h.BootID {
 		return "", ""
 	}
 
-	return fault.CodeForExit(s.Exit), s.Summary
+	return s.ErrorCode(), s.Summary
 }

@@ -113,18 +113,6 @@ func (c Code) IsLasting() bool {
 	return true
 }
 
-// CodeForExit returns a code with this exit status, for callers that only have the number, as in status.json. If
-// several codes share the status, it returns the first. It returns "" for 0 and for a status without a code.
-func CodeForExit(status int) Code {
-	for _, c := range Codes() {
-		if p, _ := c.Page(); c.Exit() == status && !p.Warning {
-			return c
-		}
-	}
-
-	return ""
-}
-
 // Exit returns the process's exit status for a code: 0 for "", which is not an error.
 func (c Code) Exit() int {
 	if c == "" {

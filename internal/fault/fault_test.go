@@ -71,28 +71,16 @@ func TestRetried(t *testing.T) {
 	}
 }
 
-// The number in status.json becomes a code with the same exit status and the same result of IsLasting.
-func TestCodeForExit(t *testing.T) {
+// TestLasting: whether a failure lasts is the same for all codes with one exit status.
+func TestLasting(t *testing.T) {
 	lasting := []int{10, 11, 20, 21, 22, 23, 30, 31, 40, 70}
 
-	for _, s := range ExitStatuses() {
-		got := CodeForExit(s.Status)
-
-		switch {
-		case listCodes(s.Status) == nil:
-			if got != "" {
-				t.Errorf("%d: got %q; want none", s.Status, got)
-			}
-		case got.Exit() != s.Status:
-			t.Errorf("%d: got %q, which ends with %d", s.Status, got, got.Exit())
-		case got.IsLasting() != slices.Contains(lasting, s.Status):
-			t.Errorf("%d: %s lasts: %t", s.Status, got, got.IsLasting())
-		}
-	}
-
 	for _, c := range Codes() {
-		if p, _ := c.Page(); !p.Warning && c.IsLasting() != CodeForExit(c.Exit()).IsLasting() {
-			t.Errorf("%s lasts: %t; others with its exit status do otherwise", c, c.IsLasting())
+		if p, _ := c.Page(); p.Warning {
+			continue
+		}
+		if got, want := c.IsLasting(), slices.Contains(lasting, c.Exit()); got != want {
+			t.Errorf("%s, exit status %d: lasts: got %t; want %t", c, c.Exit(), got, want)
 		}
 	}
 }

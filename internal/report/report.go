@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // FormatVersion is the version of status.json. A field may be added to a version; a change of meaning makes a new one.
@@ -98,7 +100,7 @@ func New(o Options) (*Reporter, error) {
 	r.status.BootID = o.BootID
 	r.status.Version = o.Version
 	r.status.State = Running
-	r.status.Exit = 0
+	r.status.Code, r.status.Exit = "", 0
 	r.status.Started = o.Now().UTC()
 	r.status.Finished = nil
 	return r, r.flush()
@@ -210,17 +212,17 @@ func (r *Reporter) HeldBack(unit, why string) {
 	}
 }
 
-// Finish says how the run ended, in status.json, metrics.prom, STATUS= and the journal, and returns the status. The error is
-// of writing the two files.
-func (r *Reporter) Finish(exit int, summary string) (Status, error) {
+// Finish writes how the run ended to status.json, metrics.prom, STATUS= and the journal, and returns the status. The
+// code is that of the failure, "" for none. The error is of writing the two files.
+func (r *Reporter) Finish(code fault.Code, summary string) (Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.o.Now().UTC()
 	r.status.Finished = &now
-	r.status.Exit = exit
+	r.status.Code, r.status.Exit = code, code.Exit()
 	r.status.Summary = r.o.Redact(summary)
 	switch {
-	case exit != 0:
+	case code != "":
 		r.status.State = Failed
 	case len(r.status.Degraded) > 0 || r.status.Held != nil:
 		r.status.State = Degraded
@@ -228,7 +230,7 @@ func (r *Reporter) Finish(exit int, summary string) (Status, error) {
 		r.status.State = OK
 	}
 	e := Event{Stage: "report", State: OK, Summary: r.status.State + ": " + r.status.Summary, Message: MessageEnded}
-	if exit != 0 {
+	if code != "" {
 		e.State = Failed
 	}
 	r.tell(e)

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 const canary = "s3cr3t-canary"
@@ -65,7 +67,7 @@ func TestRun(t *testing.T) {
 	r.Generation(7)
 	r.Verdict("pending", "")
 	b.now = b.now.Add(time.Second)
-	s, err := r.Finish(0, "generation 7 is in place")
+	s, err := r.Finish("", "generation 7 is in place")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,23 +115,41 @@ func TestRun(t *testing.T) {
 func TestStates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		do    func(*Reporter)
-		exit  int
+		code  fault.Code
 		state string
 	}{
-		"ok":                    {func(*Reporter) {}, 0, OK},
-		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, 0, Degraded},
-		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, 0, Degraded},
-		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, 0, OK},
-		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, 0, OK},
-		"failed":                {func(*Reporter) {}, 20, Failed},
-		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, 50, Failed},
+		"ok":                    {func(*Reporter) {}, "", OK},
+		"degraded":              {func(r *Reporter) { r.Degrade("stale", "the cluster did not answer") }, "", Degraded},
+		"held":                  {func(r *Reporter) { r.Held("abc", "crash loop") }, "", Degraded},
+		"held no more":          {func(r *Reporter) { r.Held("abc", "crash loop"); r.Held("", "") }, "", OK},
+		"mended":                {func(r *Reporter) { r.Degrade("stale", "x"); r.Mend("stale") }, "", OK},
+		"failed":                {func(*Reporter) {}, fault.ClusterUnreachable, Failed},
+		"failed beats degraded": {func(r *Reporter) { r.Degrade("stale", "x") }, fault.RolledBack, Failed},
 	} {
 		b := newBench(t)
 		r := b.reporter(t, nil)
 		tc.do(r)
-		s, err := r.Finish(tc.exit, "")
-		if err != nil || s.State != tc.state || s.Exit != tc.exit || s.InBoot(s.BootID) != tc.state {
+		s, err := r.Finish(tc.code, "")
+		if err != nil || s.State != tc.state || s.Code != tc.code || s.Exit != tc.code.Exit() || s.InBoot(s.BootID) != tc.state {
 			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+}
+
+// TestErrorCode: a failure without a code is Internal, as an older prelet stores no code.
+func TestErrorCode(t *testing.T) {
+	for text, want := range map[string]fault.Code{
+		`{"format_version":1,"state":"ok","exit":0}`:                             "",
+		`{"format_version":1,"state":"running","exit":0}`:                        "",
+		`{"format_version":1,"state":"failed","exit":10,"code":"label-invalid"}`: fault.LabelInvalid,
+		`{"format_version":1,"state":"failed","exit":50}`:                        fault.Internal,
+	} {
+		s, err := decodeStatus([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.ErrorCode(); got != want {
+			t.Errorf("%s: got code %q; want %q", text, got, want)
 		}
 	}
 }
@@ -140,12 +160,12 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	run.Event(Event{Stage: "label.gpu", State: OK})
 	run.Degrade("stale", "the cluster did not answer")
 	run.Generation(3)
-	if _, err := run.Finish(0, "done"); err != nil {
+	if _, err := run.Finish("", "done"); err != nil {
 		t.Fatal(err)
 	}
 	verify := b.reporter(t, func(o *Options) { o.Continue = true })
 	verify.Verdict("good", "")
-	s, err := verify.Finish(0, "healthy")
+	s, err := verify.Finish("", "healthy")
 	if err != nil || s.Generation != 3 || len(s.Stages) != 1 || len(s.Degraded) != 1 || s.State != Degraded || s.Verdict != "good" {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -170,7 +190,7 @@ func TestRedaction(t *testing.T) {
 	r.Verdict("bad", canary)
 	r.Held("abc", canary)
 	r.HeldBack("kubelet.service", canary)
-	if _, err := r.Finish(1, canary); err != nil {
+	if _, err := r.Finish(fault.Internal, canary); err != nil {
 		t.Fatal(err)
 	}
 	all := b.log.String() + strings.Join(b.status, "\n")
@@ -214,7 +234,7 @@ func TestMetrics(t *testing.T) {
 	r.Degrade("stale", "b")
 	r.Verdict("bad", "")
 	r.Generation(3)
-	if _, err := r.Finish(50, ""); err != nil {
+	if _, err := r.Finish(fault.RolledBack, ""); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(b.dir, MetricsFile))
@@ -267,7 +287,7 @@ func TestFilesAreReplacedWhole(t *testing.T) {
 		}
 	})
 	for range 40 {
-		if _, err := r.Finish(0, strings.Repeat("x", 20_000)); err != nil {
+		if _, err := r.Finish("", strings.Repeat("x", 20_000)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -287,7 +307,7 @@ func TestFolderThatIsGone(t *testing.T) {
 	r := b.reporter(t, nil)
 	os.RemoveAll(b.dir)
 	r.Event(Event{Stage: "x", State: OK}) // no panic, no stop
-	if _, err := r.Finish(0, ""); err == nil {
+	if _, err := r.Finish("", ""); err == nil {
 		t.Error("written to a folder that is not there")
 	}
 }

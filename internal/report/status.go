@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -28,7 +29,8 @@ type Status struct {
 	Version       string     `json:"prelet_version"`
 	BootID        string     `json:"boot_id"`
 	State         string     `json:"state"`            // Running, OK, Degraded, Failed
-	Exit          int        `json:"exit"`             // exit code of the run; 0 while it runs
+	Exit          int        `json:"exit"`             // exit status of the run; 0 while it runs
+	Code          fault.Code `json:"code,omitempty"`   // of the failure; "" while it runs. See ErrorCode
 	Summary       string     `json:"summary"`          // how it ended, one line
 	Generation    int        `json:"generation"`       // in place; 0 for none
 	Verdict       string     `json:"verdict"`          // pending, good, bad, unknown; empty when nothing was to be judged
@@ -72,6 +74,15 @@ func (s Status) InBoot(bootID string) string {
 		return s.State
 	}
 	return Failed
+}
+
+// ErrorCode returns the code of the failure that a run ended with; "" where it did not fail or has not ended. A failure
+// without a code was written by a prelet that did not store it: it is Internal, since a status says no more about it.
+func (s Status) ErrorCode() fault.Code {
+	if s.Code == "" && s.Exit != 0 {
+		return fault.Internal
+	}
+	return s.Code
 }
 
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist when there is none: prelet has not run.

@@ -90,10 +90,58 @@ func TestKilledServer(t *testing.T) {
 	m.units.apply = func() {}
 	m.want("the unit again", m.as(app.ApplyUnit, "run"), ended{0, "No changes; generation 1 is in place.", ""})
 	b, err := os.ReadFile(m.run + "/reply-AB.json")
-	var r app.Reply
-	if err != nil || json.Unmarshal(b, &r) != nil || r.Exit != 42 || !strings.Contains(r.Stderr, "nothing shows that it went back") {
-		t.Errorf("%s, %v", b, err)
+	for _, want := range []string{`"code":"interrupted"`, `"exit":42`, "nothing shows that it went back"} {
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("got the reply %s, %v; want %s in it", b, err, want)
+		}
 	}
+}
+
+// TestReply: a run by hand ends as the unit's reply says, and in JSON with one document that has the code and a summary.
+func TestReply(t *testing.T) {
+	for name, c := range map[string]struct {
+		reply string
+		exit  int
+		out   string // of `run -o json`
+		err   string
+	}{
+		"done":             {`{"code":"","exit":0,"stdout":"{\"exit\":0}","stderr":"a note\n"}`, 0, `{"exit":0}`, "a note"},
+		"failed":           {`{"code":"locked","exit":75,"stdout":"{\"exit\":75}"}`, 75, `{"exit":75}`, ""},
+		"not run":          {`{"code":"interrupted","exit":42,"failure":"it was killed"}`, 42, `"code":"interrupted","summary":"it was killed"`, "prelet: it was killed"},
+		"failed silently":  {`{"code":"interrupted","exit":42}`, 42, `"code":"interrupted","summary":"Stopped`, ""},
+		"an older unit":    {`{"exit":42,"stderr":"it was killed\n"}`, 70, `"code":"internal","summary":"`, "it was killed"},
+		"not a reply":      {`{`, 70, `"code":"internal","summary":"the reply of prelet-apply.service`, "the reply of"},
+		"an older success": {`{"exit":0,"stdout":"{\"exit\":0}"}`, 0, `{"exit":0}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			m.units.apply = func() {
+				for _, ask := range m.requests() {
+					answer := strings.Replace(ask, "request-", "reply-", 1)
+					if err := os.WriteFile(answer, []byte(c.reply), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+
+			got := m.as("", "run", "-o", "json")
+
+			m.want("run", got, ended{c.exit, c.out, c.err})
+			if strings.Contains(got.out, `"summary":""`) {
+				t.Errorf("the summary is empty: %s", got.out)
+			}
+		})
+	}
+}
+
+// requests are the files of requests that nobody has taken.
+func (m *machine) requests() []string {
+	m.t.Helper()
+	names, err := filepath.Glob(filepath.Join(m.run, "request-*.json"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return names
 }
 
 // What stands in a request is a command line, and only of two commands.

@@ -36,8 +36,7 @@ func (a *cli) detect() *cobra.Command {
 				return err
 			}
 			if found.Facts == nil {
-				a.say(found.Site, present.Sorted(found.Diagnostics))
-				return quit(origin.Code(found.Diagnostics))
+				return refuse(found.Site, found.Diagnostics)
 			}
 			code := origin.Code(found.Diagnostics)
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -46,8 +45,7 @@ func (a *cli) detectorsList() *cobra.Command {
 				return err
 			}
 			if found.Diagnostics.HasErrors() {
-				a.say(found.Site, present.Sorted(found.Diagnostics))
-				return quit(origin.Code(found.Diagnostics))
+				return refuse(found.Site, found.Diagnostics)
 			}
 			if asJSON {
 				return a.printJSON(detectorRows{1, append([]pluginhost.Row{}, found.Rows...)})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -28,7 +29,8 @@ func wantsJSON(args []string) bool {
 func failureJSON(w io.Writer, source string, x exitError) error {
 	diags := present.DiagnosticsJSON(x.diags)
 	if len(diags) == 0 {
-		summary, detail, _ := strings.Cut(x.Error(), "\n")
+		page, _ := x.code.Page()
+		summary, detail, _ := strings.Cut(cmp.Or(x.Error(), page.Title), "\n")
 		diags = append(diags, present.Diagnostic{
 			Severity: "error", Code: string(x.code), Summary: summary, Detail: detail,
 		})

@@ -22,11 +22,6 @@ func (a *cli) printRecording(source string, asJSON bool) {
 
 // showFailure prints why a command failed for one recording of a folder. In JSON each recording has its document.
 func (a *cli) showFailure(source string, err error, asJSON bool) error {
-	x, known := toExitError(err)
-	if !known {
-		return err
-	}
-
 	text := err.Error()
 	if !strings.Contains(text, source) {
 		text = source + ": " + text
@@ -35,7 +30,7 @@ func (a *cli) showFailure(source string, err error, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	return a.print(func(o io.Writer) error { return failureJSON(o, source, x) })
+	return a.print(func(o io.Writer) error { return failureJSON(o, source, toExitError(err)) })
 }
 
 // printPlans prints the sum of the plans over a folder.

@@ -73,3 +73,34 @@ func requireSubcommand(root *cobra.Command) {
 		}
 	}
 }
+
+// refuseAsUsage makes what cobra finds wrong with the arguments of a command a fault of its caller.
+func refuseAsUsage(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		refuseAsUsage(sub)
+	}
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error { return asUsage(check(c, args)) }
+	}
+}
+
+// describeUnknownCommand returns the error of a command line. Where cobra found no command in it, that is a fault of its
+// caller.
+func describeUnknownCommand(root *cobra.Command, args []string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, _, unknown := root.Find(args); unknown != nil {
+		return asUsage(err)
+	}
+	return err
+}
+
+// asUsage makes an error of cobra a fault. A fault stays as it is.
+func asUsage(err error) error {
+	var known *fault.Fault
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return failure(fault.Usage, "%s\nprelet: `prelet help` lists the commands", err)
+}

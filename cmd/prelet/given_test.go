@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // No command takes an empty value for one that was not given, whichever of its flags has it; and none steps out of the check.
@@ -80,6 +84,49 @@ func TestStatusBeforeAnyRun(t *testing.T) {
 		}
 		if !slices.Contains(args, "json") && !strings.Contains(strings.Join(strings.Fields(e.out), " "), "prelet history --root DIR") {
 			t.Errorf("it does not say where runs with --root are: %s", e.out)
+		}
+	}
+}
+
+// TestWrongUsage: what cobra finds wrong with a command line is a fault of its caller.
+func TestWrongUsage(t *testing.T) {
+	for _, line := range []string{
+		"nosuch", "rollback 1 2", "init a b", "man", "detectors lock", "detectors nosuch", "completion bash x", "run --nosuch",
+		"status x",
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(strings.Fields(line), &stdout, &stderr)
+		if code != 64 || !strings.Contains(stderr.String(), "prelet: ") {
+			t.Errorf("prelet %s: got exit %d, %q; want 64 and a next step", line, code, &stderr)
+		}
+	}
+}
+
+// TestErrorWithoutFault: an error that is not about the command line is one of prelet, which its unit tries again.
+func TestErrorWithoutFault(t *testing.T) {
+	for _, line := range []string{"run", "rollback 1", "detectors list"} {
+		root := (&cli{getenv: os.Getenv}).root()
+		err := describeUnknownCommand(root, strings.Fields(line), errors.New("attempts: no space"))
+		got := toExitError(err)
+		if got.code != fault.Internal || got.status != 70 || got.Error() != "attempts: no space" || !got.code.IsRetried() {
+			t.Errorf("prelet %s: got %q, %d, %q; want %q, 70 and the text alone", line, got.code, got.status, got.Error(),
+				fault.Internal)
+		}
+	}
+}
+
+// TestNoSiteInJSON: a command without a result because of the site prints the site's errors as its document.
+func TestNoSiteInJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "site.hcl")
+	if err := os.WriteFile(file, []byte("stage {"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"detect", "detectors list"} {
+		var stdout, stderr bytes.Buffer
+		code := run(append(strings.Fields(line), "--config", file, "-o", "json"), &stdout, &stderr)
+		if code != 10 || !strings.Contains(stdout.String(), "site.hcl") || !strings.Contains(stderr.String(), "stage {") {
+			t.Errorf("prelet %s: exit %d; want 10, a document with the file, and its line for people\n%s\n%s",
+				line, code, &stdout, &stderr)
 		}
 	}
 }

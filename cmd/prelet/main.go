@@ -18,8 +18,10 @@ import (
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
+	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
 )
 
@@ -36,6 +38,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (a *cli) main(args []string) int {
+	return a.execute(args).status
+}
+
+// execute runs a command line, prints why it failed, and returns how it ended.
+func (a *cli) execute(args []string) exitError {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
@@ -44,29 +51,28 @@ func (a *cli) main(args []string) int {
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	requireSubcommand(root)
-	x, known := toExitError(root.Execute())
-	if !known { // cobra's
-		summary := x.err.Error() + "\nprelet: `prelet help` lists the commands"
-		x = newExitError(&fault.Fault{Code: fault.Usage, Summary: summary})
-	}
+	refuseAsUsage(root)
+
+	x := toExitError(describeUnknownCommand(root, args, root.Execute()))
 	switch {
 	case len(x.diags) > 0:
-		a.say(nil, x.diags)
+		a.say(x.site, x.diags)
 	case x.err != nil:
 		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.err.Error()))
 	}
-	if x.status != 0 && !a.printed && wantsJSON(args) {
+	if x.code != "" && !a.printed && wantsJSON(args) {
 		_ = a.print(func(o io.Writer) error { return failureJSON(o, "", x) })
 	}
-	return x.status
+	return x
 }
 
 // exitError is how a command ends: its exit status, and what main has to print.
 type exitError struct {
 	status int
-	code   fault.Code      // the code of status; Internal for a status that no code has
+	code   fault.Code      // of a failure; "" for a success, and for a status that is not a failure
 	err    error           // what main prints; nil where everything is printed already
 	diags  hcl.Diagnostics // the same in full, where it is more than a line
+	site   *site.Site      // that diags are about; nil for none
 }
 
 func (e exitError) Error() string {
@@ -80,39 +86,36 @@ func (e exitError) Error() string {
 // Unwrap gives the error that main prints.
 func (e exitError) Unwrap() error { return e.err }
 
-// toExitError returns how a command ends that returned err. known is false for an error without a code.
-func toExitError(err error) (x exitError, known bool) {
-	var f *fault.Fault
+// toExitError returns how a command ends that returned err. An error without a fault is one of prelet: Internal.
+func toExitError(err error) (x exitError) {
 	var explained *app.Explained
 	switch {
 	case err == nil:
-		return x, true
+		return x
 	case errors.As(err, &x):
-		return x, true
+		return x
 	case errors.As(err, &explained):
 		x = newExitError(explained.Err)
 		x.diags = explained.Messages
-		return x, true
-	case errors.As(err, &f):
-		return newExitError(err), true
+		return x
 	}
 
-	return exitError{err: err}, false
+	return newExitError(err)
 }
 
-// newExitError returns how a command ends that failed with a fault.
+// newExitError returns how a command ends that failed with an error.
 func newExitError(err error) exitError {
 	code := fault.CodeOf(err)
 
 	return exitError{status: code.Exit(), code: code, err: err}
 }
 
-// exit ends a command that has printed everything, with a status that no code has.
+// exit ends a command that has printed everything, with a status that is not a failure and that no code has.
 func exit(status int) error {
 	if status == 0 {
 		return nil
 	}
-	return exitError{status: status, code: fault.Internal}
+	return exitError{status: status}
 }
 
 // quit ends a command that has printed everything. "" means success.
@@ -121,6 +124,13 @@ func quit(code fault.Code) error {
 		return nil
 	}
 	return exitError{status: code.Exit(), code: code}
+}
+
+// refuse ends a command that has no result because of errors in a site, which main prints.
+func refuse(s *site.Site, diags hcl.Diagnostics) error {
+	code := origin.Code(diags)
+
+	return exitError{status: code.Exit(), code: code, diags: present.Sorted(diags), site: s}
 }
 
 func failure(c fault.Code, format string, args ...any) error {
@@ -233,16 +243,16 @@ func (a *cli) serve(args []string) app.Reply {
 		stdout: io.MultiWriter(a.stdout, &stdout), stderr: io.MultiWriter(a.stderr, &stderr),
 		getenv: a.getenv, on: a.on, served: true,
 	}
-	code := inner.main(args)
-	return app.Reply{Exit: code, Stdout: stdout.String(), Stderr: stderr.String()}
+	ended := inner.execute(args)
+	return app.Reply{Code: ended.code, Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// printReply prints the output of the process that ran the command, and ends with its exit status.
+// printReply prints the output of the process that ran the command, and ends as it did.
 func (a *cli) printReply(r *app.Reply) error {
 	_, _ = io.WriteString(a.stderr, r.Stderr)
 	_, _ = io.WriteString(a.stdout, r.Stdout)
 	a.printed = r.Stdout != ""
-	return exit(r.Exit)
+	return quit(r.Code)
 }
 
 // discardStdout ends printing to stdout in prelet's units, where the journal has it already. A process that waits for

@@ -67,17 +67,3 @@ func eachRecording(
 	}
 	return nil
 }
-
-// lowestCode returns the code of a command that ended with codes, one for each recording: the one with the lowest exit
-// status among the failures, the first of them where several have it. Exit statuses are numbered from the site outwards
-// (10 the site, 20 the cluster, 30 the machine, 40 the disk), and a mistake in the site is fixed first. "" where none
-// failed.
-func lowestCode(codes []fault.Code) fault.Code {
-	var lowest fault.Code
-	for _, c := range codes {
-		if c != "" && (lowest == "" || c.Exit() < lowest.Exit()) {
-			lowest = c
-		}
-	}
-	return lowest
-}

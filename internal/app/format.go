@@ -165,11 +165,3 @@ func replaceContent(path string, content []byte) error {
 	}
 	return replace.File(path, st.Mode().Perm(), content)
 }
-
-// higherCode returns the code with the higher exit status, a where they are equal. "" is lower than any code.
-func higherCode(a, b fault.Code) fault.Code {
-	if b.Exit() > a.Exit() {
-		return b
-	}
-	return a
-}

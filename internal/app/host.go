@@ -148,9 +148,12 @@ func (e *Env) refuseRunningRoot(root string) error {
 	if e.On != nil {
 		running = e.On.Systemd
 	}
+	if !running {
+		return nil
+	}
 	here, err := os.Stat("/")
-	if err != nil || !running {
-		return err
+	if err != nil {
+		return failure(fault.Internal, "--root %s: is it the running system? %s", root, err)
 	}
 	if there, err := os.Stat(root); err == nil && os.SameFile(here, there) {
 		return failure(fault.Usage, "--root %s is the running system, "+
@@ -215,7 +218,10 @@ func (h *Host) waitToRetry(ctx context.Context, attempts apply.Attempts) (asked 
 		return false, nil
 	}
 	if u, err := h.Units.Look(ctx, h.Self); err == nil && u.Restarts == 0 {
-		return false, attempts.Clear()
+		if err := attempts.Clear(); err != nil {
+			return false, failure(fault.CannotWrite, "the number of failed runs cannot be reset: %s", err)
+		}
+		return false, nil
 	}
 	wait := apply.RetryDelay(n, h.Jitter())
 	if _, open, err := h.gate().State(); err == nil && open {

@@ -37,11 +37,40 @@ type request struct {
 	Args []string `json:"args"`
 }
 
-// Reply is the exit status and the output of a command that another process ran.
+// Reply is the result and the output of a command that another process ran.
 type Reply struct {
-	Exit   int    `json:"exit"`
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
+	Code   fault.Code `json:"code"` // "" where it succeeded
+	Stdout string     `json:"stdout"`
+	Stderr string     `json:"stderr"`
+}
+
+// replyFile is reply-ID.json. While prelet is upgraded, the process that waits and the unit may be of two versions. A
+// process that knows no code reads Exit; a unit that knows none writes only Exit, and its failure has the code Internal.
+type replyFile struct {
+	Reply
+	Failure string `json:"failure,omitempty"` // why the command was not run; then it has no output
+	Exit    int    `json:"exit"`              // the exit status of Code
+}
+
+// refusal is the reply to a request that is not done.
+func refusal(code fault.Code, format string, args ...any) replyFile {
+	return replyFile{Reply: Reply{Code: code}, Failure: fmt.Sprintf(format, args...)}
+}
+
+// decodeReply returns the reply in a file, or why the command was not run.
+func decodeReply(text []byte) (*Reply, error) {
+	var r replyFile
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, failure(fault.Internal, "the reply of %s: %s", ApplyUnit, err)
+	}
+	if r.Code == "" && r.Exit != 0 {
+		r.Code = fault.Internal
+	}
+	if r.Failure != "" {
+		return nil, failure(r.Code, "%s", r.Failure)
+	}
+
+	return &r.Reply, nil
 }
 
 // delegate hands a command to prelet-apply.service and follows it, or serves the requests of others where this is that
@@ -95,11 +124,7 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 			return nil, failure(fault.Systemd, "%s", err)
 		}
 		if b, err := os.ReadFile(answer); err == nil {
-			var out Reply
-			if err := json.Unmarshal(b, &out); err != nil {
-				return nil, failure(fault.Internal, "%s: %s", answer, err)
-			}
-			return &out, nil
+			return decodeReply(b)
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
 			return nil, failure(fault.Interrupted,
@@ -141,16 +166,13 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// serveAll runs what was asked for, in order, and returns the worst exit status. nil when nobody asked: then the unit
+// serveAll runs what was asked for, in order, and returns the code with the highest exit status. nil when nobody asked: then the unit
 // was started by itself, or to finish what a killed one left.
 func (e *Env) serveAll(h *Host) (done *Reply) {
 	for _, left := range listRequests(h.RunDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := requestID(left, servingPrefix)
-		writeReply(h, id, Reply{
-			Exit:   fault.Interrupted.Exit(),
-			Stderr: "prelet: prelet-apply.service was killed; " + describeAfterKill(h, left) + "\n",
-		})
+		writeReply(h, id, refusal(fault.Interrupted, "%s was killed; %s", ApplyUnit, describeAfterKill(h, left)))
 		_ = os.Remove(left)
 		return nil
 	}
@@ -163,10 +185,13 @@ func (e *Env) serveAll(h *Host) (done *Reply) {
 		out := e.serveOne(serving)
 		writeReply(h, id, out)
 		_ = os.Remove(serving)
+		if out.Failure != "" {
+			e.Say(out.Failure)
+		}
 		if done == nil {
 			done = &Reply{}
 		}
-		done.Exit = max(done.Exit, out.Exit)
+		done.Code = higherCode(done.Code, out.Code)
 	}
 	return done
 }
@@ -189,7 +214,7 @@ func describeAfterKill(h *Host, serving string) string {
 	return "it is started again and finishes what was begun (prelet status --wait)"
 }
 
-func (e *Env) serveOne(name string) Reply {
+func (e *Env) serveOne(name string) replyFile {
 	var r request
 	b, err := os.ReadFile(name)
 	if err == nil {
@@ -199,12 +224,13 @@ func (e *Env) serveOne(name string) Reply {
 		err = errors.New("it asks for something else than run or rollback")
 	}
 	if err != nil {
-		return Reply{Exit: fault.Usage.Exit(), Stderr: fmt.Sprintf("prelet: %s: %s\n", name, err)}
+		return refusal(fault.Usage, "%s: %s", name, err)
 	}
-	return e.Serve(r.Args)
+	return replyFile{Reply: e.Serve(r.Args)}
 }
 
-func writeReply(h *Host, id string, r Reply) {
+func writeReply(h *Host, id string, r replyFile) {
+	r.Exit = r.Code.Exit()
 	b, err := json.Marshal(r)
 	if err == nil {
 		err = apply.WriteIfChanged(filepath.Join(h.RunDir, replyPrefix+id+".json"), b)

@@ -130,3 +130,13 @@ func TestNoSiteInJSON(t *testing.T) {
 		}
 	}
 }
+
+// TestLockNothing: a program that is not there is named as it was given; no lock names it.
+func TestLockNothing(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	file := filepath.Join(t.TempDir(), "none")
+	code := run([]string{"detectors", "lock", file}, &stdout, &stderr)
+	if want := "prelet: not there: " + file + "\n"; code != 64 || stderr.String() != want {
+		t.Errorf("got exit %d, %q; want 64, %q", code, &stderr, want)
+	}
+}

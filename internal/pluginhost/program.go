@@ -19,7 +19,7 @@ const maxProgram = 512 << 20
 func openProgram(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path + ", which its lock names"}
+		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path}
 	}
 	if err != nil {
 		return nil, err

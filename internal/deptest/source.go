@@ -46,8 +46,8 @@ func mayExit() []string {
 	}, apart()...)
 }
 
-// CheckExits returns one message for each call of os.Exit and each constant of an exit status outside of mayExit. Tests
-// and their programs may end as they like.
+// CheckExits returns one message for each call of os.Exit and each number of an exit status outside of mayExit. Tests and
+// their programs may end as they like.
 func CheckExits(packages []*Package) ([]string, error) {
 	var broken []string
 	for _, p := range packages {
@@ -72,7 +72,9 @@ func CheckExits(packages []*Package) ([]string, error) {
 	return broken, nil
 }
 
-// exits says how a piece of source has to do with exit statuses, or nothing.
+// exits says how a piece of source has to do with exit statuses, or nothing. What has "exit" in its name and is a
+// number, is compared with one, or contains or returns one, is a table of exit statuses. 0 is no entry of one: a process
+// that ended with 0 succeeded.
 func exits(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.SelectorExpr:
@@ -83,15 +85,71 @@ func exits(n ast.Node) string {
 		if n.Name.Name == "ExitCode" {
 			return "method ExitCode"
 		}
+		if isExitName(n.Name) && n.Body != nil && returnsNumber(n.Body) {
+			return "function " + n.Name.Name
+		}
 	case *ast.ValueSpec:
 		for i, value := range n.Values {
-			number, ok := value.(*ast.BasicLit)
-			if ok && number.Kind == token.INT && strings.HasPrefix(strings.ToLower(n.Names[i].Name), "exit") {
+			if isExitName(n.Names[i]) && hasNumber(value) {
 				return "exit status " + n.Names[i].Name
 			}
 		}
+	case *ast.AssignStmt:
+		for i, value := range n.Rhs {
+			if len(n.Lhs) == len(n.Rhs) && isExitName(n.Lhs[i]) && hasNumber(value) {
+				return "exit status"
+			}
+		}
+	case *ast.KeyValueExpr:
+		if isExitName(n.Key) && isNumber(n.Value) {
+			return "exit status"
+		}
+	case *ast.BinaryExpr:
+		if isExitName(n.X) && isNumber(n.Y) || isExitName(n.Y) && isNumber(n.X) {
+			return "exit status"
+		}
 	}
 	return ""
+}
+
+// isExitName reports whether an expression is a name, or a field, with "exit" in it.
+func isExitName(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return strings.Contains(strings.ToLower(e.Name), "exit")
+	case *ast.SelectorExpr:
+		return isExitName(e.Sel)
+	}
+	return false
+}
+
+// isNumber reports whether a node is a whole number in digits, other than 0.
+func isNumber(n ast.Node) bool {
+	number, ok := n.(*ast.BasicLit)
+	return ok && number.Kind == token.INT && number.Value != "0"
+}
+
+// hasNumber reports whether a value is a number, or a list or a map with one in it.
+func hasNumber(value ast.Expr) (found bool) {
+	if _, ok := value.(*ast.CompositeLit); !ok {
+		return isNumber(value)
+	}
+	ast.Inspect(value, func(n ast.Node) bool {
+		found = found || isNumber(n)
+		return !found
+	})
+	return found
+}
+
+// returnsNumber reports whether a function returns a number in digits.
+func returnsNumber(body *ast.BlockStmt) (found bool) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok {
+			found = found || slices.ContainsFunc(r.Results, func(e ast.Expr) bool { return isNumber(e) })
+		}
+		return !found
+	})
+	return found
 }
 
 // checkFile returns what is wrong in one file of a package.

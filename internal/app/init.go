@@ -75,7 +75,9 @@ func (o InitOptions) findCluster() (servers, hashes []string, err error) {
 	if o.FromNode {
 		cluster, err := joined.Node{Root: nodefile.Root(o.Root), Now: time.Now}.Cluster()
 		if err != nil {
-			return nil, nil, failure(fault.Usage, "--from-node: this node has not joined a cluster: %s", err)
+			return nil, nil, &fault.Fault{
+				Code: fault.Usage, Summary: "--from-node: this node has not joined a cluster", Err: err,
+			}
 		}
 		if len(servers) == 0 {
 			servers = []string{cluster.Server}

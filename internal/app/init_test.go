@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,5 +73,15 @@ func TestInit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestInitKeepsTheCause: why kubelet.conf cannot be read stays in the error as a fault, and not only as text.
+func TestInitKeepsTheCause(t *testing.T) {
+	_, err := newTestEnv().Init(InitOptions{Dir: t.TempDir(), FromNode: true, Root: t.TempDir()})
+
+	var cause *fault.Fault
+	if fault.CodeOf(err) != fault.Usage || !errors.As(errors.Unwrap(err), &cause) || cause.Code != fault.Absent {
+		t.Errorf("got %v with the cause %+v; want the code %q over %q", err, cause, fault.Usage, fault.Absent)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -193,7 +192,7 @@ func (e *examination) site() {
 	seen := map[string]bool{}
 	for _, d := range diags {
 		code := origin.CodeOf(d)
-		if origin.IsNote(d) || code == fault.Unread && !strings.Contains(d.Summary, "may not look") {
+		if origin.IsNote(d) || code == fault.Unread && !origin.IsDenied(d) {
 			continue
 		}
 		f := Finding{Check: checkOf(code), State: Warning, Summary: d.Summary, Why: d.Detail, Code: code}

@@ -119,6 +119,11 @@ func TestIll(t *testing.T) {
 			i.Plan.Diagnostics = hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, at, "No lock", "d")}
 		}, "detectors", Warning, "No lock"},
 		{"what this user may not read", func(i *Input) { i.Plan.Diagnostics = hcl.Diagnostics{origin.MayNotRead(at, "x", "y")} }, "site", Unread, "may not look"},
+		{"the same in other words", func(i *Input) {
+			d := origin.MayNotRead(at, "x", "y")
+			d.Summary = "Denied"
+			i.Plan.Diagnostics = hcl.Diagnostics{d}
+		}, "site", Unread, "Denied"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := well()
@@ -148,7 +153,8 @@ func TestIll(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	in := well()
 	in.Secrets = []Secret{{Name: "token", Err: errors.New("x")}}
-	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}), origin.Note(fault.NullFact, hcl.Range{}, "a note", "d")}
+	in.Plan.Diagnostics = hcl.Diagnostics{origin.NotRead(hcl.Range{}, "the base", []string{"object"}),
+		origin.Warning(fault.Unread, hcl.Range{}, "It may not look so", "d"), origin.Note(fault.NullFact, hcl.Range{}, "a note", "d")}
 	for _, f := range Examine(in) {
 		if f.State != OK {
 			t.Errorf("%+v", f)

@@ -68,7 +68,7 @@ func (w *walker) config(name string) (Explanation, bool) {
 		w.say(0, Step{Kind: origin.Base, Text: "the rest of it", Note: "of the base", Ref: "base"})
 		w.baseText("kubelet_config", 1)
 	}
-	w.replaced("The kubelet's " + strings.Join(keys, ".") + " of the base")
+	w.replaced("config"+node.Pointer(keys), "The kubelet's "+strings.Join(keys, ".")+" of the base")
 	return x, true
 }
 
@@ -136,7 +136,7 @@ func (w *walker) noField(name string) (Explanation, bool) {
 		x := Explanation{Origins: os, Summary: "The site takes it away: null in a merge patch removes the field of the base."}
 		x.Range, x.Text = w.place(os)
 		w.say(0, Step{Text: "null", Note: "takes the field of the base away", Range: x.Range})
-		w.replaced("The kubelet's " + name + " of the base")
+		w.replaced("config"+ptr, "The kubelet's "+name+" of the base")
 		return x, true
 	}
 	return w.unset(name)

@@ -43,7 +43,7 @@ func (w *walker) label(key string) (Explanation, bool) {
 		w.overrides(i.Addr(), "labels", "from_detectors", "when", "for_each")
 	}
 	w.ofBase(l.Origins)
-	w.replaced("Label " + key + " of the base")
+	w.replaced("label/"+key, "Label "+key+" of the base")
 	return x, true
 }
 

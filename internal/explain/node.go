@@ -97,7 +97,7 @@ func (w *walker) flag(name string) (Explanation, bool) {
 	x.Range, x.Text = w.place(fl.Origins)
 	w.setting("kubelet_flags", "flags", way(named(name)), fl.Origins, 0)
 	w.ofBase(fl.Origins)
-	w.replaced("Flag --" + name + " of the base")
+	w.replaced("flag/"+name, "Flag --"+name+" of the base")
 	return x, true
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/value"
@@ -143,11 +142,11 @@ func (w *walker) overrides(addr string, names ...string) {
 	}
 }
 
-// replaced tells what the base had before a stage changed it. The head is how that diagnostic begins.
-func (w *walker) replaced(head string) {
+// replaced tells what the base had before a stage changed an item, and names the item with text.
+func (w *walker) replaced(item, text string) {
 	for _, d := range w.plan.Diagnostics {
-		if origin.CodeOf(d) == fault.BaseReplaced && strings.HasPrefix(d.Summary, head) {
-			w.say(0, Step{Kind: origin.Base, Text: head, Note: strings.TrimSuffix(d.Detail, "."), Ref: "base"})
+		if origin.IsReplaced(d, item) {
+			w.say(0, Step{Kind: origin.Base, Text: text, Note: strings.TrimSuffix(d.Detail, "."), Ref: "base"})
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (w *walker) taint(name string) (Explanation, bool) {
 		whole = append(whole, t.String())
 		x.Present, x.TakesEffect = true, "registration"
 		w.taintChain(t, 0)
-		w.replaced("Taint " + t.Key + ":" + t.Effect + " of the base")
+		w.replaced("taint/"+t.Key+":"+t.Effect, "Taint "+t.Key+":"+t.Effect+" of the base")
 	}
 	if x.Present {
 		x.Whole = whole

@@ -12,11 +12,11 @@ type Cluster struct {
 	Hashes []string // pins of every CA in it
 }
 
-// Cluster reads the cluster that the node is a member of.
+// Cluster reads the cluster that the node is a member of. The error of a file that cannot be read is its fault.
 func (n Node) Cluster() (Cluster, error) {
 	text, f := n.Root.Text(Conf)
 	if f != nil {
-		return Cluster{}, fmt.Errorf("%s", f.Why)
+		return Cluster{}, f
 	}
 	k, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
@@ -24,7 +24,7 @@ func (n Node) Cluster() (Cluster, error) {
 	}
 	ca, f := n.Material(k.Cluster.CertificateAuthorityData, k.Cluster.CertificateAuthority)
 	if f != nil {
-		return Cluster{}, fmt.Errorf("%s", f.Why)
+		return Cluster{}, f
 	}
 	h, err := CAHashes(ca)
 	if err != nil {

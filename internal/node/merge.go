@@ -111,8 +111,8 @@ func stage(o []origin.Origin) string {
 	return block
 }
 
-func (m *merger) replaced(by int, what, old, new string, from []origin.Origin) {
-	m.say(by, origin.Note(fault.BaseReplaced, rangeOf(from), what+" of the base is replaced",
+func (m *merger) replaced(by int, item, what, old, new string, from []origin.Origin) {
+	m.say(by, origin.Replaced(item, rangeOf(from), what+" of the base is replaced",
 		"The base has %s; this stage makes it %s.", show(old), show(new)))
 }
 
@@ -130,7 +130,7 @@ func (m *merger) labels(base Base, in []Contribution) {
 			case old.Value == l.Value:
 				l.Origins = both(old.Origins, l.Origins)
 			case fromBase[l.Key]:
-				m.replaced(n, "Label "+l.Key, old.Value, l.Value, l.Origins)
+				m.replaced(n, "label/"+l.Key, "Label "+l.Key, old.Value, l.Value, l.Origins)
 			default:
 				m.conflict(n, "label "+l.Key, old.Value, l.Value, old.Origins, l.Origins)
 				continue
@@ -163,7 +163,7 @@ func (m *merger) taints(base Base, in []Contribution) {
 			case m.Taints[i].Value == t.Value:
 				m.Taints[i].Origins = both(m.Taints[i].Origins, t.Origins)
 			case i < ofBase && isBase(m.Taints[i].Origins):
-				m.replaced(n, "Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
+				m.replaced(n, "taint/"+t.Key+":"+t.Effect, "Taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, t.Origins)
 				m.Taints[i] = t
 			default:
 				m.conflict(n, "taint "+t.Key+":"+t.Effect, m.Taints[i].Value, t.Value, m.Taints[i].Origins, t.Origins)
@@ -193,7 +193,7 @@ func (m *merger) flags(base Base, in []Contribution) {
 			case m.Flags[i].Value == f.Value && m.Flags[i].NoValue == f.NoValue:
 				m.Flags[i].Origins = both(m.Flags[i].Origins, f.Origins)
 			case isBase(m.Flags[i].Origins):
-				m.replaced(n, "Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
+				m.replaced(n, "flag/"+f.Name, "Flag --"+f.Name, m.Flags[i].Value, f.Value, f.Origins)
 				m.Flags[i] = f
 			default:
 				m.conflict(n, "flag --"+f.Name, m.Flags[i].Value, f.Value, m.Flags[i].Origins, f.Origins)

@@ -77,7 +77,8 @@ func (m *merger) settings(base Base, in []Contribution) {
 	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
-			m.say(by[p], origin.Note(fault.BaseReplaced, rangeOf(s.Origins), "The kubelet's "+strings.Join(s.Path, ".")+" of the base is replaced",
+			summary := "The kubelet's " + strings.Join(s.Path, ".") + " of the base is replaced"
+			m.say(by[p], origin.Replaced("config"+p, rangeOf(s.Origins), summary,
 				"The base has %s; here it is %s.", show(old), showSetting(s)))
 		}
 		apply(m.Config, s)

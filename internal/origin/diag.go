@@ -16,6 +16,8 @@ type Extra struct {
 	Cause  error
 	Unread []string // questions that the recording does not contain and that this place depends on
 	Note   bool     // purely informative: not an error for --strict either
+	Denied bool     // depends on what this user may not read
+	Item   string   // of the node that the message is about, as in label/KEY; "" for none
 }
 
 // Error returns an error diagnostic. detail contains the reason and the next step. A zero range means that there is no
@@ -58,9 +60,29 @@ func MayNotRead(at hcl.Range, what, why string) *hcl.Diagnostic {
 		"%s depends on what this user may not read: %s. The plan is not complete. Run it as root.",
 		[]any{what, strings.TrimSuffix(why, ".")},
 	)
-	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}}
+	d.Extra = Extra{Code: fault.Unread, Unread: []string{what}, Denied: true}
 
 	return d
+}
+
+// IsDenied reports whether a diagnostic is one of MayNotRead.
+func IsDenied(d *hcl.Diagnostic) bool {
+	e, ok := d.Extra.(Extra)
+	return ok && e.Denied
+}
+
+// Replaced returns a note that an item of the base was replaced. The caller that looks for it compares the item.
+func Replaced(item string, at hcl.Range, summary, detail string, args ...any) *hcl.Diagnostic {
+	d := Note(fault.BaseReplaced, at, summary, detail, args...)
+	d.Extra = Extra{Code: fault.BaseReplaced, Note: true, Item: item}
+
+	return d
+}
+
+// IsReplaced reports whether a diagnostic is a note of Replaced about an item.
+func IsReplaced(d *hcl.Diagnostic, item string) bool {
+	e, ok := d.Extra.(Extra)
+	return ok && e.Code == fault.BaseReplaced && e.Item == item
 }
 
 // IsNote reports whether a diagnostic is a note.

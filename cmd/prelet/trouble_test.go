@@ -141,18 +141,25 @@ func TestNoToken(t *testing.T) {
 	}
 }
 
-// Another prelet holds the lock: nothing is touched, and the message says so.
+// TestLocked: while another prelet holds the lock, a run waits and changes nothing. It goes on after the release.
 func TestLocked(t *testing.T) {
-	if testing.Short() {
-		t.Skip("waits for the lock in real time")
-	}
 	m := goodNode(t)
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `= "a"`, `= "b"`, 1))
 	store := m.lock()
-	released := make(chan error, 1)
-	time.AfterFunc(300*time.Millisecond, func() { released <- store.Close() })
-	m.want("run", m.as("", "run"), ended{0, "No changes", ""}) // the second waits
-	if err := <-released; err != nil {
-		t.Error(err)
+	before := m.disk()
+	waited := false
+	m.slept = func(context.Context) {
+		waited = true
+		m.unchanged("while the lock is held", before)
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+
+	m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place", ""})
+
+	if !waited {
+		t.Error("got a run that does not wait; want one that waits for the lock")
 	}
 }
 

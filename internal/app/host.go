@@ -99,7 +99,7 @@ func (h *Host) lock(ctx context.Context) (*generation.Store, error) {
 // storeOptions returns the location of the generations and the clocks.
 func (h *Host) storeOptions() generation.Options {
 	return generation.Options{
-		Root: h.Root, Dir: h.stateDir(), Now: h.Clock.Now, BootID: h.BootID,
+		Root: h.Root, Dir: h.stateDir(), Now: h.Clock.Now, Sleep: h.Clock.Sleep, BootID: h.BootID,
 		Mono: func() int64 { return h.Clock.Monotonic().Microseconds() },
 	}
 }

@@ -20,6 +20,9 @@ type Options struct {
 	BootID string           // identity of this boot
 	Mono   func() int64     // CLOCK_MONOTONIC in microseconds; nil reads it
 
+	// Sleep waits between two tries to take the lock, or returns an error when ctx is done; nil sleeps in real time.
+	Sleep func(ctx context.Context, d time.Duration) error
+
 	// Fault is called before every operation that changes anything, with its name and object. An error is taken for the
 	// operation's own. For tests; nil in production.
 	Fault func(op, path string) error
@@ -46,6 +49,9 @@ func newStore(o Options) (*Store, error) {
 	}
 	if o.Mono == nil {
 		o.Mono = monotonic
+	}
+	if o.Sleep == nil {
+		o.Sleep = sleep
 	}
 	d := &disk{fault: o.Fault, fsync: o.fsync}
 	if d.fsync == nil {
@@ -232,10 +238,8 @@ func (s *Store) Relock(ctx context.Context) error {
 		case !errors.Is(err, unix.EWOULDBLOCK):
 			return wrap(fault.CannotWrite, "lock", s.dir.name(lockName), err)
 		}
-		select {
-		case <-ctx.Done():
+		if s.o.Sleep(ctx, wait) != nil {
 			return NewFault(fault.Locked, "lock", s.dir.name(lockName), &lockedError{s.holder(), time.Since(began), context.Cause(ctx)}, "wait until it has ended, and try again")
-		case <-time.After(wait):
 		}
 		wait = min(wait*2, 50*time.Millisecond)
 	}
@@ -247,6 +251,15 @@ func (s *Store) mayWrite(op string) error {
 		return nil
 	}
 	return NewFault(fault.Internal, op, s.o.Dir, errors.New("the lock is not held"), "")
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }
 
 func monotonic() int64 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/explain"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -218,5 +219,29 @@ func TestNothingCouldSetIt(t *testing.T) {
 		if x, known := explain.Explain(p, i); known {
 			t.Errorf("%s is known: %+v", i, x)
 		}
+	}
+}
+
+// TestReplacedOfBase: what the base had is told by the item of a note, in whatever words the note is.
+func TestReplacedOfBase(t *testing.T) {
+	p := sitePlan(t, `
+override {
+  stage "write" "kubelet" {
+    kubelet_config { patch = { shutdownGracePeriod = "7m" } }
+  }
+}`, nil)
+	found := false
+	for _, d := range p.Diagnostics {
+		if origin.IsReplaced(d, "config/shutdownGracePeriod") {
+			found = true
+			d.Summary, d.Detail = "In other words", "The base has another period."
+		}
+	}
+	if !found {
+		t.Fatalf("got %v; want a note of the field", p.Diagnostics)
+	}
+
+	if got := text(t, explained(t, p, "config/shutdownGracePeriod")); !strings.Contains(got, "The base has another period") {
+		t.Errorf("got\n%s\nwant what the base had", got)
 	}
 }

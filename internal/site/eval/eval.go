@@ -39,11 +39,13 @@ type Eval struct {
 	funcs       map[string]function.Function
 	indexes     map[*hclsyntax.ObjectConsExpr]objectIndex
 	unsupported *[]*hcl.Diagnostic // what try and can met on an unknown machine
+	unread      *[]string          // questions that a recording was never asked, in the order of asking, also repeated
 }
 
 type result struct {
-	v cty.Value
-	d hcl.Diagnostics
+	v      cty.Value
+	d      hcl.Diagnostics
+	unread []string // what its evaluation asked, and a recording was never asked
 }
 
 // New starts a run over a site. With ask nil nothing outside is known (check mode).
@@ -56,7 +58,7 @@ func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
 	return &Eval{
 		site: s, ask: ask, ctx: ctx, at: at, vars: map[string]cty.Value{}, out: make([]cty.Value, len(s.Stages)), node: cty.DynamicVal,
 		memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{},
-		unsupported: new([]*hcl.Diagnostic),
+		unsupported: new([]*hcl.Diagnostic), unread: new([]string),
 	}
 }
 
@@ -92,7 +94,7 @@ func (e *Eval) Fork() *Eval {
 	c := *e
 	c.vars, c.memo, c.indexes, c.depth, c.funcs = maps.Clone(e.vars), maps.Clone(e.memo), maps.Clone(e.indexes), map[string]bool{}, nil
 	found := slices.Clone(*e.unsupported)
-	c.unsupported = &found
+	c.unsupported, c.unread = &found, new([]string)
 
 	return &c
 }
@@ -132,6 +134,7 @@ func (e *Eval) stageObject() cty.Value {
 // so that locals that use each other cannot grow without end.
 func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if r, ok := e.memo[name]; ok {
+		*e.unread = append(*e.unread, r.unread...)
 		return r.v, r.d
 	}
 	l := e.site.Locals[name]
@@ -139,7 +142,9 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 		return cty.DynamicVal, nil
 	}
 	e.depth[name] = true
+	before := len(*e.unread)
 	v, d := e.Value(l.Expr, cty.NilVal)
+	unread := slices.Compact(slices.Sorted(slices.Values((*e.unread)[before:])))
 	delete(e.depth, name)
 	if _, same := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); !same && !d.HasErrors() {
 		if what := tooLarge(v); what != "" {
@@ -150,7 +155,7 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if d.HasErrors() {
 		v = cty.DynamicVal
 	}
-	e.memo[name] = result{v, d}
+	e.memo[name] = result{v, d, unread}
 	return v, d
 }
 
@@ -169,6 +174,10 @@ func (e *Eval) Context(x hclsyntax.Expression, each cty.Value) (*hcl.EvalContext
 			v, d := e.Local(name)
 			locals[name] = v
 			diags = append(diags, e.usedAt(tr, name, d)...)
+		case "var":
+			if name, _, ok := second(tr); ok {
+				*e.unread = append(*e.unread, value.Questions(e.vars[name])...)
+			}
 		case "stage":
 			c.Variables["stage"] = e.stageObject()
 		case "node":
@@ -202,8 +211,31 @@ func (e *Eval) usedAt(tr hcl.Traversal, name string, ds hcl.Diagnostics) hcl.Dia
 	return out
 }
 
-// Value evaluates one expression.
+// Value evaluates one expression. If it, or a local that it uses, asks what a recording was never asked, and the value
+// does not show that, as in [file(PATH), "b"][1], a warning does: with the answer the expression may fail.
 func (e *Eval) Value(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
+	before := len(*e.unread)
+	v, diags := e.evaluate(x, each)
+	if diags.HasErrors() || len(*e.unread) == before {
+		return v, diags
+	}
+
+	named := value.Questions(v)
+	for _, d := range diags { // of a local
+		if extra, ok := d.Extra.(origin.Extra); ok {
+			named = append(named, extra.Unread...)
+		}
+	}
+	hidden := slices.Compact(slices.Sorted(slices.Values((*e.unread)[before:])))
+	hidden = slices.DeleteFunc(hidden, func(q string) bool { return slices.Contains(named, q) })
+	if len(hidden) > 0 {
+		diags = append(diags, origin.NotRead(x.Range(), "whether this expression works", hidden))
+	}
+
+	return v, diags
+}
+
+func (e *Eval) evaluate(x hclsyntax.Expression, each cty.Value) (cty.Value, hcl.Diagnostics) {
 	c, diags := e.Context(x, each)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
@@ -247,7 +279,7 @@ func (e *Eval) functions() map[string]function.Function {
 		a, ans, err := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
 		switch {
 		case ans.Code() == fault.Unread:
-			return value.UnreadVal(cty.String, "file "+path), nil
+			return e.unreadVal(cty.String, "file "+path), nil
 		case ans.Code() == fault.Absent:
 			return cty.NilVal, fmt.Errorf("there is no %s on this machine; put it into the image, or ask first: fileexists(%q)", path, path)
 		case err != nil:
@@ -261,7 +293,7 @@ func (e *Eval) functions() map[string]function.Function {
 		_, ans, _ := world.File.Ask(e.ctx, e.ask, world.FileReq{Path: path})
 		switch ans.Code() {
 		case fault.Unread:
-			return value.UnreadVal(cty.Bool, "file "+path), nil
+			return e.unreadVal(cty.Bool, "file "+path), nil
 		case "", fault.Absent:
 			return cty.BoolVal(ans.Fault == nil), nil
 		}
@@ -277,13 +309,20 @@ func (e *Eval) functions() map[string]function.Function {
 			_, ans, err := world.Credential.Ask(e.ctx, e.ask, world.CredentialReq{Name: name})
 			switch {
 			case ans.Code() == fault.Unread:
-				return value.UnreadVal(cty.String, "credential "+name), nil
+				return e.unreadVal(cty.String, "credential "+name), nil
 			case err != nil:
 				return cty.NilVal, &MissingCredential{name, ans.Fault.Why}
 			}
 			return value.Credential(name), nil
 		}})
 	return e.funcs
+}
+
+// unreadVal is the value of a question that a recording was never asked.
+func (e *Eval) unreadVal(t cty.Type, question string) cty.Value {
+	*e.unread = append(*e.unread, question)
+
+	return value.UnreadVal(t, question)
 }
 
 // unread is why a file cannot be read, with its name once.

@@ -52,7 +52,7 @@ func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 		case err == nil:
 			return e.given(v, a)
 		case ans.Code() == fault.Unread:
-			return value.UnreadVal(v.Type, "variable "+v.Name), nil
+			return e.unreadVariable(v)
 		case ans.Code() != fault.Absent:
 			return cty.NilVal, hcl.Diagnostics{origin.Error(fault.VariableInvalid, v.Range, fmt.Sprintf("Variable %q cannot be read", v.Name), "%s. %s.", strings.TrimSuffix(ans.Fault.Why, "."), strings.TrimSuffix(ans.Fault.Next, "."))}
 		}
@@ -122,6 +122,20 @@ func (e *Eval) fit(v *site.Variable, val cty.Value, where string) (cty.Value, hc
 	return c, nil
 }
 
+// unreadVariable is the value of a variable that a recording does not have. Without one in the site, a boot may fail
+// although nothing uses it.
+func (e *Eval) unreadVariable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
+	question := "variable " + v.Name
+	out := value.UnreadVal(v.Type, question)
+	if _, ok := e.site.Values[v.Name]; ok || v.Default != nil {
+		return out, nil
+	}
+
+	what := fmt.Sprintf("whether variable %q has a value", v.Name)
+
+	return out, hcl.Diagnostics{origin.NotRead(v.Range, what, []string{question})}
+}
+
 // validate applies the rules of a variable. A sensitive one is judged where its bytes are: the answer is on the tape.
 func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 	var diags hcl.Diagnostics
@@ -133,6 +147,8 @@ func (e *Eval) validate(v *site.Variable) hcl.Diagnostics {
 			}
 			a, ans, err := world.Validation.Ask(e.ctx, e.ask, world.ValidationReq{Variable: v.Name, Rule: n})
 			if ans.Code() == fault.Unread {
+				diags = append(diags, origin.NotRead(r.Range, fmt.Sprintf("whether variable %q is valid", v.Name),
+					[]string{"validation of variable " + v.Name}))
 				continue
 			}
 			if err != nil || !a.OK {

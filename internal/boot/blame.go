@@ -11,15 +11,23 @@ import (
 	"github.com/prelet/prelet/internal/site"
 )
 
-// isPermanent reports whether an error ends with the exit status after which systemd does not try again: only a
-// change of the site fixes it. What a server sent is fixed on its side, so a node tries again.
-func isPermanent(c fault.Code) bool { return c.Exit() == fault.ConfigInvalid.Exit() }
+// isOfContent reports whether an error is about what a base contains. Where a server sent that, it is fixed on the
+// server's side, so a node tries again. Whether a file is there or can be read is not about its content.
+func isOfContent(c fault.Code) bool {
+	switch c {
+	case fault.ConfigInvalid, fault.FlagsInvalid, fault.KubeletFlag, fault.KubeletGate, fault.LabelForbidden,
+		fault.LabelInvalid, fault.TaintInvalid:
+		return true
+	}
+
+	return false
+}
 
 // blameServer gives errors in a base that a ConfigMap brought the code of the server's data, and the place of the stage
 // that fetched it. It changes ds.
 func blameServer(s *site.Site, base node.Base, ds hcl.Diagnostics) hcl.Diagnostics {
 	for n, d := range ds {
-		if d.Severity != hcl.DiagError || !isPermanent(origin.CodeOf(d)) {
+		if d.Severity != hcl.DiagError || !isOfContent(origin.CodeOf(d)) {
 			continue
 		}
 

@@ -111,6 +111,7 @@ func runSteps(ctx context.Context, s *site.Site, o Options, limits evalLimits) *
 	}
 	waitForKubelet := askKubelet(ctx, p.tape)
 	p.runGather(ctx, env)
+	p.addFindings(reportUnreadLocks(p.prepared.env.Detectors, p.tape))
 	if p.setKubelet(waitForKubelet()); p.hasErrors() {
 		return p.makePlan()
 	}
@@ -254,9 +255,11 @@ func (p *progress) runRender(env runtimeEnv) {
 }
 
 func (p *progress) runJudge(ctx context.Context) {
+	p.addFindings(reportUnreadToken(ctx, p.site, p.prepared.env.Access, p.rendered.node, p.tape))
 	p.addFindings(judge(ctx, judgement{
 		site: p.site, tape: p.tape, checking: p.eval.Checking(),
 		node: p.rendered.node, basis: p.decided.basis, accepts: p.kubelet.accepts,
+		isOlder: p.kubelet.isOlder,
 	}))
 }
 

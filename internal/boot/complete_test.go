@@ -24,7 +24,15 @@ func TestComplete(t *testing.T) {
 		label   = "stage \"label\" \"a\" {\n%s}\n"
 		restart = "stage \"restart\" \"k\" {\n%s}\n"
 	)
+	const token = "cluster {\n  servers = [\"192.0.2.1:6443\"]\n  ca_cert_hashes = [\"sha256:" +
+		"0000000000000000000000000000000000000000000000000000000000000000\"]\n  token = credential(\"t\")\n}\n" +
+		"stage \"fetch-ca\" \"ca\" {}\n"
 	write := func(more string) string { return fmt.Sprintf(alone, more) }
+	patch := func(fields string) string {
+		return strings.NewReplacer("kubelet_config { base", "kubelet_config {\n    base", "KubeletConfiguration\\n\" }",
+			"KubeletConfiguration\\n\"\n    patch = {\n      "+fields+"\n    }\n  }").Replace(write(""))
+	}
+	withFlag := strings.Replace(write(""), "{ base = \"\" }", "{\n    base = \"\"\n    flags = { v = \"2\" }\n  }", 1)
 	for _, c := range []struct {
 		name, site           string
 		unread               world.Kind // what the recording was never asked
@@ -65,6 +73,42 @@ func TestComplete(t *testing.T) {
 		// The expression may have failed.
 		{"the branch that is not taken", write(fmt.Sprintf(aFile, "true ? \"a\" : "+unknown)), world.KindFile, true, false,
 			true},
+		{"an element that is not taken", write(fmt.Sprintf(aFile, "["+unknown+", \"b\"][1]")), world.KindFile, true, false,
+			true},
+		{"an attribute that is not taken", write(fmt.Sprintf(aFile, "{ a = "+unknown+", b = \"b\" }[\"b\"]")),
+			world.KindFile, true, false, true},
+		{"a value that is replaced", write(fmt.Sprintf(aFile, "merge({ a = "+unknown+" }, { a = \"b\" })[\"a\"]")),
+			world.KindFile, true, false, true},
+		{"only the number of elements", write(fmt.Sprintf(aFile, "[for x in ["+unknown+"] : \"a\"][0]")), world.KindFile,
+			true, false, true},
+		{"only a key", write(fmt.Sprintf(aFile, "[for k, v in { a = "+unknown+" } : k][0]")), world.KindFile, true, false,
+			true},
+		{"an element of a local", "locals {\n  a = [" + unknown + ", \"b\"]\n}\n" + write(fmt.Sprintf(aFile, "local.a[1]")),
+			world.KindFile, true, false, true},
+		{"a local with an element", "locals {\n  a = [" + unknown + ", \"b\"][1]\n}\n" +
+			write(fmt.Sprintf(aFile, "\"${local.a}${local.a}\"")), world.KindFile, true, false, true},
+		{"an attribute that is not there", write(fmt.Sprintf(aFile, "\"${can("+unknown+".x)}\"")), world.KindFile, true,
+			false, true},
+		{"whether it works", write(fmt.Sprintf(aFile, "\"${can("+unknown+")}\"")), world.KindFile, false, false, true},
+		{"the first that works", write(fmt.Sprintf(aFile, "try("+unknown+", \"b\")")), world.KindFile, false, false, true},
+		{"a variable that nobody uses", "variable \"a\" {}\n" + write(""), world.KindVariable, true, false, true},
+		{"a variable with a default that nobody uses", "variable \"a\" {\n  default = \"b\"\n}\n" + write(""),
+			world.KindVariable, true, true, true},
+		{"an element that is not a variable", "variable \"a\" {\n  default = \"b\"\n}\n" +
+			write(fmt.Sprintf(aFile, "[var.a, \"b\"][1]")), world.KindVariable, true, false, true},
+		{"the rule of a variable", "variable \"a\" {\n  sensitive = true\n  validation {\n    condition = var.a != \"\"\n" +
+			"    error_message = \"no\"\n  }\n}\n" + write(""), world.KindValidation, true, false, true},
+		{"a file of CAs", patch("authentication = { x509 = { clientCAFile = \"/etc/a.crt\" } }"), world.KindExists, true,
+			false, true},
+		{"a file of CAs that may be refused", patch("authentication = { x509 = { clientCAFile = \"/etc/a.crt\" } }"),
+			world.KindServing, true, false, true},
+		{"a certificate", patch("tlsCertFile = \"/etc/a.crt\"\n      tlsPrivateKeyFile = \"/etc/a.key\""),
+			world.KindServing, true, false, true},
+		{"a path that is only warned of", patch("resolvConf = \"/etc/a\""), world.KindExists, true, true, true},
+		{"what a version of the tables accepts", withFlag, world.KindAccepts, true, true, true},
+		{"a token that nobody needs", token + write(""), world.KindCredential, false, true, true},
+		{"the token of a file", token + strings.Replace(write(""), "bootstrap_kubeconfig { when = false }", "", 1),
+			world.KindCredential, false, false, true},
 		{"the file on the disk", write(fmt.Sprintf(aFile, "\"a\"")), world.KindTarget, true, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -75,6 +119,16 @@ func TestComplete(t *testing.T) {
 			src := world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
 				if q.Kind == world.KindFile {
 					return world.File.Answer(world.FileAns{Text: "a"})
+				}
+				switch q.Kind {
+				case world.KindExists:
+					return world.Exists.Answer(world.ExistsAns{Exists: true})
+				case world.KindServing:
+					return world.Serving.Answer(world.ServingAns{})
+				case world.KindVariable:
+					return world.Variable.Answer(world.VariableAns{Source: "credential", Text: "a"})
+				case world.KindValidation:
+					return world.Validation.Answer(world.ValidationAns{OK: true})
 				}
 				return answerAsUsual(q, map[string]any{"product": map[string]any{"name": "a"}})
 			})

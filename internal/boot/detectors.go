@@ -58,6 +58,32 @@ func readLock(ctx context.Context, name string, from world.Source) detectorLock 
 	return detectorLock{answer: ans, describe: &d}
 }
 
+// reportUnreadLocks names the locks that a recording was never asked for, where they can change the plan. A recording
+// that is older than locks has what the detector reported. Of a detector that no stage asks, a lock can only refuse the
+// configuration.
+func reportUnreadLocks(all []stages.Detector, tape *world.Tape) (found Findings) {
+	isAnswered := map[string]bool{}
+	if tape != nil {
+		for _, e := range tape.Entries() {
+			r, err := world.DetectorOf.Request(e.Question)
+			if e.Kind == world.KindDetector && err == nil && e.Answer.Code() != fault.Unread {
+				isAnswered[r.Name] = true
+			}
+		}
+	}
+
+	for _, d := range all {
+		if d.Lock.Code() != fault.Unread || isAnswered[d.Name] || len(d.Config) == 0 {
+			continue
+		}
+		question := []string{"lock of detector " + d.Name}
+		found.Unknown = found.Unknown.join(newUnknowns(question, partAccess))
+		found.report(origin.NotRead(d.Range, "detector "+d.Name, question))
+	}
+
+	return found
+}
+
 // decodeDetectors decodes the detector blocks, and checks their configuration against what detectors describe.
 func decodeDetectors(s *site.Site, locks map[string]detectorLock, e *eval.Eval) ([]stages.Detector, Findings) {
 	var out []stages.Detector

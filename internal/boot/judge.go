@@ -27,22 +27,72 @@ type judgement struct {
 	node     node.Node
 	basis    basis
 	accepts  *world.AcceptsAns // nil: the binary was not asked, or did not answer
+
+	isOlder bool        // the recording is older than the question what the binary accepts
+	missing *[]string   // the questions that a recording was never asked, as they are met
+	assumed *assumption // nil: what has no answer is unknown
+}
+
+// assumption is what an answer that a recording does not have may have been, at the worst.
+type assumption struct {
+	exists bool // each path; all certificates are refused, and no flag is accepted
 }
 
 // judge reports what the installed kubelet rejects of the finished node, and what it silently ignores. Each finding
 // is at the place where the site set what it is about.
 //
 // Inputs: the finished node, the kubelet's version and what its binary accepts, facts; through the tape, whether
-// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start.
+// files exist and certificates can be used. Result: findings only. Fails where the kubelet would not start. A question
+// that a recording was never asked is an unknown where one of its answers is a failure.
 func judge(ctx context.Context, j judgement) (found Findings) {
-	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
-	for _, f := range rules.Check(j.makeSubject(ctx)) {
-		if d := j.diagnose(f, pointers); d != nil {
-			found.report(d)
+	j.missing = new([]string)
+	found.report(j.check(ctx)...)
+	if len(*j.missing) == 0 && !j.isOlder {
+		return found
+	}
+
+	for _, exists := range []bool{true, false} {
+		worst := j
+		worst.missing, worst.assumed = new([]string), &assumption{exists}
+		for _, d := range worst.check(ctx) {
+			isReported := func(o *hcl.Diagnostic) bool { return isSamePlace(d, o) }
+			if d.Severity != hcl.DiagError || slices.ContainsFunc(found.Diags, isReported) {
+				continue
+			}
+			unknown := newUnknowns(*worst.missing, partRendered)
+			found.Unknown = found.Unknown.join(unknown)
+			found.report(origin.NotRead(readRange(d), "whether the kubelet starts", unknown[partRendered]))
 		}
 	}
 
 	return found
+}
+
+// isSamePlace reports whether two diagnostics are of one place, and are both errors or both about what is unread.
+func isSamePlace(d, o *hcl.Diagnostic) bool {
+	return readRange(d) == readRange(o) && (o.Severity == hcl.DiagError || origin.CodeOf(o) == fault.Unread)
+}
+
+// check applies the rules.
+func (j judgement) check(ctx context.Context) (out hcl.Diagnostics) {
+	pointers := slices.Sorted(maps.Keys(j.node.ConfigOrigins))
+	for _, f := range rules.Check(j.makeSubject(ctx)) {
+		if d := j.diagnose(f, pointers); d != nil {
+			out = append(out, d)
+		}
+	}
+
+	return out
+}
+
+// noteMissing reports whether a recording was never asked a question, and remembers the question then.
+func (j judgement) noteMissing(question string, a world.Answer) bool {
+	if a.Code() != fault.Unread {
+		return false
+	}
+	*j.missing = append(*j.missing, question)
+
+	return true
 }
 
 // makeSubject returns what the rules look at. In a check nothing is known of the machine.
@@ -50,6 +100,11 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	s := rules.Subject{Accepts: Accepted(j.accepts)}
 	if j.basis.kubelet.Version != nil {
 		s.Version = *j.basis.kubelet.Version
+	}
+	// A recording that is older than the question has an answer all the same, if the version is one of the tables.
+	if j.isOlder && j.assumed != nil && !rules.Knows(s.Version) {
+		s.Accepts = &rules.Accepts{}
+		*j.missing = append(*j.missing, "what the kubelet accepts")
 	}
 	s.Config, s.Part = j.readConfig()
 	for _, f := range j.node.Flags {
@@ -103,7 +158,16 @@ func (j judgement) pathExists(ctx context.Context, p string) (exists, isKnown bo
 	if j.tape == nil {
 		return false, false
 	}
-	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
+
+	return j.askExists(ctx, p)
+}
+
+// askExists asks whether something is at a path of the disk.
+func (j judgement) askExists(ctx context.Context, p string) (exists, isKnown bool) {
+	a, ans, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: p})
+	if j.noteMissing("whether "+p+" exists", ans) && j.assumed != nil {
+		return j.assumed.exists, true
+	}
 
 	return a.Exists, err == nil
 }
@@ -152,7 +216,7 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic 
 		severity = rules.Warning // the site did not set it
 	}
 	code, at := chooseCode(f), set.at
-	if set.isBase && !set.isDefault && severity == rules.Error && isPermanent(code) {
+	if set.isBase && !set.isDefault && severity == rules.Error && isOfContent(code) {
 		if where, ok := j.findServer(f); ok {
 			code, at = fault.ClusterUnusable, where
 		}

@@ -16,6 +16,7 @@ import (
 type Kubelet struct {
 	world.KubeletAns
 	accepts *world.AcceptsAns // nil: the binary was not asked, or did not answer
+	isOlder bool              // the recording is older than the question what the binary accepts
 }
 
 // askKubelet asks about the installed kubelet in the background, and returns a function that waits for the answers.
@@ -58,7 +59,9 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 
 	out := Kubelet{KubeletAns: k}
 	// Without an answer, what the version accepts is taken from tables.
-	if a, _, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{}); err == nil {
+	a, ans, err := world.Accepts.Ask(ctx, tape, world.AcceptsReq{})
+	out.isOlder = ans.Code() == fault.Unread
+	if err == nil {
 		out.accepts = &a
 	}
 

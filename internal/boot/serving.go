@@ -37,7 +37,10 @@ func (j judgement) refuseServing(ctx context.Context, cert, key string) (why str
 	if j.tape == nil {
 		return "", false
 	}
-	a, _, err := world.Serving.Ask(ctx, j.tape, q)
+	a, ans, err := world.Serving.Ask(ctx, j.tape, q)
+	if j.noteMissing("whether the kubelet takes "+cert, ans) && j.assumed != nil {
+		return "it cannot be used", true
+	}
 
 	return a.Refused, err == nil
 }
@@ -51,7 +54,7 @@ func (j judgement) findPlanned(ctx context.Context, path string) (f node.File, o
 
 	f = j.node.Files[i]
 	if f.CreateOnly && j.tape != nil {
-		if a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: path}); err == nil && a.Exists {
+		if exists, isKnown := j.askExists(ctx, path); isKnown && exists {
 			return f, false
 		}
 	}

@@ -59,10 +59,11 @@ func (u unknowns) join(more unknowns) unknowns {
 	return out
 }
 
-// isComplete is the one rule for the plan of a boot, of a replay and of a check: it was rendered without an error, and
-// nothing unknown reached a label, a taint, a flag, a file, a unit or a condition.
+// isComplete is the one rule for the plan of a boot, of a replay and of a check: it was rendered without an error,
+// nothing unknown reached a label, a taint, a flag, a file, a unit or a condition, and no place is named that depends
+// on a question without an answer.
 func isComplete(isRendered bool, ds hcl.Diagnostics, u unknowns) bool {
-	return isRendered && !ds.HasErrors() && len(u) == 0
+	return isRendered && !ds.HasErrors() && len(u) == 0 && len(listUnread(ds)) == 0
 }
 
 // findUnknown returns the parts that depend on a block, if something in it is unknown.

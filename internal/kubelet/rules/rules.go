@@ -129,6 +129,9 @@ func newLook(s Subject) *look {
 	return l
 }
 
+// Knows reports whether the tables have a version: then they answer what its binary accepts.
+func Knows(version string) bool { return newLook(Subject{Version: version}).exact }
+
 func (l *look) tooOld(r Rule) bool {
 	return l.minor < r.Since || r.Until > 0 && l.minor >= r.Until
 }

@@ -1,0 +1,33 @@
+package boot
+
+import (
+	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// TestBlameServer gives the server what is wrong in its data, and nothing else, also if that ends with the same exit
+// status.
+func TestBlameServer(t *testing.T) {
+	s := mustParse(t, cluster+"stage \"fetch-config\" \"a\" {\n  config_map = \"a/b\"\n}\n")
+	from := []origin.Origin{{Role: origin.Value, Ref: "stage.fetch-config.a.data"}}
+	base := node.Base{ConfigFrom: from, FlagsFrom: from}
+	for code, want := range map[fault.Code]fault.Code{
+		fault.ConfigInvalid:  fault.ClusterUnusable,
+		fault.FlagsInvalid:   fault.ClusterUnusable,
+		fault.LabelForbidden: fault.ClusterUnusable,
+		fault.FileMissing:    fault.FileMissing,
+		fault.FileUnusable:   fault.FileUnusable,
+		fault.DefaultChoice:  fault.DefaultChoice,
+		fault.CannotWrite:    fault.CannotWrite,
+	} {
+		ds := blameServer(s, base, hcl.Diagnostics{origin.Error(code, hcl.Range{}, "wrong", "so")})
+		if got := origin.CodeOf(ds[0]); got != want {
+			t.Errorf("%s: got code %s, want %s", code, got, want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 )
 
@@ -138,10 +137,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	defer n.Close()
 	p := n.planUnless(ctx, diags, e.Progress)
-	res := apply.Result{Plan: p, Code: origin.Code(p.Diagnostics)}
-	if res.Code == "" && !p.Complete {
-		return Ran{}, failure(fault.Internal, "the plan is not complete")
-	}
+	res := apply.Result{Plan: p, Code: p.Code()}
 	if why, ok := apply.WhyPinned(store); ok && p.Complete && !o.Retry {
 		res.Held = fmt.Sprintf("%s, so nothing is written; "+
 			"`prelet rollback --release --root %s` lets go of it", why, o.Root)

@@ -98,7 +98,7 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	}
 
 	if !p.Complete {
-		return r.endFailed(ctx, p, hold{}, planCode(p), nil), false
+		return r.endFailed(ctx, p, hold{}, p.Code(), nil), false
 	}
 
 	h := hold{why: r.whyHeld(p)}

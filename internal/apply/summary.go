@@ -156,17 +156,8 @@ func ForwardEvents(rep *report.Reporter) func(activate.Event) {
 	}
 }
 
-// planCode returns the code of an incomplete plan: that of its first error, since later errors mostly follow from it.
-func planCode(p *boot.Plan) fault.Code {
-	if code := origin.Code(p.Diagnostics); code != "" {
-		return code
-	}
-
-	return fault.Internal
-}
-
-// describeFailure returns a failure in one line, for a unit's status: the first error with its place. The next step is
-// in the messages.
+// describeFailure returns a failure in one line, for a unit's status: the first error with its place, and without an
+// error what is unread. The next step is in the messages.
 func describeFailure(p *boot.Plan, err error) string {
 	if err != nil {
 		return err.Error()
@@ -174,7 +165,7 @@ func describeFailure(p *boot.Plan, err error) string {
 
 	if p != nil {
 		for _, d := range p.Diagnostics {
-			if d.Severity != hcl.DiagError {
+			if d.Severity != hcl.DiagError && (origin.Code(p.Diagnostics) != "" || origin.CodeOf(d) != fault.Unread) {
 				continue
 			}
 

@@ -67,10 +67,24 @@ type Plan struct {
 	MaxAge      time.Duration // of a last good answer
 }
 
-// Unread is one place that depends on a question that a recording was never asked.
+// Unread is one place that depends on a question that a recording was never asked, or that this user may not read.
 type Unread struct {
 	Where    string `json:"where"` // FILE:LINE:COLUMN; "" where the site has no place for it
 	Question string `json:"question"`
+	IsDenied bool   `json:"-"` // this user may not read the answer: no recording is replayed
+}
+
+// Code returns why a plan cannot be applied: the code of its first error, since later errors mostly follow from it;
+// fault.Unread if it has none and is not complete; "" if it is complete.
+func (p *Plan) Code() fault.Code {
+	if code := origin.Code(p.Diagnostics); code != "" || p.Complete {
+		return code
+	}
+	if len(p.Unread) > 0 {
+		return fault.Unread
+	}
+
+	return fault.Internal
 }
 
 // Run evaluates a site over a world, up to the difference between what is on the disk and what shall be. A run that
@@ -312,7 +326,7 @@ func listUnread(ds hcl.Diagnostics) (out []Unread) {
 			where = fmt.Sprintf("%s:%d:%d", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
 		}
 		for _, q := range extra.Unread {
-			if u := (Unread{where, q}); !slices.Contains(out, u) {
+			if u := (Unread{where, q, extra.Denied}); !slices.Contains(out, u) {
 				out = append(out, u)
 			}
 		}

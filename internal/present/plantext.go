@@ -61,7 +61,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		note(&b, "degraded:", d.Summary, s)
 	}
 	for _, u := range p.Unread {
-		note(&b, "unread:", fmt.Sprintf("%s depends on %s, which this recording does not hold", u.Where, u.Question), s)
+		note(&b, "unread:", describeUnread(u), s)
 	}
 	summary(&b, v, s)
 	_, err := io.WriteString(w, b.String())
@@ -283,4 +283,16 @@ func brief(v any, width int) string {
 		return string(t[:width-1]) + "…"
 	}
 	return string(t)
+}
+
+func describeUnread(u boot.Unread) string {
+	where, why := u.Where, "which this recording does not hold"
+	if where == "" {
+		where = "the plan"
+	}
+	if u.IsDenied {
+		why = "which this user may not read"
+	}
+
+	return fmt.Sprintf("%s depends on %s, %s", where, u.Question, why)
 }

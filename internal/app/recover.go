@@ -29,7 +29,7 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 
 	was, err := store.Journal()
 	if err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
-		_, err = h.Machine(store, nil).Recover(ctx) // what was staged and never committed
+		_, err = h.machine(store, nil).Recover(ctx) // what was staged and never committed
 	}
 	if err != nil {
 		return nil, addMessages(err)

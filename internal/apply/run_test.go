@@ -111,7 +111,7 @@ func (b *bench) do(ctx context.Context, p *boot.Plan) (Result, *report.Status) {
 func (b *bench) finish(res Result) *report.Status {
 	b.t.Helper()
 
-	status, err := b.Report.Finish(res.Code.Exit(), res.Summary)
+	status, err := b.Report.Finish(res.Code, res.Summary)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -15,9 +15,8 @@ type Extra struct {
 	Origin string // the stage's address, where there is one
 	Cause  error
 	Unread []string // questions that the recording does not contain and that this place depends on
-	Denied bool     // Unread is what this user may not read: no recording is replayed
 	Note   bool     // purely informative: not an error for --strict either
-	Denied bool     // depends on what this user may not read
+	Denied bool     // depends on what this user may not read; no recording is replayed
 	Item   string   // of the node that the message is about, as in label/KEY; "" for none
 }
 

@@ -109,7 +109,7 @@ func commit(m *activate.Machine, store *generation.Store, p generation.Proposal)
 	if err != nil {
 		return err
 	}
-	out, err := m.Apply(context.Background(), activate.Change{Txn: t, Plan: activate.Plan{Rollback: true}})
+	out, _, err := m.Apply(context.Background(), activate.Change{Txn: t, Plan: activate.Plan{Rollback: true}})
 	if err != nil {
 		return err
 	}

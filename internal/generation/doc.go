@@ -32,6 +32,8 @@
 //	                            that never comes
 //	generations/N.status.json   what became of it
 //
+// The manifest and the JSON files are documents, each sealed with the SHA-256 of itself (see document.go).
+//
 // A commit of four files fsyncs the generation, the four temporaries and the journal, and the folder of each: the fewest files
 // that can be told apart after a power cut, because on a disk each of them costs more than all that prelet computes for it.
 //

@@ -272,7 +272,7 @@ func TestDamagedJournal(t *testing.T) {
 	for name, content := range map[string]string{
 		"empty":       "",
 		"no json":     "{",
-		"newer":       `{"version":2,"phase":"publish","something":1}`,
+		"newer":       `{"version":99,"phase":"publish","something":1}`,
 		"unknown key": `{"version":1,"phase":"publish","gen":1,"extra":1}`,
 		"bad phase":   `{"version":1,"phase":"clean","gen":1,"manifest":"` + sum(nil) + `","commit_time":"2026-01-01T00:00:00Z"}`,
 		"no manifest": `{"version":1,"phase":"publish","gen":9,"manifest":"` + sum(nil) + `","commit_time":"2026-01-01T00:00:00Z"}`,

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,7 +102,7 @@ func (s *Store) manifest(n int, want string) (*manifest, error) {
 
 // status reads what became of a generation; nil when nothing was recorded.
 func (s *Store) status(m *manifest) (*status, error) {
-	st, _, err := readDocument(s.gens, itoa(m.Gen)+statusSuffix, "move it aside: the generation then counts as not judged", parseStatus)
+	st, err := s.recordedStatus(m.Gen)
 	if err != nil || st != nil || m.Judged == nil {
 		return st, err
 	}
@@ -110,6 +111,17 @@ func (s *Store) status(m *manifest) (*status, error) {
 		return nil, err // not yet in place
 	}
 	return m.Judged, nil
+}
+
+func (s *Store) recordedStatus(gen int) (*status, error) {
+	const hint = "move it aside: the generation then counts as not judged"
+
+	st, _, err := readDocument(s.gens, itoa(gen)+statusSuffix, hint, parseStatus)
+	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
+		err = stuckDocument(s.gens.name(itoa(gen)+statusSuffix), hint, fmt.Errorf("it is of generation %d", st.Gen))
+	}
+
+	return st, err
 }
 
 // current is the generation in place; nil when there never was one.

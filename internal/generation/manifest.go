@@ -1,22 +1,15 @@
 package generation
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// formatVersion is written into every file of the state folder. A higher one is refused: it may mean something else.
-const formatVersion = 1
 
 // manifest is the first line of generations/N: everything about a generation that never changes.
 type manifest struct {
@@ -30,6 +23,7 @@ type manifest struct {
 	Folders  []string  `json:"folders,omitempty"` // made by us, in use by this generation
 	Leaving  []string  `json:"leaving,omitempty"` // made by us, no longer in use: removed when empty
 	Making   []string  `json:"making,omitempty"`  // made by this very commit: removed when it never happened
+	Adopted  bool      `json:"adopted,omitempty"` // made of what was in place already
 	Judged   *status   `json:"judged,omitempty"`  // nobody is going to judge it: what it is as soon as it is published
 	Parts    []part    `json:"parts,omitempty"`   // what follows the manifest in the file
 }
@@ -37,6 +31,7 @@ type manifest struct {
 // status is generations/N.status.json: what became of it.
 type status struct {
 	Version int             `json:"version"`
+	Gen     int             `json:"gen,omitempty"` // whose it is; 0 in those of format 1, and within a manifest
 	Status  Status          `json:"status"`
 	Why     string          `json:"why,omitempty"`
 	Time    time.Time       `json:"time"`
@@ -67,47 +62,6 @@ func (m *manifest) temps() (out []string) {
 		}
 	}
 	return out
-}
-
-// errNewer says that a file was written by a later version.
-var errNewer = errors.New("written by a newer version of prelet")
-
-// decode reads one of our JSON documents; version is the field of into. What does not fit this version is asked for its
-// version once more by itself, since a later one may hold what this one does not know.
-func decode(b []byte, into any, version *int) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = errors.New("something follows the document")
-		}
-	}
-	found := *version
-	if err != nil {
-		var v struct {
-			Version int `json:"version"`
-		}
-		if wrong := json.Unmarshal(b, &v); wrong != nil {
-			return wrong
-		}
-		found = v.Version
-	}
-	switch {
-	case found > formatVersion:
-		return fmt.Errorf("%w (format %d, this one knows %d)", errNewer, found, formatVersion)
-	case found != formatVersion:
-		return fmt.Errorf("no format version (found %d)", found)
-	}
-	return err
-}
-
-func encode(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("generation: a document of ours does not encode: %v", err)) // no map keys, floats or foreign types
-	}
-	return append(b, '\n')
 }
 
 func parseManifest(b []byte) (*manifest, error) {
@@ -202,32 +156,13 @@ func parseStatus(b []byte) (*status, error) {
 }
 
 func (s *status) check() error {
+	if s.Gen < 0 {
+		return fmt.Errorf("generation %d", s.Gen)
+	}
+
 	switch s.Status {
 	case StatusPending, StatusGood, StatusRolledBack, StatusRestored:
 		return nil
 	}
 	return fmt.Errorf("unknown status %q", s.Status)
-}
-
-// readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.
-func readDocument[T any](dir *folder, base, hint string, parse func([]byte) (*T, error)) (*T, []byte, error) {
-	b, err := readFile(dir, base)
-	if errors.Is(err, unix.ENOENT) {
-		return nil, nil, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	v, err := parse(b)
-	if err != nil {
-		return nil, nil, stuckDocument(dir.name(base), hint, err)
-	}
-	return v, b, nil
-}
-
-func stuckDocument(p, hint string, err error) error {
-	if errors.Is(err, errNewer) {
-		return Stuck(p, "this version cannot read it", "install the newer version again, or finish with it before going back", err)
-	}
-	return Stuck(p, "it is damaged", hint, err)
 }

@@ -101,6 +101,8 @@ func statusAfter(was *status) status {
 }
 
 func (s *Store) putStatus(gen int, st *status) error {
+	st.Gen = gen
+
 	return s.disk.put(s.gens, itoa(gen)+statusSuffix, nil, encode(st))
 }
 

@@ -1,0 +1,385 @@
+package generation
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// flipState is a store at rest or in the middle of something, with what each command makes of it when no bit is flipped.
+type flipState struct {
+	name  string
+	box   *box
+	nodes []map[string]node // that a command may leave behind: each is one generation's
+}
+
+func flipNext(content string) Proposal {
+	return plan("plan "+content, file("/etc/kubernetes/a", content), with(file("/etc/kubernetes/pki/b", content+" b"), func(t *Target) {
+		t.Parents, t.Mode = true, 0o600
+	}))
+}
+
+// flipCommands are what a person or a boot does, each after Recover.
+var flipCommands = []struct {
+	name string
+	do   func(s *Store) error
+}{
+	{"recover", func(*Store) error { return nil }},
+	{"rollback", func(s *Store) error {
+		cur, err := s.Current()
+		if err != nil || cur.Gen == 1 {
+			return err
+		}
+		if err := s.Pin(1, "by hand"); err != nil {
+			return err
+		}
+		_, err = s.Rollback(cur.Gen, 1, "by hand", true)
+		return err
+	}},
+	{"run", func(s *Store) error {
+		if err := s.Check(); err != nil {
+			return err
+		}
+		n, err := apply(s, flipNext("4"))
+		if err != nil {
+			return err
+		}
+		return s.Good(n, nil)
+	}},
+}
+
+func flipCommand(s *Store, do func(s *Store) error) error {
+	if _, err := s.Recover(); err != nil {
+		return err
+	}
+	return do(s)
+}
+
+// flipStates are two good generations and a held plan; then the same with a third that was staged, one that was killed
+// while it was published, and a way back that was killed.
+func flipStates(t *testing.T) (all []flipState) {
+	for _, name := range []string{"settled", "awaits a verdict", "staged", "mid-publish", "mid-rollback"} {
+		b := newBox(t)
+		b.write("/etc/kubernetes/a", "before", 0o644)
+		s, hook := b.openHooked()
+		for _, content := range []string{"1", "2"} {
+			n := b.apply(s, flipNext(content))
+			if name == "awaits a verdict" && n == 2 {
+				continue
+			}
+			if err := s.Good(n, []byte(`{"ok":true}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Hold("bad plan", "the kubelet died"); err != nil {
+			t.Fatal(err)
+		}
+		stop := map[string]func(op, p string) error{
+			"staged": func(_, p string) error { return endIf(strings.HasSuffix(p, journalName+tmpSuffix)) },
+			"mid-publish": func(op, p string) error {
+				return endIf(op == opRename && strings.HasSuffix(p, "/b"))
+			},
+		}
+		stop["mid-rollback"] = stop["mid-publish"]
+		var err error
+		if f := stop[name]; f != nil {
+			ended := false
+			*hook = func(op, p string) error {
+				ended = ended || f(op, p) != nil
+				return endIf(ended)
+			}
+			if name == "mid-rollback" {
+				_, err = s.Rollback(2, 1, "ill", true)
+			} else {
+				_, err = apply(s, flipNext("3"))
+			}
+			if !errors.Is(err, errKilled) {
+				t.Fatalf("%s: got %v, want it killed", name, err)
+			}
+		}
+		s.Close()
+		st := flipState{name: name, box: b, nodes: []map[string]node{}}
+		for _, c := range flipCommands {
+			x := b.copyTo(t, memory(t))
+			s := x.open()
+			if err := flipCommand(s, c.do); err != nil {
+				t.Fatalf("%s, %s with nothing flipped: %v", name, c.name, err)
+			}
+			s.Close()
+			st.nodes = append(st.nodes, nodes(x.look()))
+		}
+		all = append(all, st)
+	}
+	return all
+}
+
+func endIf(end bool) error {
+	if end {
+		return errKilled
+	}
+	return nil
+}
+
+// stateFiles are the files of the state folder but the lock, which means nothing.
+func (b *box) stateFiles() (out []string) {
+	b.t.Helper()
+	err := filepath.WalkDir(b.o.Dir, func(p string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && d.Name() != lockName {
+			out = append(out, p)
+		}
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return out
+}
+
+// TestEveryFlippedBitIsFound: no parser takes a document of which one bit is another.
+func TestEveryFlippedBitIsFound(t *testing.T) {
+	bits := 0
+	for _, st := range flipStates(t) {
+		for _, p := range st.box.stateFiles() {
+			doc, err := os.ReadFile(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parse := func(b []byte) error { _, err := parseManifest(b); return err }
+			switch base := filepath.Base(p); {
+			case strings.HasPrefix(base, journalName):
+				parse = func(b []byte) error { _, err := parseJournal(b); return err }
+			case base == heldName:
+				parse = func(b []byte) error { _, err := parseHeld(b); return err }
+			case strings.HasSuffix(base, statusSuffix):
+				parse = func(b []byte) error { _, err := parseStatus(b); return err }
+			default:
+				doc = doc[:bytes.IndexByte(doc, '\n')+1]
+			}
+			if len(doc) == 0 {
+				continue // a temporary of the killed run
+			}
+			if err := parse(doc); err != nil {
+				t.Fatalf("%s, %s: %v", st.name, p, err)
+			}
+			for bit := range len(doc) * 8 {
+				doc[bit/8] ^= 1 << (bit % 8)
+				if parse(doc) == nil {
+					t.Errorf("%s, %s: bit %d of byte %d (%q) flipped, and it is taken", st.name, p, bit%8, bit/8, doc[max(0, bit/8-20):bit/8+1])
+				}
+				doc[bit/8] ^= 1 << (bit % 8)
+				bits++
+			}
+		}
+	}
+	t.Logf("%d bits", bits)
+}
+
+// TestFlippedBitsNeverMakeAnotherNode: whatever bit of the state folder is flipped, a command is refused and touches nothing,
+// or leaves one generation's node whole.
+func TestFlippedBitsNeverMakeAnotherNode(t *testing.T) {
+	stride := 401
+	if os.Getenv("PRELET_SWEEP") == "full" {
+		stride = 1
+	}
+	counts := map[string]int{}
+	for _, st := range flipStates(t) {
+		for f, p := range st.box.stateFiles() {
+			rel, err := filepath.Rel(st.box.root, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size := len(read(t, p))
+			if size == 0 {
+				continue
+			}
+			scratch := memory(t)
+			for c, command := range flipCommands {
+				var b *box
+				for bit := (f + c) % stride; bit < size*8; bit += stride {
+					if b == nil {
+						b = st.box.copyTo(t, scratch)
+					}
+					how := flipOnce(t, st, b, rel, bit, command.name, command.do)
+					counts[command.name+" "+how]++
+					if how != "refused" && how != "unchanged" {
+						b = nil
+					}
+				}
+			}
+		}
+	}
+	t.Log(counts)
+}
+
+func read(t *testing.T, p string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// flipOnce flips a bit of a file, lets a command see it, and flips it back when the command wrote nothing.
+func flipOnce(t *testing.T, st flipState, b *box, rel string, bit int, name string, do func(*Store) error) (how string) {
+	t.Helper()
+	p := filepath.Join(b.root, rel)
+	doc := read(t, p)
+	flip := func() {
+		doc[bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(p, doc, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was := b.look()
+	flip()
+	s, hook := b.openHooked()
+	count := &killAt{}
+	*hook = count.hook
+	err := flipCommand(s, do)
+	*hook = nil
+	s.Close()
+	now := b.look()
+	at := st.name + ", " + rel + ", " + name
+	switch {
+	case err != nil && exitOf(err) != fault.NeedsPerson:
+		t.Errorf("%s: bit %d flipped: got %v, want %s", at, bit, err, fault.NeedsPerson)
+	case err != nil && !same(nodes(was), nodes(now)) && !oneOf(nodes(now), st.nodes): // recovery may be done by then
+		t.Errorf("%s: bit %d flipped: refused, and a target changed\ngot  %v\nwant %v", at, bit, nodes(now), nodes(was))
+	case err == nil && !oneOf(nodes(now), st.nodes):
+		t.Errorf("%s: bit %d flipped: done, and the node is no generation's\ngot  %v\nwant one of %v", at, bit, nodes(now), st.nodes)
+	}
+	var stuck *StuckError
+	if errors.As(err, &stuck) && (stuck.Next == "" || stuck.Path == "") {
+		t.Errorf("%s: bit %d flipped: got %+v, want a path and a next step", at, bit, stuck)
+	}
+	switch {
+	case count.seen > 0:
+		return "done"
+	case err != nil:
+		flip()
+		return "refused"
+	}
+	flip()
+	return "unchanged"
+}
+
+func oneOf(n map[string]node, all []map[string]node) bool {
+	for _, m := range all {
+		if same(n, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// asFormat1 rewrites a state folder as a prelet that knew no checksums had written it.
+func (b *box) asFormat1() {
+	b.t.Helper()
+	older := func(doc []byte) []byte {
+		doc, _, whole := openSeal(doc)
+		if !whole {
+			b.t.Fatalf("not sealed: %s", doc)
+		}
+		doc = bytes.Replace(doc, []byte(`"version":2`), []byte(`"version":1`), 1)
+		if at := bytes.Index(doc, []byte(`,"gen":`)); at == len(`{"version":1`) && bytes.Contains(doc, []byte(`"status":"`)) && !bytes.Contains(doc, []byte(`"entries":`)) {
+			doc = append(doc[:at:at], doc[at+bytes.Index(doc[at+1:], []byte(","))+1:]...) // of a status
+		}
+		return doc
+	}
+	sums := map[string]string{}
+	var journal string
+	for _, p := range b.stateFiles() {
+		doc := read(b.t, p)
+		if filepath.Base(p) == journalName {
+			journal = p
+			continue
+		}
+		if len(doc) == 0 || bytes.HasPrefix(doc, []byte(`{"version":1,`)) { // N and N.staged are one file
+			continue
+		}
+		end := bytes.IndexByte(doc, '\n') + 1
+		head := older(doc[:end:end])
+		sums[sum(doc[:end])] = sum(head)
+		if err := os.WriteFile(p, append(head, doc[end:]...), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if journal == "" {
+		return
+	}
+	doc := older(read(b.t, journal))
+	for was, now := range sums {
+		doc = bytes.ReplaceAll(doc, []byte(was), []byte(now))
+	}
+	if err := os.WriteFile(journal, doc, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// TestOlderFormatIsRead: a state folder of a prelet without checksums works in every state, and what is written again has one.
+func TestOlderFormatIsRead(t *testing.T) {
+	for _, st := range flipStates(t) {
+		for i, c := range flipCommands {
+			b := st.box.copyTo(t, memory(t))
+			b.asFormat1()
+			s := b.open()
+			if err := flipCommand(s, c.do); err != nil {
+				t.Errorf("%s, %s: got %v, want it done", st.name, c.name, err)
+			}
+			if got := nodes(b.look()); !same(got, st.nodes[i]) {
+				t.Errorf("%s, %s: got %v, want %v", st.name, c.name, got, st.nodes[i])
+			}
+			if j, err := s.Journal(); err != nil || j != nil && j.Version != formatVersion {
+				t.Errorf("%s, %s: got journal %+v, %v", st.name, c.name, j, err)
+			}
+			if why, ok := s.Held("bad plan"); !ok || why != "the kubelet died" {
+				t.Errorf("%s, %s: held: got %q, %v, want the reason", st.name, c.name, why, ok)
+			}
+			s.Close()
+		}
+	}
+}
+
+// TestNewerFormatIsRefused: a document that a later prelet sealed is not called damaged, and one whose version alone was hit is.
+func TestNewerFormatIsRefused(t *testing.T) {
+	newer := encode(&held{Version: formatVersion + 1})
+	if _, err := parseHeld(newer); !errors.Is(err, ErrNewer) {
+		t.Errorf("newer: got %v, want %v", err, ErrNewer)
+	}
+	hit := bytes.Replace(encode(&held{Version: formatVersion}), []byte(`:2`), []byte(`:3`), 1)
+	if _, err := parseHeld(hit); !errors.Is(err, errSum) {
+		t.Errorf("version hit: got %v, want %v", err, errSum)
+	}
+	for _, doc := range []string{`{"version":2}`, string(encode(&held{Version: 1})), `{"version":1,"sha256":"` + sum(nil) + `"}`} {
+		if _, err := parseHeld([]byte(doc)); err == nil {
+			t.Errorf("%s: taken", doc)
+		}
+	}
+}
+
+// TestStatusOfAnotherGeneration: a verdict counts for the generation that it is about, whatever its file is called.
+func TestStatusOfAnotherGeneration(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	b.apply(s, flipNext("1"))
+	if err := s.Good(1, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.apply(s, flipNext("2"))
+	from, to := filepath.Join(b.o.Dir, "generations/1.status.json"), filepath.Join(b.o.Dir, "generations/2.status.json")
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Current(); exitOf(err) != fault.NeedsPerson {
+		t.Errorf("got %v, want %s", err, fault.NeedsPerson)
+	}
+	if gen, ok := s.LastGood(); ok {
+		t.Errorf("last good: got %d, want none", gen)
+	}
+}

@@ -104,7 +104,12 @@ func printChronicle(o io.Writer, c app.Chronicle) error {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	if c.Pinned != nil {
+	switch {
+	case c.Pinned == nil:
+	case c.Pinned.Generation == generation.Unreadable:
+		fmt.Fprintf(&b, "\nWhat is held on this node cannot be read (%s).\n"+
+			"Nothing is applied until prelet rollback --release.\n", c.Pinned.Why)
+	default:
 		fmt.Fprintf(&b, "\nGeneration %d was chosen by hand: %s.\n"+
 			"Nothing else is applied until prelet rollback --release.\n", c.Pinned.Generation, c.Pinned.Why)
 	}

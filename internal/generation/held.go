@@ -13,6 +13,10 @@ import (
 const heldName = "held.json"
 
 // held is held.json: what is not to be applied.
+//
+// One that cannot be read endangers no file: the generation in place is whole. It only hides which plans are not to be tried
+// again, so that until Release every plan counts as held, as if the generation in place were pinned. Nothing is refused for
+// it but applying a plan.
 type held struct {
 	Version int                  `json:"version"`
 	Plans   map[string]heldEntry `json:"plans,omitempty"`
@@ -30,12 +34,13 @@ func parseHeld(b []byte) (*held, error) {
 	if err := decode(b, h, &h.Version); err != nil {
 		return nil, err
 	}
-	if h.Pin != nil && h.Pin.Gen < 0 {
+	if h.Pin != nil && h.Pin.Gen < Unreadable {
 		return nil, fmt.Errorf("a pin on generation %d", h.Pin.Gen)
 	}
 	return h, nil
 }
 
+// held is held.json; an empty one when there is none, and with every error.
 func (s *Store) held() (*held, error) {
 	if s.dir == nil {
 		return &held{}, nil
@@ -62,7 +67,15 @@ func (s *Store) putHeld(h *held) error {
 	return err
 }
 
-// Hold keeps a plan from being applied again until Release. Held already for the same reason: nothing is written.
+// damagedHeld says that held.json is there and is not what any version wrote.
+func damagedHeld(err error) bool {
+	var stuck *StuckError
+
+	return errors.As(err, &stuck) && !errors.Is(err, ErrNewer)
+}
+
+// Hold keeps a plan from being applied again until Release. Held already for the same reason, or by a list that cannot be
+// read: nothing is written.
 func (s *Store) Hold(planID, why string) error {
 	if err := s.mayWrite("hold"); err != nil {
 		return err
@@ -71,6 +84,10 @@ func (s *Store) Hold(planID, why string) error {
 		return NewFault(fault.Internal, "hold", s.dir.name(heldName), errors.New("a plan without identity"), "")
 	}
 	h, err := s.held()
+	var stuck *StuckError
+	if errors.As(err, &stuck) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -101,10 +118,12 @@ func (s *Store) Held(planID string) (why string, ok bool) {
 	return "", false
 }
 
-// HeldAll lists the held plans with their reasons.
+// HeldAll lists the held plans with their reasons. A list that is damaged, or of a newer version, is empty here: Pinned
+// says so.
 func (s *Store) HeldAll() (map[string]string, error) {
 	h, err := s.held()
-	if err != nil {
+	var stuck *StuckError
+	if err != nil && !errors.As(err, &stuck) {
 		return nil, err
 	}
 	out := map[string]string{}
@@ -114,13 +133,14 @@ func (s *Store) HeldAll() (map[string]string, error) {
 	return out, nil
 }
 
-// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand.
+// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand. A list
+// that is damaged is replaced: the pin holds every plan that it could have held, and Release lets go of all of them.
 func (s *Store) Pin(gen int, why string) error {
 	if err := s.mayWrite("pin"); err != nil {
 		return err
 	}
 	h, err := s.held()
-	if err != nil {
+	if err != nil && !damagedHeld(err) {
 		return err
 	}
 	if h.Pin != nil && h.Pin.Gen == gen && h.Pin.Why == why {
@@ -130,7 +150,8 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Unreadable is what Pinned tells in place of a generation when held.json cannot be read.
+// Unreadable is what Pinned tells in place of a generation when held.json cannot be read. Pin takes it as well, to put back
+// what Pinned told.
 const Unreadable = -1
 
 // Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on Unreadable: what is in

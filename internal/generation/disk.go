@@ -13,8 +13,9 @@ import (
 // disk makes every change that this package makes. Each one goes by the fault hook first, so that a test can count, refuse
 // or end the world at any of them. All of them work through descriptors of folders: no path is resolved twice.
 type disk struct {
-	fault func(op, path string) error
-	fsync func(fd int) error
+	fault  func(op, path string) error
+	fsync  func(fd int) error
+	frozen error // why nothing may be changed, anywhere: what cannot be recorded is not done
 }
 
 // Names of operations, as the fault hook sees them.
@@ -46,6 +47,9 @@ func (f *folder) close() { _ = unix.Close(f.fd) }
 func (f *folder) name(base string) string { return path.Join(f.path, base) }
 
 func (d *disk) before(op, p string) error {
+	if d.frozen != nil {
+		return d.frozen
+	}
 	if d.fault == nil {
 		return nil
 	}

@@ -21,6 +21,8 @@
 // The lock is held for writing only. Whoever waits for something else calls Unlock, and after Relock compares the journal
 // with what it judged: another process may have superseded it.
 //
+// On a read-only file system the store opens, under the lock, and refuses whatever would write: see Store.ReadOnly.
+//
 // # Folder
 //
 //	lock                        held with flock(2); its size is space that going back may use when the disk is full

@@ -59,6 +59,9 @@ func (s *Store) held() (*held, error) {
 
 // putHeld may use what is set aside for going back: a plan is held, or a generation pinned, because somebody goes back.
 func (s *Store) putHeld(h *held) error {
+	if s.frozen != nil {
+		return s.frozen
+	}
 	h.Version = formatVersion
 	err := s.disk.put(s.dir, heldName, nil, encode(h))
 	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
@@ -175,6 +178,9 @@ func (s *Store) Pinned() (gen int, why string, ok bool) {
 func (s *Store) Release() error {
 	if err := s.mayWrite("release"); err != nil {
 		return err
+	}
+	if s.dir == nil { // read-only, and nothing was ever held
+		return nil
 	}
 	if err := s.dropHeld(); err != nil {
 		return err

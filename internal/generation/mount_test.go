@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,9 +19,16 @@ import (
 
 const inNamespace = "PRELET_TEST_NAMESPACE"
 
-// TestRealFileSystems runs TestInNamespace in a user and mount namespace of its own, where anybody may mount a tmpfs.
+// TestRealFileSystems runs the tests named InNamespace in a user and mount namespace of their own, where anybody may mount a
+// tmpfs.
 func TestRealFileSystems(t *testing.T) {
-	c := exec.Command(os.Args[0], "-test.run=^TestInNamespace$", "-test.v")
+	for _, name := range []string{"TestInNamespace", "TestReadOnlyInNamespace"} {
+		t.Run(name, func(t *testing.T) { inNewNamespace(t, name) })
+	}
+}
+
+func inNewNamespace(t *testing.T, name string) {
+	c := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
 	c.Env = append(os.Environ(), inNamespace+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
@@ -30,7 +39,7 @@ func TestRealFileSystems(t *testing.T) {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) || strings.Contains(string(out), "--- SKIP") {
 		t.Skipf("no user namespace here: %v %s", err, out)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestInNamespace") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
@@ -104,6 +113,135 @@ func TestInNamespace(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.apply(s, p3)
+}
+
+// TestReadOnlyInNamespace: the file system of the state folder is read-only, as after an error of the disk, in each state that
+// it may be in.
+func TestReadOnlyInNamespace(t *testing.T) {
+	if os.Getenv(inNamespace) == "" {
+		t.Skip("runs in a child process of TestRealFileSystems")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
+		t.Skip("--- SKIP: no mount: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	freeze := func(p string) {
+		t.Helper()
+		if err := unix.Mount(p, p, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("", p, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, st := range flipStates(t) {
+		at := filepath.Join(dir, strings.ReplaceAll(st.name, " ", "-"))
+		if err := os.Mkdir(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b := st.box.copyTo(t, at)
+		freeze(b.o.Dir)
+		readFrozen(t, b, st)
+	}
+
+	never := boxAt(t, filepath.Join(dir, "never"))
+	never.write("/etc/kubernetes/a", "1", 0o644)
+	never.write("/var/lib/other", "", 0o644)
+	freeze(never.path("/var/lib"))
+	s := never.open()
+	if s.ReadOnly() == nil || s.Unlock() != nil || s.Relock(t.Context()) != nil || s.Release() != nil {
+		t.Errorf("no folder: got %v, want it read-only and the rest nothing to do", s.ReadOnly())
+	}
+	if j, err := s.Recover(); j != nil || err != nil {
+		t.Errorf("no folder: Recover: got %v, %v", j, err)
+	}
+	if _, err := s.Begin(plan("p", file("/etc/kubernetes/a", "1"))); !errors.Is(err, ErrNothing) {
+		t.Errorf("no folder: Begin of what is there: got %v, want %v", err, ErrNothing)
+	}
+	if _, err := s.Begin(flipNext("2")); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) {
+		t.Errorf("no folder: Begin: got %v, want EROFS", err)
+	}
+	for name, do := range map[string]func() error{
+		"Hold": func() error { return s.Hold("p", "w") }, "Pin": func() error { return s.Pin(1, "w") },
+	} {
+		if err := do(); !errors.Is(err, unix.EROFS) {
+			t.Errorf("no folder: %s: got %v, want EROFS", name, err)
+		}
+	}
+	if err := s.Collect(3); err != nil {
+		t.Errorf("no folder: Collect: got %v, want nothing to do", err)
+	}
+}
+
+// readFrozen reads everything of a store that is read-only, and is refused every change with nothing changed.
+func readFrozen(t *testing.T, b *box, st flipState) {
+	t.Helper()
+	before := b.look()
+	s := b.open()
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if _, err := Open(ctx, b.o); exitOf(err) != fault.Locked {
+		t.Errorf("%s: a second Open: got %v, want it locked", st.name, err)
+	}
+	err := s.ReadOnly()
+	if exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), b.o.Dir) {
+		t.Errorf("%s: ReadOnly: got %v, want EROFS and %s", st.name, err, b.o.Dir)
+	}
+	wantJournal := map[string]Phase{"awaits a verdict": PhaseVerify, "mid-publish": PhasePublish, "mid-rollback": PhaseRollback}[st.name]
+	j, err := s.Journal()
+	if err != nil || (j == nil) != (wantJournal == "") || j != nil && j.Phase != wantJournal {
+		t.Errorf("%s: Journal: got %+v, %v, want phase %q", st.name, j, err, wantJournal)
+	}
+	cur, err := s.Current()
+	if err != nil || cur == nil || cur.Gen < 2 {
+		t.Errorf("%s: Current: got %+v, %v", st.name, cur, err)
+	}
+	if all, err := s.List(); err != nil || len(all) < 2 {
+		t.Errorf("%s: List: got %d, %v", st.name, len(all), err)
+	}
+	if _, err := s.Compare(flipNext("5")); err != nil {
+		t.Errorf("%s: Compare: got %v", st.name, err)
+	}
+	_, err = s.Recover()
+	if interrupted := wantJournal == PhasePublish || wantJournal == PhaseRollback; interrupted {
+		if exitOf(err) != fault.Interrupted || !errors.Is(err, unix.EROFS) {
+			t.Errorf("%s: Recover: got %v, want %s and EROFS", st.name, err, fault.Interrupted)
+		}
+	} else {
+		if err != nil {
+			t.Errorf("%s: Recover: got %v, want nothing to do", st.name, err)
+		}
+		if _, err := s.Begin(flipNext("2")); !errors.Is(err, ErrNothing) {
+			t.Errorf("%s: Begin of what is there: got %v, want %v", st.name, err, ErrNothing)
+		}
+		for name, do := range map[string]func() error{
+			"Begin":    func() error { _, err := s.Begin(flipNext("5")); return err },
+			"Rollback": func() error { _, err := s.Rollback(2, 1, "ill", true); return err },
+			"Hold":     func() error { return s.Hold("p", "w") },
+			"Pin":      func() error { return s.Pin(1, "w") },
+			"Release":  s.Release,
+			"Good":     func() error { return s.Good(2, []byte(`{"ok":false}`)) },
+			"Retire":   func() error { return s.Retire(2, "/etc/kubernetes/a") },
+			"Collect":  func() error { return s.Collect(1) },
+		} {
+			if name == "Collect" && st.name == "awaits a verdict" {
+				continue // both stay: nothing to remove
+			}
+			if err := do(); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), b.o.Dir) {
+				t.Errorf("%s: %s: got %v, want EROFS and %s", st.name, name, err, b.o.Dir)
+			}
+		}
+	}
+	if now := b.look(); !reflect.DeepEqual(before, now) {
+		t.Errorf("%s: something changed:\ngot  %v\nwant %v", st.name, now, before)
+	}
 }
 
 // fill takes all the space that there is.

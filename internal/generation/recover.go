@@ -19,7 +19,8 @@ func itoa(n int) string { return strconv.Itoa(n) }
 //	PhaseVerify     left to the caller
 //
 // It returns the journal that stands afterwards: nil, or one in PhaseVerify. A caller whose targets are read by somebody asks
-// Journal first, and keeps readers out when the phase is publish or rollback. A target that is neither old nor new is a
+// Journal first, and keeps readers out when the phase is publish or rollback. On a read-only store nothing that is left over
+// is removed, and an interrupted commit is an error with fault.Interrupted. A target that is neither old nor new is a
 // *StuckError, and nothing was touched.
 func (s *Store) Recover() (*Journal, error) {
 	if err := s.mayWrite("recover"); err != nil {
@@ -30,6 +31,12 @@ func (s *Store) Recover() (*Journal, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
+	}
+	if s.frozen != nil { // what is left over endangers nobody, and cannot be removed
+		if j != nil && j.Phase != PhaseVerify {
+			return nil, afterCommit(s.frozen)
+		}
+		return j, nil
 	}
 	l, err := s.listing()
 	if err != nil {

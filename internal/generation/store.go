@@ -37,8 +37,9 @@ type Store struct {
 	tree   *tree
 	dir    *folder // nil: read-only and the folder does not exist
 	gens   *folder // nil: no generation yet
-	lockFD int     // -1: read-only. A plain descriptor: no collector closes it, and so drops the lock
+	lockFD int     // -1: none. A plain descriptor: no collector closes it, and so drops the lock
 	locked bool
+	frozen error // why nothing can be written, although the lock may be held: the file system of the folder is read-only
 }
 
 const gensName = "generations"
@@ -70,6 +71,9 @@ func newStore(o Options) (*Store, error) {
 
 // Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with
 // fault.Locked that wraps ErrLocked. The caller calls Recover next.
+//
+// On a read-only file system the store opens as well, and ReadOnly says why it cannot be written: what it holds can be read
+// and compared, under the lock, and Recover has nothing to do unless a commit was interrupted.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
@@ -127,9 +131,13 @@ func openIn(in *folder, base string) (*folder, error) {
 func (s *Store) openDir() (err error) {
 	if s.dir, err = openReal(s.o.Dir); errors.Is(err, unix.ENOENT) {
 		s.dir, err = s.makeReal(s.o.Dir, 0o700)
+		err = s.freezeOn(err)
 	}
 	if err != nil {
 		return err
+	}
+	if s.dir == nil {
+		return nil
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(s.dir.fd, &st); err != nil {
@@ -139,13 +147,47 @@ func (s *Store) openDir() (err error) {
 		return NewFault(fault.CannotWrite, "open", s.o.Dir, fmt.Errorf("the state folder belongs to uid %d", st.Uid), "chown it to root after looking at what is in it")
 	}
 	if st.Mode&0o077 != 0 {
-		if err := s.disk.do(opChmod, s.o.Dir, func() error { return unix.Fchmod(s.dir.fd, 0o700) }); err != nil {
+		err := s.disk.do(opChmod, s.o.Dir, func() error { return unix.Fchmod(s.dir.fd, 0o700) })
+		if err = s.freezeOn(err); err != nil {
 			return err
 		}
 	}
 	s.lockFD, err = s.openLock()
+	if err = s.freezeOn(err); err == nil && s.lockFD < 0 {
+		s.lockFD, err = s.openFrozenLock()
+	}
 	return err
 }
+
+// freezeOn takes a read-only file system for a store that cannot be written, and passes any other error on.
+func (s *Store) freezeOn(err error) error {
+	if !errors.Is(err, unix.EROFS) {
+		return err
+	}
+
+	s.frozen = wrap(fault.CannotWrite, "write", s.o.Dir, unix.EROFS)
+	s.disk.frozen = s.frozen
+
+	return nil
+}
+
+// openFrozenLock opens the lock on a read-only file system, or the folder itself where there never was one: flock(2) asks for
+// no right to write.
+func (s *Store) openFrozenLock() (int, error) {
+	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
+	}
+	if err != nil {
+		return -1, wrap(fault.CannotWrite, "open", s.dir.name(lockName), err)
+	}
+
+	return fd, nil
+}
+
+// ReadOnly is why nothing can be written: a Fault with fault.CannotWrite, the state folder and the next step. Nil when the
+// store can be written, as far as could be seen when it was opened, and for one that was opened to look at.
+func (s *Store) ReadOnly() error { return s.frozen }
 
 func (s *Store) openLock() (int, error) {
 	p := s.dir.name(lockName)
@@ -217,12 +259,19 @@ func (s *Store) Unlock() error {
 		return err
 	}
 	s.locked = false
+	if s.lockFD < 0 {
+		return nil
+	}
 	return wrap(fault.Internal, "unlock", s.o.Dir, unix.Flock(s.lockFD, unix.LOCK_UN))
 }
 
 // Relock takes the lock again, waiting until ctx is done. What was known before may no longer be so: the caller compares the
 // journal with the one that it judged.
 func (s *Store) Relock(ctx context.Context) error {
+	if s.lockFD < 0 && s.frozen != nil { // no folder, and nobody can make one
+		s.locked = true
+		return nil
+	}
 	if s.lockFD < 0 {
 		return s.mayWrite("lock")
 	}

@@ -72,6 +72,9 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 
 // stage checks and stages what was compared. restores is set when this goes back.
 func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
+	if s.frozen != nil {
+		return nil, s.frozen
+	}
 	make, err := s.preflight(c, p.Blobs)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,9 @@ func (s *Store) Collect(keep int) error {
 	}
 	goes := func(n int) bool { return !slices.Contains(stay, n) }
 	if slices.ContainsFunc(l.done, goes) {
-		for _, n := range slices.DeleteFunc(slices.Clone(l.done), func(n int) bool { return !goes(n) }) {
+		going := slices.DeleteFunc(slices.Clone(l.done), func(n int) bool { return !goes(n) })
+		s.sweepTargets(going)
+		for _, n := range going {
 			if err := s.disk.unlink(s.gens, itoa(n)); err != nil {
 				return err
 			}

@@ -63,7 +63,8 @@ func (s *Store) Journal() (*Journal, error) {
 		return nil, nil
 	}
 	j, _, err := readDocument(s.dir, journalName,
-		"compare the targets with the newest of generations/ (prelet history --show N), then move the journal aside", parseJournal)
+		"compare the targets with the newest of generations/ (prelet history --show N), then move the journal aside; "+
+			"the next prelet run or recover removes the temporaries beside the targets", parseJournal)
 	return j, err
 }
 

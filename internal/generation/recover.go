@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // Recover finishes or undoes what a crash left. It needs no network, may be interrupted at any point and called again, and
 // writes nothing when there is nothing to do.
 //
-//	no journal      what was staged and never committed is removed
+//	no journal      what was staged and never committed is removed, and temporaries of a commit whose journal is gone
 //	PhasePublish    every target is brought to its new state, and the journal to PhaseVerify
 //	PhaseRollback   finished; the journal ends, or awaits a verdict
 //	PhaseVerify     left to the caller
@@ -66,6 +67,7 @@ func (s *Store) Recover() (*Journal, error) {
 		}
 	}
 	if j == nil || j.Phase == PhaseVerify {
+		s.sweepTargets(l.done[max(0, len(l.done)-1):])
 		return j, nil
 	}
 	m, err := s.manifest(j.Gen, j.Manifest)
@@ -117,6 +119,54 @@ func (s *Store) sweep(l listing) error {
 		}
 	}
 	return nil
+}
+
+// sweepTargets removes temporaries beside targets that no journal speaks of any more: somebody moved the journal aside in the
+// middle of a publish. Only those of a generation that is kept are known to be ours: recovery looks for those of the newest,
+// and Collect for those of generations that go. One that cannot be removed is no reason to stop.
+func (s *Store) sweepTargets(gens []int) {
+	temps := map[string][]string{} // by folder
+	for _, n := range gens {
+		m, err := s.manifest(n, "")
+		if err != nil {
+			continue
+		}
+		for _, t := range m.temps() {
+			temps[path.Dir(t)] = append(temps[path.Dir(t)], path.Base(t))
+		}
+	}
+
+	for dir, known := range temps {
+		f, err := s.tree.open(dir)
+		if err != nil {
+			continue
+		}
+		_ = s.sweepFolder(f, known)
+		f.close()
+	}
+}
+
+func (s *Store) sweepFolder(f *folder, known []string) error {
+	have, err := names(f)
+	if err != nil {
+		return err
+	}
+
+	removed := false
+	for _, n := range have {
+		if !slices.Contains(known, n) {
+			continue
+		}
+		if err := s.disk.unlink(f, n); err != nil {
+			return err
+		}
+		removed = true
+	}
+	if !removed {
+		return nil
+	}
+
+	return s.disk.sync(f)
 }
 
 // isScratch says whether a name is .NAME.json.DIGITS: what others who keep a small file in this folder had not yet renamed.

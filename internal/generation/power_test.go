@@ -20,6 +20,8 @@ type power struct {
 	names  map[uint64]map[string]entry // by the folder's inode
 	bytes  map[uint64]string           // by the file's inode
 	ignore func(op, path string) bool  // a mutant: an fsync that the code forgot
+	// adverse: of what was not fsynced, names that came are lost, and names that went are gone, whatever luck says.
+	adverse bool
 }
 
 type entry struct {
@@ -124,7 +126,8 @@ func (p *power) cut(dir string, luck func() bool) *box {
 			slices.Sort(all)
 			for _, n := range slices.Compact(all) {
 				pick, ok := was[n]
-				if now[n] != was[n] && luck() {
+				_, came := now[n]
+				if survives := luck() && !p.adverse || p.adverse && !came; now[n] != was[n] && survives {
 					pick, ok = now[n]
 				}
 				if ok {
@@ -268,6 +271,84 @@ func TestPowerCutAnywhere(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPowerCutAfterRecovery: a writer is killed before it fsyncs a folder of prelet's own, so that others see what is not yet
+// durable; recovery builds on that, and is killed too, anywhere; then the power goes.
+func TestPowerCutAfterRecovery(t *testing.T) {
+	for _, st := range steps() {
+		t.Run(st.name, func(t *testing.T) {
+			w := sweepBox(t, 100)
+			old := nodes(w.look())
+			want := st.new(t, w.box, w.next)
+			kills := fsyncsOfOwn(t, w, st)
+			if len(kills) < 3 {
+				t.Fatalf("got %d fsyncs of prelet's own folders, want those of the generation and of the journal", len(kills))
+			}
+			for _, k := range kills {
+				for at, done := 1, false; !done; at++ {
+					var wrong string
+					if done, wrong = cutAfterRecovery(t, w, st, k, at, old, want); wrong != "" {
+						t.Fatalf("killed at %d, recovery at %d: %s", k, at, wrong)
+					}
+				}
+			}
+		})
+	}
+}
+
+// fsyncsOfOwn lists which operations of a step are fsyncs of prelet's own folders.
+func fsyncsOfOwn(t *testing.T, w *sweepWorld, st step) (at []int) {
+	b := w.copyTo(t, w.scratch)
+	s, hook := b.openHooked()
+	defer s.Close()
+	k := 0
+	*hook = func(op, path string) error {
+		k++
+		if op == opFsync && (path == b.o.Dir || path == filepath.Join(b.o.Dir, gensName)) {
+			at = append(at, k)
+		}
+		return nil
+	}
+	if err := st.do(s, w.next); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func cutAfterRecovery(t *testing.T, w *sweepWorld, st step, k, at int, old, want map[string]node) (done bool, wrong string) {
+	b := w.copyTo(t, w.scratch)
+	s, hook := b.openHooked()
+	p := arm(b)
+	upTo := func(at int) {
+		kill := &killAt{at: at}
+		*hook = func(op, path string) error {
+			if err := kill.hook(op, path); err != nil {
+				return err
+			}
+			p.hook(op, path)
+			return nil
+		}
+	}
+	upTo(k)
+	if err := st.do(s, w.next); !errors.Is(err, errKilled) {
+		t.Fatalf("got %v, want it killed", err)
+	}
+	upTo(at)
+	_, err := s.Recover()
+	s.Close()
+	if err != nil && !errors.Is(err, errKilled) {
+		return true, err.Error()
+	}
+	c := p.cut(memory(t), func() bool { return false })
+	c.recover(t)
+	if now := nodes(c.look()); !same(now, old) && !same(now, want) {
+		return true, fmt.Sprintf("a mixture:\ngot  %v\nold  %v\nwant %v", now, old, want)
+	}
+	if l := c.litter(); l != nil {
+		return true, fmt.Sprintf("left behind %v", l)
+	}
+	return err == nil, ""
 }
 
 // TestPowerCutFindsAForgottenFsync: the model is worth something only if it sees each fsync that is left out.

@@ -70,6 +70,10 @@ func (s *Store) Recover() (*Journal, error) {
 		s.sweepTargets(l.done[max(0, len(l.done)-1):])
 		return j, nil
 	}
+	// Whoever recorded the commit may not have lived to fsync it, and no target may be more durable than the commit.
+	if err := s.disk.sync(s.dir); err != nil {
+		return nil, afterCommit(err)
+	}
 	m, err := s.manifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
 		return nil, Stuck(s.dir.name(journalName), "it speaks of generation "+itoa(j.Gen)+", which is missing", "restore the state folder from a backup, or bring the targets in place by hand and move it aside", nil)

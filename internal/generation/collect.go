@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Collect removes old generations: the newest keep of them stay, the last good one, and whatever the journal speaks of.
+// Collect removes old generations: the newest keep of them stay, the last good one (and the last intact one, if that is rotten), and whatever the journal speaks of.
 // Each generation is complete by itself, so nothing that stays depends on what goes. Nothing to remove: nothing is written.
 func (s *Store) Collect(keep int) error {
 	if err := s.mayWrite("collect"); err != nil {
@@ -27,6 +27,11 @@ func (s *Store) Collect(keep int) error {
 	stay := slices.Clone(kept[max(0, len(kept)-max(keep, 1)):])
 	if good, ok := s.LastGood(); ok {
 		stay = append(stay, good)
+		if len(kept) > len(stay) && s.Intact(good) != nil { // then an older one is the way back
+			if older, _, ok := s.LastIntact(good); ok {
+				stay = append(stay, older)
+			}
+		}
 	}
 	if j != nil {
 		stay = append(stay, j.Gen, j.From, j.To)

@@ -68,6 +68,18 @@ func (l listing) next() int {
 	return last + 1
 }
 
+// maxAbove bounds the number that is taken from elsewhere: what is higher is no number that prelet wrote.
+const maxAbove = 1 << 30
+
+// nextAbove is a number that no generation ever had, higher than above.
+func (l listing) nextAbove(above int) int {
+	if above > maxAbove {
+		above = 0
+	}
+
+	return max(l.next(), above+1)
+}
+
 // committed are the generations that were committed and are still kept, ascending.
 func (s *Store) committed() ([]int, error) {
 	if s.dir == nil {
@@ -239,18 +251,15 @@ func infoOf(m *manifest, st *status, newest bool) Info {
 	return i
 }
 
-// LastGood is the highest generation that was judged good and not gone back from. False when there is none.
+// LastGood is the highest generation that was judged good and not gone back from. False when there is none. One whose manifest or
+// status cannot be read is passed over; whether what it keeps is intact only LastIntact says.
 func (s *Store) LastGood() (int, bool) {
 	all, err := s.committed()
 	if err != nil {
 		return 0, false
 	}
 	for _, n := range slices.Backward(all) {
-		m, err := s.manifest(n, "")
-		if err != nil {
-			continue
-		}
-		if st, err := s.status(m); err == nil && st != nil && st.Status == StatusGood {
+		if good, err := s.isGood(n); err == nil && good {
 			return n, true
 		}
 	}

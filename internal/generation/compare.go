@@ -15,11 +15,16 @@ import (
 type Comparison struct {
 	Entries []Entry // what is no longer declared first, then the proposal's targets in their order
 	Changed bool    // some target would change; else Begin is ErrNothing (without Force)
+	// Adopts says that no target would change, and that no generation in place records them as they are: there is none, its state
+	// was lost, or the files are those of another one. Then Adopt makes a generation of them.
+	Adopts bool
 
-	seen    []seen   // by entry
-	parents []bool   // by entry: missing folders above may be made
-	parent  int      // generation in place, or 0
-	made    []string // folders that the generations before made
+	seen    []seen           // by entry
+	parents []bool           // by entry: missing folders above may be made
+	parent  int              // generation in place, or 0
+	made    []string         // folders that the generations before made
+	ours    map[string]Entry // of the generation in place
+	adopted bool             // to be adopted, not published
 	bytes   map[string][]byte
 }
 
@@ -39,12 +44,11 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison{bytes: map[string][]byte{}}
-	ours := map[string]Entry{}
+	c := &Comparison{bytes: map[string][]byte{}, ours: map[string]Entry{}}
 	if m != nil {
 		c.parent, c.made = m.Gen, m.Folders
 		for _, e := range live(m, st) {
-			ours[e.Path] = e
+			c.ours[e.Path] = e
 		}
 	}
 	declared := map[string]bool{}
@@ -60,14 +64,31 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		}
 	}
 	for _, t := range p.Targets {
-		if err := c.declare(s, t, ours); err != nil {
+		if err := c.declare(s, t, c.ours); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range c.Entries {
 		c.Changed = c.Changed || e.changes()
 	}
+	c.Adopts = len(p.Targets) > 0 && !c.Changed && (m == nil || c.isElsewhere())
 	return c, nil
+}
+
+// isElsewhere says whether a target is not as the generation in place has made it. What that one removed, and the proposal does
+// not declare, does not count: somebody else may make it again, as the kubelet does with its state.
+func (c *Comparison) isElsewhere() bool {
+	for i, e := range c.Entries {
+		was, ok := c.ours[e.Path]
+		if !ok || was.CreateOnly || e.Dropped && was.New.Kind == Absent {
+			continue
+		}
+		if !was.New.Equal(c.seen[i].state) {
+			return true
+		}
+	}
+
+	return false
 }
 
 // live are the targets that a generation has in place; what it retired is absent.
@@ -110,7 +131,7 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 	}
 	e := Entry{Path: t.Path, Old: o.state, Original: o.state, CreateOnly: t.CreateOnly, Secret: t.Secret}
 	if was, ok := ours[t.Path]; ok {
-		e.Original = was.Original
+		e.Original, e.Adopted = was.Original, was.Adopted
 		e.Drift = !t.CreateOnly && !was.New.Equal(o.state)
 	}
 	if t.Forget {
@@ -211,7 +232,7 @@ func (s *Store) empty(p string) bool {
 // drop compares a target that the generation in place has and the proposal no longer: it is put back as it was before us,
 // unless somebody changed it since.
 func (c *Comparison) drop(s *Store, was Entry, gen int, retired bool) {
-	e := Entry{Path: was.Path, Old: was.New, New: was.New, Original: was.Original, CreateOnly: was.CreateOnly, Secret: was.Secret, Dropped: true, Action: ActionKeep}
+	e := Entry{Path: was.Path, Old: was.New, New: was.New, Original: was.Original, CreateOnly: was.CreateOnly, Secret: was.Secret, Dropped: true, Action: ActionKeep, Adopted: was.Adopted}
 	o, err := s.tree.observe(was.Path)
 	if err != nil {
 		e.Why = "it is no longer a file or folder of ours: " + err.Error()
@@ -222,7 +243,10 @@ func (c *Comparison) drop(s *Store, was Entry, gen int, retired bool) {
 	switch {
 	case was.CreateOnly:
 		e.Why = "what is written only once stays"
-	case o.state.Equal(was.Original):
+	case was.Adopted != 0 && o.state.Kind != Absent:
+		e.Drift = !o.state.Equal(was.New)
+		e.Why = fmt.Sprintf("what it was before generation %d adopted it is not known", was.Adopted)
+	case o.state.Equal(was.Original), was.Adopted != 0:
 		e.Action = ActionNone
 	case !o.state.Equal(was.New):
 		e.Drift = true

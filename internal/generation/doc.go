@@ -18,6 +18,8 @@
 //
 // Where nobody is going to judge (Proposal.Unjudged) Publish ends the journal, and the generation is good.
 //
+// Adopt stands in for Begin, Commit and Publish where every target is as proposed and no generation records it.
+//
 // The lock is held for writing only. Whoever waits for something else calls Unlock, and after Relock compares the journal
 // with what it judged: another process may have superseded it.
 //

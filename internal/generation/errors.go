@@ -12,6 +12,8 @@ import (
 var (
 	// ErrNothing is returned by Begin when every target already is as proposed. Nothing was written.
 	ErrNothing = errors.New("every target already is as planned")
+	// ErrDiffers is returned by Adopt when a target is not as proposed. Nothing was written.
+	ErrDiffers = errors.New("a target is not as planned")
 	// ErrLocked is what a Fault with fault.Locked wraps.
 	ErrLocked = errors.New("another prelet holds the lock")
 	// ErrChanged says that a target is no longer what the caller planned on: observe and plan anew.
@@ -46,6 +48,9 @@ type StuckError struct {
 	Path    string // the object, as the user knows it
 	Journal string // of the interrupted commit; "" when that is Path, or there is none
 	Ways    []Way  // out of it, for a person to choose from
+	// Outdated says that the commit was interrupted in an earlier boot, as when the state folder was restored from a backup.
+	// Then Adopt and Begin go on over its journal, and no person is needed.
+	Outdated bool
 }
 
 // Way is one way out of what needs a person.

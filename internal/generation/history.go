@@ -234,7 +234,7 @@ func (s *Store) List() ([]Info, error) {
 }
 
 func infoOf(m *manifest, st *status, newest bool) Info {
-	i := Info{Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1, Entries: m.Entries, Folders: m.Folders}
+	i := Info{Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1, Entries: m.Entries, Folders: m.Folders, Adopted: m.Adopted}
 	if m.Restores != nil {
 		i.Restores = *m.Restores
 	}

@@ -24,8 +24,10 @@ type Journal struct {
 	BootID   string `json:"boot_id,omitempty"` // PhaseVerify: of the last try
 	// CommitMono is Options.Mono at the end of Publish, or at the first AddTry of a later boot: what started earlier in boot
 	// BootID cannot have read the new files. CommitTime is the wall clock at Commit; with Gen it identifies the transaction.
+	// After Adopt it is 0: the files were there before.
 	CommitMono int64     `json:"commit_mono,omitempty"`
 	CommitTime time.Time `json:"commit_time"`
+	CommitBoot string    `json:"commit_boot,omitempty"` // of Commit; "" in journals of format 1
 }
 
 // Same says whether two journals are about the same commit in the same phase: whoever judged while the lock was free asks

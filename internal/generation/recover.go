@@ -49,6 +49,10 @@ func (s *Store) Recover() (*Journal, error) {
 	for _, n := range l.staged {
 		if slices.Contains(l.done, n) { // committed, and published: it has its name for good
 			if j == nil || j.Gen != n || j.Phase == PhaseVerify {
+				s.sweepTargets([]int{n})
+				if err := s.disk.sync(s.gens); err != nil { // whoever gave it that name may not have lived to fsync
+					return nil, err
+				}
 				if err := s.disk.unlink(s.gens, itoa(n)+stagedSuffix); err != nil {
 					return nil, err
 				}
@@ -64,6 +68,15 @@ func (s *Store) Recover() (*Journal, error) {
 		}
 		if err := s.undoStaging(m); err != nil {
 			return nil, err
+		}
+	}
+	if isUnnamed(j, l) { // adopted, and interrupted just then
+		err := s.disk.sync(s.dir) // as below
+		if err == nil {
+			err = s.giveName(j.Gen)
+		}
+		if err != nil {
+			return nil, afterCommit(err)
 		}
 	}
 	if j == nil || j.Phase == PhaseVerify {
@@ -82,7 +95,7 @@ func (s *Store) Recover() (*Journal, error) {
 		return nil, err
 	}
 	if err := s.publish(m, nil); err != nil {
-		return nil, afterCommit(err)
+		return nil, s.markOutdated(j, afterCommit(err))
 	}
 	if j.Phase == PhaseRollback {
 		if err := s.finishRollback(j); err != nil {
@@ -91,6 +104,11 @@ func (s *Store) Recover() (*Journal, error) {
 		return s.Journal()
 	}
 	return s.published(m, j)
+}
+
+// isUnnamed says whether a generation that awaits a verdict is only staged: no way but Adopt leads there.
+func isUnnamed(j *Journal, l listing) bool {
+	return j != nil && j.Phase == PhaseVerify && slices.Contains(l.staged, j.Gen) && !slices.Contains(l.done, j.Gen)
 }
 
 // stuckStaging is for a generation that was made ready, never committed, and cannot be read any more.

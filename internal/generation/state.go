@@ -76,6 +76,9 @@ type Proposal struct {
 	// Release releases every held plan and the pin with the commit: both happen, or neither.
 	Release bool
 	Force   bool // make a generation even when every target already is as proposed
+	// Above is the highest number of a generation that is known from elsewhere, such as the gate, or 0: that of the new one is
+	// higher, although the state folder may have been lost.
+	Above int
 
 	// Unjudged, if not nil, says that nobody is going to judge: the generation is good as soon as it is published, which ends
 	// the journal, and this JSON document is its report.
@@ -107,6 +110,9 @@ type Entry struct {
 	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not ours
 	Drift      bool   `json:"drift,omitempty"`   // somebody changed it since the generation before; those bytes are kept
 	Why        string `json:"why,omitempty"`     // of ActionKeep
+	// Adopted is the generation that found the target in place and took it over, or 0: what it was before prelet is not known,
+	// and Original is what was found.
+	Adopted int `json:"adopted,omitempty"`
 }
 
 // Phase is where a transaction stands.
@@ -142,6 +148,7 @@ type Info struct {
 	Restores int // going back: the generation whose contents these are, 0 for as before prelet; else -1
 	Entries  []Entry
 	Folders  []string // made by this or an earlier generation, still in use
+	Adopted  bool     // made by Adopt
 }
 
 // checkPath refuses what is not an absolute, clean path below the root.

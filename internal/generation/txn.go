@@ -34,20 +34,31 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	j, err := s.Journal()
-	if err != nil {
-		return nil, err
-	}
-	if j != nil && j.Phase != PhaseVerify {
-		return nil, NewFault(fault.Interrupted, "begin", s.dir.name(journalName), errors.New("another commit is not finished"), "recover first")
-	}
-	c, err := s.Compare(p)
+	c, err := s.compareFree(p, "begin")
 	if err != nil {
 		return nil, err
 	}
 	if !c.Changed && !p.Force {
 		return nil, ErrNothing
 	}
+	return s.stageProposal(c, p)
+}
+
+// compareFree compares a proposal when no commit is in flight but one that awaits a verdict, which is superseded, or one that
+// is outdated.
+func (s *Store) compareFree(p Proposal, op string) (*Comparison, error) {
+	j, err := s.Journal()
+	if err != nil {
+		return nil, err
+	}
+	if j != nil && j.Phase != PhaseVerify && !s.outdated(j) {
+		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), errors.New("another commit is not finished"), "recover first")
+	}
+	return s.Compare(p)
+}
+
+// stageProposal stages what was compared, with the late blobs.
+func (s *Store) stageProposal(c *Comparison, p Proposal) (*Txn, error) {
 	if p.Late != nil {
 		late, err := p.Late()
 		if err != nil {
@@ -83,8 +94,11 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{Version: formatVersion, Gen: l.next(), Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries}
+	m := &manifest{Version: formatVersion, Gen: l.nextAbove(p.Above), Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries}
 	m.Folders, m.Leaving = splitFolders(c, make)
+	if c.adopted {
+		c.adopt(m)
+	}
 	for _, f := range make {
 		m.Making = append(m.Making, f.path)
 	}
@@ -274,7 +288,7 @@ func (t *Txn) commit(j *Journal) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	j.Gen, j.Manifest, j.CommitTime = t.m.Gen, t.sha, t.s.o.Now().UTC()
+	j.Gen, j.Manifest, j.CommitTime, j.CommitBoot = t.m.Gen, t.sha, t.s.o.Now().UTC(), t.s.o.BootID
 	visible := false
 	err := t.unchanged()
 	if err == nil {

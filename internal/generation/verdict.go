@@ -37,6 +37,11 @@ func (s *Store) judged(op string, gen int) (*Journal, *manifest, *status, error)
 	if m == nil || m.Gen != gen {
 		return nil, nil, nil, s.superseded(op, gen, "it is not in place")
 	}
+	if j != nil { // the end of the journal would leave one that was adopted without its name
+		if err := s.unstage(gen); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	return j, m, st, nil
 }
 
@@ -211,6 +216,11 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 		}
 		if to.Restores != nil && *to.Restores == 0 {
 			toGen = 0
+		}
+	}
+	if toGen == 0 {
+		if err := knowsBefore(from); err != nil {
+			return 0, err
 		}
 	}
 	runtime.LockOSThread()

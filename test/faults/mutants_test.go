@@ -148,7 +148,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "recovery forgets to publish", file: inRecovery, scenario: "update", by: []string{bySweep},
-		old: "	if err := s.publish(m, nil); err != nil {\n		return nil, afterCommit(err)\n	}\n",
+		old: "	if err := s.publish(m, nil); err != nil {\n		return nil, s.markOutdated(j, afterCommit(err))\n	}\n",
 		new: "	_ = m\n",
 	},
 	{

@@ -12,15 +12,15 @@ import (
 // NoteAdopted is Journal.Note of a generation that was adopted, where the proposal has none.
 const NoteAdopted = "adopted"
 
-// Adopt makes a generation of targets that all are as proposed already, and that no generation in place records so: see
-// Comparison.Adopts. It touches no target and no folder. What they were before prelet is unknown, so that nothing goes back to
-// that. The generation awaits a verdict; with Unjudged it is good at once.
+// Adopt makes a generation of targets that all are as proposed already, and that no generation in place records so:
+// see Comparison.Adopts. It touches no target and no folder. What they were before prelet is unknown, so that nothing
+// goes back to that. The generation awaits a verdict; with Unjudged it is good at once.
 //
-// When a target is not as proposed it is ErrDiffers, and when the generation in place records them as they are ErrNothing;
-// nothing was written then.
+// When a target is not as proposed it is ErrDiffers, and when the generation in place records them as they are
+// ErrNothing; nothing was written then.
 //
-// The journal is in PhaseVerify from its first moment: there is no instant at which a reader would see a mixture. A generation that
-// is killed before it has its name gets it from Recover.
+// The journal is in PhaseVerify from its first moment: there is no instant at which a reader would see a mixture. A
+// generation that is killed before it has its name gets it from Recover.
 func (s *Store) Adopt(p Proposal) (gen int, err error) {
 	if err := s.mayWrite("adopt"); err != nil {
 		return 0, err
@@ -63,8 +63,8 @@ func (s *Store) Adopt(p Proposal) (gen int, err error) {
 	return t.m.Gen, afterCommit(s.giveName(t.m.Gen))
 }
 
-// adopt makes the manifest of a generation one that was adopted: targets that no generation before had are of unknown origin,
-// and no folder goes.
+// adopt makes the manifest of a generation one that was adopted: targets that no generation before had are of unknown
+// origin, and no folder goes.
 func (c *Comparison) adopt(m *manifest) {
 	m.Adopted = true
 	m.Folders, m.Leaving = c.made, nil
@@ -89,8 +89,8 @@ func (s *Store) giveName(n int) error {
 	return s.disk.unlink(s.gens, itoa(n)+stagedSuffix)
 }
 
-// KnowsBefore is nil when it is known what every target of the generation in place was before prelet, so that Rollback to 0
-// can bring it back; else a Fault with fault.Usage that says why not.
+// KnowsBefore is nil when it is known what every target of the generation in place was before prelet, so that
+// Rollback to 0 can bring it back; else a Fault with fault.Usage that says why not.
 func (s *Store) KnowsBefore() error {
 	m, _, err := s.current()
 	if err != nil || m == nil {
@@ -109,12 +109,14 @@ func knowsBefore(m *manifest) error {
 	e := m.Entries[i]
 	why := fmt.Errorf("what %s was before prelet is not known: generation %d adopted it as it was", e.Path, e.Adopted)
 
-	return NewFault(fault.Usage, "go back to", "0", why, "go back to another generation (prelet history lists them), or change the site")
+	next := "go back to another generation (prelet history lists them), or change the site"
+
+	return NewFault(fault.Usage, "go back to", "0", why, next)
 }
 
-// outdated says that a commit was interrupted in an earlier boot, and that some target is neither what it was then nor what that
-// commit makes of it: somebody restored the state folder, or the targets, from a backup. What is in flight there will never be
-// finished.
+// outdated says that a commit was interrupted in an earlier boot, and that some target is neither what it was then
+// nor what that commit makes of it: somebody restored the state folder, or the targets, from a backup. What is in
+// flight there will never be finished.
 func (s *Store) outdated(j *Journal) bool {
 	if j.CommitBoot == "" || s.o.BootID == "" || j.CommitBoot == s.o.BootID {
 		return false

@@ -109,7 +109,8 @@ func TestAdopt(t *testing.T) {
 				t.Errorf("a target was touched:\ngot  %v\nwant %v", now, before)
 			}
 			j, err := s.Journal()
-			if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != gen || j.Note != NoteAdopted || j.Tries != 1 || j.CommitMono != 0 {
+			if err != nil || j == nil || j.Phase != PhaseVerify || j.Gen != gen || j.Note != NoteAdopted || j.Tries != 1 ||
+				j.CommitMono != 0 {
 				t.Errorf("journal: got %+v, %v, want it to await a verdict, as adopted", j, err)
 			}
 			cur, err := s.Current()
@@ -190,8 +191,8 @@ func (w adoptWorld) goBack(t *testing.T, b *box, s *Store, gen int) {
 	}
 }
 
-// TestAdoptKilledAnywhere: whenever it is killed, or loses its power then or after recovery, no target is touched, and afterwards
-// there is no such generation, or one that awaits a verdict; and the next attempt works.
+// TestAdoptKilledAnywhere: whenever it is killed, or loses its power then or after recovery, no target is touched,
+// and afterwards there is no such generation, or one that awaits a verdict; and the next attempt works.
 func TestAdoptKilledAnywhere(t *testing.T) {
 	for _, w := range adoptWorlds() {
 		for _, cut := range []string{"no power cut", "power cut", "power cut after recovery"} {
@@ -338,8 +339,8 @@ func (a *adoption) run(template *box, ends map[string]int) (done bool) {
 	return err == nil
 }
 
-// TestVerdictOnUnnamedAdoption: a verdict that comes before any recovery does not lose a generation that was killed before it
-// had its name.
+// TestVerdictOnUnnamedAdoption: a verdict that comes before any recovery does not lose a generation that was killed
+// before it had its name.
 func TestVerdictOnUnnamedAdoption(t *testing.T) {
 	b := newBox(t)
 	b.write("/etc/kubernetes/a", "a", 0o644)
@@ -397,7 +398,8 @@ func TestAdoptUnjudged(t *testing.T) {
 	}
 }
 
-// What is not adopted: nothing at all, what the generation in place records, and what it removed and the kubelet made again.
+// What is not adopted: nothing at all, what the generation in place records, and what it removed and the kubelet made
+// again.
 func TestAdoptsNothing(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
@@ -419,8 +421,8 @@ func TestAdoptsNothing(t *testing.T) {
 	}
 }
 
-// TestAdoptedIsNeverRemoved: what a later plan or an earlier generation does not declare stays, since what it was before prelet
-// is not known; and a folder that an earlier generation made stays too.
+// TestAdoptedIsNeverRemoved: what a later plan or an earlier generation does not declare stays, since what it was
+// before prelet is not known; and a folder that an earlier generation made stays too.
 func TestAdoptedIsNeverRemoved(t *testing.T) {
 	b := newBox(t)
 	b.write("/etc/kubernetes/a", "a", 0o644)
@@ -447,7 +449,8 @@ func TestAdoptedIsNeverRemoved(t *testing.T) {
 	}
 }
 
-// TestAdoptRemovesNoFolder: a folder that an earlier generation made stays ours, and goes with the next that is published.
+// TestAdoptRemovesNoFolder: a folder that an earlier generation made stays ours, and goes with the next that is
+// published.
 func TestAdoptRemovesNoFolder(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
@@ -471,8 +474,8 @@ func TestAdoptRemovesNoFolder(t *testing.T) {
 	}
 }
 
-// TestOutdatedCommit: over a commit of an earlier boot whose targets somebody changed, another plan is published as ever. In
-// the same boot a person is needed.
+// TestOutdatedCommit: over a commit of an earlier boot whose targets somebody changed, another plan is published as
+// ever. In the same boot a person is needed.
 func TestOutdatedCommit(t *testing.T) {
 	for _, boot := range []string{"boot-1", "boot-2"} {
 		b := newBox(t)
@@ -534,7 +537,8 @@ func TestAdoptWithoutSpace(t *testing.T) {
 	}
 	s := b.open()
 	before := b.look()
-	if _, err := s.Adopt(plan("p", file("/etc/kubernetes/a", "a"))); exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.ENOSPC) {
+	_, err := s.Adopt(plan("p", file("/etc/kubernetes/a", "a")))
+	if exitOf(err) != fault.CannotWrite || !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
 	if !reflect.DeepEqual(before, b.look()) || b.litter() != nil {

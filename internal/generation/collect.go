@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Collect removes old generations: the newest keep of them stay, the last good one (and the last intact one, if that is rotten), and whatever the journal speaks of.
-// Each generation is complete by itself, so nothing that stays depends on what goes. Nothing to remove: nothing is written.
+// Collect removes old generations: the newest keep of them stay, the last good one (and the last intact one, if that
+// is rotten), and whatever the journal speaks of. Each generation is complete by itself, so nothing that stays
+// depends on what goes. Nothing to remove: nothing is written.
 func (s *Store) Collect(keep int) error {
 	if err := s.mayWrite("collect"); err != nil {
 		return err

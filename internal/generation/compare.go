@@ -15,8 +15,8 @@ import (
 type Comparison struct {
 	Entries []Entry // what is no longer declared first, then the proposal's targets in their order
 	Changed bool    // some target would change; else Begin is ErrNothing (without Force)
-	// Adopts says that no target would change, and that no generation in place records them as they are: there is none, its state
-	// was lost, or the files are those of another one. Then Adopt makes a generation of them.
+	// Adopts says that no target would change, and that no generation in place records them as they are: there is
+	// none, its state was lost, or the files are those of another one. Then Adopt makes a generation of them.
 	Adopts bool
 
 	seen    []seen           // by entry
@@ -75,8 +75,8 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	return c, nil
 }
 
-// isElsewhere says whether a target is not as the generation in place has made it. What that one removed, and the proposal does
-// not declare, does not count: somebody else may make it again, as the kubelet does with its state.
+// isElsewhere says whether a target is not as the generation in place has made it. What that one removed, and the
+// proposal does not declare, does not count: somebody else may make it again, as the kubelet does with its state.
 func (c *Comparison) isElsewhere() bool {
 	for i, e := range c.Entries {
 		was, ok := c.ours[e.Path]
@@ -232,7 +232,10 @@ func (s *Store) empty(p string) bool {
 // drop compares a target that the generation in place has and the proposal no longer: it is put back as it was before us,
 // unless somebody changed it since.
 func (c *Comparison) drop(s *Store, was Entry, gen int, retired bool) {
-	e := Entry{Path: was.Path, Old: was.New, New: was.New, Original: was.Original, CreateOnly: was.CreateOnly, Secret: was.Secret, Dropped: true, Action: ActionKeep, Adopted: was.Adopted}
+	e := Entry{
+		Path: was.Path, Action: ActionKeep, Old: was.New, New: was.New, Original: was.Original,
+		CreateOnly: was.CreateOnly, Secret: was.Secret, Dropped: true, Adopted: was.Adopted,
+	}
 	o, err := s.tree.observe(was.Path)
 	if err != nil {
 		e.Why = "it is no longer a file or folder of ours: " + err.Error()

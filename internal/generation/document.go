@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A document is a small JSON file of ours, or the first line of a generation. It is one line, and its last member is the
-// SHA-256 of all bytes before that member, so that a bit that flips anywhere in it is found:
+// A document is a small JSON file of ours, or the first line of a generation. It is one line, and its last member is
+// the SHA-256 of all bytes before that member, so that a bit that flips anywhere in it is found:
 //
 //	{"version":2,...,"sha256":"0123..."}
 //
-// Documents of format 1 have no such sum. They are read as they are, and whatever is written again is of format 2. A prelet
-// that knows only format 1 refuses format 2 as written by a newer version. Later formats keep the seal, so that a damaged
-// document is not taken for a newer one.
+// Documents of format 1 have no such sum. They are read as they are, and whatever is written again is of format 2. A
+// prelet that knows only format 1 refuses format 2 as written by a newer version. Later formats keep the seal, so
+// that a damaged document is not taken for a newer one.
 const (
 	formatVersion = 2 // of what is written; a higher one is refused, because it may mean something else
 	unsealed      = 1 // the last format without a sum

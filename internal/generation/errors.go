@@ -48,8 +48,8 @@ type StuckError struct {
 	Path    string // the object, as the user knows it
 	Journal string // of the interrupted commit; "" when that is Path, or there is none
 	Ways    []Way  // out of it, for a person to choose from
-	// Outdated says that the commit was interrupted in an earlier boot, as when the state folder was restored from a backup.
-	// Then Adopt and Begin go on over its journal, and no person is needed.
+	// Outdated says that the commit was interrupted in an earlier boot, as when the state folder was restored from a
+	// backup. Then Adopt and Begin go on over its journal, and no person is needed.
 	Outdated bool
 }
 

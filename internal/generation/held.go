@@ -14,9 +14,9 @@ const heldName = "held.json"
 
 // held is held.json: what is not to be applied.
 //
-// One that cannot be read endangers no file: the generation in place is whole. It only hides which plans are not to be tried
-// again, so that until Release every plan counts as held, as if the generation in place were pinned. Nothing is refused for
-// it but applying a plan.
+// One that cannot be read endangers no file: the generation in place is whole. It only hides which plans are not to
+// be tried again, so that until Release every plan counts as held, as if the generation in place were pinned. Nothing
+// is refused for it but applying a plan.
 type held struct {
 	Version int                  `json:"version"`
 	Plans   map[string]heldEntry `json:"plans,omitempty"`
@@ -77,8 +77,8 @@ func damagedHeld(err error) bool {
 	return errors.As(err, &stuck) && !errors.Is(err, ErrNewer)
 }
 
-// Hold keeps a plan from being applied again until Release. Held already for the same reason, or by a list that cannot be
-// read: nothing is written.
+// Hold keeps a plan from being applied again until Release. Held already for the same reason, or by a list that
+// cannot be read: nothing is written.
 func (s *Store) Hold(planID, why string) error {
 	if err := s.mayWrite("hold"); err != nil {
 		return err
@@ -136,8 +136,9 @@ func (s *Store) HeldAll() (map[string]string, error) {
 	return out, nil
 }
 
-// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand. A list
-// that is damaged is replaced: the pin holds every plan that it could have held, and Release lets go of all of them.
+// Pin keeps every plan from being applied, whatever it is, until Release: somebody went to generation gen by hand. A
+// list that is damaged is replaced: the pin holds every plan that it could have held, and Release lets go of all of
+// them.
 func (s *Store) Pin(gen int, why string) error {
 	if err := s.mayWrite("pin"); err != nil {
 		return err
@@ -153,8 +154,8 @@ func (s *Store) Pin(gen int, why string) error {
 	return s.putHeld(h)
 }
 
-// Unreadable is what Pinned tells in place of a generation when held.json cannot be read. Pin takes it as well, to put back
-// what Pinned told.
+// Unreadable is what Pinned tells in place of a generation when held.json cannot be read. Pin takes it as well, to
+// put back what Pinned told.
 const Unreadable = -1
 
 // Pinned says whether a generation is pinned, which, and why. When that cannot be read it is, on Unreadable: what is in

@@ -234,7 +234,10 @@ func (s *Store) List() ([]Info, error) {
 }
 
 func infoOf(m *manifest, st *status, newest bool) Info {
-	i := Info{Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1, Entries: m.Entries, Folders: m.Folders, Adopted: m.Adopted}
+	i := Info{
+		Gen: m.Gen, Time: m.Time, PlanID: m.PlanID, Restores: -1,
+		Entries: m.Entries, Folders: m.Folders, Adopted: m.Adopted,
+	}
 	if m.Restores != nil {
 		i.Restores = *m.Restores
 	}
@@ -251,8 +254,8 @@ func infoOf(m *manifest, st *status, newest bool) Info {
 	return i
 }
 
-// LastGood is the highest generation that was judged good and not gone back from. False when there is none. One whose manifest or
-// status cannot be read is passed over; whether what it keeps is intact only LastIntact says.
+// LastGood is the highest generation that was judged good and not gone back from. False when there is none. One whose
+// manifest or status cannot be read is passed over; whether what it keeps is intact only LastIntact says.
 func (s *Store) LastGood() (int, bool) {
 	all, err := s.committed()
 	if err != nil {

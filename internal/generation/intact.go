@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// Intact reads everything that a generation keeps, and what became of it. What is not as it was stored is a *StuckError.
+// Intact reads everything that a generation keeps, and what became of it. What is not as it was stored is a
+// *StuckError.
 func (s *Store) Intact(gen int) error {
 	p, err := s.pack(gen)
 	if err != nil {
@@ -29,9 +30,9 @@ type Rotten struct {
 	Why error
 }
 
-// LastIntact is the highest generation that was judged good, not gone back from, and is intact; false when there is none.
-// With below, which is 0 for no bound, only those under that number count. rotten are those passed over, the highest first:
-// they were good and are not intact, or it can no longer be read what became of them.
+// LastIntact is the highest generation that was judged good, not gone back from, and is intact; false when there is
+// none. With below, which is 0 for no bound, only those under that number count. rotten are those passed over, the
+// highest first: they were good and are not intact, or it can no longer be read what became of them.
 //
 // LastGood does not read what a generation keeps, and is quick.
 func (s *Store) LastIntact(below int) (gen int, rotten []Rotten, ok bool) {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// TestLostJournal: somebody moves the journal of an interrupted commit aside. Temporaries beside the targets, of which one holds
-// a secret, are removed by the next recovery, wherever the commit was interrupted, and nothing else is touched.
+// TestLostJournal: somebody moves the journal of an interrupted commit aside. Temporaries beside the targets, of
+// which one holds a secret, are removed by the next recovery, wherever the commit was interrupted, and nothing else
+// is touched.
 func TestLostJournal(t *testing.T) {
 	secret := with(file("/etc/kubernetes/secret", "s3cret"), func(t *Target) { t.Secret, t.Mode = true, Keep })
 	next := flipNext("2")
@@ -61,14 +62,15 @@ func TestLostJournal(t *testing.T) {
 	}
 }
 
-// TestLitterGoesWithItsGeneration: temporaries that an older prelet left beside the targets go when their generation does, and a
-// file that only looks like one stays.
+// TestLitterGoesWithItsGeneration: temporaries that an older prelet left beside the targets go when their generation
+// does, and a file that only looks like one stays.
 func TestLitterGoesWithItsGeneration(t *testing.T) {
 	b := newBox(t)
 	s := b.open()
 	b.apply(s, flipNext("1"))
 	b.apply(s, flipNext("2"))
-	ours, others := "/etc/kubernetes/.prelet-1-0.tmp", []string{"/etc/kubernetes/.prelet-1-1.tmp", "/etc/kubernetes/.prelet-9-0.tmp", "/etc/kubernetes/.prelet-1-0.tmp.x"}
+	ours := "/etc/kubernetes/.prelet-1-0.tmp"
+	others := []string{ours + ".x", "/etc/kubernetes/.prelet-1-1.tmp", "/etc/kubernetes/.prelet-9-0.tmp"}
 	for _, p := range append([]string{ours}, others...) {
 		b.write(p, "left", 0o600)
 	}

@@ -19,8 +19,8 @@ import (
 
 const inNamespace = "PRELET_TEST_NAMESPACE"
 
-// TestRealFileSystems runs the tests named InNamespace in a user and mount namespace of their own, where anybody may mount a
-// tmpfs.
+// TestRealFileSystems runs the tests named InNamespace in a user and mount namespace of their own, where anybody may
+// mount a tmpfs.
 func TestRealFileSystems(t *testing.T) {
 	for _, name := range []string{"TestInNamespace", "TestReadOnlyInNamespace"} {
 		t.Run(name, func(t *testing.T) { inNewNamespace(t, name) })
@@ -115,8 +115,8 @@ func TestInNamespace(t *testing.T) {
 	b.apply(s, p3)
 }
 
-// TestReadOnlyInNamespace: the file system of the state folder is read-only, as after an error of the disk, in each state that
-// it may be in.
+// TestReadOnlyInNamespace: the file system of the state folder is read-only, as after an error of the disk, in each
+// state that it may be in.
 func TestReadOnlyInNamespace(t *testing.T) {
 	if os.Getenv(inNamespace) == "" {
 		t.Skip("runs in a child process of TestRealFileSystems")

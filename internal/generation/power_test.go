@@ -273,8 +273,8 @@ func TestPowerCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestPowerCutAfterRecovery: a writer is killed before it fsyncs a folder of prelet's own, so that others see what is not yet
-// durable; recovery builds on that, and is killed too, anywhere; then the power goes.
+// TestPowerCutAfterRecovery: a writer is killed before it fsyncs a folder of prelet's own, so that others see what is
+// not yet durable; recovery builds on that, and is killed too, anywhere; then the power goes.
 func TestPowerCutAfterRecovery(t *testing.T) {
 	for _, st := range steps() {
 		t.Run(st.name, func(t *testing.T) {

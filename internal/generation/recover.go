@@ -19,10 +19,10 @@ func itoa(n int) string { return strconv.Itoa(n) }
 //	PhaseRollback   finished; the journal ends, or awaits a verdict
 //	PhaseVerify     left to the caller
 //
-// It returns the journal that stands afterwards: nil, or one in PhaseVerify. A caller whose targets are read by somebody asks
-// Journal first, and keeps readers out when the phase is publish or rollback. On a read-only store nothing that is left over
-// is removed, and an interrupted commit is an error with fault.Interrupted. A target that is neither old nor new is a
-// *StuckError, and nothing was touched.
+// It returns the journal that stands afterwards: nil, or one in PhaseVerify. A caller whose targets are read by
+// somebody asks Journal first, and keeps readers out when the phase is publish or rollback. On a read-only store
+// nothing that is left over is removed, and an interrupted commit is an error with fault.Interrupted. A target that
+// is neither old nor new is a *StuckError, and nothing was touched.
 func (s *Store) Recover() (*Journal, error) {
 	if err := s.mayWrite("recover"); err != nil {
 		return nil, err
@@ -143,9 +143,9 @@ func (s *Store) sweep(l listing) error {
 	return nil
 }
 
-// sweepTargets removes temporaries beside targets that no journal speaks of any more: somebody moved the journal aside in the
-// middle of a publish. Only those of a generation that is kept are known to be ours: recovery looks for those of the newest,
-// and Collect for those of generations that go. One that cannot be removed is no reason to stop.
+// sweepTargets removes temporaries beside targets that no journal speaks of any more: somebody moved the journal
+// aside in the middle of a publish. Only those of a generation that is kept are known to be ours: recovery looks for
+// those of the newest, and Collect for those of generations that go. One that cannot be removed is no reason to stop.
 func (s *Store) sweepTargets(gens []int) {
 	temps := map[string][]string{} // by folder
 	for _, n := range gens {

@@ -110,8 +110,8 @@ type Entry struct {
 	Dropped    bool   `json:"dropped,omitempty"` // no longer declared; from here on not ours
 	Drift      bool   `json:"drift,omitempty"`   // somebody changed it since the generation before; those bytes are kept
 	Why        string `json:"why,omitempty"`     // of ActionKeep
-	// Adopted is the generation that found the target in place and took it over, or 0: what it was before prelet is not known,
-	// and Original is what was found.
+	// Adopted is the generation that found the target in place and took it over, or 0: what it was before prelet is
+	// not known, and Original is what was found.
 	Adopted int `json:"adopted,omitempty"`
 }
 

@@ -72,8 +72,8 @@ func newStore(o Options) (*Store, error) {
 // Open makes the state folder if it is missing and takes the lock, waiting until ctx is done. Then it is an Error with
 // fault.Locked that wraps ErrLocked. The caller calls Recover next.
 //
-// On a read-only file system the store opens as well, and ReadOnly says why it cannot be written: what it holds can be read
-// and compared, under the lock, and Recover has nothing to do unless a commit was interrupted.
+// On a read-only file system the store opens as well, and ReadOnly says why it cannot be written: what it holds can
+// be read and compared, under the lock, and Recover has nothing to do unless a commit was interrupted.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	s, err := newStore(o)
 	if err != nil {
@@ -171,8 +171,8 @@ func (s *Store) freezeOn(err error) error {
 	return nil
 }
 
-// openFrozenLock opens the lock on a read-only file system, or the folder itself where there never was one: flock(2) asks for
-// no right to write.
+// openFrozenLock opens the lock on a read-only file system, or the folder itself where there never was one: flock(2)
+// asks for no right to write.
 func (s *Store) openFrozenLock() (int, error) {
 	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
@@ -185,8 +185,8 @@ func (s *Store) openFrozenLock() (int, error) {
 	return fd, nil
 }
 
-// ReadOnly is why nothing can be written: a Fault with fault.CannotWrite, the state folder and the next step. Nil when the
-// store can be written, as far as could be seen when it was opened, and for one that was opened to look at.
+// ReadOnly is why nothing can be written: a Fault with fault.CannotWrite, the state folder and the next step. Nil
+// when the store can be written, as far as could be seen when it was opened, and for one that was opened to look at.
 func (s *Store) ReadOnly() error { return s.frozen }
 
 func (s *Store) openLock() (int, error) {

@@ -44,15 +44,17 @@ func (s *Store) Begin(p Proposal) (*Txn, error) {
 	return s.stageProposal(c, p)
 }
 
-// compareFree compares a proposal when no commit is in flight but one that awaits a verdict, which is superseded, or one that
-// is outdated.
+// compareFree compares a proposal when no commit is in flight but one that awaits a verdict, which is superseded, or
+// one that is outdated.
 func (s *Store) compareFree(p Proposal, op string) (*Comparison, error) {
 	j, err := s.Journal()
 	if err != nil {
 		return nil, err
 	}
 	if j != nil && j.Phase != PhaseVerify && !s.outdated(j) {
-		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), errors.New("another commit is not finished"), "recover first")
+		unfinished := errors.New("another commit is not finished")
+
+		return nil, NewFault(fault.Interrupted, op, s.dir.name(journalName), unfinished, "recover first")
 	}
 	return s.Compare(p)
 }
@@ -94,7 +96,10 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &manifest{Version: formatVersion, Gen: l.nextAbove(p.Above), Parent: c.parent, Time: s.o.Now().UTC(), PlanID: p.PlanID, Restores: restores, Entries: c.Entries}
+	m := &manifest{
+		Version: formatVersion, Gen: l.nextAbove(p.Above), Parent: c.parent, Time: s.o.Now().UTC(),
+		PlanID: p.PlanID, Restores: restores, Entries: c.Entries,
+	}
 	m.Folders, m.Leaving = splitFolders(c, make)
 	if c.adopted {
 		c.adopt(m)

@@ -20,7 +20,7 @@ func calls() map[int]string {
 		unix.SYS_SOCKET: "socket", unix.SYS_SOCKETPAIR: "socket", unix.SYS_CONNECT: "connect",
 		unix.SYS_MKDIRAT: "mkdir", unix.SYS_UNLINKAT: "unlink", unix.SYS_RENAMEAT: "rename", unix.SYS_RENAMEAT2: "rename",
 		unix.SYS_LINKAT: "link", unix.SYS_SYMLINKAT: "symlink", unix.SYS_MKNODAT: "mknod", unix.SYS_TRUNCATE: "truncate",
-		unix.SYS_FCHMODAT: "chmod", unix.SYS_FCHOWNAT: "chown", unix.SYS_SETXATTR: "setxattr",
+		unix.SYS_FCHMODAT: "chmod", unix.SYS_FCHOWNAT: "chown",
 	}
 	for nr, name := range oldCalls() {
 		m[nr] = name
@@ -28,12 +28,14 @@ func calls() map[int]string {
 	for nr, name := range refused.Calls() {
 		m[int(nr)] = name
 	}
-	m[refused.Clone3] = "clone3"
+	for nr, name := range refused.Absent() {
+		m[int(nr)] = name
+	}
 	return m
 }
 
-// filter is the program that asks about calls, and about those of clone and mmap that are refused for their flags: of all the others
-// of these two there are too many to ask.
+// filter is the program that asks about calls, and about those of clone, mmap and setsockopt that are refused for their arguments: of
+// all the others of these three there are too many to ask.
 func filter(arch uint32) []unix.SockFilter {
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -53,10 +55,22 @@ func filter(arch uint32) []unix.SockFilter {
 	for _, nr := range slices.Sorted(maps.Keys(calls())) {
 		program = append(program, unix.SockFilter{Code: equal, Jf: 1, K: uint32(nr)}, ask)
 	}
-	return append(program,
-		unix.SockFilter{Code: equal, Jf: 5, K: unix.SYS_MMAP},
+	program = append(program,
+		unix.SockFilter{Code: equal, Jf: 9, K: unix.SYS_MMAP},
+		unix.SockFilter{Code: load, K: arguments + 3*8}, unix.SockFilter{Code: and, K: refused.StackMemory},
+		unix.SockFilter{Code: equal, Jt: 1}, ask,
 		unix.SockFilter{Code: load, K: arguments + 3*8}, unix.SockFilter{Code: and, K: refused.SharedMemory},
-		unix.SockFilter{Code: equal, Jf: 1, K: refused.SharedMemory}, ask, pass,
+		unix.SockFilter{Code: equal, Jf: 1, K: refused.SharedMemory}, ask, pass)
+	options := refused.BufferOptions()
+	program = append(program,
+		unix.SockFilter{Code: equal, Jf: uint8(5 + 2*len(options)), K: unix.SYS_SETSOCKOPT},
+		unix.SockFilter{Code: load, K: arguments + 8}, unix.SockFilter{Code: equal, Jt: 1, K: unix.SOL_SOCKET}, pass,
+		unix.SockFilter{Code: load, K: arguments + 2*8})
+	for _, option := range options {
+		program = append(program, unix.SockFilter{Code: equal, Jf: 1, K: option}, ask)
+	}
+	return append(program,
+		pass,
 		unix.SockFilter{Code: equal, Jf: 5, K: unix.SYS_CLONE},
 		unix.SockFilter{Code: load, K: arguments}, unix.SockFilter{Code: and, K: refused.Namespaces},
 		unix.SockFilter{Code: equal, Jt: 1}, ask, pass,

@@ -52,7 +52,7 @@ func become(said string) error {
 		limit int
 		value uint64
 	}{
-		{"CORE", unix.RLIMIT_CORE, 0}, {"FSIZE", unix.RLIMIT_FSIZE, 0}, {"NOFILE", unix.RLIMIT_NOFILE, contract.MaxFiles},
+		{"CORE", unix.RLIMIT_CORE, contract.MaxCore}, {"FSIZE", unix.RLIMIT_FSIZE, 0}, {"NOFILE", unix.RLIMIT_NOFILE, contract.MaxFiles},
 		{"STACK", unix.RLIMIT_STACK, contract.MaxStack}, {"DATA", unix.RLIMIT_DATA, o.Memory},
 	} {
 		if err := unix.Setrlimit(l.limit, &unix.Rlimit{Cur: l.value, Max: l.value}); err != nil {

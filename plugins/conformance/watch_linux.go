@@ -101,7 +101,7 @@ func (w *watcher) judge(n notif) unix.Errno {
 		return w.judgeSocket(n)
 	case "connect":
 		return w.judgeConnect(n)
-	case "mkdir", "unlink", "rename", "link", "symlink", "mknod", "truncate", "chmod", "chown", "setxattr":
+	case "mkdir", "unlink", "rename", "link", "symlink", "mknod", "truncate", "chmod", "chown":
 		p := w.path(n, w.pathArgument(n))
 		if w.within(p, w.free) {
 			return 0
@@ -115,14 +115,17 @@ func (w *watcher) judge(n notif) unix.Errno {
 // judgeRefused is of what the sandbox refuses to all detectors.
 func (w *watcher) judgeRefused(n notif) unix.Errno {
 	what, no := refused.Call(uint32(n.NR), n.Args)
+	_, absent := refused.Absent()[uint32(n.NR)]
 	switch {
 	case !no:
 		return 0
-	case n.NR == refused.Clone3:
+	case n.NR == unix.SYS_CLONE3:
 		// That it is not there, libraries expect, and take clone. What it was for stands in memory: struct clone_args.
 		if b := memory(n.PID, n.Args[0], 8); len(b) == 8 && binary.LittleEndian.Uint64(b)&(refused.Namespaces|unix.CLONE_NEWTIME) != 0 {
 			w.tried.add(called, "clone3 with a new namespace")
 		}
+		return unix.ENOSYS
+	case absent:
 		return unix.ENOSYS
 	}
 	w.tried.add(called, what)

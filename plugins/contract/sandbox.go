@@ -6,6 +6,7 @@ package contract
 const (
 	MaxProcesses = 64
 	MaxFiles     = 256     // open at a time
+	MaxCore      = 1       // bytes of a core file: none is written, and no program is started for one
 	MaxStack     = 1 << 20 // bytes; glibc gives each thread as much, which counts as memory
 )
 

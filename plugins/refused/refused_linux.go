@@ -1,6 +1,10 @@
 package refused
 
-import "golang.org/x/sys/unix"
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
 
 // Namespaces are the flags of clone(2) for other views of the machine.
 const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
@@ -9,14 +13,33 @@ const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | u
 // MAP_SHARED_VALIDATE has that bit too, MAP_PRIVATE has not.
 const SharedMemory = unix.MAP_ANONYMOUS | unix.MAP_SHARED
 
+// StackMemory is the flag of mmap(2) for memory that the kernel takes for a stack, which the limit of memory does not count.
+const StackMemory = unix.MAP_GROWSDOWN
+
 // SocketKind is the part of socket(2)'s second argument that is the kind; the rest are flags.
 const SocketKind = 0xf
 
-// Clone3 does not exist for a detector (ENOSYS): its flags lie in memory, where no filter sees them. Libraries then use clone.
-const Clone3 = unix.SYS_CLONE3
+// Absent are the system calls that do not exist for a detector (ENOSYS), by number, with their names. Libraries try them and do
+// without: that one tried is nothing to report.
+func Absent() map[uint32]string {
+	return map[uint32]string{
+		// Its flags are in memory, where no filter sees them. Libraries then use clone.
+		unix.SYS_CLONE3: "clone3",
+		// It makes a page of the stack as large as one likes, which no limit counts. Libraries then copy.
+		unix.SYS_MREMAP: "mremap",
+	}
+}
 
-// memfdSecret has one number everywhere; not every architecture's list names it.
-const memfdSecret = 447
+// BufferOptions are the options of a socket, of the level SOL_SOCKET, that raise how much of the kernel's memory it may take.
+func BufferOptions() []uint32 {
+	return []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE}
+}
+
+// These have one number everywhere; not every architecture's list names them.
+const (
+	memfdSecret = 447
+	setxattrat  = 463
+)
 
 // Calls are the system calls that are refused with whatever arguments, by number, with their names: those for which neither a
 // detector nor its host has a use, and with which one could get out, stay, hide memory, or burden the machine.
@@ -32,6 +55,7 @@ func Calls() map[uint32]string {
 		// memory that no limit counts
 		unix.SYS_MEMFD_CREATE: "memfd_create", memfdSecret: "memfd_secret", unix.SYS_SHMGET: "shmget", unix.SYS_MSGGET: "msgget",
 		unix.SYS_SEMGET: "semget", unix.SYS_MQ_OPEN: "mq_open",
+		unix.SYS_SETXATTR: "setxattr", unix.SYS_LSETXATTR: "lsetxattr", unix.SYS_FSETXATTR: "fsetxattr", setxattrat: "setxattrat",
 		// into the kernel
 		unix.SYS_BPF: "bpf", unix.SYS_PERF_EVENT_OPEN: "perf_event_open", unix.SYS_USERFAULTFD: "userfaultfd", unix.SYS_KEYCTL: "keyctl",
 		unix.SYS_ADD_KEY: "add_key", unix.SYS_REQUEST_KEY: "request_key", unix.SYS_INIT_MODULE: "init_module", unix.SYS_FINIT_MODULE: "finit_module",
@@ -52,13 +76,21 @@ func Call(number uint32, args [6]uint64) (what string, refused bool) {
 	if name, ok := Calls()[number]; ok {
 		return name, true
 	}
+	if name, ok := Absent()[number]; ok {
+		return name, true
+	}
+
 	switch number {
-	case Clone3:
-		return "clone3", true
 	case unix.SYS_CLONE:
 		return "clone with a new namespace", args[0]&Namespaces != 0
 	case unix.SYS_MMAP:
+		if args[3]&StackMemory != 0 {
+			return "mmap of memory that grows as a stack", true
+		}
 		return "mmap of shared memory without a file", args[3]&SharedMemory == SharedMemory
+	case unix.SYS_SETSOCKOPT:
+		isBuffer := slices.Contains(BufferOptions(), uint32(args[2]))
+		return "setsockopt of a buffer's size", uint32(args[1]) == unix.SOL_SOCKET && isBuffer
 	case unix.SYS_SOCKET, unix.SYS_SOCKETPAIR:
 		return "a socket that is no Unix stream", uint32(args[0]) != unix.AF_UNIX || args[1]&SocketKind != unix.SOCK_STREAM
 	}

@@ -157,7 +157,7 @@ func (r *Report) restrictHost(p Policy) {
 
 	c := configuration(abi)
 	c.Scoped = 0
-	r.landlock(p, c, "/proc/self/exe")
+	r.landlock(p, c, hostDir, "/proc/self/exe")
 }
 
 // Detector confines the calling process further, which is a child of prelet-detect and becomes the detector:
@@ -169,7 +169,7 @@ func Detector(p Policy) (r Report) {
 		if p.Without.Scopes {
 			c.Scoped = 0
 		}
-		r.landlock(p, c)
+		r.landlock(p, c, socketDir)
 	}
 
 	if len(p.Sockets) == 0 && !p.Without.Connect && !p.Without.Seccomp {
@@ -187,7 +187,8 @@ func (r *Report) limits(p Policy) {
 		}
 		r.note("limit of "+name, unix.Setrlimit(which, &unix.Rlimit{Cur: v, Max: v}))
 	}
-	limit("core files", unix.RLIMIT_CORE, 0)
+	// 1 and not 0: the kernel starts a core_pattern that is a program at 0 too, as root and with the detector's memory for input.
+	limit("core files", unix.RLIMIT_CORE, contract.MaxCore)
 	limit("file size", unix.RLIMIT_FSIZE, 0)
 	limit("open files", unix.RLIMIT_NOFILE, contract.MaxFiles)
 	limit("stack", unix.RLIMIT_STACK, contract.MaxStack)

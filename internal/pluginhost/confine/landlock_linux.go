@@ -70,8 +70,11 @@ const (
 	writeFile = ll.AccessFSWriteFile
 	device    = ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSIoctlDev
 	connect   = ll.AccessFSResolveUnix
-	socketDir = readAll | ll.AccessFSWriteFile | ll.AccessFSMakeSock | ll.AccessFSMakeDir | ll.AccessFSRemoveDir |
-		ll.AccessFSMakeReg | ll.AccessFSRemoveFile | ll.AccessFSResolveUnix
+	socketDir = readAll | ll.AccessFSWriteFile | ll.AccessFSMakeSock | ll.AccessFSMakeReg | ll.AccessFSRemoveFile |
+		ll.AccessFSResolveUnix
+	// hostDir is for prelet-detect, whose client of go-plugin makes a folder in it. A detector makes none: it could nest
+	// them deeper than anybody can remove them.
+	hostDir = socketDir | ll.AccessFSMakeDir | ll.AccessFSRemoveDir
 
 	// onFiles are the rights that a rule for a file may have; the others are for folders.
 	onFiles = ll.AccessFSExecute | ll.AccessFSWriteFile | ll.AccessFSReadFile | ll.AccessFSTruncate |
@@ -84,16 +87,16 @@ const Binary = 3
 // BinaryPath is the path of that program.
 const BinaryPath = "/proc/self/fd/3"
 
-// landlock restricts all threads of the process to what any detector may use, what was granted to this one, and the
-// programs that are named.
-func (r *Report) landlock(p Policy, c landlock.Config, programs ...string) {
+// landlock restricts all threads of the process to what any detector may use, what was granted to this one, the given
+// rights in the folder of sockets, and the programs that are named.
+func (r *Report) landlock(p Policy, c landlock.Config, folder landlock.AccessFSSet, programs ...string) {
 	always := ruleset{config: c}
 	always.allow(readAll, contract.Readable()...)
 	always.allow(readFile|execute, loaders()...)
 	always.allow(readFile|execute, BinaryPath)
 	always.allow(readFile|execute, programs...)
 	always.allow(readFile|writeFile, contract.Discard)
-	always.allow(socketDir, p.Socket)
+	always.allow(folder, p.Socket)
 
 	granted := ruleset{config: c}
 	granted.allow(readAll, p.Read...)

@@ -42,8 +42,8 @@ func nativeArch() uint32 {
 	return 0
 }
 
-// processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only; no
-// memory that is shared without a file; no namespaces; and no call of the table that the conformance kit watches too.
+// processFilter holds for host and detector: this architecture only; stream sockets of the machine itself only, with
+// buffers as large as the machine has them; no memory that is shared without a file or grows as a stack; no namespaces; and no call of the table that the conformance kit watches too.
 func processFilter() program {
 	var p program
 	p.load(offsetArch)
@@ -55,7 +55,9 @@ func processFilter() program {
 	for _, n := range slices.Sorted(maps.Keys(refused.Calls())) {
 		p.when(bpf.JumpEqual, n, refuse)
 	}
-	p.when(bpf.JumpEqual, refused.Clone3, unknown)
+	for _, n := range slices.Sorted(maps.Keys(refused.Absent())) {
+		p.when(bpf.JumpEqual, n, unknown)
+	}
 	// A pair too: one of datagrams needs no connect to send to any socket that there is, such as the journal's.
 	for _, n := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
 		p.call(n, func(p *program) {
@@ -68,8 +70,19 @@ func processFilter() program {
 	}
 	p.call(unix.SYS_MMAP, func(p *program) {
 		p.load(offsetArgs + 3*8)
+		p.and(refused.StackMemory)
+		p.when(bpf.JumpNotEqual, 0, refuse)
+		p.load(offsetArgs + 3*8)
 		p.and(refused.SharedMemory)
 		p.when(bpf.JumpEqual, refused.SharedMemory, refuse)
+	})
+	p.call(unix.SYS_SETSOCKOPT, func(p *program) {
+		p.load(offsetArgs + 8)
+		p.when(bpf.JumpNotEqual, unix.SOL_SOCKET, permit)
+		p.load(offsetArgs + 2*8)
+		for _, option := range refused.BufferOptions() {
+			p.when(bpf.JumpEqual, option, refuse)
+		}
 	})
 	p.call(unix.SYS_CLONE, func(p *program) {
 		p.load(offsetArgs)

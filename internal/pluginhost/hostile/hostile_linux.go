@@ -309,6 +309,15 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 		}
 		a.Attributes["mebibytes"] = fmt.Sprint(n)
 		report(&a, "last", err)
+	case "fills": // as many files as there can be, and then it waits, with them
+		n, err := fill(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+		a.Attributes["files"] = fmt.Sprint(n)
+		report(&a, "last", err)
+		time.Sleep(time.Second)
+	case "nests": // where there is no Landlock
+		n, err := nest(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
+		a.Attributes["folders"] = fmt.Sprint(n)
+		report(&a, "last", err)
 	case "kill-host":
 		report(&a, "kill", unix.Kill(os.Getppid(), unix.SIGKILL))
 	case "tries":
@@ -352,4 +361,32 @@ func touch(b []byte) {
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
+}
+
+// fill makes files until it cannot.
+func fill(dir string) (int, error) {
+	for n := range 200000 {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprint("f", n)), os.O_CREATE|os.O_WRONLY, 0)
+		if err != nil {
+			return n, err
+		}
+		_ = f.Close()
+	}
+	return 200000, nil
+}
+
+// nest makes folders in folders until it cannot.
+func nest(dir string) (int, error) {
+	if err := os.Chdir(dir); err != nil {
+		return 0, err
+	}
+	for n := range 3000 {
+		if err := os.Mkdir("d", 0o700); err != nil {
+			return n, err
+		}
+		if err := os.Chdir("d"); err != nil {
+			return n, err
+		}
+	}
+	return 3000, os.Chmod(".", 0)
 }

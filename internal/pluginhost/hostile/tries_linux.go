@@ -172,8 +172,61 @@ func calls(try func(string, error)) {
 	dir := os.Getenv("PLUGIN_UNIX_SOCKET_DIR")
 	try("write beside the socket", os.WriteFile(filepath.Join(dir, "x"), []byte("x"), 0o600))
 	try("fifo", unix.Mkfifo(filepath.Join(dir, "f"), 0o600))
+	try("folder beside the socket", os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	file := filepath.Join(dir, "empty")
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+	try("file beside the socket", err)
+	if err == nil {
+		try("allocate a file", unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 4096))
+		try("xattr of a descriptor", unix.Fsetxattr(int(f.Fd()), "user.x", []byte("x"), 0))
+		_ = f.Close()
+	}
+	try("xattr", unix.Setxattr(file, "user.y", []byte("x"), 0))
+	try("xattr of a link", unix.Lsetxattr(file, "user.z", []byte("x"), 0))
+	memory(try)
 	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CORE, &limit) == nil && (limit.Cur != 1 || limit.Max != 1) {
+		try("core file", nil)
+	}
 	_ = unix.Getrlimit(unix.RLIMIT_DATA, &limit)
 	limit.Max++
 	try("raise memory", unix.Setrlimit(unix.RLIMIT_DATA, &limit))
+}
+
+// memory takes what the limit of private memory does not count.
+func memory(try func(string, error)) {
+	_, err := unix.Mmap(-1, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_GROWSDOWN)
+	try("growing memory", err)
+	try("moved stack", moveStack())
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		try("send buffer", err)
+		return
+	}
+	try("send buffer", unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20))
+	try("receive buffer", unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_RCVBUF, 1<<20))
+	_, _ = unix.Close(pair[0]), unix.Close(pair[1])
+}
+
+// moveStack makes the last page of the main thread's stack one of a GiB, elsewhere.
+func moveStack() error {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if !strings.Contains(line, "[stack]") {
+			continue
+		}
+		var low, high uintptr
+		if _, err := fmt.Sscanf(line, "%x-%x", &low, &high); err != nil {
+			return err
+		}
+		_, _, errno := unix.Syscall6(unix.SYS_MREMAP, low, 4096, 1<<30, unix.MREMAP_MAYMOVE, 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
+	}
+	return fmt.Errorf("there is no stack")
 }

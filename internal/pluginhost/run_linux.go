@@ -67,11 +67,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	}
 	clean := false
 	defer func() { s.release(clean) }()
-	t.User = s.uid
-	if s.unclean && !h.sweep(s.uid) {
-		<-sum
-		return reply, t, fmt.Errorf("processes of another detector are left under its user %d, and cannot be ended", s.uid)
-	}
+	t.User, t.Lacks = s.uid, s.lacks
 	p, err := h.start(s, program)
 	if err != nil {
 		<-sum
@@ -137,7 +133,9 @@ func (h *Host) start(s *slot, program *os.File) (*process, error) {
 	if s.own {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.gid), Groups: s.groups}
 	}
-	proc, err := os.StartProcess(h.o.Helper, []string{"prelet-detect"}, attr)
+	var proc *os.Process
+	var err error
+	s.start(func() { proc, err = os.StartProcess(h.o.Helper, []string{"prelet-detect"}, attr) })
 	closeAll([]*os.File{in, out, stderr})
 	if err != nil {
 		closeAll([]*os.File{pipes[1], pipes[2], pipes[4]})

@@ -29,7 +29,9 @@ type slot struct {
 	dir      string
 	lock     *os.File
 	groups   []uint32
-	unclean  bool // who had it before did not say that all was over
+	room     *room    // its own view of the machine; nil: it has that of everybody
+	unclean  bool     // who had it before did not say that all was over
+	lacks    []string // what of the sandbox could not be had for it
 }
 
 // take finds a free slot. As root it is one of the pool; anybody else runs detectors as himself.
@@ -39,7 +41,8 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 			return nil, denied("only root can give a detector the groups %s", strings.Join(groups, ", "))
 		}
 		dir, err := os.MkdirTemp("", "prelet-")
-		return &slot{uid: os.Geteuid(), gid: os.Getegid(), dir: dir}, err
+		lacks := []string{"limit of files: not without a user of the detector's own"}
+		return &slot{uid: os.Geteuid(), gid: os.Getegid(), dir: dir, lacks: lacks}, err
 	}
 	users, err := h.pool()
 	if err != nil {
@@ -52,49 +55,87 @@ func (h *Host) take(ctx context.Context, groups []string) (*slot, error) {
 	if err := h.runDir(); err != nil {
 		return nil, err
 	}
+
+	// A slot that cannot be used keeps nobody from the others.
+	var bad []string
 	for {
+		var busy []user
 		for _, u := range users {
 			s, err := h.try(u)
-			if err != nil || s != nil {
-				if s != nil {
-					s.groups = ids
-				}
-				return s, err
+			switch {
+			case err == nil:
+				s.groups = ids
+				return s, nil
+			case errors.Is(err, errBusy):
+				busy = append(busy, u)
+			default:
+				bad = append(bad, fmt.Sprintf("%s: %s", u.name, err))
 			}
 		}
+		if len(busy) == 0 {
+			return nil, fmt.Errorf("no user of detectors can be used. %s", some(bad))
+		}
+
+		users = busy
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("all %d users of detectors are busy", len(users))
+			return nil, fmt.Errorf("all %d users of detectors are busy. %s", len(users), some(bad))
 		case <-time.After(slotWait):
 		}
 	}
 }
 
-// runDir makes the folder of slots. The pool's users pass through it and see nothing.
-func (h *Host) runDir() error {
-	if err := os.MkdirAll(h.o.RunDir, 0o711); err != nil {
-		return err
+// some is the first of many texts, on one line.
+func some(texts []string) string {
+	const most = 2
+	if more := len(texts) - most; more > 0 {
+		texts = append(texts[:most:most], fmt.Sprintf("and %d more like these", more))
 	}
-	return os.Chmod(h.o.RunDir, 0o711) // whatever the umask was
+
+	return strings.Join(texts, "; ")
 }
 
+// errBusy is a user that runs a detector.
+var errBusy = errors.New("busy")
+
+// runDir makes the folder of slots, and that of their sockets. The pool's users pass through them and see nothing.
+func (h *Host) runDir() error {
+	for _, dir := range []string{h.o.RunDir, h.sockets()} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return err
+		}
+		if err := os.Chmod(dir, 0o711); err != nil { // whatever the umask was
+			return err
+		}
+	}
+
+	return nil
+}
+
+// sockets is the folder of the slots' private folders. prelet's units mount something small on each of these.
+func (h *Host) sockets() string { return filepath.Join(h.o.RunDir, "sockets") }
+
+// try takes the slot of one user: errBusy where another prelet has it.
 func (h *Host) try(u user) (*slot, error) {
-	f, err := os.OpenFile(filepath.Join(h.o.RunDir, u.name+".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	f, err := os.OpenFile(filepath.Join(h.o.RunDir, u.name+".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, nil
+			return nil, errBusy
 		}
 		return nil, err
 	}
-	s := &slot{uid: u.uid, gid: u.gid, own: true, dir: filepath.Join(h.o.RunDir, u.name), lock: f}
+	s := &slot{uid: u.uid, gid: u.gid, own: true, dir: filepath.Join(h.sockets(), u.name), lock: f}
 	if st, err := f.Stat(); err == nil && st.Size() > 0 {
 		s.unclean = true
 	}
 	_, err = f.WriteAt([]byte("in use\n"), 0)
+	if err == nil && s.unclean && !h.sweep(s.uid) {
+		err = errors.New("processes of another detector are left under it, and cannot be ended")
+	}
 	if err == nil {
 		err = s.folder()
 	}
@@ -105,24 +146,13 @@ func (h *Host) try(u user) (*slot, error) {
 	return s, nil
 }
 
-// folder makes the private folder anew: what is in it was left by somebody who is gone.
-func (s *slot) folder() error {
-	if err := os.RemoveAll(s.dir); err != nil {
-		return err
-	}
-	if err := os.Mkdir(s.dir, 0o700); err != nil {
-		return err
-	}
-	return os.Lchown(s.dir, s.uid, s.gid)
-}
-
 // release gives the slot back. Clean says that no process of its user is left.
 func (s *slot) release(clean bool) {
-	_ = os.RemoveAll(s.dir)
+	err := s.clear()
 	if s.lock == nil {
 		return
 	}
-	if clean {
+	if clean && err == nil {
 		_ = s.lock.Truncate(0)
 	}
 	_ = s.lock.Close()

@@ -76,6 +76,9 @@ func (d *detector) exec(ctx context.Context) error {
 		if d.how = "how is not known"; c.ProcessState != nil {
 			d.how = c.ProcessState.String()
 		}
+		if d.how == killed {
+			d.how += ", most likely for lack of memory"
+		}
 	}()
 
 	deadline, _ := ctx.Deadline()
@@ -137,6 +140,9 @@ func Become(in io.Reader) error {
 
 	return err
 }
+
+// killed is how a process ended that got SIGKILL, in the words of package os. While its host lives, the kernel alone sends it.
+const killed = "signal: killed"
 
 // explainExec turns the error of an exec into words for the person who installs the detector.
 func explainExec(errno syscall.Errno) error {

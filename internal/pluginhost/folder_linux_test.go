@@ -1,0 +1,167 @@
+package pluginhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/world"
+)
+
+// mayMount skips a test on a machine where no slot can have a file system of its own.
+func mayMount(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root has the users of the pool")
+	}
+	r, err := newRoom(t.TempDir(), 0, 0)
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("nothing can be mounted here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+}
+
+// TestFills: what a detector makes beside its socket is not taken from /run, nor from the detector beside it.
+func TestFills(t *testing.T) {
+	mayMount(t)
+	b := newBench(t)
+	b.install("fills")
+	b.install("good")
+	before := freeInodes(t, b.dir)
+
+	type result struct {
+		said world.DetectorAns
+		ans  world.Answer
+	}
+	done := make(chan result)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		said, ans, _ := world.DetectorOf.Ask(ctx, b.host, world.DetectorReq{Name: "fills"})
+		done <- result{said, ans}
+	}()
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+		t.Errorf("a good detector at the same time: %s: %s", ans.Name(), ans.Why())
+	}
+	r := <-done
+
+	if r.ans.Fault != nil {
+		t.Fatalf("got %s: %s; want an answer", r.ans.Name(), r.ans.Why())
+	}
+	n, err := strconv.Atoi(r.said.Attributes["files"])
+	if last := r.said.Attributes["last"]; err != nil || n == 0 || n > folderInodes || !strings.Contains(last, unix.ENOSPC.Error()) {
+		t.Errorf("got %q files and then %q; want 1 to %d and then %q", r.said.Attributes["files"], last, folderInodes, unix.ENOSPC)
+	}
+	if len(r.said.Sandbox) > 0 {
+		t.Errorf("of the sandbox lacks: got %q; want nothing", r.said.Sandbox)
+	}
+	if after := freeInodes(t, b.dir); after+50 < before {
+		t.Errorf("free inodes where slots are: got %d; want as before, %d", after, before)
+	}
+	b.nothingLeft(t)
+}
+
+func freeInodes(t *testing.T, dir string) uint64 {
+	t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ffree
+}
+
+// TestNests: folders nested as deep as a detector can, without Landlock, keep no slot from the next detector.
+func TestNests(t *testing.T) {
+	mayMount(t)
+	b := newBench(t)
+	b.install("nests")
+	b.install("good")
+	o := b.host.o
+	o.Helper = b.link(helperName + "-without-landlock")
+	b.host = New(o)
+	said, ans, _ := b.ask(world.DetectorReq{Name: "nests"}, 20*time.Second)
+	if n, _ := strconv.Atoi(said.Attributes["folders"]); n == 0 {
+		t.Fatalf("got %v, %s; want folders", said.Attributes, ans.Why())
+	}
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 20*time.Second); ans.Fault != nil {
+		t.Errorf("the next detector: %s: %s", ans.Name(), ans.Why())
+	}
+	b.nothingLeft(t)
+}
+
+// TestEmptyFolder removes what is nested deeper than this process may open files, and stops when its time is over.
+func TestEmptyFolder(t *testing.T) {
+	dir := t.TempDir()
+	top, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	const depth = 3000
+	at := int(top.Fd())
+	for i := range depth {
+		if err := unix.Mkdirat(at, "d", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mknodat(at, "file", unix.S_IFREG|0o600, 0); err != nil {
+			t.Fatal(err)
+		}
+		next, err := unix.Openat(at, "d", unix.O_DIRECTORY|unix.O_RDONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			_ = unix.Close(at)
+		}
+		at = next
+	}
+	_ = unix.Close(at)
+
+	if err := emptyFolder(dir, time.Now()); !errors.Is(err, errNotEmpty) {
+		t.Errorf("without time: got %v; want %v", err, errNotEmpty)
+	}
+	if err := emptyFolder(dir, time.Now().Add(30*time.Second)); err != nil {
+		t.Errorf("with time: got %v; want no error", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left: got %d entries, %v; want none", len(left), err)
+	}
+}
+
+// TestBadSlot: a slot that cannot be used keeps nobody from the others, and is reported where all are like that.
+func TestBadSlot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root has the users of the pool")
+	}
+	b := newBench(t)
+	b.install("good")
+	for n := 1; n <= 2; n++ {
+		name := fmt.Sprintf("run/sockets/%s%d", UserPrefix, n)
+		_ = os.Remove(filepath.Join(b.dir, name)) // the folder of a slot that was used
+		b.write(name, []byte("a file in the place of its folder"), 0o600)
+		_, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second)
+		if n == 1 && ans.Fault != nil {
+			t.Errorf("with one bad slot: got %s: %s; want an answer", ans.Name(), ans.Why())
+		}
+		if n == 2 && (ans.Fault == nil || !strings.Contains(ans.Why(), "no user of detectors can be used. "+UserPrefix+"1: ")) {
+			t.Errorf("with bad slots only: got %q; want what is wrong with them", ans.Why())
+		}
+	}
+	if err := os.Remove(filepath.Join(b.dir, "run/sockets", UserPrefix+"2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, ans, _ := b.ask(world.DetectorReq{Name: "good"}, 10*time.Second); ans.Fault != nil {
+		t.Errorf("with the second slot repaired: got %s: %s; want an answer", ans.Name(), ans.Why())
+	}
+}

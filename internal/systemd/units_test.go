@@ -186,3 +186,33 @@ func TestWritablePathsExist(t *testing.T) {
 		}
 	}
 }
+
+// TestUnitsBoundDetectors: what detectors may take of a machine, and that each has a small folder of its own for its socket.
+func TestUnitsBoundDetectors(t *testing.T) {
+	file, err := os.ReadFile(filepath.Join(packaging, "sysusers.d/prelet.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var folders []string
+	for line := range strings.Lines(string(file)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "u" {
+			folders = append(folders, "/run/prelet/detectors/sockets/"+f[1]+":size=64k,nr_inodes=256,mode=0700,nosuid,nodev,noexec")
+		}
+	}
+	if len(folders) != 16 {
+		t.Fatalf("users of detectors: got %d, want 16", len(folders))
+	}
+	for _, name := range ours {
+		u := parse(t, name)
+		want := map[string][]string{"Service.LimitCORE": {"1"}}
+		if slices.Contains(runs, name) {
+			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
+			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, folders
+		}
+		for key, lines := range want {
+			if got := u[key]; !slices.Equal(got, lines) {
+				t.Errorf("%s: %s: got %q, want %q", name, key, got, lines)
+			}
+		}
+	}
+}

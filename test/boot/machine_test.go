@@ -41,6 +41,8 @@ type machine struct {
 	image string // of its disk, where that can lose its power; else the disk is memory
 	loop  int    // the device that it is on
 
+	limits []string // cgroups that it is in beside those of systemd, for their limits
+
 	container *exec.Cmd
 	ended     chan struct{}
 	leader    int // PID 1 of it, as we see it
@@ -240,7 +242,7 @@ func (m *machine) start(extra ...string) {
 for h in "$@"; do [ "$h" = -- ] && break; mkdir -p "$h/$name"; echo $$ >"$h/$name/cgroup.procs"; done
 while [ "$1" != -- ]; do shift; done; shift
 exec unshare -m --propagation slave sh -c 'umount -R /sys/fs/cgroup && mount -t cgroup2 -o rw,nosuid,nodev,noexec cgroup2 /sys/fs/cgroup && exec "$@"' sh "$@"`
-	args := append([]string{"-c", script, "sh", m.name}, cgroups()...)
+	args := slices.Concat([]string{"-c", script, "sh", m.name}, cgroups(), m.limits)
 	args = append(args, "--", "systemd-nspawn", "-D", m.root, "--boot", "--register=no", "--keep-unit", "--network-namespace-path=/run/netns/"+m.name,
 		"--machine="+m.name, "--hostname="+nodeName, "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--capability=all")
 	cmd := exec.Command("sh", append(args, extra...)...)

@@ -3,6 +3,7 @@ package detectors
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ func TestDetectors(t *testing.T) {
 	t.Run("good", func(t *testing.T) { m.with(t).good() })
 	t.Run("hostile", func(t *testing.T) { m.with(t).hostile() })
 	t.Run("sandbox", func(t *testing.T) { m.with(t).sandbox() })
+	t.Run("fills", func(t *testing.T) { m.with(t).fills() })
 	t.Run("swapped", func(t *testing.T) { m.with(t).swapped() })
 	t.Run("killed", func(t *testing.T) { m.with(t).killed() })
 	t.Run("stuck", func(t *testing.T) { m.with(t).stuck() })
@@ -39,8 +41,8 @@ func (m *machine) nothingLeft(name string) {
 	if l := m.left(); len(l) > 0 {
 		m.t.Errorf("%s: still there: %q", name, l)
 	}
-	if out, _ := m.try("find", "/run/prelet/detectors", "-mindepth", "1", "-type", "d"); out != "" {
-		m.t.Errorf("%s: a folder is left: %s", name, out)
+	if out, _ := m.try("find", "/run/prelet/detectors/sockets", "-mindepth", "2"); out != "" {
+		m.t.Errorf("%s: in the folders of sockets: got %s; want nothing", name, out)
 	}
 	if out, _ := m.try("find", "/run/prelet/detectors", "-name", "*.lock", "-size", "+0"); out != "" {
 		m.t.Errorf("%s: a slot is not clean: %s", name, out)
@@ -107,6 +109,7 @@ func (m *machine) hostile() {
 		{"hog", "it ended while it was asked"},
 		{"kill-host", ""},
 		{"setsid", ""},
+		{"nests", ""},
 		{"fork-bomb", ""},
 		{"missing", "There is no program"},
 	} {
@@ -182,14 +185,18 @@ func (m *machine) sandbox() {
 			m.t.Errorf("%s: %q", key, with[key])
 		}
 	}
+	if with["core_file"] == "ok" {
+		m.t.Error("the limit of core files is not 1, so a crash starts the program of core_pattern")
+	}
 	if with["status_CapEff"] != "0000000000000000" || with["status_NoNewPrivs"] != "1" || with["oom_score"] != "1000" || strings.Contains(" "+with["status_Uid"], " 0 ") {
 		m.t.Errorf("%v", with)
 	}
 	for line, forbids := range map[string][]string{
-		"landlock": {"read_file", "read_passwd", "list_folder", "run_program"},
+		"landlock": {"read_file", "read_passwd", "list_folder", "run_program", "folder_beside_the_socket"},
 		"connect":  {"connect_bus"},
-		"seccomp":  {"setsid", "memfd", "shared_memory", "socket_tcp", "socket_udp", "socket_unix_datagram"},
-		"limits":   {"write_beside_the_socket"},
+		"seccomp": {"setsid", "memfd", "shared_memory", "socket_tcp", "socket_udp", "socket_unix_datagram", "growing_memory", "moved_stack",
+			"send_buffer", "receive_buffer"},
+		"limits": {"write_beside_the_socket", "allocate_a_file"},
 	} {
 		real := m.root + helper + ".real"
 		m.must(os.Rename(m.root+helper, real), os.Link(m.root+m.program, m.root+helper+"-without-"+line), os.Symlink(helper+"-without-"+line, m.root+helper))
@@ -210,6 +217,32 @@ func (m *machine) sandbox() {
 		}
 	}
 	m.nothingLeft("tries")
+}
+
+// fills is a detector that makes as many files as it can. They are few, none of them is in /run, and a detector beside it has its own.
+func (m *machine) fills() {
+	m.install("fills")
+	m.install("good")
+	free := func() int {
+		out, _ := m.try("stat", "-f", "-c", "%d", "/run")
+		n, err := strconv.Atoi(strings.TrimSpace(out))
+		m.must(err)
+		return n
+	}
+	before := free()
+	s := m.detect("fills", "detector \"fills\" {}\ndetector \"good\" { required = true }")
+	d := s.facts.Facts.Detectors["fills"]
+	n, err := strconv.Atoi(d.Attributes["files"])
+	if err != nil || n == 0 || n > 256 || !strings.Contains(d.Attributes["last"], "no space left on device") {
+		m.t.Errorf("got %q files and then %q; want 1 to 256 and no space then: %s", d.Attributes["files"], d.Attributes["last"], s.told)
+	}
+	if s.exit != 0 || s.facts.Facts.Detectors["good"].State != "ok" || strings.Contains(s.told, "limit of files") {
+		m.t.Errorf("exit %d, the good one is %s: %s", s.exit, s.facts.Facts.Detectors["good"].State, s.told)
+	}
+	if after := free(); after+64 < before { // locks and the like
+		m.t.Errorf("free inodes of /run: got %d, want about %d as before", after, before)
+	}
+	m.nothingLeft("fills")
 }
 
 // swapped is another program in the place of the one that was locked: it is never executed.

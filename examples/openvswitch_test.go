@@ -34,7 +34,7 @@ func openVSwitch(t *testing.T, next world.Source, locked, dpdk bool) world.Sourc
 	var said contract.Answer
 	describe := load("describe.json", &description)
 	load("dpdk.json", &said)
-	if problems := description.CheckAnswer(said); len(problems) > 0 {
+	if problems := description.CheckAnswer(said, nil); len(problems) > 0 {
 		t.Fatal(problems)
 	}
 	ans := world.DetectorAns{Version: description.Version, Attributes: said.Attributes, Facts: map[string]any{}, Labels: map[string]string{}}

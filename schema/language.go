@@ -40,6 +40,9 @@ var (
 	AllowSockets     = Attr[[]string]{Name: "sockets", Doc: "Unix stream sockets that it may connect to. On kernels before Landlock 9 it can then reach every stream socket that its user and groups may open.", Type: cty.List(cty.String), Check: grantable, Const: true}
 	AllowGroups      = Attr[[]string]{Name: "groups", Doc: "Groups that it is a member of, by name.", Type: cty.List(cty.String), Const: true}
 
+	AllowAnyPCIDevice = Attr[bool]{Name: "any_pci_device", Default: false, Const: true,
+		Doc: "Whether it may overrule what prelet finds of PCI devices that its description does not match by their ids."}
+
 	VariableType        = Attr[string]{Name: "type", Doc: "`string`, `number`, `bool`, `list(…)`, `set(…)`, `map(…)`, `object({…})`, `tuple([…])` or `any`.", DefaultText: "`string`", Const: true}
 	VariableDefault     = Attr[cty.Value]{Name: "default", Doc: "The value if no source has one. Without: a value is required.", Const: true}
 	VariableDescription = Attr[string]{Name: "description", Doc: "What it is for; shown when it is missing.", Const: true}
@@ -69,7 +72,7 @@ var (
 	DetectorBlock = Block{Type: "detector", Labels: []string{"name"}, Doc: "A vendor's detector, and what the site grants it.",
 		Fields: []Field{DetectorRequired, DetectorTimeout, DetectorMemory},
 		Blocks: []Block{
-			{Type: "allow", Max: 1, Doc: "What it may do beyond nothing.", Fields: []Field{AllowDevices, AllowRead, AllowExecute, AllowSockets, AllowGroups}},
+			{Type: "allow", Max: 1, Doc: "What it may do beyond nothing.", Fields: []Field{AllowDevices, AllowRead, AllowExecute, AllowSockets, AllowGroups, AllowAnyPCIDevice}},
 			{Type: "config", Max: 1, Free: true, Doc: "Its own configuration, checked against what it describes."},
 		}}
 

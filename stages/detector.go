@@ -102,7 +102,7 @@ func Ungranted(need contract.Needs, have world.Grants) contract.Needs {
 		}
 		return out
 	}
-	return contract.Needs{Devices: rest(need.Devices, have.Devices, false), Read: rest(need.Read, have.Read, true), Execute: rest(need.Execute, have.Execute, true),
+	return contract.Needs{AnyPCIDevice: need.AnyPCIDevice && !have.AnyPCIDevice, Devices: rest(need.Devices, have.Devices, false), Read: rest(need.Read, have.Read, true), Execute: rest(need.Execute, have.Execute, true),
 		Sockets: rest(need.Sockets, have.Sockets, false), Groups: rest(need.Groups, have.Groups, false)}
 }
 
@@ -124,7 +124,11 @@ func AllowBlock(have world.Grants, need contract.Needs) string {
 		{"devices", slices.Concat(have.Devices, missing.Devices)}, {"read", slices.Concat(have.Read, missing.Read)}, {"execute", slices.Concat(have.Execute, missing.Execute)},
 		{"sockets", slices.Concat(have.Sockets, missing.Sockets)}, {"groups", slices.Concat(have.Groups, missing.Groups)},
 	}
+	isAny := have.AnyPCIDevice || need.AnyPCIDevice
 	width := 0
+	if isAny {
+		width = len(anyPCIDevice)
+	}
 	for _, l := range lists {
 		if len(l.list) > 0 {
 			width = max(width, len(l.name))
@@ -142,8 +146,13 @@ func AllowBlock(have world.Grants, need contract.Needs) string {
 		}
 		fmt.Fprintf(&b, "  %-*s = [%s]\n", width, l.name, strings.Join(quoted, ", "))
 	}
+	if isAny {
+		fmt.Fprintf(&b, "  %s = true\n", anyPCIDevice)
+	}
 	return b.String() + "}"
 }
+
+const anyPCIDevice = "any_pci_device"
 
 // NotGranted tells that a detector was not started for want of consent: what happened, and the block to paste.
 func NotGranted(d contract.Description, have world.Grants) (detail, hint string) {

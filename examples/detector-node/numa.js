@@ -21,7 +21,7 @@ const description = {
   config,
   facts: [{ name: 'nodes', type: { kind: kind.number }, doc: 'How many NUMA nodes the kernel has.' }],
   label_domains: ['numa.example.com'],
-  match: { paths: ['/sys/devices/system/node/node*'] },
+  match: { paths: ['/sys/bus/node/devices/node*'] },
   needs: { execute: ['/usr/bin/node'] }, // the interpreter, which the site grants like any program
 };
 

@@ -96,7 +96,7 @@ func (e *Env) ListDetectors(ctx context.Context, w Where) (DetectorRows, error) 
 	if err != nil {
 		return DetectorRows{}, failure(fault.HardwareFailed, "the hardware cannot be read: %s", ans.Why())
 	}
-	return DetectorRows{Rows: host.Survey(declared, facts.PCI), Site: s}, nil
+	return DetectorRows{Rows: host.Survey(ctx, declared, facts.PCI), Site: s}, nil
 }
 
 // detectorSite is the site whose detectors are asked. One that was not named and cannot be used asks for none; of one

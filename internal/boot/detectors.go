@@ -110,6 +110,7 @@ func decodeDetector(name string, block *site.Detector, l detectorLock, e *eval.E
 		d.Allow = world.Grants{
 			Devices: schema.AllowDevices.Of(a).V, Read: schema.AllowRead.Of(a).V, Execute: schema.AllowExecute.Of(a).V,
 			Sockets: schema.AllowSockets.Of(a).V, Groups: schema.AllowGroups.Of(a).V,
+			AnyPCIDevice: schema.AllowAnyPCIDevice.Of(a).V,
 		}
 	}
 

@@ -381,3 +381,17 @@ func TestDetectorProblems(t *testing.T) {
 		t.Errorf("got %s\nwant %s", text, want)
 	}
 }
+
+// TestForeignDevicesAreReported: what a detector told of devices that the site does not let it tell of, is a note with the grant.
+func TestForeignDevicesAreReported(t *testing.T) {
+	d := contract.Description{Name: "ovs", Version: "1.0.0", Match: contract.Match{Always: true}, Wants: contract.Needs{AnyPCIDevice: true}}
+	said := world.DetectorAns{Version: "1.0.0", Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Foreign: []string{"0000:5e:00.0"}}
+	from := detectorWorld(t, *bareVM(), []contract.Description{d}, map[string]world.Answer{"ovs": world.DetectorOf.Answer(said)})
+	_, diags := Detect(t.Context(), parseSite(t, "detector \"ovs\" {}\n"+afterDetectors), from)
+	text := showDiagnostics(diags)
+	for _, want := range []string{`Detector "ovs" may not tell of 0000:5e:00.0`, "allow { any_pci_device = true }"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %q; want %q in it", text, want)
+		}
+	}
+}

@@ -15,8 +15,9 @@ import (
 )
 
 // checkAnswer refuses an answer whole that breaks the protocol's bounds, or the detector's own description: who lies in one
-// place is not believed in another. What is returned holds nothing that was not looked at.
-func checkAnswer(d contract.Description, a *contract.Answer) (world.DetectorAns, error) {
+// place is not believed in another. What is returned holds nothing that was not looked at, and no device that the site does not
+// let the detector tell of.
+func checkAnswer(d contract.Description, a *contract.Answer, r world.DetectorReq) (world.DetectorAns, error) {
 	out := world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}}
 	if a == nil {
 		return out, errors.New("it is empty")
@@ -24,7 +25,7 @@ func checkAnswer(d contract.Description, a *contract.Answer) (world.DetectorAns,
 	if err := holdsPlaceholder(a); err != nil {
 		return out, err
 	}
-	if p := d.CheckAnswer(*a); len(p) > 0 {
+	if p := d.CheckAnswer(*a, devicesOf(r)); len(p) > 0 {
 		return out, told(p)
 	}
 	for _, p := range a.Problems {
@@ -36,7 +37,13 @@ func checkAnswer(d contract.Description, a *contract.Answer) (world.DetectorAns,
 	for k, v := range a.Attributes {
 		out.Attributes[k] = v
 	}
+	if !r.Allow.AnyPCIDevice {
+		out.Foreign = contract.Foreign(a.Devices, devicesOf(r))
+	}
 	for _, dev := range a.Devices {
+		if slices.Contains(out.Foreign, dev.Address) {
+			continue
+		}
 		out.Devices = append(out.Devices, world.DetectorDevice(dev))
 	}
 	slices.SortStableFunc(out.Devices, func(a, b world.DetectorDevice) int { return strings.Compare(a.Address, b.Address) })

@@ -486,7 +486,7 @@ func TestSurveyOfABadLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.write(filepath.Join(Fragments, "good.json"), []byte("{}"), 0o664)
-	rows := b.host.Survey(nil, nil)
+	rows := b.host.Survey(t.Context(), nil, nil)
 	if len(rows) != 1 || !strings.Contains(rows[0].Why, "others than root may write it") || rows[0].Locked {
 		t.Errorf("%+v", rows)
 	}

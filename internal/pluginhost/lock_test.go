@@ -144,13 +144,18 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal(text, &a) != nil {
 			return
 		}
-		out, err := checkAnswer(d, &a)
+		out, err := checkAnswer(d, &a, world.DetectorReq{Devices: []world.PCIDevice{{Address: "0000:17:00.0"}}})
 		if err != nil {
 			return
 		}
 		for k := range out.Labels {
 			if !strings.Contains(k, "example.com/") {
 				t.Errorf("label %q", k)
+			}
+		}
+		for _, dev := range out.Devices {
+			if dev.Address != "" && dev.Address != "0000:17:00.0" {
+				t.Errorf("device %q", dev.Address)
 			}
 		}
 		for k := range out.Facts {
@@ -163,4 +168,35 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("%v %s", err, b)
 		}
 	})
+}
+
+// TestForeignDevices: a detector tells of the devices that its pci_ids name, and of others only where it describes that and the
+// site allows it.
+func TestForeignDevices(t *testing.T) {
+	own, other := "0000:17:00.0", "0000:1b:00.0"
+	answer := contract.Answer{Devices: []contract.Device{{Address: own}, {Address: other}, {}}}
+	asked := []world.PCIDevice{{Address: own, Device: "8086:1593", Class: "020000"}}
+	for _, c := range []struct {
+		describes, allows bool
+		want              string // the addresses that are taken; "" for an answer that is refused
+		foreign           int
+	}{
+		{false, false, "", 0},
+		{false, true, "", 0},
+		{true, false, " " + own, 1},
+		{true, true, " " + own + " " + other, 0},
+	} {
+		d := contract.Description{Name: "x", Version: "1", Match: contract.Match{PCIIDs: []string{"8086:*"}}, Wants: contract.Needs{AnyPCIDevice: c.describes}}
+		out, err := checkAnswer(d, &answer, world.DetectorReq{Devices: asked, Allow: world.Grants{AnyPCIDevice: c.allows}})
+		var got []string
+		for _, dev := range out.Devices {
+			got = append(got, dev.Address)
+		}
+		if text := strings.Join(got, " "); (err != nil) != (c.want == "") || err == nil && text != c.want || len(out.Foreign) != c.foreign {
+			t.Errorf("described %t, allowed %t: got %q, foreign %q, %v; want %q", c.describes, c.allows, text, out.Foreign, err, c.want)
+		}
+		if err != nil && !strings.Contains(err.Error(), other+" is none of the devices that it was asked about") {
+			t.Errorf("described %t, allowed %t: got %q; want the address", c.describes, c.allows, err)
+		}
+	}
 }

@@ -123,12 +123,12 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 		detail, hint := stages.NotGranted(d, r.Allow)
 		return world.Failure(fault.Denied, detail, hint)
 	}
-	if why := h.nothingToDo(d.Match, r.Devices); why != "" {
-		return world.DetectorOf.Answer(world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
+	why, err := h.nothingToDo(ctx, d.Match, r.Devices)
+	if err != nil {
+		return world.Failure(fault.DetectorFailed, fmt.Sprintf("Detector %q was not started: %s", r.Name, err), "Its vendor can mend that")
 	}
-	var devices []contract.PCIDevice
-	for _, p := range r.Devices {
-		devices = append(devices, stages.PCI(p))
+	if why != "" {
+		return world.DetectorOf.Answer(world.DetectorAns{Version: d.Version, Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Skipped: why})
 	}
 	grants := r.Allow
 	if h.o.Tree != "" {
@@ -137,11 +137,11 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 		}
 	}
 	reply, trace, err := h.run(ctx, job{program: h.Program(l.Lock), sha256: l.SHA256, grants: grants, memory: max(r.Memory, MinMemory),
-		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: devices, Root: h.o.Tree}})
+		request: wire.Request{Ask: wire.Detect, Name: r.Name, Config: r.Config, Devices: devicesOf(r), Root: h.o.Tree}})
 	if err != nil {
 		return h.failed(r.Name, trace, err)
 	}
-	ans, err := checkAnswer(d, reply.Answer)
+	ans, err := checkAnswer(d, reply.Answer, r)
 	if err != nil {
 		return h.failed(r.Name, trace, fmt.Errorf("its answer is refused whole: %w", err))
 	}
@@ -149,20 +149,21 @@ func (h *Host) detectAnswer(ctx context.Context, r world.DetectorReq) world.Answ
 	return world.DetectorOf.Answer(ans)
 }
 
-// nothingToDo says why a detector is not started on this machine; "" if it is.
-func (h *Host) nothingToDo(m contract.Match, devices []world.PCIDevice) string {
-	if m.Always || len(devices) > 0 {
-		return ""
+// devicesOf are the devices of a question, in the words of the contract.
+func devicesOf(r world.DetectorReq) (out []contract.PCIDevice) {
+	for _, p := range r.Devices {
+		out = append(out, stages.PCI(p))
 	}
-	for _, p := range m.Paths {
-		if h.o.Tree != "" {
-			p = filepath.Join(h.o.Tree, p)
-		} else {
-			p = h.path(p)
-		}
-		if found, _ := filepath.Glob(p); len(found) > 0 {
-			return ""
-		}
+	return out
+}
+
+// nothingToDo says why a detector is not started on this machine; "" if it is. The error says why that is not known.
+func (h *Host) nothingToDo(ctx context.Context, m contract.Match, devices []world.PCIDevice) (string, error) {
+	if m.Always || len(devices) > 0 {
+		return "", nil
+	}
+	if found, err := h.anyExists(ctx, m.Paths); found || err != nil {
+		return "", err
 	}
 	var what []string
 	if len(m.PCIIDs) > 0 {
@@ -171,7 +172,7 @@ func (h *Host) nothingToDo(m contract.Match, devices []world.PCIDevice) string {
 	if len(m.Paths) > 0 {
 		what = append(what, "there is no "+strings.Join(m.Paths, ", nor "))
 	}
-	return strings.Join(what, ", and ")
+	return strings.Join(what, ", and "), nil
 }
 
 // failed is a detector that did not do its work: what happened, in its own words from standard error where it has some.

@@ -1,10 +1,12 @@
 package pluginhost
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
@@ -38,7 +40,7 @@ func (r Row) Runs() bool {
 }
 
 // Survey looks at what the site declares and what is installed, by name. It hashes programs and starts none.
-func (h *Host) Survey(declared []stages.Detector, pci []world.PCIDevice) []Row {
+func (h *Host) Survey(ctx context.Context, declared []stages.Detector, pci []world.PCIDevice) []Row {
 	names := h.Installed()
 	for _, d := range declared {
 		names = append(names, d.Name)
@@ -48,13 +50,17 @@ func (h *Host) Survey(declared []stages.Detector, pci []world.PCIDevice) []Row {
 	for _, n := range slices.Compact(names) {
 		r := Row{Name: n, Program: h.Program(world.Lock{Name: n})}
 		var allow world.Grants
+		var timeout time.Duration
 		if i := slices.IndexFunc(declared, func(d stages.Detector) bool { return d.Name == n }); i >= 0 {
 			d := declared[i]
 			r.Declared, r.Required, allow = fmt.Sprintf("%s:%d", d.Range.Filename, d.Range.Start.Line), d.Required, d.Allow
+			timeout = d.Timeout
 		}
 		l, err := h.Lock(n)
 		if err == nil {
-			h.locked(&r, l, allow, pci)
+			looking, cancel := context.WithTimeout(ctx, lookTime(timeout))
+			h.locked(looking, &r, l, allow, pci)
+			cancel()
 		}
 		h.installed(&r, l, err)
 		out = append(out, r)
@@ -62,7 +68,7 @@ func (h *Host) Survey(declared []stages.Detector, pci []world.PCIDevice) []Row {
 	return out
 }
 
-func (h *Host) locked(r *Row, l world.LockAns, allow world.Grants, pci []world.PCIDevice) {
+func (h *Host) locked(ctx context.Context, r *Row, l world.LockAns, allow world.Grants, pci []world.PCIDevice) {
 	r.Lock, r.Program = l.File, h.Program(l.Lock)
 	d, err := stages.Description(l.Lock)
 	if err != nil {
@@ -73,7 +79,10 @@ func (h *Host) locked(r *Row, l world.LockAns, allow world.Grants, pci []world.P
 	for _, p := range devices {
 		r.Devices = append(r.Devices, p.Address)
 	}
-	r.Matches = h.nothingToDo(d.Match, devices) == ""
+	idle, err := h.nothingToDo(ctx, d.Match, devices)
+	if r.Matches = idle == "" && err == nil; err != nil {
+		r.Why = err.Error()
+	}
 	r.Missing, r.Unused = stages.Ungranted(d.Needs, allow), stages.Ungranted(d.Wants, allow)
 }
 

@@ -45,14 +45,18 @@ func TestTree(t *testing.T) {
 func TestTreePaths(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.write("machine/etc/board/db", nil, 0o644)
-	b.write("etc/here/db", nil, 0o644) // below the root, where detectors and locks are
+	b.write("machine/dev/board/db", nil, 0o644)
+	b.write("etc/here/db", nil, 0o644)                                   // below the root, where detectors and locks are
+	if err := os.Symlink("/etc", b.dir+"/machine/dev/out"); err != nil { // out of the tree
+		t.Fatal(err)
+	}
 	o := b.host.o
 	o.Tree = b.dir + "/machine"
 	h := New(o)
-	for path, want := range map[string]bool{"/etc/board/*": true, "/etc/here/*": false, "/etc/passwd": false} {
-		if why := h.nothingToDo(contract.Match{Paths: []string{path}}, nil); (why == "") != want {
-			t.Errorf("%s: %q", path, why)
+	for path, want := range map[string]bool{"/dev/board/*": true, "/dev/board/db": true, "/etc/here/*": false, "/etc/here/db": false,
+		"/etc/passwd": false, "/dev/out": false, "/dev/out/*": false} {
+		if why, err := h.nothingToDo(t.Context(), contract.Match{Paths: []string{path}}, nil); (why == "") != want || err != nil {
+			t.Errorf("%s: %q, %v", path, why, err)
 		}
 	}
 }

@@ -28,6 +28,9 @@ type Grants struct {
 	Execute []string `json:"execute,omitempty"`
 	Sockets []string `json:"sockets,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
+	// AnyPCIDevice lets it tell of PCI devices that its pci_ids do not name. Recordings from before there was this grant have
+	// answers in which every detector did.
+	AnyPCIDevice bool `json:"any_pci_device,omitempty"`
 }
 
 // DetectorReq asks one detector. What the answer cannot depend on is not in it: how long one waits, for example.
@@ -52,6 +55,9 @@ type DetectorAns struct {
 	Evidence   map[string]string `json:"evidence,omitempty"` // facts.NAME, labels.KEY: where it was read
 	Unknown    map[string]string `json:"unknown,omitempty"`  // facts.NAME: why it is null
 	Problems   []ConfigProblem   `json:"problems,omitempty"` // with any, nothing else is there
+	// Foreign are the addresses of PCI devices of which it told, which its pci_ids do not name, and which the site does not let
+	// it tell of. They are not among Devices.
+	Foreign []string `json:"foreign,omitempty"`
 	// Skipped is why it had nothing to do on this machine.
 	Skipped string `json:"skipped,omitempty"`
 	// Sandbox is what of the sandbox this kernel or this user does not have, Findings what something on the machine prevents.

@@ -284,7 +284,7 @@ func (k *kit) detect(client protocol.Client, config map[string]any, m machine) (
 	if err != nil {
 		return a, took, explain("Detect", err)
 	}
-	if problems := k.report.Description.CheckAnswer(a); len(problems) > 0 {
+	if problems := k.report.Description.CheckAnswer(a, m.devices); len(problems) > 0 {
 		size := proto.Size(protocol.AnswerToProto(a))
 		return a, took, fmt.Errorf("the answer breaks the detector's own description (%d bytes):\n%w", size, problems)
 	}

@@ -59,7 +59,7 @@ func (k *kit) grants() *contract.Needs {
 	if k.wants {
 		w := k.report.Description.Wants
 		n = contract.Needs{Devices: slices.Concat(n.Devices, w.Devices), Read: slices.Concat(n.Read, w.Read), Execute: slices.Concat(n.Execute, w.Execute),
-			Sockets: slices.Concat(n.Sockets, w.Sockets), Groups: slices.Concat(n.Groups, w.Groups)}
+			Sockets: slices.Concat(n.Sockets, w.Sockets), Groups: slices.Concat(n.Groups, w.Groups), AnyPCIDevice: n.AnyPCIDevice || w.AnyPCIDevice}
 	}
 	return &n
 }

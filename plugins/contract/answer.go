@@ -8,12 +8,15 @@ import (
 	"strings"
 )
 
-// CheckAnswer says in what an answer breaks the description, the limits, or the syntax of what it carries. The paths of
-// its problems are those of its JSON. An answer with any is refused whole: what one part of it is worth, nobody knows.
-func (d Description) CheckAnswer(a Answer) Problems {
+// CheckAnswer says in what an answer to a request with the given devices breaks the description, the limits, or the syntax of
+// what it carries. The paths of its problems are those of its JSON. An answer with any is refused whole: what one part of it is worth, nobody knows.
+func (d Description) CheckAnswer(a Answer, asked []PCIDevice) Problems {
 	var c checker
 	c.count("problems", len(a.Problems), MaxNotes)
 	for i, p := range a.Problems {
+		if c.isFull() {
+			return c.problems
+		}
 		at := element("problems", i)
 		c.text(at+".summary", p.Summary)
 		c.text(at+".detail", p.Detail)
@@ -28,14 +31,51 @@ func (d Description) CheckAnswer(a Answer) Problems {
 		return c.problems
 	}
 	c.devices(a.Devices)
+	if !d.MayTellOfOthers() {
+		c.own(a.Devices, asked)
+	}
 	c.free("attributes", a.Attributes)
 	c.facts(d.Facts, a.Facts)
 	c.labels(d.LabelDomains, a.Labels)
 	c.count("warnings", len(a.Warnings), MaxNotes)
 	for i, w := range a.Warnings {
+		if c.isFull() {
+			return c.problems
+		}
 		c.text(element("warnings", i), w)
 	}
 	return c.problems
+}
+
+// MayTellOfOthers tells whether a description asks to tell of PCI devices that its pci_ids do not name. The site decides.
+func (d Description) MayTellOfOthers() bool { return d.Needs.AnyPCIDevice || d.Wants.AnyPCIDevice }
+
+// Foreign returns the addresses in an answer of PCI devices that were not asked about.
+func Foreign(told []Device, asked []PCIDevice) []string {
+	isAsked := map[string]bool{"": true} // a device without an address overrules nothing
+	for _, d := range asked {
+		isAsked[d.Address] = true
+	}
+
+	var out []string
+	for _, d := range told {
+		if !isAsked[d.Address] {
+			out = append(out, d.Address)
+		}
+	}
+
+	return out
+}
+
+// own refuses devices that were not asked about.
+func (c *checker) own(told []Device, asked []PCIDevice) {
+	foreign := Foreign(told, asked)
+	for i, d := range told {
+		if !c.isFull() && isPCIAddress(d.Address) && slices.Contains(foreign, d.Address) {
+			c.add(element("devices", i)+".address", d.Address+" is none of the devices that it was asked about",
+				"match.pci_ids does not name it. Tell of the devices of the request; for others describe wants.any_pci_device.")
+		}
+	}
 }
 
 // Kinds are what a device can be.
@@ -45,6 +85,9 @@ func (c *checker) devices(list []Device) {
 	c.count("devices", len(list), MaxDevices)
 	seen := map[string]bool{}
 	for i, d := range list {
+		if c.isFull() {
+			return
+		}
 		at := element("devices", i)
 		if d.Address != "" {
 			if !isPCIAddress(d.Address) {
@@ -106,6 +149,9 @@ func fields() []string {
 func (c *checker) evidence(at string, d Device) {
 	c.count(at, len(d.Evidence), MaxEntries+len(fields()))
 	for _, k := range slices.Sorted(maps.Keys(d.Evidence)) {
+		if c.isFull() {
+			return
+		}
 		name, isAttribute := strings.CutPrefix(k, "attributes.")
 		_, there := d.Attributes[name]
 		if isAttribute && !there || !isAttribute && !slices.Contains(fields(), k) {
@@ -119,6 +165,9 @@ func (c *checker) evidence(at string, d Device) {
 func (c *checker) free(at string, m map[string]string) {
 	c.count(at, len(m), MaxEntries)
 	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if c.isFull() {
+			return
+		}
 		if !isFree(k) {
 			c.add(key(at, k), "no name of an attribute", "Letters, digits and . _ / -, at most %d.", MaxName)
 		}
@@ -134,6 +183,9 @@ func (c *checker) facts(declared []Attribute, facts []Fact) {
 	}
 	seen := map[string]bool{}
 	for i, f := range facts {
+		if c.isFull() {
+			return
+		}
 		at := element("facts", i)
 		n := slices.Index(names, f.Name)
 		switch {
@@ -157,6 +209,9 @@ func (c *checker) labels(domains []string, labels []Label) {
 	c.count("labels", len(labels), MaxLabels)
 	seen := map[string]bool{}
 	for i, l := range labels {
+		if c.isFull() {
+			return
+		}
 		at := element("labels", i)
 		domain, name, ok := strings.Cut(l.Key, "/")
 		switch {

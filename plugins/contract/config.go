@@ -37,8 +37,12 @@ func (c *checker) add(path, summary, detail string, args ...any) {
 	if len(args) > 0 {
 		detail = fmt.Sprintf(detail, args...)
 	}
-	c.problems = append(c.problems, Problem{path, summary, detail})
+	const most = 500 // what is wrong may be as long as a whole answer
+	c.problems = append(c.problems, Problem{path, shorten(summary, most), shorten(detail, most)})
 }
+
+// isFull tells whether enough is wrong: the rest of what is refused anyway is not looked at.
+func (c *checker) isFull() bool { return len(c.problems) >= MaxNotes }
 
 func (c *checker) object(path string, declared []Attribute, v map[string]any, strict bool) map[string]any {
 	names := make([]string, len(declared))

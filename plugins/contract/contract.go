@@ -24,23 +24,25 @@ type Description struct {
 // Match says on which machines a detector has something to do: any one of these.
 type Match struct {
 	PCIIDs []string `json:"pci_ids,omitempty"` // 10de:2330, 10de:*, 10de:*:03, 10de:*:0302
-	Paths  []string `json:"paths,omitempty"`   // absolute; * stands for any part of one name
+	Paths  []string `json:"paths,omitempty"`   // absolute; * stands for any part of one name, below PatternFolders
 	Always bool     `json:"always,omitempty"`
 }
 
-// Needs is what a detector asks for beyond reading /sys, /proc and the system's libraries. Paths are absolute; * stands
-// for any part of one name.
+// Needs is what a detector asks for beyond reading /sys, /proc and the system's libraries, and beyond telling of its own
+// devices. Paths are absolute; * stands for any part of one name.
 type Needs struct {
 	Devices []string `json:"devices,omitempty"`
 	Read    []string `json:"read,omitempty"`
 	Execute []string `json:"execute,omitempty"`
 	Sockets []string `json:"sockets,omitempty"`
 	Groups  []string `json:"groups,omitempty"`
+	// AnyPCIDevice is to tell of PCI devices that match.pci_ids does not name.
+	AnyPCIDevice bool `json:"any_pci_device,omitempty"`
 }
 
 // Empty tells whether nothing is asked for.
 func (n Needs) Empty() bool {
-	return len(n.Devices)+len(n.Read)+len(n.Execute)+len(n.Sockets)+len(n.Groups) == 0
+	return len(n.Devices)+len(n.Read)+len(n.Execute)+len(n.Sockets)+len(n.Groups) == 0 && !n.AnyPCIDevice
 }
 
 // Attribute declares one attribute of a configuration, or one fact.

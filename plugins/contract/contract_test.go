@@ -62,6 +62,13 @@ func TestDescription(t *testing.T) {
 		{"nothing to match", func(d *contract.Description) { d.Match = contract.Match{} }, "match"},
 		{"an id in capitals", func(d *contract.Description) { d.Match.PCIIDs[0] = "1DA3:*" }, "match.pci_ids[0]"},
 		{"a relative path", func(d *contract.Description) { d.Match.Paths = []string{"sys"} }, "match.paths[0]"},
+		{"a star in the root", func(d *contract.Description) { d.Match.Paths = []string{"/*/x"} }, "match.paths[0]"},
+		{"a star at a device's place", func(d *contract.Description) { d.Match.Paths = []string{"/sys/devices/*/x"} }, "match.paths[0]"},
+		{"a star in a folder's name", func(d *contract.Description) { d.Match.Paths = []string{"/sys/class*/x"} }, "match.paths[0]"},
+		{"a star in a home", func(d *contract.Description) { d.Match.Paths = []string{"/home/*/x"} }, "match.paths[0]"},
+		{"a star for a process", func(d *contract.Description) { d.Match.Paths = []string{"/proc/*/exe"} }, "match.paths[0]"},
+		{"three stars", func(d *contract.Description) { d.Match.Paths = []string{"/sys/bus/*/*/*"} }, "match.paths[0]"},
+		{"three stars in one name", func(d *contract.Description) { d.Match.Paths = []string{"/dev/a*b*c*"} }, "match.paths[0]"},
 		{"the root", func(d *contract.Description) { d.Needs.Read = []string{"/"} }, "needs.read[0]"},
 		{"a way up", func(d *contract.Description) { d.Needs.Read = []string{"/usr/../etc"} }, "needs.read[0]"},
 		{"a device elsewhere", func(d *contract.Description) { d.Needs.Devices = []string{"/tmp/accel0"} }, "needs.devices[0]"},
@@ -78,6 +85,16 @@ func TestDescription(t *testing.T) {
 				t.Errorf("want one problem at %s, got %v", tt.path, problems)
 			}
 		})
+	}
+}
+
+// TestPaths: what real detectors match by stays possible.
+func TestPaths(t *testing.T) {
+	d := gaudi()
+	d.Match.Paths = []string{"/etc/openvswitch/conf.db", "/sys/class/accel/accel*", "/sys/bus/pci/drivers/*/0000:*", "/dev/nvidia*", "/dev/**",
+		"/proc/driver/nvidia/gpus/*/information", "/lib/modules/*/extra", "/sys/firmware/devicetree/base/x*", "/sys/module/mlx*_core"}
+	if problems := d.Check(); len(problems) > 0 {
+		t.Errorf("got %v; want no problem", problems)
 	}
 }
 
@@ -161,6 +178,7 @@ func TestDefaultsAreCopies(t *testing.T) {
 }
 
 func TestAnswer(t *testing.T) {
+	asked := []contract.PCIDevice{{Address: "0000:17:00.0"}, {Address: "0000:18:00.0"}}
 	right := contract.Answer{
 		Devices: []contract.Device{{Address: "0000:17:00.0", Name: new("HL-225"), Kind: new("npu"), MemoryBytes: new(uint64(96 << 30)), Attributes: map[string]string{"serial-free": "x"},
 			Evidence: map[string]string{"name": "/sys/class/accel", "attributes.serial-free": "y"}}, {}},
@@ -169,7 +187,7 @@ func TestAnswer(t *testing.T) {
 		Labels:     []contract.Label{{Key: "habana.ai/name", Value: "HL-225"}, {Key: "gaudi.habana.ai/x", Value: ""}},
 		Warnings:   []string{"old firmware"},
 	}
-	if problems := gaudi().CheckAnswer(right); len(problems) > 0 {
+	if problems := gaudi().CheckAnswer(right, asked); len(problems) > 0 {
 		t.Fatalf("a right answer is refused: %v", problems)
 	}
 	tests := []struct {
@@ -178,6 +196,7 @@ func TestAnswer(t *testing.T) {
 	}{
 		{"an address twice", "devices[1].address", contract.Answer{Devices: []contract.Device{{Address: "0000:17:00.0"}, {Address: "0000:17:00.0"}}}},
 		{"no address", "devices[0].address", contract.Answer{Devices: []contract.Device{{Address: "17:00.0"}}}},
+		{"another's device", "devices[1].address", contract.Answer{Devices: []contract.Device{{Address: "0000:17:00.0"}, {Address: "0000:1b:00.0", Kind: new("nic")}}}},
 		{"an empty name", "devices[0].name", contract.Answer{Devices: []contract.Device{{Name: new("")}}}},
 		{"a name in colours", "devices[0].name", contract.Answer{Devices: []contract.Device{{Name: new("\x1b[31mred")}}}},
 		{"a name from right to left", "devices[0].name", contract.Answer{Devices: []contract.Device{{Name: new("a\u202eb")}}}},
@@ -204,16 +223,22 @@ func TestAnswer(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if problems := gaudi().CheckAnswer(tt.answer); len(problems) != 1 || problems[0].Path != tt.path {
+			if problems := gaudi().CheckAnswer(tt.answer, asked); len(problems) != 1 || problems[0].Path != tt.path {
 				t.Errorf("want one problem at %s, got %v", tt.path, problems)
 			}
 		})
+	}
+	other := contract.Answer{Devices: []contract.Device{{Address: "0000:1b:00.0"}}}
+	for _, may := range []contract.Description{{Needs: contract.Needs{AnyPCIDevice: true}}, {Wants: contract.Needs{AnyPCIDevice: true}}} {
+		if problems := may.CheckAnswer(other, asked); len(problems) > 0 {
+			t.Errorf("one that describes that it may tell of others: got %v; want no problem", problems)
+		}
 	}
 	many := make([]any, contract.MaxValues+1)
 	for i := range many {
 		many[i] = "x"
 	}
-	if problems := gaudi().CheckAnswer(contract.Answer{Facts: []contract.Fact{{Name: "modules", Value: many}}}); len(problems) != 1 {
+	if problems := gaudi().CheckAnswer(contract.Answer{Facts: []contract.Fact{{Name: "modules", Value: many}}}, nil); len(problems) != 1 {
 		t.Errorf("%d values: %v", len(many), problems)
 	}
 }
@@ -263,7 +288,7 @@ func FuzzText(f *testing.F) {
 		d := gaudi()
 		value := contract.LabelValue(text)
 		a := contract.Answer{Labels: []contract.Label{{Key: "habana.ai/x", Value: value}}, Warnings: []string{contract.OneLine(text)}}
-		if problems := d.CheckAnswer(a); len(problems) > 0 {
+		if problems := d.CheckAnswer(a, nil); len(problems) > 0 {
 			t.Errorf("%q: %v", text, problems)
 		}
 		if again := contract.LabelValue(value); again != value {

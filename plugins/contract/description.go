@@ -112,7 +112,11 @@ func (c *checker) match(m Match) {
 		}
 	}
 	for i, p := range m.Paths {
-		c.path(element("match.paths", i), p)
+		at := element("match.paths", i)
+		if c.path(at, p) && !isBounded(p) {
+			c.add(at, fmt.Sprintf("%q would be looked for in too many places", p),
+				"A path without *; or with at most %d, below %s.", MaxStars, strings.Join(PatternFolders(), ", "))
+		}
 	}
 }
 
@@ -139,7 +143,7 @@ func (c *checker) needs(path string, n Needs) {
 }
 
 // path wants what needs no interpretation: absolute, clean, and no wildcard but the star.
-func (c *checker) path(at, p string) {
+func (c *checker) path(at, p string) bool {
 	clean := strings.HasPrefix(p, "/") && p != "/" && len(p) < MaxText && printable(p) && !strings.ContainsAny(p, "?[]{}\\")
 	for part := range strings.SplitSeq(strings.TrimPrefix(p, "/"), "/") {
 		clean = clean && part != "" && part != "." && part != ".."
@@ -147,6 +151,8 @@ func (c *checker) path(at, p string) {
 	if !clean {
 		c.add(at, fmt.Sprintf("%q is no path that can be granted", p), "Absolute, without . .. or //; * is the only wildcard, and stands for any part of one name.")
 	}
+
+	return clean
 }
 
 func (c *checker) domain(at, d string) {

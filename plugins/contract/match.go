@@ -24,6 +24,29 @@ func (d PCIDevice) Is(pattern string) bool {
 	return d.Vendor == vendor && (device == "*" || d.Device == device) && strings.HasPrefix(d.Class, class)
 }
 
+// How far match.paths may look: prelet itself looks, as root, before a detector is started.
+const (
+	MaxStars    = 2      // of one pattern
+	MaxLookedAt = 10_000 // entries of folders, for all patterns of a description
+)
+
+// PatternFolders are those below which a path of match.paths may have stars: where the kernel lists devices and drivers.
+// Under a star no link is followed.
+func PatternFolders() []string {
+	return []string{"/sys/bus", "/sys/class", "/sys/module", "/sys/firmware", "/dev", "/proc/driver", "/lib/modules"}
+}
+
+// isBounded tells whether looking for a path of match.paths costs little: it has no star, or few and in the right place.
+func isBounded(path string) bool {
+	stars := strings.Count(path, "*")
+	inPlace := slices.ContainsFunc(PatternFolders(), func(folder string) bool { return strings.HasPrefix(path, folder+"/") })
+
+	return stars == 0 || stars <= MaxStars && inPlace
+}
+
+// MatchName tells whether a pattern without slashes names a name: * stands for any part of it, also the empty one.
+func MatchName(pattern, name string) bool { return matchName(pattern, name) }
+
 // MatchPath tells whether a path is one that a pattern of paths, devices, read, execute or sockets names: * stands for
 // any part of one name, also the empty one.
 func MatchPath(pattern, path string) bool {

@@ -130,6 +130,9 @@ func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + 
 
 // nearest returns what of the names was probably meant, as a sentence to append, or nothing.
 func nearest(name string, names []string) string {
+	if len(name) > 2*MaxName { // it takes time by its length
+		return ""
+	}
 	best, at := "", max(2, len(name)/3)+1
 	for _, n := range slices.Sorted(slices.Values(names)) {
 		if d := distance(name, n); d < at {

@@ -35,3 +35,12 @@ func OneLine(s string) string {
 	}
 	return s
 }
+
+// shorten returns s, or of a longer one at most n bytes and an ellipsis, without breaking a character.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -60,6 +60,8 @@ func needsToProto(n contract.Needs) *detectorv1.Needs {
 		Execute: n.Execute,
 		Sockets: n.Sockets,
 		Groups:  n.Groups,
+
+		AnyPciDevice: n.AnyPCIDevice,
 	}
 }
 
@@ -70,6 +72,8 @@ func needsFromProto(p *detectorv1.Needs) contract.Needs {
 		Execute: p.GetExecute(),
 		Sockets: p.GetSockets(),
 		Groups:  p.GetGroups(),
+
+		AnyPCIDevice: p.GetAnyPciDevice(),
 	}
 }
 

@@ -29,7 +29,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	needs := contract.Needs{
 		Devices: []string{"/dev/a"}, Read: []string{"/b"}, Execute: []string{"/c"}, Sockets: []string{"/d"},
-		Groups: []string{"e"},
+		Groups: []string{"e"}, AnyPCIDevice: true,
 	}
 	description := contract.Description{
 		Name: "n", Version: "v", Vendor: "w", Doc: "d",
@@ -120,7 +120,7 @@ func TestCountsThatDoNotFit(t *testing.T) {
 
 	for _, n := range []int{-1, math.MaxUint32 + 1, math.MaxInt64} {
 		a := protocol.AnswerFromProto(protocol.AnswerToProto(contract.Answer{Devices: []contract.Device{{NUMA: &n}}}))
-		if len(d.CheckAnswer(a)) == 0 {
+		if len(d.CheckAnswer(a, nil)) == 0 {
 			t.Errorf("NUMA node %d: got %d without a problem; want a problem", n, *a.Devices[0].NUMA)
 		}
 	}
@@ -147,7 +147,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 
 		a := protocol.AnswerFromProto(&p)
-		if len(d.CheckAnswer(a)) > 0 {
+		if len(d.CheckAnswer(a, nil)) > 0 {
 			return
 		}
 

@@ -89,7 +89,7 @@ func Detect(ctx context.Context, d Detector, config map[string]any, devices []PC
 	if err != nil {
 		return contract.Answer{}, err
 	}
-	if broken := description.CheckAnswer(r.answer); len(broken) > 0 {
+	if broken := description.CheckAnswer(r.answer, devices); len(broken) > 0 {
 		return r.answer, fmt.Errorf("the answer breaks the description:\n%w", broken)
 	}
 	return r.answer, nil

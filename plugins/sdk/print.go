@@ -72,6 +72,9 @@ func asks(what string, n contract.Needs) [][]string {
 			rows = append(rows, []string{what, x.kind + " " + strings.Join(x.list, " ")})
 		}
 	}
+	if n.AnyPCIDevice {
+		rows = append(rows, []string{what, "any_pci_device"})
+	}
 	return rows
 }
 

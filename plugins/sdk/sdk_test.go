@@ -139,7 +139,8 @@ func TestGuards(t *testing.T) {
 	detect := func(f func(context.Context, sdk.Request, *sdk.Answer) error) (contract.Answer, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		return sdk.Detect(ctx, toy{detect: f, facts: []sdk.Declaration{warm}}, nil, nil, sdk.Root{})
+		asked := []sdk.PCIDevice{{Address: "0000:01:00.0"}, {Address: "0000:02:00.0"}}
+		return sdk.Detect(ctx, toy{detect: f, facts: []sdk.Declaration{warm}}, nil, asked, sdk.Root{})
 	}
 	_, err := detect(func(context.Context, sdk.Request, *sdk.Answer) error { panic("out of cheese") })
 	if p := (*sdk.Panicked)(nil); !errors.As(err, &p) || !strings.Contains(err.Error(), "out of cheese") || !strings.Contains(string(p.Stack), "TestGuards") {
@@ -153,6 +154,12 @@ func TestGuards(t *testing.T) {
 		return nil
 	}); err == nil {
 		t.Error("a label of another's domain")
+	}
+	if _, err = detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
+		a.Add(sdk.Device{Address: "0000:1b:00.0"})
+		return nil
+	}); err == nil || !strings.Contains(err.Error(), "any_pci_device") {
+		t.Errorf("another's device: got %v; want what to describe", err)
 	}
 	a, err := detect(func(_ context.Context, _ sdk.Request, a *sdk.Answer) error {
 		a.Add(sdk.Device{Address: "0000:02:00.0", Name: new("\xff\x1b[31mred\n"), Model: new("\x00")})

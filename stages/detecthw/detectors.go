@@ -143,6 +143,11 @@ func (f *found) remarks() {
 	for _, w := range f.ans.Warnings {
 		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s", stages.Sentence(w)))
 	}
+	if l := f.ans.Foreign; len(l) > 0 {
+		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q may not tell of %s", f.Name, others(l)), "%s",
+			stages.Sentence("Its description does not match them by their ids, so what it tells of them is not taken",
+				"If you trust it with the devices of other vendors, write into its block: allow { any_pci_device = true }")))
+	}
 	if l := f.ans.Sandbox; len(l) > 0 {
 		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
 	}
@@ -150,6 +155,16 @@ func (f *found) remarks() {
 		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
 			stages.Sentence(append(slices.Clone(l), "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
 	}
+}
+
+// others are the addresses of PCI devices, a few of them.
+func others(addresses []string) string {
+	const most = 4
+	text := strings.Join(addresses[:min(most, len(addresses))], ", ")
+	if more := len(addresses) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // value is the detector as sites see it.

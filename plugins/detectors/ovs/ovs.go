@@ -68,7 +68,8 @@ func (d Detector) Describe() sdk.Description {
 		Match: sdk.Match{Paths: []string{"/etc/openvswitch/conf.db", "/var/lib/openvswitch/conf.db", Socket}},
 		Needs: sdk.Needs{Sockets: []string{Socket}},
 		// Debian's socket is for root alone; packaging/ has what lets this group in.
-		Wants: sdk.Needs{Groups: []string{Group}},
+		// The cards that DPDK took are of any vendor.
+		Wants: sdk.Needs{Groups: []string{Group}, AnyPCIDevice: true},
 	}
 }
 

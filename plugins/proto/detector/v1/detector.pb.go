@@ -267,7 +267,9 @@ type Match struct {
 	// VENDOR:DEVICE or VENDOR:DEVICE:CLASS in lower-case hexadecimal digits: 10de:2330. DEVICE may be *; CLASS is a base
 	// class of two digits or a class of four: 10de:*:03.
 	PciIds []string `protobuf:"bytes,1,rep,name=pci_ids,json=pciIds,proto3" json:"pci_ids,omitempty"`
-	// Absolute paths that exist; * stands for any part of one name: /sys/class/accel/accel*.
+	// Absolute paths that exist; * stands for any part of one name: /sys/class/accel/accel*. A path may have at most two
+	// stars, and those only below /sys/bus, /sys/class, /sys/module, /sys/firmware, /dev, /proc/driver or /lib/modules. Under
+	// a star no link is followed, and all paths together lead to at most 10,000 entries of folders.
 	Paths []string `protobuf:"bytes,2,rep,name=paths,proto3" json:"paths,omitempty"`
 	// Everywhere.
 	Always        bool `protobuf:"varint,3,opt,name=always,proto3" json:"always,omitempty"`
@@ -326,8 +328,8 @@ func (x *Match) GetAlways() bool {
 	return false
 }
 
-// Needs is what a detector asks for beyond reading /sys, /proc and the system's libraries. Absolute paths, in which *
-// stands for any part of one name.
+// Needs is what a detector asks for beyond reading /sys, /proc and the system's libraries, and beyond telling of its own
+// devices. Absolute paths, in which * stands for any part of one name.
 type Needs struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Device files, to read, write and control.
@@ -339,7 +341,10 @@ type Needs struct {
 	// Unix stream sockets to connect to.
 	Sockets []string `protobuf:"bytes,4,rep,name=sockets,proto3" json:"sockets,omitempty"`
 	// Groups to be a member of, by name.
-	Groups        []string `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
+	Groups []string `protobuf:"bytes,5,rep,name=groups,proto3" json:"groups,omitempty"`
+	// To tell of PCI devices that match.pci_ids does not name. Without it, an answer with the address of another device is
+	// refused; where the site does not grant what is only wanted, such devices are left out of the answer.
+	AnyPciDevice  bool `protobuf:"varint,6,opt,name=any_pci_device,json=anyPciDevice,proto3" json:"any_pci_device,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -407,6 +412,13 @@ func (x *Needs) GetGroups() []string {
 		return x.Groups
 	}
 	return nil
+}
+
+func (x *Needs) GetAnyPciDevice() bool {
+	if x != nil {
+		return x.AnyPciDevice
+	}
+	return false
 }
 
 // Attribute declares one attribute of a configuration, or one fact.
@@ -1010,7 +1022,8 @@ func (x *DetectResponse) GetProblems() []*Problem {
 // field by what is set here.
 type Device struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The PCI address, 0000:17:00.0; empty for a device that has none.
+	// The PCI address, 0000:17:00.0, of one of the request's devices; empty for a device that has none. For other devices:
+	// Needs.any_pci_device.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// As the vendor's own tools print it: NVIDIA H100 80GB HBM3.
 	Name *string `protobuf:"bytes,2,opt,name=name,proto3,oneof" json:"name,omitempty"`
@@ -1334,13 +1347,14 @@ const file_detector_v1_detector_proto_rawDesc = "" +
 	"\x05Match\x12\x17\n" +
 	"\apci_ids\x18\x01 \x03(\tR\x06pciIds\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x16\n" +
-	"\x06always\x18\x03 \x01(\bR\x06always\"\x81\x01\n" +
+	"\x06always\x18\x03 \x01(\bR\x06always\"\xa7\x01\n" +
 	"\x05Needs\x12\x18\n" +
 	"\adevices\x18\x01 \x03(\tR\adevices\x12\x12\n" +
 	"\x04read\x18\x02 \x03(\tR\x04read\x12\x18\n" +
 	"\aexecute\x18\x03 \x03(\tR\aexecute\x12\x18\n" +
 	"\asockets\x18\x04 \x03(\tR\asockets\x12\x16\n" +
-	"\x06groups\x18\x05 \x03(\tR\x06groups\"\xa7\x02\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\x12$\n" +
+	"\x0eany_pci_device\x18\x06 \x01(\bR\fanyPciDevice\"\xa7\x02\n" +
 	"\tAttribute\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12%\n" +
 	"\x04type\x18\x02 \x01(\v2\x11.detector.v1.TypeR\x04type\x12\x10\n" +

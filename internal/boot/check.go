@@ -46,6 +46,8 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 		return p.Diags
 	}
 
+	p.report(unknownDetectors(s, known, locks)...)
+
 	var found witnessFindings
 	for _, w := range witnesses {
 		for _, d := range checkOn(s, w, kubelet, o) {

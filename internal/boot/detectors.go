@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -360,4 +361,70 @@ func isBlock(e hclsyntax.Expression) bool {
 	o, ok := value.Unwrap(e).(*hclsyntax.ObjectConsExpr)
 
 	return ok && o.SrcRange.Start.Line != o.SrcRange.End.Line
+}
+
+// unknownDetectors warns of detectors and of patterns of labels that a site names and nothing describes: a misspelt name.
+func unknownDetectors(s *site.Site, known map[string]detectorLock, locks world.Source) (diags hcl.Diagnostics) {
+	var installed []string
+	if l, ok := locks.(interface{ Installed() []string }); ok {
+		installed = l.Installed()
+	}
+	isWhole := locks != nil // whether all that is declared is described
+	var domains []string
+	for _, n := range sortKeys(s.Detectors) {
+		if d := known[n].describe; d != nil {
+			domains = append(domains, d.LabelDomains...)
+			continue
+		}
+		isWhole = false
+		if slices.Contains(installed, n) {
+			continue
+		}
+		others := slices.DeleteFunc(slices.Clone(installed), func(o string) bool { return s.Detectors[o] != nil })
+		if near := schema.Nearest(n, others); near != "" {
+			diags = append(diags, origin.Warning(fault.DetectorUnknown, s.Detectors[n].Range, fmt.Sprintf("Detector %q is not installed, and %q is", n, near),
+				"Did you mean %q? Nothing is known of %q here: neither a program nor a lock has that name.", near, n))
+		}
+	}
+	if !isWhole {
+		return diags
+	}
+	for _, i := range s.Stages {
+		diags = append(diags, undescribedLabels(i, domains)...)
+	}
+
+	return diags
+}
+
+// undescribedLabels warns of patterns of from_detectors that take nothing of the described domains. A pattern with a wildcard in its
+// domain may.
+func undescribedLabels(i *site.Instance, domains []string) (diags hcl.Diagnostics) {
+	attr := i.Body.Attributes["from_detectors"]
+	if i.Type != "label" || attr == nil {
+		return nil
+	}
+	list, ok := value.Unwrap(attr.Expr).(*hclsyntax.TupleConsExpr)
+	if !ok {
+		return nil
+	}
+	for _, e := range list.Exprs {
+		v, failed := e.Value(nil)
+		if failed.HasErrors() || v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+			continue
+		}
+		domain, _, _ := strings.Cut(v.AsString(), "/")
+		isWide := strings.ContainsAny(domain, `*?[\`)
+		isOne := slices.ContainsFunc(domains, func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) })
+		if isOne || isWide && len(domains) > 0 {
+			continue
+		}
+		what := "No detector that the site declares recommends labels."
+		if len(domains) > 0 {
+			what = "The detectors that the site declares describe: " + strings.Join(domains, ", ") + "."
+		}
+		diags = append(diags, origin.Warning(fault.DetectorUnknown, e.Range(), fmt.Sprintf("from_detectors takes nothing of %q", v.AsString()),
+			"%s Declare the detector, or correct the pattern.", what))
+	}
+
+	return diags
 }

@@ -386,12 +386,74 @@ func TestDetectorProblems(t *testing.T) {
 func TestForeignDevicesAreReported(t *testing.T) {
 	d := contract.Description{Name: "ovs", Version: "1.0.0", Match: contract.Match{Always: true}, Wants: contract.Needs{AnyPCIDevice: true}}
 	said := world.DetectorAns{Version: "1.0.0", Attributes: map[string]string{}, Labels: map[string]string{}, Warnings: []string{}, Foreign: []string{"0000:5e:00.0"}}
-	from := detectorWorld(t, *bareVM(), []contract.Description{d}, map[string]world.Answer{"ovs": world.DetectorOf.Answer(said)})
+	from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, map[string]world.Answer{"ovs": world.DetectorOf.Answer(said)})
 	_, diags := Detect(t.Context(), parseSite(t, "detector \"ovs\" {}\n"+afterDetectors), from)
 	text := showDiagnostics(diags)
 	for _, want := range []string{`Detector "ovs" may not tell of 0000:5e:00.0`, "allow { any_pci_device = true }"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q; want %q in it", text, want)
+		}
+	}
+}
+
+// namedLocks is a source of locks that knows their names.
+type namedLocks struct {
+	world.Source
+	names []string
+}
+
+func (l namedLocks) Installed() []string { return l.names }
+
+// TestUnknownDetectors: what a site names and nothing describes is a warning where no machine is, and what may be described is not.
+func TestUnknownDetectors(t *testing.T) {
+	from := namedLocks{detectorWorld(t, *makeBareVM(), []contract.Description{describeGaudi()}, nil), []string{"gaudi"}}
+	const declared = "detector \"gaudi\" {" + grants + "}\n"
+	label := func(pattern string) string {
+		return "stage \"label\" \"node\" { from_detectors = [" + pattern + "] }\n"
+	}
+	for _, c := range []struct{ name, site, want string }{
+		{"described", declared + label(`"habana.example/*"`), ""},
+		{"below it", declared + label(`"x.habana.example/y"`), ""},
+		{"a wide pattern", declared + label(`"*"`), ""},
+		{"another domain", declared + label(`"habana.example/*", "npu.other.example/*"`), "7:62 from_detectors takes nothing of \"npu.other.example/*\""},
+		{"ends alike", declared + label(`"nothabana.example/*"`), "7:42 from_detectors takes nothing of \"nothabana.example/*\""},
+		{"no detector", label(`"habana.example/*"`), "1:42 from_detectors takes nothing of \"habana.example/*\""},
+		{"one that is not known", declared + "detector \"else\" {}\n" + label(`"npu.other.example/*"`), ""},
+		{"misspelt", "detector \"gaudii\" {}\n" + label(`"npu.other.example/*"`), "1:1 Detector \"gaudii\" is not installed, and \"gaudi\" is"},
+		{"both", declared + "detector \"gaudii\" {}\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []string
+			for _, d := range CheckWith(parseSite(t, c.site+afterDetectors), Witnesses(), "", from) {
+				if origin.CodeOf(d) == fault.DetectorUnknown {
+					got = append(got, fmt.Sprintf("%d:%d %s", d.Subject.Start.Line, d.Subject.Start.Column, d.Summary))
+				}
+			}
+			if strings.Join(got, "\n") != c.want {
+				t.Errorf("got %q; want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestWarningsAreBounded: as many and as long warnings as a detector may have are a page, and not a journal.
+func TestWarningsAreBounded(t *testing.T) {
+	d := contract.Description{Name: "chatty", Version: "1.0.0", Match: contract.Match{Always: true}}
+	long := world.DetectorAns{Version: "1.0.0", Attributes: map[string]string{}, Labels: map[string]string{}}
+	wrong := long
+	for i := range contract.MaxNotes {
+		long.Warnings = append(long.Warnings, fmt.Sprint(i)+strings.Repeat(" Error: nothing works", 200))
+		wrong.Problems = append(wrong.Problems, world.ConfigProblem{Path: "x", Summary: strings.Repeat("no ", 1000), Detail: strings.Repeat("yes ", 1000)})
+	}
+	for name, ans := range map[string]world.DetectorAns{"warnings": long, "problems": wrong} {
+		from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, map[string]world.Answer{"chatty": world.DetectorOf.Answer(ans)})
+		_, diags := Detect(t.Context(), parseSite(t, "detector \"chatty\" {}\n"+afterDetectors), from)
+		text := showDiagnostics(diags)
+		if len(text) > 12000 || len(diags) == 0 {
+			t.Errorf("%s: got %d messages of %d bytes; want some, of at most 12000", name, len(diags), len(text))
+		}
+		if name == "warnings" && (!strings.Contains(text, "It has 56 more") || !strings.Contains(text, string(fault.DetectorWarning))) {
+			t.Errorf("got %.600q; want the code %s, and how many more there are", text, fault.DetectorWarning)
 		}
 	}
 }

@@ -169,7 +169,7 @@ func checkOf(c fault.Code) string {
 		return "cluster"
 	case fault.CredentialMissing:
 		return "credentials"
-	case fault.DetectorFailed, fault.DetectorDegraded:
+	case fault.DetectorFailed, fault.DetectorDegraded, fault.DetectorWarning, fault.DetectorUnknown:
 		return "detectors"
 	case fault.HardwareFailed, fault.HardwareDegraded, fault.ReserveRefused, fault.NullFact:
 		return "hardware"

@@ -63,6 +63,8 @@ const (
 	HardwareDegraded   Code = "hardware-degraded"
 	DetectorFailed     Code = "detector"
 	DetectorDegraded   Code = "detector-degraded"
+	DetectorWarning    Code = "detector-warning"
+	DetectorUnknown    Code = "detector-unknown"
 	StageFailed        Code = "stage-failed"
 	Unread             Code = "unread"
 	Stale              Code = "stale"

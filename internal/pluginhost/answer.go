@@ -98,17 +98,10 @@ func note(m *map[string]string, key, text string) {
 	(*m)[key] = text
 }
 
-// words is a text for people from a stranger: one line, bounded, nothing that moves a terminal or turns its reading round.
+// words is a text for people from a stranger: one line, bounded, with no character that an answer could not have. What is no text
+// at all is left out.
 func words(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) || r == unicode.ReplacementChar {
-			return ' '
-		}
-		return r
-	}, s[:min(len(s), 4*contract.MaxText)])
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > contract.MaxText {
-		s = strings.ToValidUTF8(s[:contract.MaxText-3], "") + "…"
-	}
-	return s
+	s = strings.ToValidUTF8(s[:min(len(s), 4*contract.MaxText)], " ")
+
+	return contract.OneLine(strings.ReplaceAll(s, string(unicode.ReplacementChar), " "))
 }

@@ -33,14 +33,31 @@ func DetectorsText(w io.Writer, all map[string]any, s Style) error {
 		for _, of := range []string{"attributes", "labels", "facts"} {
 			m, _ := d[of].(map[string]any)
 			for _, k := range slices.Sorted(maps.Keys(m)) {
-				said = append(said, k+"="+text(m[k]))
+				said = append(said, cutShort(k+"="+text(m[k])))
 			}
+		}
+		if more := len(said) - mostSaid; more > 0 {
+			said = append(said[:mostSaid], fmt.Sprintf("… and %d more: -o json", more))
 		}
 		rows = append(rows, []string{name, text(d["state"]), text(d["version"]), strings.Join(said, ", ")})
 	}
 	list(&b, s.bold("detectors"), rows, s)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// What of a vendor's texts is shown; all of it is in the document.
+const (
+	mostSaid = 48  // attributes, labels and facts of one detector
+	longest  = 200 // bytes of one
+)
+
+func cutShort(s string) string {
+	if len(s) <= longest {
+		return s
+	}
+
+	return strings.ToValidUTF8(s[:longest], "") + "…"
 }
 
 // text is a value of JSON's kinds for people. What a vendor's program says is shown, and does not act on the terminal.

@@ -327,3 +327,38 @@ func FuzzConfig(f *testing.F) {
 		}
 	})
 }
+
+// TestHiddenCharacters: what nobody sees is refused wherever a text is shown, and cleaned by OneLine, which the SDK uses.
+func TestHiddenCharacters(t *testing.T) {
+	hidden := []rune{0, '\n', '\t', 0x1b, 0x7f, 0x9b, 0xad, 0x34f, 0x61c, 0x115f, 0x17b4, 0x180b, 0x180e, 0x200b, 0x200d, 0x200e, 0x2028, 0x2029, 0x202e,
+		0x2060, 0x2063, 0x2065, 0x2068, 0x206f, 0x3164, 0xe000, 0xfe0f, 0xfeff, 0xffa0, 0xfff0, 0xfff9, 0xffff, 0x13430, 0x1bca0, 0x1d173, 0xe0001, 0xe0041,
+		0xe007f, 0xe0100, 0xe01ef, 0xe0fff, 0xf0000, 0x10fffd}
+	for _, r := range hidden {
+		s := "a" + string(r) + "b"
+		answers := map[string]contract.Answer{
+			"warnings[0]":        {Warnings: []string{s}},
+			`attributes["x"]`:    {Attributes: map[string]string{"x": s}},
+			"devices[0].name":    {Devices: []contract.Device{{Name: &s}}},
+			"facts[0].evidence":  {Facts: []contract.Fact{{Name: "temperature", Evidence: s}}},
+			"problems[0].detail": {Problems: []contract.Problem{{Summary: "x", Detail: s}}},
+		}
+		for path, a := range answers {
+			if problems := gaudi().CheckAnswer(a, nil); len(problems) != 1 || problems[0].Path != path {
+				t.Errorf("%U in %s: got %v; want one problem there", r, path, problems)
+			}
+		}
+		d := gaudi()
+		d.Doc = s
+		if problems := d.Check(); len(problems) != 1 || problems[0].Path != "doc" {
+			t.Errorf("%U in doc: got %v; want one problem there", r, problems)
+		}
+		if got := contract.OneLine(s); got != "a b" {
+			t.Errorf("OneLine(a%Ub): got %q; want %q", r, got, "a b")
+		}
+	}
+	for _, s := range []string{"NVIDIA H100 80GB HBM3", "Größe", "温度 41.5 °C", "é e\u0301", "50 µm — “x”", "a\u00a0b", "עברית", "हिन्दी"} {
+		if problems := gaudi().CheckAnswer(contract.Answer{Warnings: []string{s}}, nil); len(problems) > 0 {
+			t.Errorf("%q: got %v; want no problem", s, problems)
+		}
+	}
+}

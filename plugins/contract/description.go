@@ -2,9 +2,7 @@ package contract
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Check says what is wrong with a description. The paths of its problems are those of its JSON.
@@ -169,7 +167,7 @@ func (c *checker) domain(at, d string) {
 
 func (c *checker) text(at, s string) {
 	if len(s) > MaxText || !printable(s) {
-		c.add(at, "not a text of one line", "At most %d bytes of UTF-8, without control characters.", MaxText)
+		c.add(at, "not a text of one line", "At most %d bytes of UTF-8, without control characters and such that nobody sees.", MaxText)
 	}
 }
 
@@ -182,11 +180,4 @@ func (c *checker) count(at string, n, most int) {
 // within tells whether a domain is another one or below it.
 func within(domain, above string) bool {
 	return domain == above || strings.HasSuffix(domain, "."+above)
-}
-
-// printable tells whether a text can be shown on a terminal, on one line.
-func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
-		return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || slices.Contains([]rune{0x2028, 0x2029, 0xfeff}, r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
-	})
 }

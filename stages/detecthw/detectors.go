@@ -98,8 +98,9 @@ func (f *found) ask(ctx context.Context, facts world.Facts, r world.Source) {
 		f.failed(ans.Fault)
 	case len(said.Problems) > 0:
 		f.state = stateFailed
-		for _, p := range said.Problems {
-			f.complain(f.at(p.Path), fmt.Sprintf("Detector %q cannot use its configuration", f.Name), "%s", stages.Sentence(strings.TrimPrefix(p.Path+": "+p.Summary, ": "), p.Detail))
+		for _, p := range said.Problems[:min(mostShown, len(said.Problems))] {
+			f.complain(f.at(p.Path), fmt.Sprintf("Detector %q cannot use its configuration", f.Name), "%s",
+				stages.Sentence(strings.TrimPrefix(shortened(p.Path)+": "+shortened(p.Summary), ": "), shortened(p.Detail)))
 		}
 	case said.Skipped != "":
 		f.state = stateSkipped
@@ -140,8 +141,15 @@ func (f *found) complain(at hcl.Range, summary, detail string, args ...any) {
 
 // remarks is what people should know although it worked.
 func (f *found) remarks() {
-	for _, w := range f.ans.Warnings {
-		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s", stages.Sentence(w)))
+	for i, w := range f.ans.Warnings {
+		more := ""
+		if left := len(f.ans.Warnings) - mostShown; i == mostShown-1 && left > 0 {
+			more = fmt.Sprintf("It has %d more: prelet detect -o json", left)
+		}
+		if i < mostShown {
+			f.diags = append(f.diags, origin.Note(fault.DetectorWarning, f.Range, fmt.Sprintf("Detector %q has a warning", f.Name), "%s",
+				stages.Sentence(shortened(w), more)))
+		}
 	}
 	if l := f.ans.Foreign; len(l) > 0 {
 		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q may not tell of %s", f.Name, others(l)), "%s",
@@ -155,6 +163,20 @@ func (f *found) remarks() {
 		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
 			stages.Sentence(append(slices.Clone(l), "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
 	}
+}
+
+// What of a stranger's texts is shown. The rest is in the document that has everything.
+const (
+	mostShown  = 8   // texts of one kind
+	longestOne = 400 // bytes
+)
+
+func shortened(s string) string {
+	if len(s) <= longestOne {
+		return s
+	}
+
+	return strings.ToValidUTF8(s[:longestOne], "") + "…"
 }
 
 // others are the addresses of PCI devices, a few of them.

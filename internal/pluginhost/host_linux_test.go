@@ -238,7 +238,10 @@ func TestHostile(t *testing.T) {
 		{name: "terminal", want: "not a text of one line"},
 		{name: "huge", want: "its answer is larger than the 1024 KiB that are read"},
 		{name: "crowd", want: "its answer cannot be read: it has more than 8192 elements"},
-		{name: "nulls", want: "a list or object in it has more than 4096 members"},
+		{name: "nulls", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
+		{name: "warns", want: "its answer cannot be passed on: a list or object in it has more than 4096 members"},
+		{name: "no-number", want: "its answer has a number that is not finite: facts[0].value[0][\"celsius\"] is NaN"},
+		{name: "no-speed", want: "its answer has a number that is not finite: devices[0].speed_gbps is +Inf"},
 		{name: "flood-stdio"},
 		{name: "chatty", want: "it ended while it was asked (exit status 1). It said: the driver is older than 1.20"},
 		{name: "huge-stdio"},
@@ -419,7 +422,8 @@ func TestDescribe(t *testing.T) {
 	if err != nil || lock.Path != "/opt/vendor/says-no" {
 		t.Errorf("%v %+v", err, lock)
 	}
-	for name, want := range map[string]string{"nameless": "no name of a detector", "wordy": "larger than the 64 KiB"} {
+	for name, want := range map[string]string{"nameless": "no name of a detector", "wordy": "larger than the 64 KiB",
+		"no-limit": "its description has a number that is not finite: config[0].maximum is -Inf"} {
 		if _, _, err := b.host.Describe(t.Context(), b.link(Programs+"/"+name), world.Grants{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

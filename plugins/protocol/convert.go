@@ -167,8 +167,26 @@ func valueToProto(v any) *structpb.Value {
 	return structpb.NewNullValue()
 }
 
-// valueFromProto converts a value. A value that is not set is nil.
+// valueFromProto converts a value. A value that is not set is nil. Of a number that is not finite structpb itself would make
+// a string; here it stays what it is, for the checks.
 func valueFromProto(p *structpb.Value) any {
+	switch kind := p.GetKind().(type) {
+	case *structpb.Value_NumberValue:
+		return kind.NumberValue
+	case *structpb.Value_ListValue:
+		out := make([]any, len(kind.ListValue.GetValues()))
+		for i, v := range kind.ListValue.GetValues() {
+			out[i] = valueFromProto(v)
+		}
+		return out
+	case *structpb.Value_StructValue:
+		out := make(map[string]any, len(kind.StructValue.GetFields()))
+		for k, v := range kind.StructValue.GetFields() {
+			out[k] = valueFromProto(v)
+		}
+		return out
+	}
+
 	return p.AsInterface()
 }
 

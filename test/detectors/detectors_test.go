@@ -98,6 +98,8 @@ func (m *machine) hostile() {
 		{"placeholder", "U+E000"},
 		{"terminal", "not a text of one line"},
 		{"many", "too many"},
+		{"warns", "its answer cannot be passed on"},
+		{"no-number", "a number that is not finite"},
 		{"bad-label", "is no key of a vendor's label"},
 		{"foreign-label", "is not a described domain"},
 		{"undescribed", "is not described"},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -44,6 +45,8 @@ func Describe(name string) contract.Description {
 			Attributes: []contract.Attribute{{Name: "name", Type: contract.Type{Kind: contract.String}}, {Name: "celsius", Type: contract.Type{Kind: contract.Number}}}}}}},
 		Config: []contract.Attribute{{Name: "seconds", Type: contract.Type{Kind: contract.Number}}}}
 	switch name {
+	case "no-limit":
+		d.Config[0].Maximum = new(math.Inf(-1))
 	case "tries": // each is a path to try
 		for _, a := range []string{"read_file", "read_passwd", "read_token", "read_cpuinfo", "list_folder", "list_sys", "make_folder", "truncate_file", "run_program", "device_zero", "device_null",
 			"connect_path", "connect_abstract", "connect_bus", "tcp_listener", "signal_neighbour"} {
@@ -274,6 +277,12 @@ func (s server) Detect(ctx context.Context, r *detectorv1.DetectRequest) (*detec
 			list = append(list, nil)
 		}
 		a.Facts[0].Value = list
+	case "no-number":
+		a.Facts[0].Value = []any{map[string]any{"name": "die", "celsius": math.NaN()}}
+	case "no-speed":
+		a.Devices[0].SpeedGbps = new(math.Inf(1))
+	case "warns": // one more than a list may have on its way
+		a.Warnings = make([]string, contract.MaxValues+1)
 	case "many":
 		for i := range 2000 {
 			name := fmt.Sprint("device ", i)

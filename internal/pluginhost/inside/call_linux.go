@@ -99,7 +99,7 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 
 		r.reply.Describe = &d
 
-		return nil
+		return checkFinite("its description", d)
 	}
 
 	a, err := c.Detect(ctx, protocol.Request{Config: r.req.Config, Devices: r.req.Devices, Root: r.req.Root})
@@ -112,7 +112,7 @@ func (r *run) ask(ctx context.Context, c protocol.Client) error {
 	}
 	r.reply.Answer = &a
 
-	return nil
+	return checkFinite("its answer", a)
 }
 
 // errConnection is a connection that could not be made, or broke.
@@ -141,6 +141,10 @@ func explain(ctx context.Context, err error, limit int) error {
 		return fmt.Errorf("its answer is larger than the %d KiB that are read", limit>>10)
 	case isNotDecoded:
 		return fmt.Errorf("its answer cannot be read: %s", text)
+	case strings.Contains(text, "Decompressor is not installed"), strings.Contains(text, "compressed flag"):
+		return fmt.Errorf("its answer is compressed, and prelet asks for none that is: %s", text)
+	case strings.Contains(text, "unexpected HTTP status code"), strings.Contains(text, "unexpected content-type"):
+		return fmt.Errorf("what answers there speaks HTTP, and not gRPC: %s", text)
 	case s.Code() == codes.Unimplemented:
 		return fmt.Errorf("it does not know the call: %s", text)
 	case s.Code() == codes.Unavailable && isNotHTTP2:

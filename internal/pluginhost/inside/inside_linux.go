@@ -57,10 +57,16 @@ func Run(in io.Reader, out io.Writer, without confine.Lines) error {
 	r.do(ctx)
 
 	b, err := json.Marshal(r.reply)
-	if err != nil || len(b) >= wire.MaxReply {
-		const text = "its answer has no form that can be passed on"
-		refusal := wire.Reply{Failed: wire.Call, Text: text, Lacks: r.reply.Lacks, Findings: r.reply.Findings}
-		b, _ = json.Marshal(refusal)
+	if err == nil && len(b) >= wire.MaxReply {
+		err = fmt.Errorf("in JSON it has more than %d KiB", wire.MaxReply>>10)
+	}
+	if err == nil {
+		err = wire.Bounded(b)
+	}
+	if err != nil {
+		r.reply.Answer, r.reply.Describe = nil, nil
+		r.fail(ctx, wire.Call, fmt.Errorf("its answer cannot be passed on: %w", err))
+		b, _ = json.Marshal(r.reply) // of texts and numbers alone
 	}
 	_, err = out.Write(append(b, '\n'))
 	return err
@@ -98,6 +104,7 @@ func (r *run) do(ctx context.Context) {
 		r.lap(wire.Call)
 		return
 	}
+	r.reply.Answer, r.reply.Describe = nil, nil
 
 	var s *startError
 	if errors.As(err, &s) {

@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +76,14 @@ func (r Report) Count(s State) int {
 
 // Run checks a program. The error is of this machine, not of the detector: a folder that cannot be made.
 func Run(ctx context.Context, program string, o Options) (Report, error) {
+	o.Roots = slices.Clone(o.Roots)
+	for i, dir := range o.Roots {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return Report{Program: program}, err
+		}
+		o.Roots[i] = abs
+	}
 	if o.Timeout == 0 {
 		o.Timeout = 10 * time.Second
 	}
@@ -102,6 +111,7 @@ type kit struct {
 	claim   io.Closer // of the user
 	wants   bool      // whether what the description wants is granted to what starts next
 	sockets bool      // whether what starts next may make sockets, so that one sees where they go
+	reached bool      // whether it was asked about a machine
 	tried   attempts
 	watch   string   // why there is no watch; empty: there is one
 	stderr  string   // of the last process that ended badly, or of the first

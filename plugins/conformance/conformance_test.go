@@ -76,6 +76,17 @@ func be(mode string) {
 			fmt.Fprintln(os.Stderr, "no memory to share:", err)
 			os.Exit(2)
 		}
+	case mode == "acts at start" && !byHand:
+		_ = os.WriteFile("/tmp/detector-conformance-must-not-exist", nil, 0o600)
+		if c, err := net.DialTimeout("tcp", "127.0.0.1:1", time.Second); err == nil {
+			c.Close()
+		}
+		_ = exec.Command("/bin/true").Run()
+		os.Exit(2)
+	case mode == "reads at start" && !byHand:
+		_, _ = os.ReadFile("/etc/hostname")
+	case mode == "folder" && !byHand:
+		_ = os.Mkdir(filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "d"), 0o700)
 	case mode == "foreign address" && !byHand:
 		fmt.Println("1|1|unix|/run/dbus/system_bus_socket|grpc")
 		hang()
@@ -114,6 +125,12 @@ func (d detector) Describe() sdk.Description {
 		out.Wants.Execute = []string{"/bin/true", "/usr/bin/true"}
 	case "wants as needs":
 		out.Wants.Read = []string{"/etc/hostname"}
+	case "reads at start":
+		out.Needs.Read = []string{"/etc/host*"}
+	case "paths":
+		out.Match = sdk.Match{Paths: []string{"/sys/devices/*/*/nothing"}}
+	case "another's device":
+		out.Match = sdk.Match{Always: true}
 	}
 	return out
 }
@@ -128,6 +145,8 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 		a.Add(sdk.Device{Address: x.Address, Attributes: map[string]string{"class": driver}})
 	}
 	switch d {
+	case "another's device":
+		a.Add(sdk.Device{Address: "0000:1b:00.0"})
 	case "random":
 		a.Tell(seen.Is(fmt.Sprint(rand.Int()), ""))
 	case "random between processes":
@@ -189,6 +208,12 @@ func (d detector) Detect(ctx context.Context, r sdk.Request, a *sdk.Answer) erro
 // refusedCalls tries what no site can grant, and goes on.
 func refusedCalls() {
 	_, _ = unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_SHARED|unix.MAP_ANON)
+	_, _ = unix.Mmap(-1, 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_GROWSDOWN)
+	_ = unix.Setxattr("/tmp", "user.x", nil, 0)
+	if s, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
+		_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_SNDBUF, 1<<20)
+		_ = unix.Close(s)
+	}
 	for _, call := range [][4]uintptr{{unix.SYS_MSGGET, 0, 0}, {unix.SYS_SEMGET, 0, 1, 0}, {unix.SYS_SHMGET, 0, 4096, 0}, {unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(&[]byte("x\x00")[0])), 0, 0}} {
 		_, _, _ = unix.RawSyscall(call[0], call[1], call[2], call[3])
 	}
@@ -221,7 +246,7 @@ func check(t *testing.T, mode string) conformance.Report {
 }
 
 func TestGood(t *testing.T) {
-	for _, mode := range []string{"good", "declared"} {
+	for _, mode := range []string{"good", "declared", "reads at start"} {
 		r := check(t, mode)
 		for _, c := range r.Checks {
 			watched := slices.Contains([]string{"no-writes", "no-network", "declared"}, c.ID)
@@ -261,6 +286,15 @@ func TestBad(t *testing.T) {
 		{"refused", "declared", conformance.Failed, "calls semget, which"},
 		{"refused", "declared", conformance.Failed, "calls shmget, which"},
 		{"memfd at start", "declared", conformance.Failed, "calls memfd_create, which"},
+		{"acts at start", "no-writes", conformance.Failed, "/tmp/detector-conformance-must-not-exist"},
+		{"acts at start", "no-network", conformance.Note, "an IPv4 socket"},
+		{"acts at start", "declared", conformance.Failed, "runs /bin/true"},
+		{"folder", "no-writes", conformance.Failed, "mkdir "},
+		{"refused", "declared", conformance.Failed, "calls mmap of memory that grows as a stack, which"},
+		{"refused", "declared", conformance.Failed, "calls setsockopt of a buffer's size, which"},
+		{"refused", "declared", conformance.Failed, "calls setxattr, which"},
+		{"paths", "handshake", conformance.Failed, "match.paths[0]"},
+		{"another's device", "detect", conformance.Failed, "any_pci_device"},
 		{"wants as needs", "wants", conformance.Failed, "/etc/hostname"},
 		{"odd", "odd", conformance.Failed, "ended"},
 		{"without devices", "detect", conformance.Failed, "no device"},
@@ -289,5 +323,41 @@ func TestBad(t *testing.T) {
 	}
 	if _, err := os.Stat("/tmp/detector-conformance-must-not-exist"); err == nil {
 		t.Error("a write was let through")
+	}
+}
+
+// TestNothingIsJudged: what was not seen to be so has not passed.
+func TestNothingIsJudged(t *testing.T) {
+	for _, c := range check(t, "early").Checks {
+		if slices.Contains([]string{"no-writes", "no-network", "declared"}, c.ID) && c.State != conformance.Skipped {
+			t.Errorf("%s of one that ends at start: got %s; want %s", c.ID, c.State, conformance.Skipped)
+		}
+	}
+}
+
+// TestRelativeRoot: a machine that is named from where one is, is the same machine.
+func TestRelativeRoot(t *testing.T) {
+	tree := t.TempDir()
+	if err := errors.Join(os.Chmod(tree, 0o755), os.MkdirAll(filepath.Join(tree, "sys/bus/pci/devices"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for dir := tree; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Dir(tree))
+	detector, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := conformance.Run(t.Context(), detector, conformance.Options{Args: []string{"detector=good"}, Roots: []string{filepath.Base(tree)}, Timeout: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Checks {
+		if c.State == conformance.Failed || c.ID == "detect" && c.State != conformance.Passed {
+			t.Errorf("got %+v; want all checks passed", c)
+		}
 	}
 }

@@ -141,13 +141,6 @@ func (k *kit) start(cookie bool) (*process, error) {
 	return p, nil
 }
 
-func or(n *contract.Needs) contract.Needs {
-	if n == nil {
-		return contract.Needs{}
-	}
-	return *n
-}
-
 func (p *process) watchOver(ours *os.File) error {
 	c, err := net.FileConn(ours)
 	if err != nil {
@@ -165,8 +158,7 @@ func (p *process) watchOver(ours *os.File) error {
 	}
 	p.kit.watch = why
 	if listener >= 0 {
-		grants := p.kit.grants()
-		p.watch = &watcher{fd: listener, names: calls(), grants: or(grants), blind: grants == nil, open: p.kit.sockets, quit: make(chan struct{}), done: make(chan struct{}),
+		p.watch = &watcher{fd: listener, names: calls(), grants: p.kit.grants(), open: p.kit.sockets, quit: make(chan struct{}), done: make(chan struct{}),
 			free: []string{p.dir}, roots: p.kit.roots,
 			read: slices.Concat(contract.Readable(), []string{p.kit.dir}, p.kit.readable())}
 		go p.watch.serve()

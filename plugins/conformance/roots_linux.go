@@ -81,12 +81,8 @@ func (k *kit) machines(d contract.Description) (plain []machine, odd, stuck mach
 	}
 	plain = []machine{empty, usual}
 	for i, dir := range k.options.Roots {
-		abs, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, odd, stuck, err
-		}
-		m := machine{fmt.Sprintf("given-%d", i+1), abs, d.Match.Devices(scan(abs))}
-		k.roots = append(k.roots, abs)
+		m := machine{fmt.Sprintf("given-%d", i+1), dir, d.Match.Devices(scan(dir))}
+		k.roots = append(k.roots, dir)
 		plain = append(plain, m)
 	}
 	if odd, err = make("odd", tree(d, devices), devices); err == nil {

@@ -60,7 +60,7 @@ func (k *kit) fail(id string, found error, mend string) {
 // run does all checks. What could not be reached is skipped, so that a report always has the same lines.
 func (k *kit) run() {
 	defer func() {
-		if len(k.tried[called]) > 0 && !slices.ContainsFunc(k.report.Checks, func(c Check) bool { return c.ID == "declared" }) {
+		if !slices.ContainsFunc(k.report.Checks, func(c Check) bool { return c.ID == "declared" }) {
 			k.watched() // it may be why it did not get further
 		}
 		for _, t := range titles {
@@ -77,6 +77,7 @@ func (k *kit) run() {
 	}
 	usable := k.describe(client)
 	p.kill()
+	k.forgive(k.grants())
 	if !usable {
 		return
 	}
@@ -143,7 +144,7 @@ func (k *kit) another() (*process, protocol.Client, error) {
 func (k *kit) handshake() (*process, protocol.Client, bool) {
 	p, client, err := k.another()
 	if err != nil {
-		k.fail("handshake", err, "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc and a newline on standard output, and flush it; say on standard error why you cannot.")
+		k.fail("handshake", err, "Listen on a Unix socket in $PLUGIN_UNIX_SOCKET_DIR, then print 1|1|unix|PATH|grpc and a newline on standard output, and flush it; say on standard error why you cannot. Nothing is granted before it has described itself, here and where a node locks it.")
 		return nil, protocol.Client{}, false
 	}
 	if p.took > 500*time.Millisecond {
@@ -307,6 +308,7 @@ func explain(method string, err error) error {
 }
 
 func (k *kit) detects(client protocol.Client, config map[string]any, machines []machine) bool {
+	k.reached = true
 	var findings, slow, differ []string
 	said := make([]string, len(machines))
 	for i, m := range machines {

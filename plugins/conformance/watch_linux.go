@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"unsafe"
@@ -44,13 +45,15 @@ type watcher struct {
 	read   []string // files and folders that may be read
 	roots  []string // of the machines that it is asked about
 	open   bool     // lets sockets be made, to see where they go
-	blind  bool     // lets everything pass: before the description is known, nobody knows what is declared
 
 	mu    sync.Mutex
 	tried attempts
 	quit  chan struct{}
 	done  chan struct{}
 }
+
+// openForWriting begins what is noted of a file that was opened to be written.
+const openForWriting = "open for writing: "
 
 // serve answers until the last process is gone or stop is called.
 func (w *watcher) serve() {
@@ -88,11 +91,7 @@ func (w *watcher) serve() {
 func (w *watcher) judge(n notif) unix.Errno {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	what := w.names[int(n.NR)]
-	if _, no := refused.Call(uint32(n.NR), n.Args); w.blind && (!no || what == "socket") {
-		return 0
-	}
-	switch what {
+	switch what := w.names[int(n.NR)]; what {
 	case "open":
 		return w.judgeOpen(n)
 	case "exec":
@@ -103,7 +102,7 @@ func (w *watcher) judge(n notif) unix.Errno {
 		return w.judgeConnect(n)
 	case "mkdir", "unlink", "rename", "link", "symlink", "mknod", "truncate", "chmod", "chown":
 		p := w.path(n, w.pathArgument(n))
-		if w.within(p, w.free) {
+		if w.within(p, w.free) && what != "mkdir" {
 			return 0
 		}
 		w.tried.add(wrote, what+" "+p)
@@ -190,7 +189,7 @@ func (w *watcher) judgeOpen(n notif) unix.Errno {
 		return 0
 	}
 	if flags&(unix.O_WRONLY|unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC) != 0 {
-		w.tried.add(wrote, "open for writing: "+p)
+		w.tried.add(wrote, openForWriting+p)
 		return unix.EACCES
 	}
 	if w.readable(p) {
@@ -211,10 +210,13 @@ func (w *watcher) readable(p string) bool {
 	if real, err := filepath.EvalSymlinks(p); err == nil {
 		p = real
 	}
-	if w.within(p, w.read) {
-		return true
-	}
-	for _, granted := range append(append([]string{}, w.grants.Read...), w.grants.Execute...) {
+
+	return w.within(p, w.read) || mayRead(w.grants, p)
+}
+
+// mayRead tells whether what is granted lets a path be read.
+func mayRead(grants contract.Needs, p string) bool {
+	for _, granted := range slices.Concat(grants.Read, grants.Execute) {
 		for at := p; at != "/" && at != "."; at = filepath.Dir(at) {
 			if contract.MatchPath(granted, at) {
 				return true

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -18,6 +19,17 @@ func (k *kit) watched() {
 		return
 	}
 	t := k.tried
+	if !k.reached { // what it would have done later is not known: nothing of it has passed
+		isEmpty := map[string]bool{"no-writes": len(t[wrote]) == 0, "no-network": len(t[network])+len(t[dialled]) == 0,
+			"declared": len(t[executed])+len(t[connected])+len(t[called])+len(t[read]) == 0}
+		defer func() {
+			for i, c := range k.report.Checks {
+				if isEmpty[c.ID] {
+					k.report.Checks[i] = Check{ID: c.ID, Title: c.Title, State: Skipped, Found: "it was never asked about a machine"}
+				}
+			}
+		}()
+	}
 	k.judge("no-writes", title("no-writes"), Failed, t[wrote], "The sandbox refuses it, and a detector that looks has nothing to write. Devices to open belong into needs.devices or wants.devices.")
 	used, how := Note, "It was refused, as on a node, and was not missed: libraries look whether there is IPv6. Interfaces and links are in /sys/class/net, without a socket."
 	var sockets []string
@@ -50,18 +62,31 @@ func (k *kit) watched() {
 	k.judge("declared", title("declared"), state, undeclared, mend)
 }
 
-// grants is what the detector may do in the process that starts next; nil before the description is known.
-func (k *kit) grants() *contract.Needs {
-	if k.report.Description.Name == "" {
-		return nil
-	}
+// grants is what the detector may do in the process that starts next: nothing before the description is known, as on a node where
+// it is locked.
+func (k *kit) grants() contract.Needs {
 	n := k.report.Description.Needs
 	if k.wants {
 		w := k.report.Description.Wants
 		n = contract.Needs{Devices: slices.Concat(n.Devices, w.Devices), Read: slices.Concat(n.Read, w.Read), Execute: slices.Concat(n.Execute, w.Execute),
 			Sockets: slices.Concat(n.Sockets, w.Sockets), Groups: slices.Concat(n.Groups, w.Groups), AnyPCIDevice: n.AnyPCIDevice || w.AnyPCIDevice}
 	}
-	return &n
+	return n
+}
+
+// forgive takes from what was tried what is declared: the first process was asked what that is, and had no grant yet.
+func (k *kit) forgive(declared contract.Needs) {
+	for kind, isDeclared := range map[attempt]func(what string) bool{
+		read:      func(p string) bool { return mayRead(declared, p) || matches(declared.Devices, p) },
+		executed:  func(p string) bool { return matches(declared.Execute, p) },
+		connected: func(p string) bool { return matches(declared.Sockets, p) },
+		wrote: func(what string) bool {
+			p, isOpen := strings.CutPrefix(what, openForWriting)
+			return isOpen && matches(declared.Devices, p)
+		},
+	} {
+		k.tried[kind] = slices.DeleteFunc(k.tried[kind], isDeclared)
+	}
 }
 
 // readable is what must be read to run at all: the program, its interpreter, the given roots.

@@ -36,7 +36,7 @@ const DefaultHelper = "/usr/lib/prelet/prelet-detect"
 
 // Options say where detectors are looked for and how they run. The zero value is this machine.
 type Options struct {
-	Root      string   // programs and locks are below it; "" is /
+	Root      string   // detectors and locks are below it, and what may be read; "" is /
 	SiteLocks []string // lock files that win over fragments, the first before the next; nil is /etc/prelet/detectors.lock.json below Root
 	RunDir    string   // slots and sockets; "" is /run/prelet/detectors
 	Helper    string   // prelet-detect; "" is DefaultHelper

@@ -222,7 +222,8 @@ func (h *Host) Pool() int {
 	return len(users)
 }
 
-// granted are the paths below the root that a grant names; of a recorded machine, its tree.
+// granted are the paths below the root that a grant names; of a recorded machine, its tree. Programs are not below either: the
+// kernel executes this machine's, and so an interpreter too.
 func (h *Host) granted(g world.Grants) world.Grants {
 	below := func(l []string) (out []string) {
 		for _, p := range l {
@@ -231,7 +232,7 @@ func (h *Host) granted(g world.Grants) world.Grants {
 		return out
 	}
 	if h.o.Tree != "" {
-		return world.Grants{Read: []string{h.o.Tree}, Execute: below(g.Execute)}
+		return world.Grants{Read: []string{h.o.Tree}, Execute: g.Execute}
 	}
-	return world.Grants{Devices: g.Devices, Read: below(g.Read), Execute: below(g.Execute), Sockets: below(g.Sockets), Groups: g.Groups}
+	return world.Grants{Devices: g.Devices, Read: below(g.Read), Execute: g.Execute, Sockets: below(g.Sockets), Groups: g.Groups}
 }

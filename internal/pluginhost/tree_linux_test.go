@@ -1,6 +1,7 @@
 package pluginhost
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/pluginhost/hostile"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
@@ -90,4 +92,41 @@ func (b *bench) askOf(h *Host, name string) (world.DetectorAns, world.Answer, ti
 	inner := *b
 	inner.host = h
 	return inner.ask(world.DetectorReq{Name: name}, 10*time.Second)
+}
+
+// TestScriptBelowRoot: a script below a root is locked and asked by this machine's interpreter, with a recorded machine and without.
+func TestScriptBelowRoot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	script := b.write(Programs+"/script", []byte("#!/bin/sh\necho this is the script >&2\nexit 7\n"), 0o755)
+	tree := filepath.Dir(b.write("machine/board", nil, 0o644))
+	f, err := openProgram(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	describe, err := json.Marshal(hostile.Describe("script"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := WriteFragment(world.Lock{Name: "script", SHA256: hash(f), Describe: describe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(filepath.Join(Fragments, "script.json"), text, 0o644)
+	allow := world.Grants{Execute: []string{"/bin/sh"}}
+	const want = "it ended before it was ready (exit status 7)"
+
+	if _, trace, err := b.host.Describe(t.Context(), script, allow); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("when it is locked: got %v, %q; want %q", err, trace.Stderr, want)
+	}
+	for _, dir := range []string{"", tree} {
+		o := b.host.o
+		o.Tree = dir
+		inner := *b
+		inner.host = New(o)
+		if _, ans, _ := inner.ask(world.DetectorReq{Name: "script", Allow: allow}, 10*time.Second); !strings.Contains(ans.Why(), want+". It said: this is the script") {
+			t.Errorf("with the tree %q: got %s; want %q", dir, ans.Why(), want)
+		}
+	}
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"time"
+
+	"github.com/prelet/prelet/plugins/sdk/fakeroot"
 )
 
 const usage = `check PROGRAM [-- ARGUMENTS OF THE PROGRAM]
@@ -20,6 +22,10 @@ Starts a detector as prelet does and says what to mend. No device is needed.
   --config JSON|@FILE  a configuration, where the detector has required attributes
   --root DIR           a machine with devices that the detector knows; repeatable
   --timeout 10s        how long one detection may take
+
+check machine FILE.machine DIR
+
+Writes the machine that a file of package detectortest describes as a folder, for --root and for prelet's --hardware.
 `
 
 // Exit statuses of Command.
@@ -32,6 +38,13 @@ const (
 // Command is `detectors check`: it runs the checks, prints the report, and returns an exit status: 1 when a check
 // failed. Shim must have been called before.
 func Command(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 3 && args[0] == "machine" {
+		if err := writeMachine(args[1], args[2]); err != nil {
+			fmt.Fprintf(stderr, "check: %v\n", err)
+			return exitFailed
+		}
+		return exitOK
+	}
 	o := Options{}
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -84,6 +97,26 @@ func Command(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitOK
+}
+
+// writeMachine writes a described machine into a folder, which must be new or empty.
+func writeMachine(file, dir string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	tree, err := fakeroot.ParseMachine(string(b))
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if old, err := os.ReadDir(dir); err != nil || len(old) > 0 {
+		return errors.Join(err, fmt.Errorf("%s is not empty", dir))
+	}
+
+	return tree.Write(dir)
 }
 
 func readConfig(s string) (out map[string]any, err error) {

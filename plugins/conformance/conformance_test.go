@@ -361,3 +361,24 @@ func TestRelativeRoot(t *testing.T) {
 		}
 	}
 }
+
+// TestMachine writes a machine of a test as a folder.
+func TestMachine(t *testing.T) {
+	dir := t.TempDir()
+	file, tree := filepath.Join(dir, "one.machine"), filepath.Join(dir, "tree")
+	text := "# One card.\nconfig {\"a\": 1}\npci 0000:17:00.0 1234:0001 1234:0001 120000 one numa=1\n@0000:17:00.0/firmware = 1.19\n---- answer\n{}\n"
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	if status := conformance.Command([]string{"machine", file, tree}, &stdout, &stderr); status != 0 {
+		t.Fatalf("got %d: %s; want 0", status, stderr.String())
+	}
+	b, err := os.ReadFile(filepath.Join(tree, "sys/bus/pci/devices/0000:17:00.0/firmware"))
+	if string(b) != "1.19\n" {
+		t.Errorf("got %q, %v; want what the machine has", b, err)
+	}
+	if status := conformance.Command([]string{"machine", file, tree}, &stdout, &stderr); status != 1 || !strings.Contains(stderr.String(), "is not empty") {
+		t.Errorf("into a folder that is not empty: got %d: %s; want 1", status, stderr.String())
+	}
+}

@@ -30,6 +30,7 @@ const usage = `%s tells prelet about hardware. prelet starts it; by hand it has 
 
   -o text|json         how to print it
   -o lock              describe: as the lock that a package ships beside this program
+  --program FILE       describe -o lock: the lock of this file, the same detector for another architecture
   --config JSON|@FILE  detect: what the site's block "config" would say
   --root DIR           detect: look below DIR instead of /
   --timeout 10s        detect: how long it may take
@@ -53,6 +54,7 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 	config := flags.String("config", "{}", "")
 	root := flags.String("root", "/", "")
 	timeout := flags.Duration("timeout", 10*time.Second, "")
+	program := flags.String("program", "", "")
 	wrong := func(format string, args ...any) int {
 		fmt.Fprintf(stderr, format+"\nTry: %s help\n", append(args, name)...)
 		return exitUsage
@@ -68,11 +70,13 @@ func command(d Detector, args []string, stdout, stderr io.Writer) int {
 		return wrong("%s takes no argument %q", args[0], flags.Arg(0))
 	case *format != "text" && *format != "json" && !(*format == "lock" && args[0] == "describe"):
 		return wrong("-o is text or json, and for describe lock, not %q", *format)
+	case *program != "" && *format != "lock":
+		return wrong("--program is for describe -o lock")
 	}
 	switch args[0] {
 	case "describe":
 		if *format == "lock" {
-			own, err := lock(description)
+			own, err := lock(description, *program)
 			if err != nil {
 				fmt.Fprintf(stderr, "%s: %v\n", name, err)
 				return exitFailed
@@ -157,11 +161,14 @@ type fragment struct {
 	Describe      contract.Description `json:"describe"`
 }
 
-// lock returns this program's own lock.
-func lock(d contract.Description) (fragment, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return fragment{}, err
+// lock returns the lock of a program that describes itself as this one does; "" is this one.
+func lock(d contract.Description, path string) (fragment, error) {
+	if path == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return fragment{}, err
+		}
+		path = own
 	}
 	f, err := os.Open(path)
 	if err != nil {

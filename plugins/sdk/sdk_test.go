@@ -205,6 +205,10 @@ pci 0000:17:00.0 1234:0001 abcd:0002 120000 toy numa=1
 
 // TestCommand is a detector for people.
 func TestCommand(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other") // as it would be for another architecture
+	if err := os.WriteFile(other, []byte("foo"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args   []string
 		status int
@@ -217,6 +221,9 @@ func TestCommand(t *testing.T) {
 		{[]string{"describe", "-o", "json"}, 0, `"name": "toy"`, ""},
 		{[]string{"describe", "-o", "lock"}, 0, `"sha256": "`, ""},
 		{[]string{"detect", "-o", "lock"}, 64, "", "lock"},
+		{[]string{"describe", "-o", "lock", "--program", other}, 0, `"sha256": "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"`, ""},
+		{[]string{"describe", "-o", "lock", "--program", other + ".gone"}, 1, "", "no such file"},
+		{[]string{"describe", "--program", other}, 64, "", "--program is for describe -o lock"},
 		{[]string{"detect", "--root", t.TempDir()}, 0, "0 devices", ""},
 		{[]string{"detect", "-o", "json"}, 0, `"devices": null`, ""},
 		{[]string{"detect", "--config", `{"x":1}`}, 1, "no such attribute", ""},

@@ -759,12 +759,13 @@ func (x *Problem) GetDetail() string {
 // DetectRequest asks to look.
 type DetectRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The configuration, whole, with defaults in their places.
+	// The configuration, whole, with defaults in their places. prelet has checked it against the description in the lock, which
+	// may be that of another version: what does not fit is answered with problems, or with INVALID_ARGUMENT.
 	Config *structpb.Struct `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
 	// The PCI devices that match.pci_ids names, sorted by address. The built-in detection found them; a detector need not.
 	Devices []*PciDevice `protobuf:"bytes,2,rep,name=devices,proto3" json:"devices,omitempty"`
 	// The folder that stands for "/": /sys is ROOT/sys. Empty means "/". Set by tests, and where prelet looks at a recorded
-	// machine.
+	// machine: then nothing of this one is asked.
 	Root          string `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -207,6 +207,7 @@ func TestUnitsBoundDetectors(t *testing.T) {
 		want := map[string][]string{"Service.LimitCORE": {"1"}}
 		if slices.Contains(runs, name) {
 			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
+			want["Service.MemorySwapMax"] = []string{"0"}
 			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, folders
 		}
 		for key, lines := range want {

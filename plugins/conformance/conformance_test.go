@@ -67,7 +67,7 @@ func be(mode string) {
 	byHand := os.Getenv(protocol.CookieKey) == ""
 	switch {
 	case mode == "early":
-		fmt.Fprintln(os.Stderr, "vendor library not found: libfoo.so.1")
+		fmt.Fprintln(os.Stderr, "vendor library not found: libfoo.so.1\x1b]0;owned\a\u202e")
 		os.Exit(3)
 	case mode == "chatty start":
 		fmt.Println("Welcome to the detector!")
@@ -315,6 +315,9 @@ func TestBad(t *testing.T) {
 			c := r.Checks[i]
 			if c.State == conformance.Skipped && strings.Contains(c.Found, "no watch") {
 				t.Skip(c.Found)
+			}
+			if strings.ContainsAny(out.String(), "\x1b\a\u202e") {
+				t.Errorf("what acts on a terminal is printed: %q", out.String())
 			}
 			if c.State != tt.state || !strings.Contains(c.Found, tt.found) || c.Mend == "" {
 				t.Errorf("want %s with %q and what to mend:\n%s", tt.state, tt.found, out.String())

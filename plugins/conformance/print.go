@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/prelet/prelet/plugins/contract"
 )
 
 // Print writes a report for people: a line a check, and below those that did not pass what was found and what to mend.
 func (r Report) Print(w io.Writer) {
-	name := r.Description.Name
+	name := contract.OneLine(r.Description.Name + " " + r.Description.Version)
 	if name == "" {
 		name = r.Program
-	} else {
-		name += " " + r.Description.Version
 	}
 	fmt.Fprintf(w, "%s\n\n", name)
 	for _, c := range r.Checks {
@@ -30,6 +30,12 @@ func (r Report) Print(w io.Writer) {
 	}
 }
 
+// indent writes lines for a terminal: they hold what a stranger's program said.
 func indent(s string) string {
-	return "           " + strings.ReplaceAll(s, "\n", "\n           ")
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = "           " + contract.OneLine(line)
+	}
+
+	return strings.Join(lines, "\n")
 }

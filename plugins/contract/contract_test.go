@@ -54,6 +54,10 @@ func TestDescription(t *testing.T) {
 		{"a default of another type", func(d *contract.Description) { d.Config[0].Default = "yes" }, "config[0].default"},
 		{"a default that is not allowed", func(d *contract.Description) { d.Config[2].Default = 9.0 }, "config[2].default"},
 		{"a default of a fact", func(d *contract.Description) { d.Facts[0].Default = 3.0 }, "facts[0]"},
+		{"a default that clears the screen", func(d *contract.Description) {
+			d.Config = append(d.Config, contract.Attribute{Name: "x", Type: contract.Type{Kind: contract.String}, Default: "\x1b[2J"})
+		}, "config[6].default"},
+		{"a choice that nobody sees", func(d *contract.Description) { d.Config[1].OneOf = []string{"full", "quick\u200b"} }, "config[1].one_of[1]"},
 		{"a unit of a string", func(d *contract.Description) { d.Config[1].Unit = "m" }, "config[1]"},
 		{"no kind", func(d *contract.Description) { d.Facts[0].Type = contract.Type{} }, "facts[0].type.kind"},
 		{"a list of nothing", func(d *contract.Description) { d.Facts[1].Type.Element = nil }, "facts[1].type.element"},

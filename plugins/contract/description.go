@@ -2,6 +2,8 @@ package contract
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +64,10 @@ func (c *checker) attributes(path string, list []Attribute, depth int, config bo
 			c.add(p, "only numbers have a minimum, a maximum or a unit", "")
 		}
 		c.count(p+".one_of", len(a.OneOf), MaxEntries)
+		for j, s := range a.OneOf {
+			c.text(element(p+".one_of", j), s)
+		}
+		c.texts(p+".default", a.Default)
 		switch {
 		case !config && (a.Required || a.Default != nil):
 			c.add(p, "a fact is neither required nor has it a default", "What is not known is null.")
@@ -168,6 +174,23 @@ func (c *checker) domain(at, d string) {
 func (c *checker) text(at, s string) {
 	if len(s) > MaxText || !printable(s) {
 		c.add(at, "not a text of one line", "At most %d bytes of UTF-8, without control characters and such that nobody sees.", MaxText)
+	}
+}
+
+// texts checks all strings in a value that people are shown.
+func (c *checker) texts(at string, v any) {
+	switch v := v.(type) {
+	case string:
+		c.text(at, v)
+	case []any:
+		for i, e := range v {
+			c.texts(element(at, i), e)
+		}
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			c.text(at, k)
+			c.texts(key(at, shorten(k, MaxName)), v[k])
+		}
 	}
 }
 

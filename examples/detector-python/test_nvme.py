@@ -29,7 +29,8 @@ class Detect(unittest.TestCase):
             "nvme2": {"model": b"\xff\x1b[2J\n", "address": b"traddr=192.0.2.1\n"},
         })
         answer = nvme.detect(root, {})
-        self.assertEqual([d.address for d in answer.devices], ["0000:01:00.0", "0000:02:00.0", ""])
+        self.assertEqual([d.attributes.get("pci_address") for d in answer.devices], ["0000:01:00.0", "0000:02:00.0", None])
+        self.assertEqual([d.address for d in answer.devices], ["", "", ""])
         self.assertFalse(answer.devices[0].HasField("numa"))
         self.assertEqual(answer.devices[1].attributes["firmware"], "1.0")
         self.assertEqual(dict(answer.facts[0].value.struct_value)["Example 4T"], 2)

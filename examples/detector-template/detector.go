@@ -35,7 +35,8 @@ func (d detector) Describe() sdk.Description {
 		Config:  []sdk.Declaration{links},
 		Facts:   []sdk.Declaration{firmware, modules},
 		Domains: []string{domain},
-		Match:   sdk.Match{PCIIDs: []string{"1234:0001:12", "1234:0002:12"}},
+		// It tells of these cards and of no others; for others there is AnyPCIDevice in Wants.
+		Match: sdk.Match{PCIIDs: []string{"1234:0001:12", "1234:0002:12"}},
 		// The driver's device tells how much memory there is. Without the site's grant the rest is told.
 		Wants: sdk.Needs{Devices: []string{"/dev/one*"}},
 	}

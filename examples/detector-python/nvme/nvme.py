@@ -84,8 +84,9 @@ def detect(root, config):
             device.evidence["name"] = "/sys/class/nvme/%s/model" % name
             models[model] = models.get(model, 0) + 1
         address = text(os.path.join(at, "address")) or ""
-        if is_pci(address) and all(d.address != address for d in answer.devices):
-            device.address = address
+        if is_pci(address):
+            # Not device.address: the description matches by path, so these PCI devices are not its own to tell of.
+            device.attributes["pci_address"] = address
         firmware = text(os.path.join(at, "firmware_rev"))
         if firmware:
             device.attributes["firmware"] = firmware

@@ -132,7 +132,7 @@ func TestSandbox(t *testing.T) {
 			}
 		}
 	})
-	always := []string{"ptrace_host", "memory_of_host", "environment_of_host", "setuid", "raise_memory", "mount", "bpf", "perf", "core_file"}
+	always := []string{"ptrace_host", "memory_of_host", "environment_of_host", "setuid", "raise_memory", "mount", "bpf", "perf", "core_file", "shadow_stack"}
 	for _, key := range always {
 		if confined[key] == "ok" {
 			t.Errorf("%s: nothing keeps it from that", key)

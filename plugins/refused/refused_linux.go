@@ -27,6 +27,8 @@ func Absent() map[uint32]string {
 		unix.SYS_CLONE3: "clone3",
 		// It makes a page of the stack as large as one likes, which no limit counts. Libraries then copy.
 		unix.SYS_MREMAP: "mremap",
+		// It makes a stack of any size, which no limit counts either.
+		mapShadowStack: "map_shadow_stack",
 	}
 }
 
@@ -37,8 +39,9 @@ func BufferOptions() []uint32 {
 
 // These have one number everywhere; not every architecture's list names them.
 const (
-	memfdSecret = 447
-	setxattrat  = 463
+	memfdSecret    = 447
+	mapShadowStack = 453
+	setxattrat     = 463
 )
 
 // Calls are the system calls that are refused with whatever arguments, by number, with their names: those for which neither a

@@ -198,6 +198,10 @@ func memory(try func(string, error)) {
 	_, err := unix.Mmap(-1, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_GROWSDOWN)
 	try("growing memory", err)
 	try("moved stack", moveStack())
+	const mapShadowStack = 453
+	if _, _, errno := unix.Syscall(mapShadowStack, 0, 1<<30, 0); errno == 0 {
+		try("shadow stack", nil) // only some machines have them
+	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		try("send buffer", err)

@@ -76,8 +76,8 @@ type Proposal struct {
 	// Release releases every held plan and the pin with the commit: both happen, or neither.
 	Release bool
 	Force   bool // make a generation even when every target already is as proposed
-	// Above is the highest number of a generation that is known from elsewhere, such as the gate, or 0: that of the new one is
-	// higher, although the state folder may have been lost.
+	// Above is the highest number of a generation that is known from elsewhere, such as the gate, or 0: that of the
+	// new one is higher, although the state folder may have been lost.
 	Above int
 
 	// Unjudged, if not nil, says that nobody is going to judge: the generation is good as soon as it is published, which ends

@@ -212,9 +212,14 @@ func (s *Store) dropHeld() error {
 // Holds is what is held and pinned at one moment, as Holds returned it.
 type Holds struct{ held *held }
 
-// Holds returns what is held and pinned, for RestoreHolds.
+// Holds returns what is held and pinned, for RestoreHolds. A damaged list, which holds every plan, is restored as a pin
+// on Unreadable.
 func (s *Store) Holds() (Holds, error) {
 	h, err := s.held()
+	if damagedHeld(err) {
+		_, why, _ := s.Pinned()
+		return Holds{&held{Pin: &heldEntry{Gen: Unreadable, Why: why, Time: s.o.Now().UTC()}}}, nil
+	}
 
 	return Holds{h}, err
 }

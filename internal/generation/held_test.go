@@ -46,8 +46,23 @@ func TestUnreadableHeld(t *testing.T) {
 			if err := s.Hold("bad", "died"); err != nil {
 				t.Errorf("Hold: got %v, want nothing to do", err)
 			}
+			was, err := s.Holds()
+			if exitOf(err) != c.pin {
+				t.Errorf("Holds: got %v, want %q", err, c.pin)
+			}
 			if err := s.Pin(1, "by hand"); exitOf(err) != c.pin {
 				t.Errorf("Pin: got %v, want %q", err, c.pin)
+			}
+			if c.pin == "" {
+				if err := s.RestoreHolds(was); err != nil {
+					t.Errorf("RestoreHolds: got %v, want no error", err)
+				}
+				if gen, _, ok := s.Pinned(); gen != Unreadable || !ok {
+					t.Errorf("after RestoreHolds: got %d, %v, want %d", gen, ok, Unreadable)
+				}
+				if err := s.Pin(1, "by hand"); err != nil {
+					t.Errorf("Pin again: got %v, want no error", err)
+				}
 			}
 			if _, err := s.Rollback(2, 1, "by hand", true); err != nil || b.read("/etc/kubernetes/a") != "1" {
 				t.Errorf("Rollback: got %v, content %q", err, b.read("/etc/kubernetes/a"))

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
+	goyaml "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 )
 
@@ -19,7 +22,7 @@ const (
 
 // Bounds on a configuration; etcd takes no ConfigMap above 1.5 MiB, and real ones have a few KiB.
 const (
-	maxConfigBytes = 1 << 20
+	maxConfigBytes = 2 << 20
 	maxConfigDepth = 64
 	maxConfigName  = 160 // bytes of a member's name; YAML ends a simple key at 1024 characters, escapes included
 )
@@ -27,18 +30,22 @@ const (
 // Config is a KubeletConfiguration as a document: what stands in it and nothing else, fields that this package
 // does not know included. Its values are map[string]any, []any, string, bool, nil and json.Number, so that a
 // number keeps its digits.
-type Config struct{ doc map[string]any }
+type Config struct {
+	doc      map[string]any
+	repeated []string // keys of its text, see Repeated
+}
 
 // NewConfig returns a configuration that has apiVersion and kind only, as a drop-in begins.
 func NewConfig() *Config {
-	return &Config{map[string]any{"apiVersion": ConfigAPIVersion, "kind": ConfigKind}}
+	return &Config{doc: map[string]any{"apiVersion": ConfigAPIVersion, "kind": ConfigKind}}
 }
 
-// ParseConfig reads one YAML or JSON document, stricter than the kubelet: a key twice, anchors and aliases, a second
-// document, more than 1 MiB and nesting above 64 are refused. apiVersion and kind must be there and be those of
-// v1beta1, because the kubelet exits without them, in its --config and in drop-ins alike.
+// ParseConfig reads one YAML or JSON document as the kubelet does: aliases and merge keys are written out, and of a key that
+// is repeated the last one counts (Repeated). A second document, nesting above 64 and a text above maxConfigBytes are
+// refused. apiVersion and kind must be there and be those of v1beta1, because the kubelet exits without them, in its
+// --config and in drop-ins alike.
 func ParseConfig(text string) (*Config, error) {
-	doc, err := parseYAML(text)
+	doc, repeated, err := parseDocument(text)
 	if err != nil {
 		return nil, fmt.Errorf("kubelet configuration: %w", err)
 	}
@@ -50,46 +57,206 @@ func ParseConfig(text string) (*Config, error) {
 			return nil, fmt.Errorf("kubelet configuration: %s is %s, not %s", want[0], brief(got), want[1])
 		}
 	}
-	return &Config{doc}, nil
+	return &Config{doc: doc, repeated: repeated}, nil
 }
 
-// parseYAML reads one bounded document whose root is an object.
-func parseYAML(text string) (map[string]any, error) {
+// Repeated returns the keys that an object of the text had more than once, each in words that say where.
+func (c *Config) Repeated() []string { return slices.Clone(c.repeated) }
+
+// parseDocument reads one bounded document whose root is an object.
+func parseDocument(text string) (doc map[string]any, repeated []string, err error) {
 	if len(text) > maxConfigBytes {
-		return nil, fmt.Errorf("%d bytes, more than the %d that are read", len(text), maxConfigBytes)
+		return nil, nil, fmt.Errorf("%d bytes, more than the %d that are read", len(text), maxConfigBytes)
 	}
-	if err := oneDocument(text); err != nil {
-		return nil, err
-	}
-	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
-	if err != nil {
-		return nil, fmt.Errorf("no valid YAML: %w", err)
-	}
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.UseNumber()
+
+	// The kubelet takes what begins with { for JSON, whose escapes are not YAML's. What is no JSON it refuses; prelet
+	// writes it again, so it may be YAML here.
 	var root any
-	if err := d.Decode(&root); err != nil {
-		return nil, fmt.Errorf("no valid YAML: %w", err)
+	if trimmed := strings.TrimLeftFunc(text, unicode.IsSpace); strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
+		root, repeated, err = parseJSON(trimmed)
+	} else {
+		root, repeated, err = parseYAML(text)
 	}
+	if err != nil {
+		return nil, nil, err
+	}
+
 	doc, ok := root.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("the document is %s, not an object", brief(root))
+		return nil, nil, fmt.Errorf("the document is %s, not an object", brief(root))
 	}
 	if depth(doc, maxConfigDepth+1) > maxConfigDepth {
-		return nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+		return nil, nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
 	}
 	if _, err := normalize(doc, maxConfigDepth); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return doc, nil
+
+	return doc, repeated, nil
+}
+
+func parseYAML(text string) (root any, repeated []string, err error) {
+	aliased, err := oneDocument(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	if aliased {
+		if err := boundAliases(text); err != nil {
+			return nil, nil, err
+		}
+	}
+
+	asJSON, err := yaml.YAMLToJSONStrict([]byte(text))
+	if err != nil {
+		lenient, failure := yaml.YAMLToJSON([]byte(text))
+		if failure != nil {
+			return nil, nil, fmt.Errorf("no valid YAML: %w", failure)
+		}
+		asJSON, repeated = lenient, repeatedKeys(err)
+	}
+
+	d := json.NewDecoder(bytes.NewReader(asJSON))
+	d.UseNumber()
+	if err := d.Decode(&root); err != nil {
+		return nil, nil, fmt.Errorf("no valid YAML: %w", err)
+	}
+
+	return root, repeated, nil
+}
+
+// repeatedKeys are the lines of a strict parser's error.
+func repeatedKeys(err error) (out []string) {
+	for line := range strings.Lines(err.Error()) {
+		if at := strings.Index(line, "line "); at >= 0 {
+			out = append(out, strings.TrimSpace(strings.Replace(line[at:], "already set in map", "is repeated", 1)))
+		}
+	}
+
+	return out
+}
+
+// boundAliases refuses a document that its aliases make larger than any configuration. The parser shares what it repeats,
+// and bounds how often; what comes after it would write all of that out.
+func boundAliases(text string) error {
+	var shared any
+	if err := goyaml.Unmarshal([]byte(text), &shared); err != nil {
+		return fmt.Errorf("no valid YAML: %w", err)
+	}
+	if size := writtenOut(shared, maxConfigBytes); size >= maxConfigBytes {
+		return fmt.Errorf("its YAML aliases stand for more than %d bytes: write the values out", maxConfigBytes)
+	}
+
+	return nil
+}
+
+// writtenOut is about how many bytes a value has when nothing in it is shared. It stops counting at limit.
+func writtenOut(v any, limit int) int {
+	size := 1
+	switch v := v.(type) {
+	case string:
+		size += len(v)
+	case []any:
+		for _, element := range v {
+			if size < limit {
+				size += writtenOut(element, limit-size)
+			}
+		}
+	case map[any]any:
+		for key, member := range v {
+			if size < limit {
+				size += writtenOut(key, limit-size)
+			}
+			if size < limit {
+				size += writtenOut(member, limit-size)
+			}
+		}
+	}
+
+	return size
+}
+
+// parseJSON reads a document that is valid JSON. The kubelet decodes it into structs and maps, so the members of an object
+// that is there twice are added to those of the first.
+func parseJSON(text string) (root any, repeated []string, err error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	root, err = readJSON(d, &repeated, maxConfigDepth+1)
+
+	return root, repeated, err
+}
+
+func readJSON(d *json.Decoder, repeated *[]string, levels int) (any, error) {
+	if levels < 0 {
+		return nil, fmt.Errorf("nested deeper than %d", maxConfigDepth)
+	}
+
+	token, err := d.Token()
+	if err != nil {
+		return nil, fmt.Errorf("no valid JSON: %w", err)
+	}
+
+	switch token {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			element, err := readJSON(d, repeated, levels-1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, element)
+		}
+		_, err = d.Token()
+
+		return list, err
+	case json.Delim('{'):
+		object := map[string]any{}
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, fmt.Errorf("no valid JSON: %w", err)
+			}
+			key, _ := name.(string)
+			member, err := readJSON(d, repeated, levels-1)
+			if err != nil {
+				return nil, err
+			}
+			if before, twice := object[key]; twice {
+				*repeated = append(*repeated, fmt.Sprintf("key %q is repeated", key))
+				member = addMembers(before, member)
+			}
+			object[key] = member
+		}
+		_, err = d.Token()
+
+		return object, err
+	}
+
+	return token, nil
+}
+
+// addMembers is what a decoder makes of a value that comes after another for one key.
+func addMembers(before, after any) any {
+	first, ok := before.(map[string]any)
+	second, both := after.(map[string]any)
+	if !ok || !both {
+		return after
+	}
+	for name, member := range second {
+		if old, has := first[name]; has {
+			member = addMembers(old, member)
+		}
+		first[name] = member
+	}
+
+	return first
 }
 
 // oneDocument looks at the lines before any parser sees them. A line that begins with --- or ... and a space is a
-// marker wherever it stands, also within a block of text. Anchors and aliases are refused by how they look at
-// the start of a word: 1 MiB of them could stand for gigabytes, and no configuration has a use for them.
-func oneDocument(text string) error {
+// marker wherever it stands, also within a block of text. aliased says whether there may be aliases, by how they look at
+// the start of a word: what they stand for has to be bounded.
+func oneDocument(text string) (aliased bool, err error) {
 	begun, ended := false, false
-	anchor, alias := 0, 0
+	anchor, alias := false, false
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -109,20 +276,13 @@ func oneDocument(text string) error {
 			continue
 		}
 		if ended {
-			return fmt.Errorf("line %d: a second document begins, of which the kubelet would read nothing: keep one", number)
+			return false, fmt.Errorf("line %d: a second document begins, of which the kubelet would read nothing: keep one", number)
 		}
 		begun = true
-		if anchor == 0 && startsWord(line, '&') {
-			anchor = number
-		}
-		if alias == 0 && startsWord(line, '*') {
-			alias = number
-		}
+		anchor = anchor || startsWord(line, '&')
+		alias = alias || startsWord(line, '*')
 	}
-	if anchor > 0 && alias > 0 {
-		return fmt.Errorf("line %d: YAML anchors and aliases (&name in line %d, *name here) are not read: write the value out", alias, anchor)
-	}
-	return nil
+	return anchor && alias, nil
 }
 
 func isMarker(line, marker string) bool {
@@ -165,7 +325,9 @@ func depth(v any, limit int) int {
 }
 
 // Clone returns a copy that shares nothing.
-func (c *Config) Clone() *Config { return &Config{clone(c.doc).(map[string]any)} }
+func (c *Config) Clone() *Config {
+	return &Config{doc: clone(c.doc).(map[string]any), repeated: c.repeated}
+}
 
 // Object returns a copy of the whole document, in the types named at Config.
 func (c *Config) Object() map[string]any { return c.Clone().doc }

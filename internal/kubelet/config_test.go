@@ -21,23 +21,21 @@ func mustConfig(t testing.TB, text string) *Config {
 
 func TestParseConfigRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
-		"empty":              {"", "null"},
-		"a list":             {"- a\n", "list"},
-		"no kind":            {"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind is missing"},
-		"no apiVersion":      {"kind: KubeletConfiguration\n", "apiVersion is missing"},
-		"another kind":       {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Config\n", "not KubeletConfiguration"},
-		"another version":    {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", "v1beta1"},
-		"a key twice":        {header + "maxPods: 1\nmaxPods: 2\n", "already set"},
-		"an inner key twice": {header + "kubeReserved: {cpu: '1', cpu: '2'}\n", "already set"},
-		"no YAML":            {header + "a: [\n", "no valid YAML"},
-		"two documents":      {header + "---\nkind: x\n", "second document"},
-		"behind the end":     {header + "...\nkind: x\n", "second document"},
-		"aliases":            {header + "a: &a [x]\nb: [*a, *a]\n", "anchors and aliases"},
-		"deep":               {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
-		"large":              {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
-		"a long name":        {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
-		"a name of YAML":     {header + "a: {\"<<\": {b: 1}}\n", "takes for a merge"},
-		"tab":                {header + "\ta: 1\n", "no valid YAML"},
+		"empty":               {"", "null"},
+		"a list":              {"- a\n", "list"},
+		"no kind":             {"apiVersion: kubelet.config.k8s.io/v1beta1\n", "kind is missing"},
+		"no apiVersion":       {"kind: KubeletConfiguration\n", "apiVersion is missing"},
+		"another kind":        {"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: Config\n", "not KubeletConfiguration"},
+		"another version":     {"apiVersion: kubelet.config.k8s.io/v1\nkind: KubeletConfiguration\n", "v1beta1"},
+		"no YAML":             {header + "a: [\n", "no valid YAML"},
+		"two documents":       {header + "---\nkind: x\n", "second document"},
+		"behind the end":      {header + "...\nkind: x\n", "second document"},
+		"an alias of nothing": {header + "b: *a\n", "unknown anchor"},
+		"deep":                {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
+		"large":               {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
+		"a long name":         {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
+		"a name of YAML":      {header + "a: {\"<<\": {b: 1}}\n", "takes for a merge"},
+		"tab":                 {header + "\ta: 1\n", "no valid YAML"},
 	} {
 		if _, err := ParseConfig(c.text); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q in it", name, err, c.says)
@@ -58,12 +56,44 @@ func TestParseConfigReads(t *testing.T) {
 	}
 }
 
-// An alias bomb must cost nothing: it is refused before a parser sees it.
+// TestParseConfigAsTheKubelet has what a kubelet v1.36.3 takes, and what it makes of it.
+func TestParseConfigAsTheKubelet(t *testing.T) {
+	asJSON := `{"apiVersion":"kubelet.config.k8s.io/v1beta1","kind":"KubeletConfiguration",`
+	for name, c := range map[string]struct {
+		text, want string
+		repeated   int
+	}{
+		"a key twice":        {header + "maxPods: 1\nmaxPods: 2\n", `{"maxPods":2}`, 1},
+		"an inner key twice": {header + "kubeReserved: {cpu: '1', cpu: '2'}\n", `{"kubeReserved":{"cpu":"2"}}`, 1},
+		"an object twice":    {header + "kubeReserved: {cpu: '1'}\nkubeReserved: {memory: '2'}\n", `{"kubeReserved":{"memory":"2"}}`, 1},
+		"an alias":           {header + "kubeReserved: &r {cpu: '1'}\nsystemReserved: *r\n", `{"kubeReserved":{"cpu":"1"},"systemReserved":{"cpu":"1"}}`, 0},
+		"a merge key":        {header + "kubeReserved: &r {cpu: '1'}\nsystemReserved:\n  <<: *r\n  memory: '2'\n", `{"kubeReserved":{"cpu":"1"},"systemReserved":{"cpu":"1","memory":"2"}}`, 0},
+		"JSON, a surrogate":  {asJSON + `"providerID":"\ud83d\ude00"}`, `{"providerID":"😀"}`, 0},
+		"JSON, a key twice":  {asJSON + `"maxPods":1,"maxPods":2}`, `{"maxPods":2}`, 1},
+		"JSON, an object twice": {asJSON + `"kubeReserved":{"cpu":"1","memory":"1"},"kubeReserved":{"memory":"2"}}`,
+			`{"kubeReserved":{"cpu":"1","memory":"2"}}`, 1},
+		"more than a MiB": {header + "#" + strings.Repeat("x", 1<<20) + "\nmaxPods: 5\n", `{"maxPods":5}`, 0},
+	} {
+		config, err := ParseConfig(c.text)
+		if err != nil {
+			t.Errorf("%s: got %v, want it to be read", name, err)
+			continue
+		}
+		doc := config.Object()
+		delete(doc, "apiVersion")
+		delete(doc, "kind")
+		if got := string(encodeJSON(doc)); got != c.want || len(config.Repeated()) != c.repeated {
+			t.Errorf("%s: got %s, repeated %q; want %s, %d", name, got, config.Repeated(), c.want, c.repeated)
+		}
+	}
+}
+
+// An alias bomb is refused before it is written out.
 func TestAliasBomb(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(header + "a: &a " + strings.Repeat("x", 500000) + "\nb: [" + strings.Repeat("*a,", 100000) + "*a]\n")
-	if _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "anchors") {
-		t.Fatal(err)
+	if _, err := ParseConfig(b.String()); err == nil || !strings.Contains(err.Error(), "aliases stand for more than") {
+		t.Fatalf("got %v, want aliases to be bounded", err)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // Max is the largest file that is read, in bytes.
-const Max = 1 << 20
+const Max = 2 << 20
 
 // Root is the folder that a node's files are below; "" is /.
 type Root string
@@ -67,7 +67,7 @@ func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
 	case err != nil:
 		return nil, Failure(path, err)
 	case len(b) > Max:
-		return nil, Unusable("%s is larger than 1 MiB", path)
+		return nil, Unusable("%s is larger than %d MiB", path, Max>>20)
 	}
 	return b, nil
 }

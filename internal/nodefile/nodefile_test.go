@@ -32,7 +32,7 @@ func TestText(t *testing.T) {
 		"/none":      {fault.Absent, "/none: no such file or directory"},
 		"/file/none": {fault.Absent, "/file/none: not a directory"},
 		"/bytes":     {fault.FileUnusable, "/bytes is no UTF-8 text"},
-		"/large":     {fault.FileUnusable, "/large is larger than 1 MiB"},
+		"/large":     {fault.FileUnusable, "/large is larger than 2 MiB"},
 		"/folder":    {fault.FileUnusable, "/folder is a folder, not a file"},
 		"/fifo":      {fault.FileUnusable, "/fifo is a FIFO, not a file"},
 	} {

@@ -3,6 +3,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -95,7 +96,12 @@ func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
 			stages.Sentence(src.where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
 	}
 	base.Config, base.ConfigKnown = c.Object(), true
-	return base, nil
+	if repeated := c.Repeated(); len(repeated) > 0 {
+		diags = append(diags, origin.Warning(fault.ConfigInvalid, src.at, "The base has a key twice", "%s",
+			stages.Sentence(src.where+": "+strings.Join(repeated, "; ")+": the kubelet takes the last one",
+				"Keep one at its source")))
+	}
+	return base, diags
 }
 
 // configSource is the text that the site gives, or with layout = "drop-in" the node's own file.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 )
@@ -78,6 +79,7 @@ func collectFlags(p *boot.Plan, f node.File, put func(string, []origin.Origin)) 
 
 		name, value, _ := strings.Cut(flag, "=")
 		from := findLine(p, f.Origins, "--"+flag, "--"+name) // the value may come from elsewhere
+		name = kubelet.FlagName(name)
 		put("flag/"+name, from)
 
 		if kind := map[string]string{"node-labels": "label/", "register-with-taints": "taint/"}[name]; kind != "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/schema"
 )
@@ -27,7 +28,7 @@ func Parse(word string) (i Item, ok bool) {
 	case File:
 		name = "/" + strings.TrimLeft(name, "/")
 	case Flag:
-		name = strings.TrimLeft(name, "-")
+		name = kubelet.FlagName(name)
 	}
 	return Item{kind, name}, true
 }
@@ -74,7 +75,9 @@ func Match(p *boot.Plan, word string) []Item {
 		all = append(all, Item{Code, string(c)})
 	}
 	for _, fit := range []func(name string) bool{
-		func(n string) bool { return n == strings.TrimLeft(word, "-") || n == word },
+		func(n string) bool {
+			return n == kubelet.FlagName(word) || n == strings.TrimLeft(word, "-") || n == word
+		},
 		func(n string) bool { return strings.HasSuffix(n, "/"+word) || strings.HasSuffix(n, "."+word) },
 		func(n string) bool { return strings.Contains(strings.ToLower(n), strings.ToLower(word)) },
 	} {

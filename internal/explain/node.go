@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
@@ -84,7 +85,7 @@ func (w *walker) baseText(block string, depth int) {
 }
 
 func (w *walker) flag(name string) (Explanation, bool) {
-	name = strings.TrimLeft(name, "-")
+	name = kubelet.FlagName(name)
 	at := slices.IndexFunc(w.plan.Node.Flags, func(f node.Flag) bool { return f.Name == name })
 	if at < 0 {
 		return w.listFlag(name)

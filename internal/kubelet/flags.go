@@ -138,6 +138,8 @@ func readUse(text string) (use, bool) {
 	return u, true
 }
 
+// canonicalFlag is a flag's name as the kubelet's parser knows it, which takes _ and - for the same (component-base,
+// cli/flag, WordSepNormalizeFunc).
 func canonicalFlag(name string) string { return strings.ReplaceAll(name, "_", "-") }
 
 // isValueWord says whether a word can be the value of the flag before it.
@@ -188,7 +190,7 @@ func (f *Flags) Stray() []string {
 // last, and for flags that add up (node-labels, feature-gates, …) all of them, joined by commas. A boolean flag
 // alone is "true"; another flag alone is "".
 func (f *Flags) Lookup(name string) (value string, ok bool) {
-	uses := f.usesOf(flagName(name))
+	uses := f.usesOf(FlagName(name))
 	if len(uses) == 0 {
 		return "", false
 	}
@@ -205,7 +207,8 @@ func (f *Flags) Lookup(name string) (value string, ok bool) {
 	return strings.Join(values, ","), true
 }
 
-func flagName(name string) string { return canonicalFlag(strings.TrimLeft(name, "-")) }
+// FlagName is the one name of a flag, however it is spelled: without dashes in front, and with - for _.
+func FlagName(name string) string { return canonicalFlag(strings.TrimLeft(name, "-")) }
 
 func (f *Flags) usesOf(name string) []use {
 	var found []use

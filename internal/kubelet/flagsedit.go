@@ -106,7 +106,7 @@ func (f *Flags) gapBefore(i int) string {
 // Of several uses the one that counts is altered; of flags that add up, the last is and the others go.
 // It fails for a name or value that no command line can hold, and changes nothing then.
 func (f *Flags) Set(name, value string) error {
-	name = flagName(name)
+	name = FlagName(name)
 	if err := checkNew(name, value); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func FuzzFlags(f *testing.F) {
 			}
 			return
 		}
-		if len(flags.usesOf(flagName(name))) == 0 && isListFlag(flagName(name)) {
+		if len(flags.usesOf(FlagName(name))) == 0 && isListFlag(FlagName(name)) {
 			return // see checkSet
 		}
 		if got, ok := flags.Lookup(name); !ok || got != set {
@@ -45,11 +45,11 @@ func FuzzEnvFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if checkNew(flagName(name), set) != nil || isListFlag(flagName(name)) {
+		if checkNew(FlagName(name), set) != nil || isListFlag(FlagName(name)) {
 			return
 		}
 		_ = file.Ambiguous()
-		checkSet(t, text, flagName(name), set)
+		checkSet(t, text, FlagName(name), set)
 	})
 }
 

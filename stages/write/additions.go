@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -142,17 +143,30 @@ func (a *adder) addFlags(b schema.Body) {
 		a.fail(fault.WrongType, v.Range, "Wrong type for flags", "A map of names to values is needed.")
 	default:
 		flags := u.AsValueMap()
-		for _, name := range slices.Sorted(maps.Keys(flags)) {
-			a.addFlag(name, flags[name], v.ItemRange(name), v.ItemOrigins(name))
+		spelled := map[string]string{} // how the site spells each flag
+		for _, written := range slices.Sorted(maps.Keys(flags)) {
+			at := v.ItemRange(written)
+			name := kubelet.FlagName(written)
+
+			first, isSet := spelled[name]
+			spelled[name] = written
+
+			switch {
+			case isSet:
+				a.fail(fault.Conflict, at, "--"+name+" is set twice",
+					"%q and %q are the same flag: the kubelet takes _ for -. Keep one of them.", first, written)
+			case strings.HasPrefix(written, "-"), strings.HasPrefix(written, "_"):
+				a.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
+			default:
+				a.addFlag(name, flags[written], at, v.ItemOrigins(written))
+			}
 		}
 	}
 }
 
-// addFlag adds one flag; with a value of null it adds none, and leaves that of the base.
+// addFlag adds one flag by its canonical name; with a value of null it adds none, and leaves that of the base.
 func (a *adder) addFlag(name string, v cty.Value, at hcl.Range, from []origin.Origin) {
 	switch {
-	case strings.HasPrefix(name, "-"):
-		a.fail(fault.FlagsInvalid, at, "A flag's name has no dashes", "Write %q.", strings.TrimLeft(name, "-"))
 	case name == nodeLabels || name == taintFlag:
 		a.fail(fault.Conflict, at, "--"+name+" is made of stages",
 			"Labels come from stage \"label\", taints from stage \"taint\": "+

@@ -24,7 +24,8 @@ func (a *cli) validate() *cobra.Command {
 			"--kubelet-version tells what a kubelet of that version would make of it: flags and feature gates that " +
 			"it does not\n" +
 			"know or no longer takes, fields that it has not, values that it refuses, and what it swallows without " +
-			"a word.",
+			"a word. While\n" +
+			"the base is not known, fields are judged together where the site sets or removes all of them.",
 		Example: "  prelet validate\n  prelet validate ./site --strict\n  prelet validate ./site --kubelet-version " +
 			"1.36",
 		RunE: func(_ *cobra.Command, args []string) error {

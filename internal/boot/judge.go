@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -106,9 +107,13 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 		s.Accepts = &rules.Accepts{}
 		*j.missing = append(*j.missing, "what the kubelet accepts")
 	}
-	s.Config, s.Part = j.readConfig()
+	s.Config, s.Part, s.Unset = j.readConfig()
 	for _, f := range j.node.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
+	}
+	isConfig := func(f node.File) bool { return f.Purpose == "kubelet-config" }
+	if i := slices.IndexFunc(j.node.Files, isConfig); i >= 0 && !mergesDropIns(j.node) {
+		s.Dir = path.Dir(j.node.Files[i].Path)
 	}
 	s.Refused = func(cert, key string) (string, bool) { return j.refuseServing(ctx, cert, key) }
 	if !j.checking && s.Config != nil {
@@ -119,31 +124,37 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	return s
 }
 
+// mergesDropIns reports whether the kubelet merges a folder of drop-ins, whose relative paths begin elsewhere.
+func mergesDropIns(n node.Node) bool {
+	return slices.ContainsFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config-dir" })
+}
+
 // readConfig returns the kubelet's configuration as it will be; nil where nothing is known. Where its base is missing
-// (a check without a machine) it has only what the site sets: isPart, and each field is judged for itself.
-func (j judgement) readConfig() (c *kubelet.Config, isPart bool) {
+// (a check without a machine) it has only what the site sets: isPart. unset are the fields that the site removes then.
+func (j judgement) readConfig() (c *kubelet.Config, isPart bool, unset []string) {
 	c = kubelet.NewConfig()
 	isRendered := slices.ContainsFunc(j.node.Files, func(f node.File) bool { return f.Purpose == "kubelet-config" })
 	if isRendered {
 		if err := c.Merge(j.node.Config); err != nil {
-			return nil, false
+			return nil, false, nil
 		}
-		return c, false
+		return c, false, nil
 	}
 	if !j.checking {
-		return nil, false
+		return nil, false, nil
 	}
 
 	for _, s := range j.node.Settings {
 		if s.Delete {
+			unset = append(unset, kubelet.Pointer(s.Path...))
 			continue
 		}
 		if err := c.Set(s.Path, s.Value); err != nil {
-			return nil, false // two settings contradict each other: the merge has reported it
+			return nil, false, nil // two settings contradict each other: the merge has reported it
 		}
 	}
 
-	return c, true
+	return c, true, unset
 }
 
 // pathExists reports whether the kubelet will find a path: one that this plan writes, a folder of one, or one that is

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +96,54 @@ func TestCheckForWholeBase(t *testing.T) {
 	}
 	if len(diags) != 4 {
 		t.Errorf("%d messages, want 4:\n%s", len(diags), told)
+	}
+}
+
+// TestCheckForPartThatDecides: where the base is not known, a rule about several fields holds if the site sets all of them, or
+// takes them out. One that rests on the default of a feature gate, which the base may set, warns.
+func TestCheckForPartThatDecides(t *testing.T) {
+	const site = cluster + `
+stage "fetch-ca" "cluster" {}
+stage "fetch-config" "kubelet" { config_map = "kube-system/kubelet-config" }
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  kubelet_config { patch = %s }
+}
+`
+	for patch, want := range map[string]struct {
+		severity hcl.DiagnosticSeverity
+		says     string
+	}{
+		`{ imageGCHighThresholdPercent = 50, imageGCLowThresholdPercent = 80 }`:                                {hcl.DiagError, "must be less than"},
+		`{ imageGCHighThresholdPercent = 50 }`:                                                                 {},
+		`{ imageMinimumGCAge = "5m", imageMaximumGCAge = "1m" }`:                                               {hcl.DiagError, "must be greater than imageMinimumGCAge"},
+		`{ imageMaximumGCAge = "1m" }`:                                                                         {},
+		`{ shutdownGracePeriod = "10s", shutdownGracePeriodCriticalPods = "20s" }`:                             {hcl.DiagError, "must be <= shutdownGracePeriod"},
+		`{ shutdownGracePeriodCriticalPods = "20s" }`:                                                          {},
+		`{ shutdownGracePeriodCriticalPods = "20ms" }`:                                                         {hcl.DiagError, ">= 1 sec"},
+		`{ serializeImagePulls = true, maxParallelImagePulls = 5 }`:                                            {hcl.DiagError, "maxParallelImagePulls cannot be larger"},
+		`{ reservedSystemCPUs = "0", kubeReservedCgroup = "/x" }`:                                              {hcl.DiagError, "can't use reservedSystemCPUs"},
+		`{ enforceNodeAllocatable = ["system-reserved"] }`:                                                     {},
+		`{ enforceNodeAllocatable = ["system-reserved"], systemReservedCgroup = null }`:                        {hcl.DiagError, "systemReservedCgroup (--system-reserved-cgroup) must be"},
+		`{ enforceNodeAllocatable = ["pods"], cgroupsPerQOS = false }`:                                         {hcl.DiagError, "must be set to true"},
+		`{ evictionSoft = { "memory.available" = "5%" } }`:                                                     {},
+		`{ evictionSoft = { "memory.available" = "5%" }, evictionSoftGracePeriod = null }`:                     {hcl.DiagError, "grace period must be specified"},
+		`{ cpuManagerPolicy = "static", systemReserved = { cpu = "0" } }`:                                      {},
+		`{ readOnlyPort = 10260, port = 10260, address = "0.0.0.0", enableServer = true, healthzPort = 0 }`:    {hcl.DiagError, "address already in use"},
+		`{ logging = { format = "json", vmodule = [{ filePattern = "a", verbosity = 1 }] } }`:                  {hcl.DiagError, "Only supported for text"},
+		`{ logging = { options = { json = { infoBufferSize = "64Ki" } } } }`:                                   {hcl.DiagWarning, "LoggingAlphaOptions is disabled"},
+		`{ cpuCFSQuotaPeriod = "10s" }`:                                                                        {hcl.DiagWarning, "between 1ms and 1sec"},
+		`{ featureGates = { CustomCPUCFSQuotaPeriod = true }, cpuCFSQuotaPeriod = "10s" }`:                     {hcl.DiagError, "between 1ms and 1sec"},
+		`{ tlsCipherSuites = ["TLS_RSA_WITH_AES_128_CBC_SHA"], tlsMinVersion = "VersionTLS12" }`:               {hcl.DiagError, "HTTP/2-required"},
+		`{ memoryManagerPolicy = "Static", reservedMemory = [{ numaNode = 0, limits = { memory = "1Gi" } }] }`: {},
+	} {
+		diags := CheckFor(mustParse(t, fmt.Sprintf(site, patch)), Witnesses(), "1.36")
+		switch {
+		case want.says == "" && len(diags) > 0:
+			t.Errorf("%s: got %s, want nothing", patch, showDiagnostics(diags))
+		case want.says != "" && (len(diags) != 1 || diags[0].Severity != want.severity || !strings.Contains(diags[0].Detail, want.says)):
+			t.Errorf("%s: got %s, want severity %d with %q", patch, showDiagnostics(diags), want.severity, want.says)
+		}
 	}
 }
 

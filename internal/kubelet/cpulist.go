@@ -16,11 +16,14 @@ const (
 	maxListedCPUs = 2 << cpuNumberBits
 )
 
-// ParseCPUList parses the kernel's list format as the kubelet does: "0-3,8", "" is the empty set. One line end at the
-// end, as sysfs has it, is removed; other space is an error, and so are ranges that run backwards and the kernel's
-// strides ("0-31:2/4"), which the kubelet does not read.
+// ParseCPUList parses the kernel's list format, as sysfs has it: ParseCPUSet of the text without one line end.
 func ParseCPUList(text string) (cpuset.CPUSet, error) {
-	text = strings.TrimSuffix(text, "\n")
+	return ParseCPUSet(strings.TrimSuffix(text, "\n"))
+}
+
+// ParseCPUSet parses a list of CPUs as the kubelet does: "0-3,8", "" is the empty set, "+0" is 0. Space is an error, a line
+// end too, and so are ranges that run backwards and the kernel's strides ("0-31:2/4"), which the kubelet does not read.
+func ParseCPUSet(text string) (cpuset.CPUSet, error) {
 	if text == "" {
 		return cpuset.New(), nil
 	}
@@ -33,8 +36,9 @@ func ParseCPUList(text string) (cpuset.CPUSet, error) {
 			high = low
 		}
 
-		first, lowErr := strconv.ParseUint(low, 10, cpuNumberBits)
-		last, highErr := strconv.ParseUint(high, 10, cpuNumberBits)
+		// The kubelet uses strconv.Atoi, which accepts a plus sign.
+		first, lowErr := strconv.ParseUint(strings.TrimPrefix(low, "+"), 10, cpuNumberBits)
+		last, highErr := strconv.ParseUint(strings.TrimPrefix(high, "+"), 10, cpuNumberBits)
 
 		switch err := cmp.Or(lowErr, highErr); {
 		case err != nil:

@@ -1,6 +1,9 @@
 package live
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/value"
@@ -12,6 +15,12 @@ import (
 func (l *Live) answerServing(r world.ServingReq) world.Answer {
 	if l.isOtherMachine() && (r.CertText == nil || r.Key != "" && r.KeyText == nil) {
 		return world.Failure(fault.Absent, "what will be there is not known below another root", "")
+	}
+	if r.CertText == nil && l.isFolder(r.Cert) {
+		return refusal(fmt.Errorf("read %s: is a directory", r.Cert))
+	}
+	if r.Key != "" && r.KeyText == nil && l.isFolder(r.Key) {
+		return refusal(fmt.Errorf("read %s: is a directory", r.Key))
 	}
 
 	cert, f := l.contentOf(r.Cert, r.CertText)
@@ -41,6 +50,11 @@ func refusal(err error) world.Answer {
 		out.Refused = out.Refused[:min(len(out.Refused), maxRefusal)]
 	}
 	return world.Serving.Answer(out)
+}
+
+func (l *Live) isFolder(path string) bool {
+	st, err := os.Stat(l.root().Path(path))
+	return err == nil && st.IsDir()
 }
 
 // contentOf returns what a file will have: the planned text with its secrets, or, without one, what the file has now.

@@ -45,13 +45,14 @@ func TestServing(t *testing.T) {
 		{cert: "ca"},
 		{cert: "none", refused: `error loading CA bundle for "client-ca-bundle::` + dir + `/none": data does not contain`},
 		{cert: "gone", fail: fault.Absent},
-		{cert: ".", fail: fault.FileUnusable},
 		{cert: "cert", key: "key"},
 		{cert: "cert", key: "other", refused: "tls: private key does not match public key"},
 		{cert: "cert", key: "gone", fail: fault.Absent},
 		{cert: "gone", certText: &cert, key: "gone", keyText: secret("key")},
 		{cert: "none", certText: &cert, key: "key", keyText: secret("other"), refused: "does not match"},
 		{cert: "cert", key: "key", keyText: secret("gone"), fail: fault.CredentialMissing},
+		{cert: ".", refused: "is a directory"},
+		{cert: "cert", key: ".", refused: "is a directory"},
 	} {
 		r := world.ServingReq{Cert: filepath.Join(dir, c.cert), CertText: c.certText, KeyText: c.keyText}
 		if c.key != "" {

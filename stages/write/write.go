@@ -29,7 +29,7 @@ var (
 	configLayout = schema.Attr[string]{Name: "layout", Default: "file", Check: schema.OneOf("file", "drop-in"), Phase: schema.Gather, Doc: "`file` writes the whole configuration; `drop-in` leaves config.yaml alone and writes what is added beside it."}
 
 	flagsBase     = schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "what the file held before prelet", Doc: "The text of the environment file."}
-	flagsValues   = schema.Attr[cty.Value]{Name: "flags", Doc: "Flags by name, without dashes. Null adds none, and leaves one of the base."}
+	flagsValues   = schema.Attr[cty.Value]{Name: "flags", Doc: "Flags by name, without dashes in front; `_` is `-`, as for the kubelet. Null adds none, and leaves one of the base."}
 	flagsPath     = schema.Attr[string]{Name: "path", Phase: schema.Gather, DefaultText: "`/etc/default/kubelet`, or `/etc/sysconfig/kubelet` on rpm systems", Check: checkPath, Doc: "The environment file."}
 	flagsVariable = schema.Attr[string]{Name: "variable", Phase: schema.Gather, Default: "KUBELET_EXTRA_ARGS", Check: checkVariable, Doc: "The variable in it that holds the flags."}
 	flagsTaints   = schema.Attr[string]{Name: "taints", Default: "auto", Check: schema.OneOf("auto", "flag", "config"), Doc: "Where registration taints go: `flag` (`--register-with-taints`), `config` (`registerWithTaints`, since 1.23), or `auto`: the flag if the base has it or the kubelet is too old, else the configuration."}

@@ -41,9 +41,8 @@ func unheard() map[string]string {
 		"invalid configuration: ImageMaximumGCAge feature gate is required for Kubelet configuration option imageMaximumGCAge":             locked,
 		"cannot set feature gate %v to %v, feature is PreAlpha at emulated version %s, min compatibility version %s":                       "a kubelet emulates no other version",
 		"invalid configuration: pod logs path %q must be absolute path":                                                                    "one that is not begins at the folder of the file",
-		"Feature %s is disabled":                    "alpha options of logs are taken without their gate, as refusals.yaml shows",
-		"Log format %s is disabled, see %s feature": "json is stable",
-		"Non-default format doesn't honor flag: %s": "the kubelet has none of klog's flags any more",
+		"Log format %s is disabled, see %s feature":                                                                                        "json is stable",
+		"Non-default format doesn't honor flag: %s":                                                                                        "the kubelet has none of klog's flags any more",
 	}
 }
 

@@ -10,14 +10,18 @@ import (
 // oneFlag is one flag of a release.
 type oneFlag struct {
 	isBool, hidden, deprecated bool
+	takes                      string // what its value is where not any text: int, duration, ip, …
 	field                      string // that it sets
 	says                       string
 }
 
 func (f *oneFlag) state() string {
 	s := "value"
-	if f.isBool {
+	switch {
+	case f.isBool:
 		s = "bool"
+	case f.takes == "ip" || f.takes != "" && f.field == "": // the others are of the type of their field
+		s = f.takes
 	}
 	if f.deprecated {
 		s += " deprecated"
@@ -129,12 +133,12 @@ func (fs flagSet) scan(p *pkg, body ast.Node, path func(ast.Expr) string) {
 		switch name {
 		case "register", "pflagRegister":
 			if s := arg(2); s != "" {
-				fs.add(s, cadvisorBool(s))
+				fs.add(s, cadvisorBool(s)).takes = cadvisorTakes(s)
 			}
 			return true
 		case "registerDeprecated":
 			f := fs.add(arg(2), cadvisorBool(arg(2)))
-			f.deprecated = true
+			f.deprecated, f.takes = true, cadvisorTakes(arg(2))
 			return true
 		case "MarkDeprecated":
 			if f := fs[strings.ReplaceAll(arg(0), "_", "-")]; f != nil {
@@ -160,12 +164,39 @@ func (fs flagSet) scan(p *pkg, body ast.Node, path func(ast.Expr) string) {
 		}
 		if s := arg(at); s != "" && len(call.Args) > at+1 {
 			f := fs.add(s, m[1] == "Bool")
+			f.takes = takes(m[1], call.Args[0])
 			if path != nil && at == 1 {
 				f.field = path(call.Args[0])
 			}
 		}
 		return true
 	})
+}
+
+// takes is what a value must be, by the method that registers a flag and, where that takes any pflag.Value, by its type.
+func takes(method string, value ast.Expr) string {
+	switch method {
+	case "Int", "Int32", "Int64", "Uint", "Uint32", "Uint64", "Float32", "Float64", "Duration", "IP":
+		return strings.ToLower(method)
+	}
+	if u, ok := value.(*ast.UnaryExpr); ok {
+		value = u.X
+	}
+	if lit, ok := value.(*ast.CompositeLit); ok && last(lit.Type) == "IPVar" {
+		return "ip"
+	}
+	return ""
+}
+
+// cadvisorTakes is takes for cadvisor's flags, which are registered far away.
+func cadvisorTakes(name string) string {
+	switch strings.ReplaceAll(name, "_", "-") {
+	case "housekeeping-interval", "global-housekeeping-interval", "storage-driver-buffer-duration":
+		return "duration"
+	case "application-metrics-count-limit":
+		return "int"
+	}
+	return ""
 }
 
 // cadvisorBool names those of cadvisor's flags, which are registered far away, that are boolean.

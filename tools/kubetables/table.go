@@ -35,7 +35,7 @@ const header = `# What the kubelet of each minor version of Kubernetes knows. Ma
 #
 # A line is KIND TAB NAME TAB MINOR=STATE;MINOR=STATE…: from that minor version of 1.x on, until the next one. "-" is gone.
 # The first minor of all is the oldest that was read, and says "or before".
-# flag:  bool or value; then deprecated, hidden, >FIELD that it sets, and after | what its deprecation says
+# flag:  bool, value, or what a value must be (int32, duration, ip …) where no field says it; then deprecated, hidden, >FIELD that it sets, and after | what its deprecation says
 # field: type; then =DEFAULT, and {a,b} where only these words are allowed
 # gate:  alpha, beta, ga or deprecated; then + (on) or - (off by default), and ! where it is locked to that
 # needs: the gates that a gate needs, which have to be on where it is

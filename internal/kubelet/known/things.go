@@ -5,6 +5,7 @@ import "strings"
 // Flag is a flag in one version.
 type Flag struct {
 	Bool       bool
+	Takes      string // int32, uint64, float64, duration, ip …, where its value is not any text and no Field says it
 	Deprecated bool
 	Hidden     bool   // it is there, and --help does not show it
 	Field      string // of the configuration that says the same; "" for none
@@ -26,10 +27,12 @@ func FlagAt(name string, minor int) (Flag, bool) {
 	}
 	state, says, _ := strings.Cut(state, " |")
 	f := Flag{Says: says}
-	for _, word := range strings.Fields(state) {
+	for i, word := range strings.Fields(state) {
 		switch {
 		case word == "bool":
 			f.Bool = true
+		case word != "value" && word[0] != '>' && i == 0:
+			f.Takes = word
 		case word == "deprecated":
 			f.Deprecated = true
 		case word == "hidden":

@@ -230,12 +230,48 @@ func cases() []one {
 		{rule: "machine-flag-path", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"config-dir", "/x"}}, machine: with(func(m *Machine) { m.Exists = exists() }), place: "--config-dir", says: `directory "/x": no such file`, not: machine(with(func(m *Machine) { m.Exists = exists("/x") }))},
 		{rule: "machine-listen-address", version: "1.36.3", config: "address: '2001:db8::1'", machine: single(), place: "/address", says: "listen tcp [2001:db8::1]:10250: bind", not: machine(with(func(m *Machine) { m.Addresses = nil }))},
 		{rule: "config-endpoint", version: "1.36.3", config: "imageServiceEndpoint: https://x", place: "/imageServiceEndpoint", says: `protocol "https" not supported`},
+		{rule: "config-many-pods", version: "1.36.3", config: "userNamespaces: {idsPerPod: 4294901760}", place: "/userNamespaces/idsPerPod", says: "is not a multiple of 4294901760"},
+		{rule: "config-many-pods", version: "1.36.3", config: "userNamespaces: {idsPerPod: 67108864}", place: "/userNamespaces/idsPerPod", says: "are not enough to support 110 pods", not: flags(Flag{"max_pods", "20"})},
+		{rule: "flag-root-dir", version: "1.36.3", flags: []Flag{{"root_dir", "relative"}}, place: "--root-dir", says: `cannot find mount point for "relative"`},
+		{rule: "config-open-files", version: "1.36.3", config: "maxOpenFiles: 1", place: "/maxOpenFiles", says: "too many open files", not: flags(Flag{"max-open-files", "100000"})},
+		{rule: "config-open-files", version: "1.36.3", flags: []Flag{{"max-open-files", "0"}}, place: "--max-open-files", says: "too many open files"},
+		{rule: "config-runtime-timeout", version: "1.36.3", config: "runtimeRequestTimeout: -1s", place: "/runtimeRequestTimeout", says: "context deadline exceeded", not: flags(Flag{"runtime-request-timeout", "5s"})},
+		{rule: "config-listeners", version: "1.36.3", config: "readOnlyPort: 10250", place: "/readOnlyPort", says: "listen tcp 0.0.0.0:10250: bind: address already in use", not: flags(Flag{"port", "10251"})},
+		{rule: "config-listeners", version: "1.36.3", config: "healthzPort: 10250", place: "/healthzPort", says: "10250: bind: address already in use", not: func(s *Subject) {
+			_ = s.Config.Merge(map[string]any{"enableServer": false})
+		}},
+		{rule: "config-listeners", version: "1.36.3", config: "port: 10248", place: "/port", says: "10248: bind: address already in use", not: func(s *Subject) {
+			_ = s.Config.Merge(map[string]any{"address": "198.51.100.7"})
+		}},
+		{rule: "config-system-cgroups", version: "1.36.3", config: "{systemCgroups: /, cgroupRoot: /}", place: "/systemCgroups", says: "system container cannot be root"},
+		{rule: "machine-image-endpoint", version: "1.36.3", config: "imageServiceEndpoint: unix:///run/x.sock", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/imageServiceEndpoint", says: `endpoint "unix:///run/x.sock"`,
+			not: machine(with(func(m *Machine) { m.Exists = exists("/run/x.sock") }))},
+		{rule: "config-logging", version: "1.36.3", config: "logging: {options: {json: {infoBufferSize: 64Ki}}}", place: "/logging/options/json/infoBufferSize", says: "Forbidden: Feature LoggingAlphaOptions is disabled", not: flags(Flag{"feature-gates", "LoggingAlphaOptions=true"})},
+		{rule: "config-logging", version: "1.36.3", flags: []Flag{{"log-text-split-stream", "true"}}, place: "--log-text-split-stream", says: "Feature LoggingAlphaOptions is disabled", not: flags(Flag{"log-text-split-stream", "false"})},
+		{rule: "config-logging", version: "1.36.3", config: "logging: {flushFrequency: -5}", place: "/logging/flushFrequency", says: "Must be greater than zero"},
+		{rule: "config-logging", version: "1.36.3", flags: []Flag{{"log-flush-frequency", "0s"}}, place: "--log-flush-frequency", says: "Must be greater than zero"},
+		{rule: "config-log-size", version: "1.36.3", config: "containerLogMaxSize: 1500m", place: "/containerLogMaxSize", says: "invalid max log size"},
+		{rule: "config-log-interval", version: "1.36.3", config: "containerLogMonitorInterval: 0s", place: "/containerLogMonitorInterval", says: "3s"},
+		{rule: "config-cfs-period", version: "1.36.3", config: "cpuCFSQuotaPeriod: 0s", place: "/cpuCFSQuotaPeriod", says: "between 1ms and 1sec"},
+		{rule: "config-image-age", version: "1.36.3", config: "{imageMinimumGCAge: 0s, imageMaximumGCAge: 1s}", place: "/imageMaximumGCAge", says: "greater than imageMinimumGCAge 2m0s", not: flags(Flag{"minimum-image-ttl-duration", "0s"})},
+		{rule: "config-out-of-range", version: "1.36.3", config: "containerLogMaxFiles: 0", place: "/containerLogMaxFiles", says: "greater than 1"},
+		{rule: "config-out-of-range", version: "1.36.3", config: "containerLogMaxWorkers: 0", place: "/containerLogMaxWorkers", says: "greater than or equal to 1"},
+		{rule: "config-out-of-range", version: "1.36.3", flags: []Flag{{"port", "0"}}, place: "--port", says: "between 1 and 65535"},
+		{rule: "config-unknown-word", version: "1.36.3", flags: []Flag{{"hairpin-mode", ""}}, place: "--hairpin-mode", says: "specified for hairpinMode"},
+		{rule: "config-bad-cpu-list", version: "1.36.3", config: `reservedSystemCPUs: "0
+"`, place: "/reservedSystemCPUs", says: "unable to parse"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"healthz_bind_address", "nosuch"}}, place: "--healthz-bind-address", says: `"nosuch" is not a valid IP address`},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"maximum-dead-containers-per-container", "x"}}, place: "--maximum-dead-containers-per-container", says: "strconv.ParseInt"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"experimental-allocatable-ignore-eviction", "maybe"}}, place: "--experimental-allocatable-ignore-eviction", says: "strconv.ParseBool"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"housekeeping-interval", "10"}}, place: "--housekeeping-interval", says: "missing unit"},
+		{rule: "machine-file-missing", version: "1.36.3", config: "authentication: {x509: {clientCAFile: ca.crt}}", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/authentication/x509/clientCAFile", says: "open /var/lib/kubelet/ca.crt: no such file",
+			not: machine(with(func(m *Machine) { m.Exists = exists("/var/lib/kubelet/ca.crt") }))},
 		{rule: "machine-path-missing", version: "1.36.3", config: "resolvConf: /run/nothing", machine: with(func(m *Machine) { m.Exists = exists() }), place: "/resolvConf", says: "/run/nothing is not there", not: machine(single())},
 	}
 }
 
 func (c one) subject(t testing.TB) Subject {
-	s := Subject{Flags: c.flags, Version: c.version, Machine: c.machine, Accepts: c.accepts}
+	s := Subject{Flags: c.flags, Version: c.version, Machine: c.machine, Accepts: c.accepts, Dir: "/var/lib/kubelet"}
 	if c.config != "" || c.machine != nil {
 		s.Config = config(t, c.config)
 	}

@@ -56,18 +56,19 @@ func evictionRules() []Rule {
 			}
 		}},
 		{ID: "config-soft-without-grace", Minds: "a soft threshold without a grace period", Does: Exits, Severity: Error, Source: evictionSource, check: func(l *look) {
-			periods, soft := l.stringMap("evictionSoftGracePeriod"), l.stringMap("evictionSoft")
+			soft := l.stringMap("evictionSoft")
 			for _, name := range sorted(soft) {
-				if _, ok := periods[name]; !ok && soft[name] != "0%" && soft[name] != "100%" {
+				l.fresh()
+				if _, ok := l.entry("evictionSoftGracePeriod", name); !ok && soft[name] != "0%" && soft[name] != "100%" {
 					l.at([]string{"evictionSoft", name}, fmt.Sprintf("add evictionSoftGracePeriod: {%s: 1m30s}", name),
 						"grace period must be specified for the soft eviction threshold %s", name)
 				}
 			}
 		}},
 		{ID: "config-grace-without-soft", Minds: "a grace period without a soft threshold", Does: Swallows, Severity: Warning, Source: evictionSource, check: func(l *look) {
-			periods, soft := l.stringMap("evictionSoftGracePeriod"), l.stringMap("evictionSoft")
-			for _, name := range sorted(periods) {
-				if _, ok := soft[name]; !ok && slices.Contains(kubelet.EvictionSignals(), name) {
+			for _, name := range sorted(l.stringMap("evictionSoftGracePeriod")) {
+				l.fresh()
+				if _, ok := l.entry("evictionSoft", name); !ok && slices.Contains(kubelet.EvictionSignals(), name) {
 					l.at([]string{"evictionSoftGracePeriod", name}, "add "+name+" to evictionSoft, or take it out", "there is no soft threshold for %s, so its grace period has no effect", name)
 				}
 			}

@@ -35,6 +35,11 @@ func flagRules() []Rule {
 			}
 		}},
 		{ID: "flag-overrides-config", Minds: "a flag that says something else than the field of the configuration: the flag wins", Does: Swallows, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, kubeletConfigFlagPrecedence", check: each((*look).overridden)},
+		{ID: "flag-root-dir", Minds: "a `--root-dir` that is not absolute", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, setupDataDirs", check: each(func(l *look, f Flag) {
+			if f.Name == "root-dir" && !strings.HasPrefix(f.Value, "/") {
+				l.flag(f.Name, "write an absolute path", "error configuring root directory: cannot find mount point for %q", f.Value)
+			}
+		})},
 		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
 			if f.Name == "config-dir" && f.Value != "" {
 				l.flag(f.Name, "set Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
@@ -97,6 +102,7 @@ func flagRules() []Rule {
 
 // together minds a flag without the other that it needs.
 func (l *look) together(f Flag) {
+	l.guessed = l.Part // the base may have the other one
 	const needs = `exit-on-lock-contention lock-file cannot exit on lock file contention: no lock file specified
 image-credential-provider-config image-credential-provider-bin-dir plugin binary directory  did not exist
 image-credential-provider-bin-dir image-credential-provider-config credential provider config path is empty`

@@ -56,7 +56,8 @@ func (l *look) dependencies() {
 			continue
 		}
 		for _, need := range known.Needs(name, l.minor) {
-			if l.gate(need) {
+			l.fresh()
+			if !l.gate(name) || l.gate(need) {
 				continue
 			}
 			for _, at := range []string{name, need, "AllAlpha", "AllBeta"} {
@@ -112,6 +113,7 @@ func gatedRules() []Rule {
 	}
 	return []Rule{{ID: "gate-needed", Minds: "a field that only works with a feature gate, which is off", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
 		for _, n := range needs {
+			l.fresh()
 			if _, there := l.gateOf(n.gate); l.minor >= n.since && there && n.set(l) && !l.gate(n.gate) {
 				l.field(n.field, fmt.Sprintf("set featureGates: {%s: true}, or take it out", n.gate), "%s", n.says)
 			}

@@ -82,7 +82,7 @@ func machineRules() []Rule {
 	}
 	return []Rule{
 		{ID: "machine-cpu-offline", Minds: "reserved CPUs that are not online", Since: 22, Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, getReservedCPUs", check: with(func(l *look, m *Machine) {
-			reserved, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs"))
+			reserved, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs"))
 			if err != nil || len(m.CPUs) == 0 {
 				return
 			}
@@ -163,26 +163,39 @@ func machineRules() []Rule {
 		})},
 		{ID: "machine-cgroup-missing", Minds: "an enforced cgroup, or `cgroupRoot`, that is not there", Does: Exits, Severity: Error, Source: "pkg/kubelet/cm/node_container_manager_linux.go; pkg/kubelet/cm/cgroup_v1_manager_linux.go, Validate", check: with((*look).cgroups)},
 		{ID: "machine-file-missing", Minds: "a certificate or key that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go; pkg/kubelet/kubelet.go", check: with(func(l *look, _ *Machine) {
-			l.missing(Error, "", []string{"authentication", "x509", "clientCAFile"}, "open %s: no such file or directory")
+			l.missing(Error, "relative paths begin at the folder of the configuration", []string{"authentication", "x509", "clientCAFile"}, "open %s: no such file or directory")
+			if l.text("tlsCertFile") == "" || l.text("tlsPrivateKeyFile") == "" {
+				return // one alone is not opened
+			}
 			l.missing(Error, "", []string{"tlsCertFile"}, "open %s: no such file or directory")
 			l.missing(Error, "", []string{"tlsPrivateKeyFile"}, "open %s: no such file or directory")
 		})},
 		{ID: "machine-client-ca", Minds: "a `clientCAFile` in which there is no certificate, or one that is damaged", Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/apiserver/pkg/server/dynamiccertificates, loadCABundle; k8s.io/client-go/util/cert, ParseCertsPEM", check: func(l *look) {
 			where := []string{"authentication", "x509", "clientCAFile"}
-			ca, _ := l.inner(where...).(string)
-			l.refused(where, ca, "", "name a file of PEM certificates, as ca_certificate of stage \"write\" makes one")
+			l.refused(where, l.path(where...), "", "name a file of PEM certificates, as ca_certificate of stage \"write\" makes one")
 		}},
 		{ID: "machine-serving-certificate", Minds: "a `tlsCertFile` and a `tlsPrivateKeyFile` that are none, are damaged, or are not of each other", Does: Exits, Severity: Error, Source: "pkg/kubelet/kubelet.go, NewMainKubelet; k8s.io/client-go/util/certificate/certificate_store.go; crypto/tls, X509KeyPair", check: func(l *look) {
-			if key := l.text("tlsPrivateKeyFile"); path.IsAbs(key) && !l.signed() {
-				l.refused([]string{"tlsCertFile"}, l.text("tlsCertFile"), key, "name a PEM certificate, its chain after it, and the PEM key that is its own; without both the kubelet signs a certificate for itself")
+			if key := l.path("tlsPrivateKeyFile"); key != "" && !l.signed() {
+				l.refused([]string{"tlsCertFile"}, l.path("tlsCertFile"), key, "name a PEM certificate, its chain after it, and the PEM key that is its own; without both the kubelet signs a certificate for itself")
 			}
 		}},
 		{ID: "machine-flag-path", Minds: "a folder or file that a flag names, and that is not there", Does: Exits, Severity: Error, Source: "cmd/kubelet/app/server.go, mergeKubeletConfigurations; pkg/credentialprovider/plugin", check: with((*look).flagPaths)},
 		{ID: "machine-listen-address", Minds: "an `address` to listen on that is of no interface", Does: Exits, Severity: Error, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer", check: with(func(l *look, m *Machine) {
+			listening := l.listeners()
 			a, err := netip.ParseAddr(l.text("address"))
-			if err == nil && len(m.Addresses) > 0 && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.Contains(m.Addresses, a.Unmap()) {
-				port, _ := l.number("port")
-				l.field("address", "name an address of this machine, or 0.0.0.0", "listen tcp %s: bind: cannot assign requested address", netip.AddrPortFrom(a, uint16(cmp.Or(port, 10250))))
+			if err == nil && len(listening) > 0 && len(m.Addresses) > 0 && !a.IsUnspecified() && !a.IsLoopback() && !a.IsLinkLocalUnicast() && !slices.Contains(m.Addresses, a.Unmap()) {
+				l.field("address", "name an address of this machine, or 0.0.0.0", "listen tcp %s: bind: cannot assign requested address", netip.AddrPortFrom(a, uint16(listening[0].port)))
+			}
+		})},
+		{ID: "machine-image-endpoint", Minds: "an `imageServiceEndpoint` of its own whose socket is not there", Does: Exits, Severity: Warning, Since: 27, Source: "pkg/kubelet/kubelet.go, PreInitRuntimeService", check: with(func(l *look, m *Machine) {
+			socket := strings.TrimPrefix(l.text("imageServiceEndpoint"), "unix://")
+			if !path.IsAbs(socket) || m.Exists == nil || socket == strings.TrimPrefix(l.text("containerRuntimeEndpoint"), "unix://") {
+				return
+			}
+			// What listens there may start between prelet and the kubelet.
+			if there, told := m.Exists(socket); told && !there {
+				l.field("imageServiceEndpoint", "start what listens there before the kubelet, or take it out",
+					"validate CRI v1 image API for endpoint %q: connect: no such file or directory, as it is now", l.text("imageServiceEndpoint"))
 			}
 		})},
 		{ID: "machine-path-missing", Minds: "`resolvConf` or `staticPodPath` that is not there", Does: Swallows, Severity: Warning, Source: "pkg/kubelet/network/dns/dns.go; pkg/kubelet/config/file.go", check: with(func(l *look, _ *Machine) {
@@ -268,9 +281,27 @@ func (l *look) refused(where []string, cert, key, hint string) {
 	}
 }
 
-func (l *look) missing(s Severity, hint string, where []string, says string) {
+// path is a path of the configuration, absolute: others begin at the folder of the file, and as flags at the root, where
+// systemd starts a kubelet. "" is none, or one of which that is not known.
+func (l *look) path(where ...string) string {
 	p, _ := l.inner(where...).(string)
-	if p == "" || !path.IsAbs(p) || l.Machine.Exists == nil {
+	dir := l.Dir
+	if !l.zeroIsUnset(strings.Join(where, ".")) {
+		dir = "/"
+	}
+	switch {
+	case p == "" || path.IsAbs(p):
+		return p
+	case dir == "":
+		return ""
+	}
+
+	return path.Join(dir, p)
+}
+
+func (l *look) missing(s Severity, hint string, where []string, says string) {
+	p := l.path(where...)
+	if p == "" || l.Machine.Exists == nil {
 		return
 	}
 	if there, told := l.Machine.Exists(p); told && !there {
@@ -283,7 +314,7 @@ func (l *look) missing(s Severity, hint string, where []string, says string) {
 
 // capacity compares what is kept from pods with what there is, and tells what leaves nothing.
 func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity string, over bool)) {
-	if set, err := kubelet.ParseCPUList(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && set.Size() >= len(m.CPUs) {
+	if set, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && set.Size() >= len(m.CPUs) {
 		tell("reservedSystemCPUs", "cpu", strconv.Itoa(set.Size()), strconv.Itoa(len(m.CPUs)), set.Size() > len(m.CPUs))
 	}
 	cpu, _ := l.reservedSum("cpu")

@@ -79,7 +79,7 @@ func managerRules() []Rule {
 			}
 		}},
 		{ID: "config-topology-align-by-socket", Minds: "`align-by-socket` with `single-numa-node`", Since: 25, Does: Exits, Severity: Error, Source: cpuOptions + ", ValidateStaticPolicyOptions", check: func(l *look) {
-			if l.text("cpuManagerPolicy") == "static" && l.text("topologyManagerPolicy") == "single-numa-node" && l.stringMap("cpuManagerPolicyOptions")["align-by-socket"] == "true" {
+			if l.text("cpuManagerPolicy") == "static" && l.text("topologyManagerPolicy") == "single-numa-node" && l.has("cpuManagerPolicyOptions", "align-by-socket", "true") {
 				l.at([]string{"cpuManagerPolicyOptions", "align-by-socket"}, "use another topologyManagerPolicy, or take it out", "Topolgy manager single-numa-node policy is incompatible with CPUManager align-by-socket policy option")
 			}
 		}},
@@ -97,6 +97,12 @@ func managerRules() []Rule {
 			}
 		}},
 	}
+}
+
+// has says whether a member of an object of texts is one text.
+func (l *look) has(object, name, text string) bool {
+	v, _ := l.entry(object, name)
+	return v == text
 }
 
 // options minds names, ripeness and values of a policy's options.
@@ -125,15 +131,19 @@ func (l *look) options(field, what, gate string, ls levels) {
 
 // exclusive minds options of the static policy that exclude each other.
 func (l *look) exclusive() {
-	m := l.stringMap("cpuManagerPolicyOptions")
-	on := func(name string) bool { b, _ := strconv.ParseBool(m[name]); return b }
+	on := func(name string) bool {
+		text, _ := l.entry("cpuManagerPolicyOptions", name)
+		b, _ := strconv.ParseBool(text)
+		return b
+	}
 	for _, pair := range [][2]string{
 		{"full-pcpus-only", "distribute-cpus-across-cores"},
 		{"distribute-cpus-across-numa", "distribute-cpus-across-cores"},
 		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-cores"},
 		{"prefer-align-cpus-by-uncorecache", "distribute-cpus-across-numa"},
 	} {
-		if on(pair[0]) && on(pair[1]) {
+		l.fresh()
+		if l.text("cpuManagerPolicy") == "static" && on(pair[0]) && on(pair[1]) {
 			l.at([]string{"cpuManagerPolicyOptions", pair[0]}, "keep one of the two", "static policy options %s and %s can not be used at the same time", pair[0], pair[1])
 		}
 	}

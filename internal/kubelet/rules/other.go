@@ -1,12 +1,16 @@
 package rules
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
@@ -29,6 +33,11 @@ func otherRules() []Rule {
 				l.field("systemCgroups", "set cgroupRoot: / too", "invalid configuration: systemCgroups (--system-cgroups) was specified and cgroupRoot (--cgroup-root) was not specified")
 			}
 		}},
+		{ID: "config-system-cgroups", Minds: "`systemCgroups` that is the root", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/cm/container_manager_linux.go, setupNode", check: func(l *look) {
+			if l.text("systemCgroups") == "/" {
+				l.field("systemCgroups", "name another cgroup, or take it out", "system container cannot be root (\"/\")")
+			}
+		}},
 		{ID: "config-run-once", Minds: "`runOnce`", Since: 32, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if l.boolean("runOnce", false) {
 				l.field("runOnce", "take it out", "invalid configuration: runOnce (--runOnce) true, Runonce mode has been deprecated and should not be set")
@@ -39,6 +48,7 @@ func otherRules() []Rule {
 				l.field("preloadedImagesVerificationAllowlist", "set imagePullCredentialsVerificationPolicy: NeverVerifyAllowlistedImages",
 					"invalid configuration: can't set `preloadedImagesVerificationAllowlist` if `imagePullCredentialsVertificationPolicy` is not \"NeverVerifyAllowlistedImages\"")
 			}
+			l.fresh()
 			for i, v := range l.list("preloadedImagesVerificationAllowlist") {
 				image, _ := v.(string)
 				name, all := strings.CutSuffix(image, "/*")
@@ -55,7 +65,7 @@ func otherRules() []Rule {
 			}
 		}},
 		{ID: "config-log-size", Minds: "a malformed size of logs", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/logs/container_log_manager.go", check: func(l *look) {
-			if s := l.text("containerLogMaxSize"); s != "" {
+			if s := l.text("containerLogMaxSize"); s != "" || !l.zeroIsUnset("containerLogMaxSize") {
 				if err := logSize(s); err != "" {
 					l.field("containerLogMaxSize", quantityHint, "failed to parse container log max size %q: %s", s, err)
 				}
@@ -107,14 +117,20 @@ func (l *look) taints() {
 }
 
 func (l *look) logging() {
-	if d, ok := l.duration("logging", "flushFrequency"); ok && d <= 0 {
+	d, ok := l.duration("logging", "flushFrequency")
+	if n, isNumber := l.number("logging", "flushFrequency"); isNumber {
+		d, ok = time.Duration(n), true
+	}
+	if ok && (d < 0 || d == 0 && !l.zeroIsUnset("logging.flushFrequency")) {
 		l.at([]string{"logging", "flushFrequency"}, "", "logging.flushFrequency: Invalid value: Must be greater than zero")
 	}
+	l.alphaLogging()
+	l.fresh()
 	if n, ok := l.number("logging", "verbosity"); ok && n > math.MaxInt32 {
 		l.at([]string{"logging", "verbosity"}, "", "logging.verbosity: Invalid value: Must be <= %d", math.MaxInt32)
 	}
+	l.fresh()
 	modules, _ := l.inner("logging", "vmodule").([]any)
-	format, _ := l.inner("logging", "format").(string)
 	for i, v := range modules {
 		m, _ := v.(map[string]any)
 		pattern, _ := m["filePattern"].(string)
@@ -129,8 +145,31 @@ func (l *look) logging() {
 			l.at(path, "", "logging.vmodule[%d]: Invalid value: %d: Must be <= %d", i, n, math.MaxInt32)
 		}
 	}
-	if len(modules) > 0 && format == "json" {
+	if format, _ := l.inner("logging", "format").(string); len(modules) > 0 && format == "json" {
 		l.at([]string{"logging", "vmodule"}, "", "logging.vmodule: Forbidden: Only supported for text log format")
+	}
+}
+
+// alphaLogging minds options of logs without their gate. Of splitStream only the flag counts: the kubelet forgets what the
+// file says when it parses its flags a second time.
+func (l *look) alphaLogging() {
+	const gate = "LoggingAlphaOptions"
+	if _, there := l.gateOf(gate); !there || l.gate(gate) {
+		return
+	}
+	for _, format := range []string{"text", "json"} {
+		l.fresh()
+		l.gate(gate)
+		size := []string{"logging", "options", format, "infoBufferSize"}
+		if q, err := resource.ParseQuantity(fmt.Sprint(l.inner(size...))); err == nil && q.Value() != 0 {
+			l.at(size, "set featureGates: {"+gate+": true}, or take it out", "%s: Forbidden: Feature %s is disabled", strings.Join(size, "."), gate)
+		}
+		l.fresh()
+		l.gate(gate)
+		split := []string{"logging", "options", format, "splitStream"}
+		if on, _ := l.inner(split...).(bool); on && !l.zeroIsUnset(strings.Join(split, ".")) {
+			l.at(split, "set featureGates: {"+gate+": true}, or take it out", "%s: Forbidden: Feature %s is disabled", strings.Join(split, "."), gate)
+		}
 	}
 }
 

@@ -19,10 +19,17 @@ type badFlag struct{ name, value, why string }
 // overlay puts what flags say over the document, as the kubelet does: a flag wins without a word. Only of feature gates
 // both count.
 func (l *look) overlay() {
-	l.byFlag = map[string]string{}
+	l.byFlag, l.flagged = map[string]string{}, map[string]bool{}
 	for _, f := range l.Flags {
 		k, ok := known.FlagAt(f.Name, l.minor)
-		if !ok || k.Field == "" || f.Name == "register-with-taints" {
+		if !ok || f.Name == "register-with-taints" {
+			continue
+		}
+		if err := checkFlagValue(f.Value, k); err != nil {
+			l.bad = append(l.bad, badFlag{f.Name, f.Value, err.Error()})
+			continue
+		}
+		if k.Field == "" {
 			continue
 		}
 		field, ok := known.FieldAt(k.Field, l.minor)
@@ -59,9 +66,42 @@ func (l *look) overlay() {
 			continue
 		}
 		at[last] = v
-		l.byFlag[path[0]] = f.Name
+		l.byFlag[path[0]], l.flagged[k.Field] = f.Name, true
 	}
 }
+
+// checkFlagValue parses a value as pflag does for a flag that sets no field of the configuration, and for addresses.
+func checkFlagValue(value string, k known.Flag) error {
+	var err error
+	switch {
+	case k.Takes == "ip" && value != "" && !isAddress(value): // pkg/util/flag, IPVar: an empty one is ignored
+		return fmt.Errorf("%q is not a valid IP address", value)
+	case k.Bool && k.Field == "":
+		_, err = strconv.ParseBool(value)
+	case strings.HasPrefix(k.Takes, "int"):
+		_, err = strconv.ParseInt(value, 0, bitsOf(k.Takes))
+	case strings.HasPrefix(k.Takes, "uint"):
+		_, err = strconv.ParseUint(value, 0, bitsOf(k.Takes))
+	case strings.HasPrefix(k.Takes, "float"):
+		_, err = strconv.ParseFloat(value, bitsOf(k.Takes))
+	case k.Takes == "duration":
+		_, err = time.ParseDuration(value)
+	}
+
+	return err
+}
+
+func bitsOf(goType string) int {
+	if strings.HasSuffix(goType, "32") {
+		return 32
+	}
+
+	return 64
+}
+
+// zeroIsUnset says whether 0 or an empty text of a field stands for its default: in a file, where the field is no pointer.
+// A flag sets what it says.
+func (l *look) zeroIsUnset(field string) bool { return !l.flagged[field] }
 
 // flagValue reads a flag's value as the field that it sets would hold it.
 func flagValue(name, value string, t known.Type) (any, error) {
@@ -172,10 +212,11 @@ func reservedMemoryFlag(value string) (any, error) {
 // logSize says what is wrong with containerLogMaxSize.
 func logSize(s string) string {
 	q, err := resource.ParseQuantity(s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err.Error()
-	case q.Sign() < 0:
+	}
+	// A negative size turns rotation off.
+	if _, ok := q.AsInt64(); !ok {
 		return "invalid max log size"
 	}
 	return ""

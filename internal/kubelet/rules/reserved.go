@@ -24,6 +24,7 @@ func (l *look) enforcement() {
 	list := l.list("enforceNodeAllocatable")
 	seen := map[string]bool{}
 	for i, v := range list {
+		l.fresh()
 		word, ok := v.(string)
 		path := []string{"enforceNodeAllocatable", strconv.Itoa(i)}
 		if !ok {
@@ -52,18 +53,20 @@ func (l *look) enforcement() {
 				l.at(path, "name the cgroup in "+field+", it must exist when the kubelet starts; or take the word out",
 					"invalid configuration: %s (--%s-reserved-cgroup) must be specified when %q or %q included in enforceNodeAllocatable (--enforce-node-allocatable)",
 					field, owner, owner+"-reserved", owner+"-reserved-compressible")
-			} else if amounts, _ := l.doc[owner+"Reserved"].(map[string]any); len(amounts) == 0 {
+			} else if amounts, _ := l.inner(owner + "Reserved").(map[string]any); len(amounts) == 0 {
 				l.at(path, "set "+owner+"Reserved, or take the word out", "Failed to enforce %s Reserved Cgroup Limits on %q: cgroup is not configured properly (nothing is in %sReserved)", strings.ToUpper(owner[:1])+owner[1:], l.text(field), owner)
 			}
 		}
 		seen[word] = true
+		l.fresh()
 		if !l.boolean("cgroupsPerQOS", true) {
 			l.field("cgroupsPerQOS", "set cgroupsPerQOS: true, or enforceNodeAllocatable: []",
 				"invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in enforceNodeAllocatable (--enforce-node-allocatable)", word)
 		}
 	}
 	// Where the list is missing, its default holds: pods.
-	if l.doc != nil && l.doc["enforceNodeAllocatable"] == nil && !l.boolean("cgroupsPerQOS", true) {
+	l.fresh()
+	if l.doc != nil && l.inner("enforceNodeAllocatable") == nil && !l.boolean("cgroupsPerQOS", true) {
 		l.field("cgroupsPerQOS", "set enforceNodeAllocatable: [] too",
 			"invalid configuration: cgroupsPerQOS (--cgroups-per-qos) must be set to true when %q contained in enforceNodeAllocatable (--enforce-node-allocatable)", "pods")
 	}
@@ -101,20 +104,25 @@ func reservedRules() []Rule {
 		})},
 		{ID: "config-bad-cpu-list", Minds: "a malformed list of CPUs", Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if list := l.text("reservedSystemCPUs"); list != "" {
-				if _, err := kubelet.ParseCPUList(list); err != nil {
+				if _, err := kubelet.ParseCPUSet(list); err != nil {
 					l.field("reservedSystemCPUs", "write CPU numbers and ranges, like 0-3,8", "invalid configuration: unable to parse reservedSystemCPUs (--reserved-cpus) %s, error: %s", list, err)
 				}
 			}
 		}},
 		{ID: "config-reserved-cpus-and-cgroup", Minds: "reserved CPUs together with a reserved cgroup", Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
-			if l.text("reservedSystemCPUs") != "" && (l.text("systemReservedCgroup") != "" || l.text("kubeReservedCgroup") != "") {
+			for _, cgroup := range []string{"systemReservedCgroup", "kubeReservedCgroup"} {
+				l.fresh()
+				if l.text("reservedSystemCPUs") == "" || l.text(cgroup) == "" {
+					continue
+				}
 				l.field("reservedSystemCPUs", "take the cgroups out, or reserve cpu by quantity",
 					"invalid configuration: can't use reservedSystemCPUs (--reserved-cpus) with systemReservedCgroup (--system-reserved-cgroup) or kubeReservedCgroup (--kube-reserved-cgroup)")
 			}
 		}},
 		{ID: "config-cpu-reserved-twice", Minds: "cpu reserved by quantity, and CPUs by number: the quantity is dropped", Does: Swallows, Severity: Warning, Source: "cmd/kubelet/app/server.go, run", check: func(l *look) {
 			for _, field := range []string{"kubeReserved", "systemReserved"} {
-				if _, both := l.stringMap(field)["cpu"]; both && l.text("reservedSystemCPUs") != "" {
+				l.fresh()
+				if _, both := l.entry(field, "cpu"); both && l.text("reservedSystemCPUs") != "" {
 					l.at([]string{field, "cpu"}, "take cpu out, or reservedSystemCPUs", "reservedSystemCPUs is set too, and the kubelet drops this cpu without a word")
 				}
 			}
@@ -154,7 +162,7 @@ func reservedRules() []Rule {
 // reservedSum is kubeReserved and systemReserved of one resource; what does not parse was reported before.
 func (l *look) reservedSum(name string) (total resource.Quantity, named bool) {
 	for _, field := range []string{"kubeReserved", "systemReserved"} {
-		if text, ok := l.stringMap(field)[name]; ok {
+		if text, ok := l.entry(field, name); ok {
 			named = true
 			if q, err := resource.ParseQuantity(text); err == nil {
 				total.Add(q)
@@ -166,6 +174,7 @@ func (l *look) reservedSum(name string) (total resource.Quantity, named bool) {
 
 // hardMemory is the memory of evictionHard, in bytes where it is a percentage of a machine that is at hand.
 func (l *look) hardMemory() (q resource.Quantity, ok bool) {
+	l.reads([]string{"evictionHard", "memory.available"})
 	threshold := kubelet.EvictionHardOf(l.doc)["memory.available"]
 	percent, isPercent := strings.CutSuffix(threshold, "%")
 	switch {

@@ -63,10 +63,12 @@ type Finding struct {
 // Subject is a kubelet that is about to start.
 type Subject struct {
 	Config  *kubelet.Config // merged, drop-ins included; nil: unknown
-	Part    bool            // Config is only a part: what goes with its fields may stand elsewhere
+	Part    bool            // Config is only a part: what it does not set may stand elsewhere
+	Unset   []string        // of a part: pointers of what is certainly not there
 	Flags   []Flag          // in their order; of several with one name the last counts
 	Version string          // v1.36.3; "" where it is unknown, then the newest that is known here is taken
 	Accepts *Accepts        // what the binary itself says; nil: not asked, then the tables tell
+	Dir     string          // the folder of the file that Config is, which its relative paths begin at; "": unknown
 	Machine *Machine        // nil: none at hand
 	// Refused says why a kubelet would not take a file of CAs, or, where key is not "", a certificate with that key; "" if it
 	// would. told is false where nobody can tell, and where a file is not there. nil: nobody can.
@@ -86,10 +88,11 @@ type Accepts struct {
 func Check(s Subject) []Finding {
 	l := newLook(s)
 	for _, r := range All() {
-		if l.tooOld(r) || s.Part && !r.Alone {
+		if l.tooOld(r) {
 			continue
 		}
 		l.rule = r
+		l.fresh()
 		r.check(l)
 	}
 	slices.SortStableFunc(l.found, func(a, b Finding) int {
@@ -114,11 +117,21 @@ type look struct {
 	exact  bool // the version is given, and what it knows is known
 	rule   Rule
 	found  []Finding
+
+	flagged map[string]bool // the fields that flags set, by their whole name
+
+	// Of a part, what the judgement that is being made rests on.
+	guessed bool // a field that may be set elsewhere
+	gated   bool // a feature gate that is as by default, and may be set elsewhere
 }
 
 func newLook(s Subject) *look {
 	oldest, newest := known.Range()
 	l := &look{Subject: s, minor: newest}
+	l.Flags = slices.Clone(s.Flags)
+	for i := range l.Flags {
+		l.Flags[i].Name = kubelet.FlagName(l.Flags[i].Name)
+	}
 	if m, ok := known.Minor(s.Version); ok && s.Version != "" {
 		l.minor, l.exact = m, m >= oldest && m <= newest
 	}
@@ -142,10 +155,49 @@ const assumed = 24
 func (l *look) add(f Finding) {
 	f.Rule, f.Does = l.rule.ID, l.rule.Does
 	f.Severity = cmp.Or(f.Severity, l.rule.Severity)
+	switch {
+	case !l.Part || l.rule.Alone:
+	case l.guessed:
+		return
+	case l.gated && f.Severity == Error:
+		f.Severity, f.Vague = Warning, true
+	}
 	if l.Version == "" && (l.rule.Since > assumed || l.rule.Until > 0) && f.Severity == Error {
 		f.Severity, f.Vague = Warning, true // an older one does not mind
 	}
 	l.found = append(l.found, f)
+}
+
+// fresh begins another judgement within a rule: what was read before has no part in it.
+func (l *look) fresh() { l.guessed, l.gated = false, false }
+
+// reads notes that a judgement rests on a field. Of a part, one that it does not set may be set elsewhere.
+func (l *look) reads(path []string) {
+	if l.Part && !l.settled(path) {
+		l.guessed = true
+	}
+}
+
+// settled says whether a part of a configuration decides what is at a path: it sets or removes that, or a list or value
+// around it. Objects are merged, so an object itself is never settled, but as the value of a flag.
+func (l *look) settled(path []string) bool {
+	var at any = l.doc
+	for i, name := range path {
+		here := path[:i+1]
+		if l.flagged[strings.Join(here, ".")] || slices.Contains(l.Unset, kubelet.Pointer(here...)) {
+			return true
+		}
+		object, ok := at.(map[string]any)
+		if !ok {
+			return true
+		}
+		if at = object[name]; at == nil {
+			return false
+		}
+	}
+	_, isObject := at.(map[string]any)
+
+	return !isObject
 }
 
 // at adds a finding about a field. One that a flag sets is the flag's.
@@ -183,6 +235,9 @@ func (l *look) gate(name string) bool {
 		return on
 	}
 	g, ok := l.gateOf(name)
+	if l.Part && ok && !g.Locked {
+		l.gated = true
+	}
 	if all, said := set[map[string]string{"alpha": "AllAlpha", "beta": "AllBeta"}[g.Stage]].(bool); said && !g.Locked {
 		return all
 	}

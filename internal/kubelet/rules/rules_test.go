@@ -119,6 +119,17 @@ func TestPasses(t *testing.T) {
 		"memory over nodes":     "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {memory.available: 1Gi}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}, {numaNode: 1, limits: {memory: 1Gi}}]\n",
 		"memory without evict":  "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {nodefs.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 1Gi}}]\n",
 		"memory of the machine": "memoryManagerPolicy: Static\nkubeReserved: {memory: 1Gi}\nevictionHard: {memory.available: 5%}\nreservedMemory: [{numaNode: 0, limits: {memory: 3Gi}}]\n",
+		"rotation is off":       "containerLogMaxSize: '-1'\n",
+		"no rotation, smaller":  "containerLogMaxSize: -10Mi\n",
+		"flushed by default":    "logging: {flushFrequency: 0s}\n",
+		"flushed by default, 0": "logging: {flushFrequency: 0}\n",
+		"split streams":         "logging: {options: {text: {splitStream: true}, json: {infoBufferSize: '0'}}}\n",
+		"no server":             "{enableServer: false, address: 203.0.113.9}\n",
+		"no server nowhere":     "{enableServer: false, address: nosuch}\n",
+		"a CPU with a sign":     "reservedSystemCPUs: '+0'\n",
+		"no health":             "healthzPort: 0\nport: 10248\n",
+		"health elsewhere":      "address: 198.51.100.7\nhealthzPort: 10250\n",
+		"many IDs":              "userNamespaces: {idsPerPod: 1048576}\n",
 		"header and such":       "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: {memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
 	} {
 		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 const validation = "pkg/kubelet/apis/config/validation/validation.go"
@@ -15,12 +17,13 @@ const validation = "pkg/kubelet/apis/config/validation/validation.go"
 // text, number and the like are values of a field whose type is right. Others are reported as wrong types, and no rule
 // minds them.
 func (l *look) text(name string) string {
-	s, _ := l.doc[name].(string)
+	s, _ := l.inner(name).(string)
 	return s
 }
 
 // inner is a value below the root, nil where there is none.
 func (l *look) inner(path ...string) any {
+	l.reads(path)
 	var at any = l.doc
 	for _, name := range path {
 		m, _ := at.(map[string]any)
@@ -29,6 +32,13 @@ func (l *look) inner(path ...string) any {
 	return at
 }
 
+// entry is one member of an object of texts. Of a part of a configuration it may be known where the object is not.
+func (l *look) entry(object, name string) (value string, ok bool) {
+	value, ok = l.inner(object, name).(string)
+	return value, ok
+}
+
+// stringMap are the members of an object of texts, to look at each. That one is not among them is for entry to say.
 func (l *look) stringMap(name string) map[string]string {
 	object, _ := l.doc[name].(map[string]any)
 	m := map[string]string{}
@@ -41,7 +51,7 @@ func (l *look) stringMap(name string) map[string]string {
 }
 
 func (l *look) list(name string) []any {
-	list, _ := l.doc[name].([]any)
+	list, _ := l.inner(name).([]any)
 	return list
 }
 
@@ -57,7 +67,7 @@ func (l *look) numberOf(v any) (int64, bool) {
 }
 
 func (l *look) boolean(name string, preset bool) bool {
-	if b, ok := l.doc[name].(bool); ok {
+	if b, ok := l.inner(name).(bool); ok {
 		return b
 	}
 	return preset
@@ -74,7 +84,8 @@ func (l *look) duration(path ...string) (time.Duration, bool) {
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// ranges are numbers: the field, its flag, the least, the most, 0 where that has a meaning of its own, and the words.
+// ranges are numbers: the field, its flag, the least, the most, what 0 is where it is below the least ("unset": in a file it
+// stands for the default, "off": it turns something off), and the words. Of a field that is a pointer 0 is a number.
 const ranges = `maxPods max-pods 0 - - must not be a negative number
 podsPerCore pods-per-core 0 - - must not be a negative number
 maxOpenFiles max-open-files 0 - - must not be a negative number
@@ -88,15 +99,15 @@ nodeStatusMaxImages node-status-max-images -1 - - must be -1 or greater
 imageGCHighThresholdPercent image-gc-high-threshold 0 100 - must be between 0 and 100, inclusive
 imageGCLowThresholdPercent image-gc-low-threshold 0 100 - must be between 0 and 100, inclusive
 oomScoreAdj oom-score-adj -1000 1000 - must be between -1000 and 1000, inclusive
-port port 1 65535 0 must be between 1 and 65535, inclusive
-readOnlyPort read-only-port 1 65535 0 must be between 0 and 65535, inclusive
-healthzPort healthz-port 1 65535 0 must be between 1 and 65535, inclusive
+port port 1 65535 unset must be between 1 and 65535, inclusive
+readOnlyPort read-only-port 1 65535 off must be between 0 and 65535, inclusive
+healthzPort healthz-port 1 65535 off must be between 1 and 65535, inclusive
 iptablesDropBit iptables-drop-bit 0 31 - must be between 0 and 31, inclusive
 iptablesMasqueradeBit iptables-masquerade-bit 0 31 - must be between 0 and 31, inclusive
 maxParallelImagePulls - 1 - - must be a positive number
-nodeLeaseDurationSeconds - 1 - 0 must be greater than 0
-containerLogMaxWorkers - 1 - 0 must be greater than or equal to 1
-containerLogMaxFiles container-log-max-files 2 - 0 must be greater than 1`
+nodeLeaseDurationSeconds - 1 - unset must be greater than 0
+containerLogMaxWorkers - 1 - - must be greater than or equal to 1
+containerLogMaxFiles container-log-max-files 2 - - must be greater than 1`
 
 func (l *look) ranges() {
 	for line := range strings.Lines(ranges) {
@@ -104,7 +115,7 @@ func (l *look) ranges() {
 		n, ok := l.number(f[0])
 		low, _ := strconv.ParseInt(f[2], 10, 64)
 		high, err := strconv.ParseInt(f[3], 10, 64)
-		if !ok || n >= low && (n <= high || err != nil) || n == 0 && f[4] == "0" {
+		if !ok || n >= low && (n <= high || err != nil) || n == 0 && (f[4] == "off" || f[4] == "unset" && l.zeroIsUnset(f[0])) {
 			continue
 		}
 		flag := ""
@@ -115,17 +126,55 @@ func (l *look) ranges() {
 	}
 }
 
+// A kubelet v1.36.3 does not come up with 10 open files, and does with 30; pods need more.
+const (
+	leastOpenFiles = 16
+	fewOpenFiles   = 1024
+)
+
 func valueRules() []Rule {
 	return []Rule{
 		{ID: "config-out-of-range", Minds: "a number outside of its range", Does: Exits, Severity: Error, Alone: true, Source: validation, check: (*look).ranges},
-		{ID: "config-many-pods", Minds: "more pods than there are user IDs for, 65536 for each", Since: 30, Does: Exits, Severity: Error, Source: "pkg/kubelet/userns/userns_manager.go, MakeUserNsManager", check: func(l *look) {
-			ids, ok := l.number("userNamespaces", "idsPerPod")
-			if !ok || ids <= 0 {
+		{ID: "config-many-pods", Minds: "more pods than there are user IDs for, `userNamespaces.idsPerPod` or 65536 for each, or a number of IDs that does not divide 2^32", Since: 30, Does: Exits, Severity: Error, Source: "pkg/kubelet/userns/userns_manager.go, MakeUserNsManager", check: func(l *look) {
+			ids, set := l.number("userNamespaces", "idsPerPod")
+			if !set || ids <= 0 || ids > 1<<32-1 { // config-ids-per-pod reports the others
 				ids = 65536
 			}
-			if n, _ := l.number("maxPods"); n > 1<<32/ids-1 && l.gate("UserNamespacesSupport") {
-				l.field("maxPods", fmt.Sprintf("at most %d; Kubernetes is tested with 110", 1<<32/ids-1), "create user namespace manager: kubelet user assigned IDs are not enough to support %d pods", n)
+			n, ok := l.number("maxPods")
+			if !ok || n == 0 && l.zeroIsUnset("maxPods") {
+				n = kubelet.DefaultMaxPods
 			}
+			if !l.gate("UserNamespacesSupport") {
+				return
+			}
+			if l.Machine != nil && l.Machine.Exists != nil { // with it an image may give its kubelet other IDs than all
+				if there, told := l.Machine.Exists("/usr/bin/getsubids"); told && there {
+					defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
+					l.rule.Severity = Warning
+				}
+			}
+			size, fewer := []string{"userNamespaces", "idsPerPod"}, "take it out, or write 65536 times a power of 2"
+			path, hint := []string{"maxPods"}, fmt.Sprintf("at most %d; Kubernetes is tested with 110", 1<<32/ids-1)
+			if !ok {
+				path, hint = size, fewer
+			}
+			switch free := 1<<32 - ids; {
+			case free%ids != 0:
+				l.at(size, fewer, "create user namespace manager: kubelet user assigned IDs length %d is not a multiple of %d", free, ids)
+			case n > free/ids:
+				l.at(path, hint, "create user namespace manager: kubelet user assigned IDs are not enough to support %d pods", n)
+			}
+		}},
+		{ID: "config-open-files", Minds: "fewer open files than the kubelet itself needs", Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go, RunKubelet; pkg/util/rlimit", check: func(l *look) {
+			n, ok := l.number("maxOpenFiles")
+			if !ok || n < 0 || n >= fewOpenFiles || n == 0 && l.zeroIsUnset("maxOpenFiles") {
+				return
+			}
+			if n >= leastOpenFiles {
+				defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
+				l.rule.Severity = Warning
+			}
+			l.field("maxOpenFiles", "write 1000000, which is the default", "too many open files: the kubelet and its pods need more than %d", n)
 		}},
 		{ID: "config-pod-pids", Minds: "a limit of processes that the kernel cannot set", Does: Swallows, Severity: Warning, Alone: true, Source: "pkg/kubelet/cm/cgroup_manager_linux.go, Create; Linux, kernel/cgroup/pids.c", check: func(l *look) {
 			if n, _ := l.number("podPidsLimit"); n > 1<<22 {
@@ -201,12 +250,16 @@ tlsMinVersion VersionTLS10,VersionTLS11,VersionTLS12,VersionTLS13 unknown tls ve
 authorization.mode AlwaysAllow,Webhook unknown authorization mode %s
 logging.format text,json logging.format: Invalid value: %q: Unsupported log format`
 
-// words minds them. An empty one stands for the default.
+// words minds them. An empty one stands for the default, but as the value of a flag.
 func (l *look) words() {
 	for line := range strings.Lines(words) {
 		f := strings.SplitN(strings.TrimSpace(line), " ", 3)
 		path, allowed := strings.Split(f[0], "."), strings.Split(f[1], ",")
-		if word, _ := l.inner(path...).(string); word != "" && !slices.Contains(allowed, word) {
+		word, ok := l.inner(path...).(string)
+		if word == "" && (l.zeroIsUnset(f[0]) || f[0] == "tlsMinVersion") {
+			continue
+		}
+		if ok && !slices.Contains(allowed, word) {
 			l.at(path, choose(word, allowed), f[2], word)
 		}
 	}

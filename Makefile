@@ -141,6 +141,12 @@ e2e-kube: build machines ## real Kubernetes and a real kubelet, as root: RUN=Tes
 	test/kube/build.sh "$(KUBE_CACHE)"
 	cd test/kube && PRELET_KUBE_CACHE="$(KUBE_CACHE)" $(AS_KUBE) test -count=1 -v -timeout 30m -parallel 3 -run '$(RUN)' .
 
+.PHONY: kubelet-agreement
+kubelet-agreement: build ## N=100 random inputs of each kind to the real kubelet and to plan, as root; SEED= for the same ones again
+	test/kube/build.sh "$(KUBE_CACHE)"
+	cd test/kube && PRELET_KUBE_AGREEMENT_CASES=$(if $(filter file,$(origin N)),100,$(N)) PRELET_KUBE_AGREEMENT_SEED=$(or $(SEED),random) PRELET_KUBE_CACHE="$(KUBE_CACHE)" \
+		$(AS_KUBE) test -count=1 -v -timeout 40m -run '^TestAgreement$$' .
+
 .PHONY: storm
 storm: build ## N=1000 boots in the same instant against one real API server that is slow and dies in the middle, as root
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o bin/bench/ ./bench/...

@@ -1,0 +1,307 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Environment of TestAgreement.
+const (
+	agreementSeed  = "PRELET_KUBE_AGREEMENT_SEED"  // a number, or random; without it always the same one
+	agreementCases = "PRELET_KUBE_AGREEMENT_CASES" // for each kind; without it a few of each
+	agreementFile  = "PRELET_KUBE_AGREEMENT_FILE"  // a YAML list of cases to run in place of random ones
+)
+
+// What one run may take. A kubelet that is still there a while after its start has accepted its input; one that accepts
+// it starts within seconds.
+const (
+	agreementSettled = 1300 * time.Millisecond
+	agreementPatient = 25 * time.Second
+	agreementNodes   = 6
+)
+
+// inputCase is one input of a kubelet: the text of its configuration as it is, and flags.
+type inputCase struct {
+	Kind   string   `json:"kind"`
+	Config string   `json:"config"` // the whole file; "" is the baseline
+	Flags  []string `json:"flags"`  // NAME=VALUE, in this order
+}
+
+func (c inputCase) String() string {
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic(err)
+	}
+
+	return string(b)
+}
+
+// agreement is a case and what both made of it.
+type agreement struct {
+	inputCase
+	prelet, kubelet bool // accepted it
+	said, complaint string
+	excused         string // why this disagreement does not count
+}
+
+// TestAgreement gives random inputs to the real kubelet and to `prelet plan`. At most 1 % of the inputs of a kind may be
+// refused by prelet alone (false alarms) and 3 % by the kubelet alone (misses); with few inputs that is none and one.
+func TestAgreement(t *testing.T) {
+	t.Parallel()
+	p := programs(t)
+	cases := agreementInputs(t)
+
+	type table struct{ agreed, refused, alarms, misses, excused int }
+	byKind, order := map[string]*table{}, []string{}
+	excuses := map[string]int{}
+
+	for _, r := range runAgreement(t, p, cases) {
+		k := byKind[r.Kind]
+		if k == nil {
+			k = &table{}
+			byKind[r.Kind], order = k, append(order, r.Kind)
+		}
+
+		switch {
+		case r.prelet == r.kubelet:
+			k.agreed++
+			if !r.kubelet {
+				k.refused++
+			}
+		case r.excused != "":
+			k.excused++
+			excuses[r.excused]++
+		case r.kubelet:
+			k.alarms++
+			t.Logf("false alarm: %s\n  prelet: %s", r, r.said)
+		default:
+			k.misses++
+			t.Logf("miss: %s\n  kubelet: %s", r, r.complaint)
+		}
+	}
+
+	slices.Sort(order)
+	t.Logf("%-14s %6s %8s %8s %6s %6s %8s", "kind", "cases", "agreed", "refused", "alarms", "misses", "excused")
+	for _, kind := range order {
+		k := byKind[kind]
+		all := k.agreed + k.alarms + k.misses + k.excused
+		t.Logf("%-14s %6d %8d %8d %6d %6d %8d", kind, all, k.agreed, k.refused, k.alarms, k.misses, k.excused)
+		if 100*k.alarms > all || k.misses > 1 && 100*k.misses > 3*all {
+			t.Errorf("%s: got %d false alarms and %d misses in %d cases; want at most 1 %% and 3 %%", kind, k.alarms, k.misses, all)
+		}
+	}
+	for why, n := range excuses {
+		t.Logf("not counted, %d times: %s", n, why)
+	}
+}
+
+// agreementInputs are the cases of a file, or random ones whose seed is logged.
+func agreementInputs(t *testing.T) []inputCase {
+	t.Helper()
+	if name := os.Getenv(agreementFile); name != "" {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		var cases []inputCase
+		must(t, yaml.UnmarshalStrict(text, &cases))
+
+		return cases
+	}
+
+	seed := uint64(1)
+	switch text := os.Getenv(agreementSeed); text {
+	case "":
+	case "random":
+		seed = uint64(time.Now().UnixNano())
+	default:
+		n, err := strconv.ParseUint(text, 10, 64)
+		must(t, err)
+		seed = n
+	}
+
+	each := agreementFew
+	if text := os.Getenv(agreementCases); text != "" {
+		n, err := strconv.Atoi(text)
+		must(t, err)
+		each = n
+	}
+
+	t.Logf("%s=%d %s=%d", agreementSeed, seed, agreementCases, each)
+	g := newInputs(t, rand.New(rand.NewPCG(seed, 0)))
+	var cases []inputCase
+	for i := range each {
+		for _, k := range inputKinds() {
+			c := k.make(g, i)
+			c.Kind = k.name
+			cases = append(cases, c)
+		}
+	}
+
+	return cases
+}
+
+// runAgreement runs cases on a few nodes side by side. Results are in the order of the cases.
+func runAgreement(t *testing.T, p Programs, cases []inputCase) []agreement {
+	t.Helper()
+	out, next := make([]agreement, len(cases)), make(chan int)
+	var workers sync.WaitGroup
+
+	for range min(agreementNodes, len(cases)) {
+		n := newTried(t, p)
+		t.Cleanup(n.Stop)
+		workers.Go(func() {
+			for i := range next {
+				r, err := compare(n, cases[i])
+				if err != nil {
+					t.Errorf("%s: %v", cases[i], err)
+				}
+				out[i] = r
+			}
+		})
+	}
+
+	for i := range cases {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+
+	return out
+}
+
+const (
+	agreementConfig = "/etc/prelet-case/raw.yaml"
+	agreementSite   = `
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { base = file("` + agreementConfig + `") }
+  kubelet_flags {
+    base  = file("/etc/prelet-case/flags.env")
+    flags = jsondecode(file("/etc/prelet-case/flags.json"))
+  }
+}
+`
+)
+
+// compare gives one case to both. Labels and taints are stages' own, so as flags they are in the base; all others are
+// the site's.
+func compare(n *Node, c inputCase) (agreement, error) {
+	r := agreement{inputCase: c}
+	text := c.Config
+	if text == "" {
+		text = baseline
+	}
+
+	base, own := []string{}, map[string]string{}
+	for _, f := range c.Flags {
+		name, value, _ := strings.Cut(f, "=")
+		if plain := strings.ReplaceAll(name, "_", "-"); plain == "node-labels" || plain == "register-with-taints" {
+			base = append(base, fmt.Sprintf("--%s=%s", name, value))
+		} else {
+			own[name] = value
+		}
+	}
+	values, err := json.Marshal(own)
+	if err != nil {
+		return r, err
+	}
+
+	env := ""
+	if len(base) > 0 {
+		env = "KUBELET_EXTRA_ARGS='" + strings.Join(base, " ") + "'\n"
+	}
+	for name, text := range map[string]string{
+		agreementConfig: text, "/etc/prelet-case/flags.env": env, "/etc/prelet-case/flags.json": string(values),
+	} {
+		if err := n.Write(name, text, 0o644); err != nil {
+			return r, err
+		}
+	}
+	if err := n.Site(map[string]string{"site.hcl": agreementSite}); err != nil {
+		return r, err
+	}
+
+	// The text of a case may be above what one read of a file allows, so nothing but its end status counts.
+	plan, err := n.Prelet(context.Background(), "plan", "-o", "json")
+	if err != nil {
+		return r, err
+	}
+	r.prelet, r.said = plan.Exit == 0, errorsOf(plan)
+
+	if r.complaint, err = started1(n, c); err != nil {
+		return r, err
+	}
+	r.kubelet = r.complaint == ""
+	r.excused = excuse(r)
+
+	return r, nil
+}
+
+// errorsOf are the errors of a plan, in one line each.
+func errorsOf(r Result) string {
+	var p struct {
+		Diagnostics []struct{ Severity, Code, Detail string }
+	}
+	if json.Unmarshal([]byte(r.Out), &p) != nil {
+		return last(r.Out+r.Err, 300)
+	}
+
+	var said []string
+	for _, d := range p.Diagnostics {
+		if d.Severity == "error" {
+			said = append(said, d.Code+": "+d.Detail)
+		}
+	}
+
+	return strings.Join(said, "\n  ")
+}
+
+// started1 starts the kubelet on a case; complaint is its last words if it ends, "" if it runs.
+func started1(n *Node, c inputCase) (complaint string, err error) {
+	const dir = "/var/lib/kubelet-case"
+	for _, name := range []string{"cpu_manager_state", "memory_manager_state"} {
+		if err := os.RemoveAll(n.Root() + dir + "/" + name); err != nil {
+			return "", err
+		}
+	}
+
+	words := []string{"/usr/bin/kubelet", "--config=" + agreementConfig, "--root-dir=" + dir, "--hostname-override=n1"}
+	for _, f := range c.Flags {
+		words = append(words, "--"+f)
+	}
+
+	script := fmt.Sprintf(`"$@" >/run/case.log 2>&1 & pid=$!
+for i in $(seq %d); do
+  kill -0 $pid 2>/dev/null || break
+  grep -q %q /run/case.log && { sleep %.1f; break; }
+  sleep 0.1
+done
+if kill -0 $pid 2>/dev/null; then kill -KILL $pid; wait $pid 2>/dev/null; exit 100; fi
+exit 0`, int(agreementPatient.Seconds())*10, started, agreementSettled.Seconds())
+	r, err := n.Run(context.Background(), append([]string{"sh", "-c", script, "sh"}, words...)...)
+	if err != nil || r.Exit == 100 {
+		return "", err
+	}
+
+	log, err := n.Read("/run/case.log")
+	if err != nil {
+		return "", err
+	}
+	if minds := complaints(log); len(minds) > 0 {
+		return last(minds[len(minds)-1], 600), nil
+	}
+
+	return "ended: " + last(log, 300), nil
+}

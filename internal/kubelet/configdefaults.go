@@ -12,6 +12,10 @@ import (
 // DefaultMaxPods is the maxPods of a kubelet whose configuration has none (KubeletConfiguration v1beta1, v1.36.3).
 const DefaultMaxPods = 110
 
+// LeastAmount is the least amount of memory or storage, in bytes, that anybody means, but for 0. One below it is most often
+// a number whose unit was forgotten.
+const LeastAmount = 16 << 20
+
 // KnownField says whether a kubelet has a field of KubeletConfiguration v1beta1, written as clusterDNS or logging.format;
 // also a key of one whose keys are free, as evictionHard.memory.available. Without a version it is the newest that is
 // known.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -67,7 +68,21 @@ func quantity(name string, n int64) string {
 }
 
 func quantityOf(name string) func(string) error {
-	return func(text string) error { _, err := parseQuantity(name, text); return err }
+	return func(text string) error { return checkOwn(name, text) }
+}
+
+// checkOwn checks an amount that the site writes. Bytes without a unit are nearly always meant as Gi, and a machine from
+// which 8 bytes are kept is one from which nothing is.
+func checkOwn(name, text string) error {
+	n, err := parseQuantity(name, text)
+	switch {
+	case err != nil || name == cpu || n == 0 || n >= kubelet.LeastAmount:
+		return err
+	case strings.Trim(text, "0123456789") == "":
+		return fmt.Errorf("%q of %s is %s bytes: write a unit, as %q; the least is 16Mi, or 0", text, name, text, text+"Gi")
+	}
+
+	return fmt.Errorf("%q of %s is less than any machine needs: the least is 16Mi, or 0", text, name)
 }
 
 // parsePercent reads "10%": a whole number from 0 to 100.
@@ -97,7 +112,7 @@ func bounds(m map[string]*string) error {
 			return fmt.Errorf("there is no resource %q here. %s", name, schema.Suggest(name, resources()))
 		}
 		if text := m[name]; text != nil {
-			if _, err := parseQuantity(name, *text); err != nil {
+			if err := checkOwn(name, *text); err != nil {
 				return err
 			}
 		}

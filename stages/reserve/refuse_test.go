@@ -203,3 +203,27 @@ func FuzzQuantity(f *testing.F) {
 		}
 	})
 }
+
+// TestAmountsWithoutTheirUnit: 8 bytes are as good as nothing, and most often 8Gi were meant. Nothing at all is 0.
+func TestAmountsWithoutTheirUnit(t *testing.T) {
+	check := quantityOf(memory)
+	for _, text := range []string{"0", "0Gi", "16Mi", "8Gi", "16777216"} {
+		if err := check(text); err != nil {
+			t.Errorf("memory %q: got %v, want it to be accepted", text, err)
+		}
+	}
+	for text, says := range map[string]string{"8": `write a unit, as "8Gi"`, "16": `"16Gi"`, "8k": "the least is 16Mi", "15Mi": "the least is 16Mi", "16777215": "the least is 16Mi"} {
+		if err := check(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("memory %q: got %v, want an error with %q", text, err, says)
+		}
+	}
+	small := "9"
+	for _, name := range []string{memory, storage} {
+		if err := bounds(map[string]*string{name: &small}); err == nil {
+			t.Errorf("floor.%s = 9: got no error, want one", name)
+		}
+	}
+	if err := bounds(map[string]*string{cpu: &small}); err != nil {
+		t.Errorf("floor.cpu = 9: got %v, want it to be accepted", err)
+	}
+}

@@ -39,7 +39,7 @@ var (
 	maxPodsAttr = schema.Attr[float64]{Name: "max_pods", Check: count(1),
 		Doc: "The kubelet's maxPods. Without it the base's stays, and formulas that need a number of pods take that, or 110."}
 	floorAttr = schema.Attr[map[string]*string]{Name: "floor", Type: cty.Map(cty.String), Check: bounds,
-		Doc: "The least that is reserved in all, by resource (`cpu`, `memory`, `ephemeral-storage`), as `{ memory = \"4Gi\" }`."}
+		Doc: "The least that is reserved in all, by resource (`cpu`, `memory`, `ephemeral-storage`), as `{ memory = \"4Gi\" }`. Of memory and storage 0, or at least 16Mi."}
 	capAttr = schema.Attr[map[string]*string]{Name: "cap", Type: cty.Map(cty.String), Check: bounds,
 		Doc: "The most that is reserved in all, by resource."}
 
@@ -48,8 +48,8 @@ var (
 		Doc: "`numa`: equally many on each NUMA node that has CPUs. `packed`: the first cores of the first node, then of the next."}
 
 	staticCPU     = schema.Attr[string]{Name: "cpu", Check: quantityOf(cpu), Doc: "CPUs for Kubernetes, as `\"2\"` or `\"500m\"`."}
-	staticMemory  = schema.Attr[string]{Name: "memory", Check: quantityOf(memory), Doc: "Memory for Kubernetes, as `\"8Gi\"`."}
-	staticStorage = schema.Attr[string]{Name: "ephemeral_storage", Check: quantityOf(storage), Doc: "Ephemeral storage for Kubernetes, as `\"10Gi\"`."}
+	staticMemory  = schema.Attr[string]{Name: "memory", Check: quantityOf(memory), Doc: "Memory for Kubernetes, as `\"8Gi\"`; 0, or at least 16Mi."}
+	staticStorage = schema.Attr[string]{Name: "ephemeral_storage", Check: quantityOf(storage), Doc: "Ephemeral storage for Kubernetes, as `\"10Gi\"`; 0, or at least 16Mi."}
 
 	remainderCPUs   = schema.Attr[float64]{Name: "cpus", Check: count(0), Doc: "CPUs (threads) that remain for pods. Null, or as many as there are: CPU is left as the base has it."}
 	remainderMemory = schema.Attr[string]{Name: "memory", Check: func(s string) error { _, err := parsePercent(s); return err },

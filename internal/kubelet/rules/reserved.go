@@ -102,6 +102,7 @@ func reservedRules() []Rule {
 				l.at([]string{field, name}, "reserve 0 or more", "%s value failed to parse: resource quantity for %q cannot be negative: %s", flag, name, value)
 			}
 		})},
+		{ID: "config-tiny-amount", Minds: "an amount of memory or storage below 16Mi that is not 0: a number without its unit", Does: Swallows, Severity: Warning, Alone: true, Source: parse, check: (*look).tinyAmounts},
 		{ID: "config-bad-cpu-list", Minds: "a malformed list of CPUs", Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if list := l.text("reservedSystemCPUs"); list != "" {
 				if _, err := kubelet.ParseCPUSet(list); err != nil {
@@ -156,6 +157,44 @@ func reservedRules() []Rule {
 				l.field("reservedMemory", "set memoryManagerPolicy: Static, or take it out", "without memoryManagerPolicy: Static this has no effect")
 			}
 		}},
+	}
+}
+
+// tinyAmounts minds bytes where Gi was meant: the kubelet takes them, and keeps next to nothing.
+func (l *look) tinyAmounts() {
+	check := func(path []string, text string) {
+		q, err := resource.ParseQuantity(text)
+		if err != nil || q.Sign() <= 0 || q.CmpInt64(kubelet.LeastAmount) >= 0 {
+			return
+		}
+		hint := "write 16Mi or more, or 0"
+		if strings.Trim(text, "0123456789") == "" {
+			hint = "write a unit: " + text + "Gi"
+		}
+		l.at(path, hint, "%s is %s bytes: as good as nothing", text, q.AsDec())
+	}
+
+	for _, field := range []string{"kubeReserved", "systemReserved"} {
+		for _, name := range []string{"ephemeral-storage", "memory"} {
+			if text, ok := l.entry(field, name); ok {
+				check([]string{field, name}, text)
+			}
+		}
+	}
+	for _, field := range []string{"evictionHard", "evictionSoft", "evictionMinimumReclaim"} {
+		amounts := l.stringMap(field)
+		for _, signal := range sorted(amounts) {
+			if strings.HasSuffix(signal, ".available") && signal != "pid.available" {
+				check([]string{field, signal}, amounts[signal])
+			}
+		}
+	}
+	for i, v := range l.list("reservedMemory") {
+		entry, _ := v.(map[string]any)
+		limits, _ := entry["limits"].(map[string]any)
+		if limits["memory"] != nil {
+			check([]string{"reservedMemory", strconv.Itoa(i), "limits", "memory"}, fmt.Sprint(limits["memory"]))
+		}
 	}
 }
 

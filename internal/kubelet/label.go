@@ -18,14 +18,16 @@ func ParseLabels(list string) ([]Label, error) {
 	for _, item := range splitList(list) {
 		key, value, _ := strings.Cut(item, "=")
 		l := Label{strings.TrimSpace(key), strings.TrimSpace(value)}
-		if err := CheckLabel(l.Key, l.Value); err != nil {
-			return nil, err
-		}
 		if i := slices.IndexFunc(labels, func(o Label) bool { return o.Key == l.Key }); i >= 0 {
 			labels[i] = l
 			continue
 		}
 		labels = append(labels, l)
+	}
+	for _, l := range labels { // a value that another has replaced is not looked at
+		if err := CheckLabel(l.Key, l.Value); err != nil {
+			return nil, err
+		}
 	}
 	return labels, nil
 }

@@ -112,7 +112,7 @@ func TestMergeList(t *testing.T) {
 }
 
 func TestParseLabels(t *testing.T) {
-	labels, err := ParseLabels("b=1, a=,c,b=2,,")
+	labels, err := ParseLabels("b=ä, a=,c,b=2,,")
 	if err != nil || !slices.Equal(labels, []Label{{"b", "2"}, {"a", ""}, {"c", ""}}) {
 		t.Errorf("%v, %v", labels, err)
 	}

@@ -293,6 +293,8 @@ func summarize(f rules.Finding) string {
 		return "Not every machine's kubelet would start with " + what
 	case f.Does == rules.Exits:
 		return "The kubelet would not start with " + what
+	case f.Does == rules.Differs:
+		return what + " means something else than before"
 	case f.Does == rules.Swallows:
 		return "The kubelet would run and not do what " + what + " says"
 	}

@@ -83,7 +83,8 @@ func (st *structure) object(p *pkg, name, at string) (*object, error) {
 			tag = reflect.StructTag(raw).Get("json")
 		}
 		json, options, _ := strings.Cut(tag, ",")
-		if len(m.Names) == 0 && strings.Contains(options, "inline") {
+		// Up to 1.36 an embedded type says so, from 1.37 on it has no name.
+		if len(m.Names) == 0 && (json == "" || strings.Contains(options, "inline")) {
 			if last(m.Type) == "TypeMeta" {
 				st.list["apiVersion"], st.list["kind"] = &field{kind: "string"}, &field{kind: "string"}
 				continue

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"regexp"
@@ -132,7 +133,7 @@ func (fs flagSet) scan(p *pkg, body ast.Node, path func(ast.Expr) string) {
 		name := last(call.Fun)
 		switch name {
 		case "register", "pflagRegister":
-			if s := arg(2); s != "" {
+			if s := cmp.Or(arg(2), cadvisorName(call)); s != "" {
 				fs.add(s, cadvisorBool(s)).takes = cadvisorTakes(s)
 			}
 			return true
@@ -186,6 +187,20 @@ func takes(method string, value ast.Expr) string {
 		return "ip"
 	}
 	return ""
+}
+
+// cadvisorName is the flag behind a constant of cadvisor's own package of names, from 1.37 on: HousekeepingInterval.
+func cadvisorName(call *ast.CallExpr) string {
+	if len(call.Args) < 3 {
+		return ""
+	}
+	sel, ok := call.Args[2].(*ast.SelectorExpr)
+	if !ok || last(sel.X) != "cadvisorflags" {
+		return ""
+	}
+	words := regexp.MustCompile(`[A-Z][a-z]*`).FindAllString(sel.Sel.Name, -1)
+
+	return strings.ToLower(strings.Join(words, "-"))
 }
 
 // cadvisorTakes is takes for cadvisor's flags, which are registered far away.

@@ -18,12 +18,12 @@ import (
 func releases() []string {
 	return []string{
 		"1.20.15", "1.21.14", "1.22.17", "1.23.17", "1.24.17", "1.25.16", "1.26.15", "1.27.16", "1.28.15",
-		"1.29.15", "1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3",
+		"1.29.15", "1.30.14", "1.31.14", "1.32.13", "1.33.13", "1.34.4", "1.35.4", "1.36.3", "1.37.1",
 	}
 }
 
 // readOn is when the releases above were read; it changes with them.
-const readOn = "2026-11-20"
+const readOn = "2026-11-21"
 
 func main() {
 	out := flag.String("o", "", "write to `FILE`, in place of the standard output")

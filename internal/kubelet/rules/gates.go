@@ -108,6 +108,7 @@ func gatedRules() []Rule {
 		{"imagePullCredentialsVerificationPolicy", func(l *look) bool { return l.text("imagePullCredentialsVerificationPolicy") != "" }, "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `imagePullCredentialsVerificationPolicy` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
 		{"preloadedImagesVerificationAllowlist", isSet("preloadedImagesVerificationAllowlist"), "KubeletEnsureSecretPulledImages", 33, "invalid configuration: `preloadedImagesVerificationAllowlist` must not be set if KubeletEnsureSecretPulledImages feature gate is not enabled"},
 		{"memoryReservationPolicy", func(l *look) bool { return l.text("memoryReservationPolicy") == "TieredReservation" }, "MemoryQoS", 36, "invalid configuration: memoryReservationPolicy \"TieredReservation\" requires MemoryQoS feature gate to be enabled"},
+		{"defaultPodSysctls", func(l *look) bool { return len(l.stringMap("defaultPodSysctls")) > 0 }, "DefaultPodSysctls", 37, "invalid configuration: DefaultPodSysctls feature gate is required for Kubelet configuration option defaultPodSysctls"},
 		{"enableSystemLogQuery", func(l *look) bool { return l.boolean("enableSystemLogQuery", false) }, "NodeLogQuery", 27, "invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery"},
 		{"topologyManagerPolicyOptions", isSet("topologyManagerPolicyOptions"), "TopologyManagerPolicyOptions", 26, "topology manager policy options require feature gates \"TopologyManagerPolicyOptions\" enabled"},
 	}

@@ -82,6 +82,7 @@ func otherRules() []Rule {
 		{ID: "config-logging", Minds: "logging that its format does not allow", Since: 23, Does: Exits, Severity: Error, Source: "k8s.io/component-base/logs/api/v1/options.go, Validate", check: (*look).logging},
 		{ID: "config-tracing", Minds: "a sampling rate or endpoint of traces that cannot be used", Since: 25, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/component-base/tracing/api/v1/config.go", check: (*look).tracing},
 		{ID: "config-unsafe-sysctl", Minds: "a sysctl that belongs to no namespace", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/sysctl/allowlist.go", check: (*look).sysctls},
+		{ID: "config-pod-sysctls", Minds: "a default sysctl of pods that is none, belongs to no namespace, or is there twice", Since: 37, Does: Exits, Severity: Error, Source: validation, check: (*look).podSysctls},
 		{ID: "config-no-endpoint", Minds: "an empty endpoint of the runtime", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			// Empty in the file is as if it were missing; only the flag can make it empty.
 			if slices.Contains(l.Flags, Flag{"container-runtime-endpoint", ""}) {
@@ -203,6 +204,28 @@ func (l *look) sysctls() {
 		if !namespaced && name != "kernel.sem" {
 			l.at([]string{"allowedUnsafeSysctls", strconv.Itoa(i)}, "kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.* and net.* are", "the sysctls %q are not known to be namespaced", name)
 		}
+	}
+}
+
+// podSysctls minds those that all pods get.
+func (l *look) podSysctls() {
+	if !l.gate("DefaultPodSysctls") {
+		return
+	}
+	set := l.stringMap("defaultPodSysctls")
+	seen := map[string]bool{}
+	for _, name := range sorted(set) {
+		path, plain := []string{"defaultPodSysctls", name}, strings.ReplaceAll(name, "/", ".")
+		namespaced := slices.ContainsFunc([]string{"kernel.shm", "kernel.msg", "fs.mqueue.", "net.", "user."}, func(p string) bool { return strings.HasPrefix(plain, p) })
+		switch {
+		case strings.Contains(name, "*") || !sysctlPattern(name):
+			l.at(path, "write its whole name, as net.ipv4.ip_forward", "invalid configuration: %q is not a valid sysctl name for defaultPodSysctls", name)
+		case !namespaced && plain != "kernel.sem" && plain != "kernel.domainname":
+			l.at(path, "kernel.shm*, kernel.msg*, kernel.sem, kernel.domainname, fs.mqueue.*, net.* and user.* are", "invalid configuration: %q is not known to be namespaced for defaultPodSysctls", name)
+		case seen[plain]:
+			l.at(path, "keep one of them", "invalid configuration: duplicate sysctl %q found in defaultPodSysctls", plain)
+		}
+		seen[plain] = true
 	}
 }
 

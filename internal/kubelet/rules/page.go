@@ -15,7 +15,7 @@ func Page() string {
 		"What `plan`, `run`, `doctor` and `validate --kubelet-version` judge the kubelet's flags and its configuration by. Flags, fields\n"+
 		"and feature gates are known from 1.%d to 1.%d, out of Kubernetes' own source; of the binary at hand its `--help` counts.\n\n"+
 		"*exits*: the kubelet does not start, or its Node is refused. *swallows*: it runs, does not do what the text says, and says\n"+
-		"nothing. *later*: a later version will not take it. What the base brings and the kubelet only swallows is a warning at most.\n\n"+
+		"nothing. *later*: a later version will not take it. *differs*: the same text means something else than to an older version. What the base brings and the kubelet only swallows is a warning at most.\n\n"+
 		"| rule | minds | kubelet | since | here | read in |\n|---|---|---|---|---|---|\n", oldest, newest)
 	seen := map[string]bool{}
 	for _, r := range All() {

@@ -31,6 +31,7 @@ const (
 	Exits    Does = "exits"    // it does not start, or its Node is refused
 	Swallows Does = "swallows" // it runs, and does not do what the text says, without a word that one would see
 	Later    Does = "later"    // it does what the text says, and a later version will not
+	Differs  Does = "differs"  // it does what the text says, and that is another thing than an older version did
 )
 
 // Rule is one thing that a kubelet minds, or should.

@@ -213,11 +213,25 @@ func valueRules() []Rule {
 				l.field("maxParallelImagePulls", "set serializeImagePulls: false", "invalid configuration: maxParallelImagePulls cannot be larger than 1 unless SerializeImagePulls (--serialize-image-pulls) is set to false")
 			}
 		}},
+		{ID: "config-event-rate", Minds: "an event rate of 0, which is no limit from 1.37 on, and was 5 in a second before", Since: 37, Does: Differs, Severity: Warning, Alone: true, Source: "cmd/kubelet/app/server.go, run; kubernetes#117119", check: func(l *look) {
+			if n, ok := l.number("eventRecordQPS"); ok && n == 0 {
+				l.field("eventRecordQPS", "write how many there may be, as 5, or take it out for 50", "0 is no limit from 1.37 on; up to 1.36 it was 5 events in a second")
+			}
+		}},
 		{ID: "config-memory-throttling", Minds: "a memory throttling factor outside of 0 to 1", Since: 22, Does: Exits, Severity: Error, Alone: true, Source: validation, check: func(l *look) {
 			if n, ok := l.doc["memoryThrottlingFactor"].(json.Number); ok {
 				if f, err := n.Float64(); err == nil && (f <= 0 || f > 1) {
 					l.field("memoryThrottlingFactor", "", "invalid configuration: memoryThrottlingFactor %s must be greater than 0 and less than or equal to 1.0", n)
 				}
+			}
+		}},
+		{ID: "config-memory-throttling-gate", Minds: "a memory throttling factor without MemoryQoS, but for 0.9, which was the default", Since: 37, Does: Exits, Severity: Error, Source: validation, check: func(l *look) {
+			n, ok := l.inner("memoryThrottlingFactor").(json.Number)
+			if !ok || l.gate("MemoryQoS") {
+				return
+			}
+			if f, err := n.Float64(); err == nil && f != 0.9 {
+				l.field("memoryThrottlingFactor", "set featureGates: {MemoryQoS: true}, or take it out", "invalid configuration: memoryThrottlingFactor must not be set when MemoryQoS feature gate is disabled")
 			}
 		}},
 		{ID: "config-ids-per-pod", Minds: "user namespaces of a size that is no multiple of 65536", Since: 33, Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/apis/config/validation/validation_linux.go", check: func(l *look) {

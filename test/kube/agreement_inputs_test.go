@@ -645,6 +645,7 @@ type excuseKnown struct {
 func excusesKnown() []excuseKnown {
 	return []excuseKnown{
 		{true, "healthzPort are both", "a race: one of two listeners ends the kubelet, or nobody ever serves /healthz"},
+		{false, "no client provided", "asked without an API server; a kubelet that has one starts"},
 		{true, "unknown configmap and secret manager mode", "asked without an API server; a kubelet that has one ends with these words"},
 		{true, "is set without tls", "the kubelet runs without a certificate, and every connection to its API fails"},
 		{true, `the effect "" is none of`, "the kubelet runs, and the API server refuses its Node"},

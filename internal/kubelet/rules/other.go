@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -183,7 +184,13 @@ func (l *look) tracing() {
 		l.at([]string{"tracing", "samplingRatePerMillion"}, "", "tracing.samplingRatePerMillion: Invalid value: %d: %s", n, says)
 	}
 	endpoint, _ := l.inner("tracing", "endpoint").(string)
-	if scheme, _, ok := strings.Cut(endpoint, ":"); ok && strings.Contains(endpoint, "//") && !slices.Contains([]string{"dns", "unix", "unix-abstract"}, scheme) {
+	plain := endpoint
+	if !strings.Contains(plain, "//") {
+		plain = "dns://" + plain
+	}
+	if _, err := url.Parse(plain); err != nil {
+		l.at([]string{"tracing", "endpoint"}, "write HOST:PORT without a scheme", "tracing.endpoint: Invalid value: %q: %s", plain, err)
+	} else if scheme, _, ok := strings.Cut(endpoint, ":"); ok && strings.Contains(endpoint, "//") && !slices.Contains([]string{"dns", "unix", "unix-abstract"}, scheme) {
 		l.at([]string{"tracing", "endpoint"}, "write HOST:PORT without a scheme", "tracing.endpoint: Invalid value: %q: unsupported scheme: %s.  Options are none, dns, unix, or unix-abstract", endpoint, scheme)
 	}
 }
@@ -191,7 +198,7 @@ func (l *look) tracing() {
 // sysctls are the kernel's that belong to a namespace; the others cannot be given to a pod.
 func (l *look) sysctls() {
 	for i, v := range l.list("allowedUnsafeSysctls") {
-		s, ok := v.(string)
+		s, ok := textOrNull(v)
 		if !ok {
 			continue
 		}

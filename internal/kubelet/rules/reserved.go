@@ -25,7 +25,7 @@ func (l *look) enforcement() {
 	seen := map[string]bool{}
 	for i, v := range list {
 		l.fresh()
-		word, ok := v.(string)
+		word, ok := textOrNull(v)
 		path := []string{"enforceNodeAllocatable", strconv.Itoa(i)}
 		if !ok {
 			continue

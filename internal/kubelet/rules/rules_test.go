@@ -104,7 +104,7 @@ func TestConfig(t *testing.T) {
 func TestPasses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":               "",
-		"null is absent":        "maxPods: null\nkubeReserved: {cpu: null}\n",
+		"null is absent":        "maxPods: null\nkubeReserved: null\n",
 		"zero fields":           "port: 0\nreadOnlyPort: 0\nhealthzPort: 0\nmaxPods: 0\n",
 		"static with CPUs":      "cpuManagerPolicy: static\nreservedSystemCPUs: 0-1\ntopologyManagerPolicy: single-numa-node\n",
 		"static with cpu":       "cpuManagerPolicy: static\nsystemReserved: {cpu: 100m}\n",
@@ -130,6 +130,7 @@ func TestPasses(t *testing.T) {
 		"no health":             "healthzPort: 0\nport: 10248\n",
 		"health elsewhere":      "address: 198.51.100.7\nhealthzPort: 10250\n",
 		"many IDs":              "userNamespaces: {idsPerPod: 1048576}\n",
+		"zeros in front":        "address: 010.0.0.05\n",
 		"header and such":       "staticPodURLHeader: {a: [b, c]}\ntlsCurvePreferences: [29]\nqosReserved: {memory: 50%}\nfeatureGates: {QOSReserved: true}\n",
 	} {
 		if problems := Check(Subject{Config: config(t, text)}); len(problems) != 0 {

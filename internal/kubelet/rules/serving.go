@@ -89,8 +89,15 @@ func (l *look) samePort() {
 	}
 }
 
-// isAddress says whether the kubelet takes a text for an IP address: without a zone.
+// isAddress says whether the kubelet takes a text for an IP address: without a zone, and with zeros in front of a number,
+// as k8s.io/utils/net, ParseIPSloppy, does.
 func isAddress(text string) bool {
+	if parts := strings.Split(text, "."); len(parts) == 4 {
+		for i, p := range parts {
+			parts[i] = strings.TrimLeft(p[:max(0, len(p)-1)], "0") + p[max(0, len(p)-1):]
+		}
+		text = strings.Join(parts, ".")
+	}
 	a, err := netip.ParseAddr(text)
 	return err == nil && a.Zone() == ""
 }

@@ -43,11 +43,17 @@ func (l *look) stringMap(name string) map[string]string {
 	object, _ := l.doc[name].(map[string]any)
 	m := map[string]string{}
 	for key, v := range object {
-		if s, ok := v.(string); ok {
+		if s, ok := textOrNull(v); ok {
 			m[key] = s
 		}
 	}
 	return m
+}
+
+// textOrNull is a member of an object, or an element of a list, of texts: null there decodes to an empty one.
+func textOrNull(v any) (string, bool) {
+	s, ok := v.(string)
+	return s, ok || v == nil
 }
 
 func (l *look) list(name string) []any {

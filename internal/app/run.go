@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -137,31 +136,17 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	defer n.Close()
 	p := n.planUnless(ctx, diags, e.Progress)
-	res := apply.Result{Plan: p, Code: p.Code()}
-	if why, ok := apply.WhyPinned(store); ok && p.Complete && !o.Retry {
-		res.Held = fmt.Sprintf("%s, so nothing is written; "+
-			"`prelet rollback --release --root %s` lets go of it", why, o.Root)
-		res.Outcome.Generation = n.Generation()
-		res.Summary = apply.Summarize(res.Outcome, false)
-	} else if p.Complete {
-		var gen int
-		var changed bool
-		gen, changed, err = apply.WriteToDisk(ctx, n.ApplyOptions(p), o.Retry)
-		if err != nil {
-			if apply.Diagnose(p, err) == nil {
-				return Ran{}, addMessages(err)
-			}
-			res := apply.Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+	res := apply.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
 
-			return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
-		}
-		res.Outcome.Generation, res.Changed = gen, changed
-		res.Summary = apply.Summarize(res.Outcome, changed)
-		if changed {
-			if err := apply.Collect(store); err != nil {
-				e.Say(err.Error())
-			}
+	if res.Err != nil && apply.Diagnose(p, res.Err) == nil {
+		return Ran{}, addMessages(res.Err)
+	}
+
+	if res.Changed && res.Err == nil {
+		if err := apply.Collect(store); err != nil {
+			e.Say(err.Error())
 		}
 	}
+
 	return Ran{Result: res, Site: n.Site, Degraded: p.Degraded}, nil
 }

@@ -59,31 +59,20 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	if err != nil {
 		e.Say(err.Error())
 	}
-	if res.Code == "" && res.Outcome.HeldBack != "" && h.Self == "" {
-		res.Code = fault.RolledBack // the unit has nothing to add to a failure that prelet.service shows
-	}
 
 	return Verified{Result: res}, nil
 }
 
 // judge reaches a verdict and reports it. Its error is about the report only.
 func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (apply.Result, error) {
-	codeBefore, before := readLastRun(h)
+	last := readLastRun(h)
 	rep := e.startReport(h, true)
 	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
 	res := r.Verify(ctx)
 
-	code, summary := res.Code, res.Summary
-	switch {
-	case res.Outcome.HeldBack != "" && codeBefore != "":
-		code, summary = codeBefore, before // that is why, and prelet.service has said so
-	case res.Outcome.HeldBack != "":
-		code = fault.RolledBack
-	case code == "" && codeBefore.IsLasting():
-		code, summary = codeBefore, before+"; "+summary
-	}
-
-	_, err := rep.Finish(code, summary)
+	reported, code := apply.DecideVerify(res, last, h.Self != "")
+	_, err := rep.Finish(reported.Code, reported.Summary)
+	res.Code = code
 
 	return res, err
 }
@@ -144,12 +133,13 @@ func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int
 	return res, nil
 }
 
-// readLastRun returns how the last run of this boot ended; "" where it did not fail, or where there was none.
-func readLastRun(h *Host) (code fault.Code, summary string) {
+// readLastRun returns how the last run of this boot ended; an empty value where it did not fail, or where there was
+// none.
+func readLastRun(h *Host) (last apply.Ending) {
 	s, err := report.Load(h.RunDir)
 	if err != nil || s.BootID != h.BootID {
-		return "", ""
+		return apply.Ending{}
 	}
 
-	return s.ErrorCode(), s.Summary
+	return apply.Ending{Code: s.ErrorCode(), Summary: s.Summary}
 }

@@ -8,7 +8,6 @@ package apply
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -302,9 +301,48 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// WriteToDisk commits a plan below a root where no unit runs, so there is no verdict. With release the held plans and
-// the pin are released with the commit, or alone if nothing has to change. It reports whether anything was written.
-func WriteToDisk(_ context.Context, o Options, release bool) (gen int, changed bool, err error) {
+// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. root is for messages. Held plans
+// do not count there; a pin does, unless retry releases it with the commit.
+func RunBelowRoot(o Options, retry bool, root string) Result {
+	res := Result{Plan: o.Plan, Code: o.Plan.Code()}
+	if !o.Plan.Complete {
+		return res
+	}
+
+	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {
+		res.Held = fmt.Sprintf(
+			"%s, so nothing is written; `prelet rollback --release --root %s` lets go of it", why, root,
+		)
+		res.Outcome.Generation = numberInPlace(o.Store)
+		res.Summary = Summarize(res.Outcome, false)
+
+		return res
+	}
+
+	gen, changed, err := writeToDisk(o, retry)
+	if err != nil {
+		return Result{Plan: o.Plan, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+	}
+
+	res.Outcome.Generation, res.Changed = gen, changed
+	res.Summary = Summarize(res.Outcome, changed)
+
+	return res
+}
+
+// numberInPlace returns the number of the generation in place; 0 for none.
+func numberInPlace(s *generation.Store) int {
+	cur, err := s.Current()
+	if err != nil || cur == nil {
+		return 0
+	}
+
+	return cur.Gen
+}
+
+// writeToDisk commits a plan. With release the held plans and the pin are released with the commit, or alone if nothing
+// has to change. It reports whether anything was written.
+func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 	p, _, err := BuildProposal(o)
 	if err != nil {
 		return 0, false, err
@@ -315,10 +353,7 @@ func WriteToDisk(_ context.Context, o Options, release bool) (gen int, changed b
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
-		if cur, err := o.Store.Current(); err == nil && cur != nil {
-			gen = cur.Gen
-		}
-
+		gen = numberInPlace(o.Store)
 		if release {
 			return gen, false, o.Store.Release()
 		}

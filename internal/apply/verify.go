@@ -1,0 +1,35 @@
+package apply
+
+import (
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// Ending is how a run or a verify ended: a code, "" for success, and one line.
+type Ending struct {
+	Code    fault.Code
+	Summary string
+}
+
+// DecideVerify returns what a verify reports of the node, and the code that the command ends with. It is pure.
+//
+// last is how the last run of this boot ended. While its cause persists, or while it is the reason why the gate is
+// shut, the report keeps it. Started by the unit, a verify behind a shut gate ends with success: prelet.service shows
+// that failure.
+func DecideVerify(res Result, last Ending, byUnit bool) (reported Ending, code fault.Code) {
+	reported, code = Ending{res.Code, res.Summary}, res.Code
+
+	switch {
+	case res.Outcome.HeldBack != "" && last.Code != "":
+		reported = last
+	case res.Outcome.HeldBack != "":
+		reported.Code = fault.RolledBack
+	case res.Code == "" && last.Code.IsLasting():
+		reported = Ending{last.Code, last.Summary + "; " + res.Summary}
+	}
+
+	if code == "" && res.Outcome.HeldBack != "" && !byUnit {
+		code = fault.RolledBack
+	}
+
+	return reported, code
+}

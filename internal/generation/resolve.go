@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // Flags that open a folder: to work in it and fsync it, or only to look up a name in it (which asks for less permission).
@@ -57,7 +58,7 @@ func (t *tree) openWith(p string, flags uint64) (*folder, error) {
 
 // walk opens a folder one name at a time, each without following a link, and shows each to look (which may be nil).
 // An error names the first folder that could not be had.
-func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, last bool) error) (*folder, error) {
+func (t *tree) walk(p string, flags int, look func(at string, fd int, st *unix.Stat_t, last bool) error) (*folder, error) {
 	names := strings.FieldsFunc(p, func(r rune) bool { return r == '/' })
 	flagsAt := func(i int) int {
 		if i == len(names) {
@@ -74,7 +75,7 @@ func (t *tree) walk(p string, flags int, look func(at string, st *unix.Stat_t, l
 		if look != nil {
 			var st unix.Stat_t
 			if err = unix.Fstat(fd, &st); err == nil {
-				err = look(at, &st, i == len(names))
+				err = look(at, fd, &st, i == len(names))
 			}
 			if err != nil {
 				_ = unix.Close(fd) // only looked at
@@ -113,19 +114,9 @@ func (t *tree) parent(p string) (*folder, string, error) {
 
 // trusted is a look for walk: nobody but root and we may be able to change what a name in this folder means. Above the
 // last folder the sticky bit is enough, because it protects the folders that we go through.
-func trusted(at string, st *unix.Stat_t, last bool) error {
-	euid, egid := uint32(unix.Geteuid()), uint32(unix.Getegid())
-	sticky := st.Mode&unix.S_ISVTX != 0 && !last
-	fail := func(why, fix string) error {
-		return NewFault(fault.CannotWrite, "check", at, errors.New(why), fix)
-	}
-	switch {
-	case st.Uid != 0 && st.Uid != euid:
-		return fail(fmt.Sprintf("the folder belongs to uid %d, who could replace what is written there", st.Uid), "chown it to root, or choose another folder")
-	case st.Mode&0o002 != 0 && !sticky:
-		return fail(fmt.Sprintf("the folder can be written by everybody (mode %04o)", st.Mode&0o7777), "chmod o-w it, or choose another folder")
-	case st.Mode&0o020 != 0 && st.Gid != 0 && st.Gid != egid && !sticky:
-		return fail(fmt.Sprintf("the folder can be written by group %d (mode %04o)", st.Gid, st.Mode&0o7777), "chmod g-w it, or choose another folder")
+func trusted(at string, fd int, st *unix.Stat_t, last bool) error {
+	if loose := nodefile.Judge(fd, at, st, !last); loose != nil {
+		return NewFault(fault.CannotWrite, "check", at, fmt.Errorf("the folder %s, who could replace what is written there", loose.Why), loose.Fix+", or choose another folder")
 	}
 	return nil
 }

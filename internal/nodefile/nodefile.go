@@ -1,6 +1,7 @@
 // Package nodefile reads files of a node, below a root: contents, states, owners, the kernel command line, and the room
-// on their file systems. Contents are bounded, and read without waiting. A fault has code Absent, Denied or
-// FileUnusable, and names the file as the node does. The package never writes.
+// on their file systems. Contents are bounded, and read without waiting, and through no link of a stranger. It also judges
+// who may change a file. A fault has code Absent, Denied or FileUnusable, and names the file as the node does. The package
+// never writes.
 package nodefile
 
 import (
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 	"unicode/utf8"
@@ -48,20 +48,22 @@ func (r Root) TextIfReadable(path string) string {
 	return text
 }
 
-// Bytes reads a regular file. It opens without waiting, so that a FIFO cannot hold a boot.
+// Bytes reads a regular file. It looks before it opens, so that a FIFO cannot hold a boot and a device is not touched, and
+// follows a link only where nobody but root and this user could have put it.
 func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
-	f, err := os.OpenFile(r.Path(path), os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	look, err := r.Look(path, FollowTrusted)
+	if err != nil {
+		return nil, Failure(path, err)
+	}
+	defer look.Close()
+	if m := look.Mode(); !m.IsRegular() {
+		return nil, Unusable("%s is a %s, not a file", path, KindOf(m))
+	}
+	f, err := look.Open()
 	if err != nil {
 		return nil, Failure(path, err)
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, Failure(path, err)
-	case !st.Mode().IsRegular():
-		return nil, Unusable("%s is a %s, not a file", path, KindOf(st.Mode()))
-	}
 	b, err := io.ReadAll(io.LimitReader(f, Max+1))
 	switch {
 	case err != nil:

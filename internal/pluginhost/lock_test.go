@@ -95,9 +95,10 @@ func TestLockRefuses(t *testing.T) {
 		}
 	}
 	for name, spoil := range map[string]func(path string) error{
-		"others than root may write it": func(p string) error { return os.Chmod(p, 0o666) },
-		"others than root may replace":  func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
-		"no regular file":               func(p string) error { return os.Rename(p, p+"x") },
+		"gaudi.json can be written by everybody":       func(p string) error { return os.Chmod(p, 0o666) },
+		"detectors.lock.d can be written by everybody": func(p string) error { return os.Chmod(filepath.Dir(p), 0o777) },
+		"prelet can be written by everybody":           func(p string) error { return os.Chmod(filepath.Dir(filepath.Dir(p)), 0o777) },
+		"no regular file":                              func(p string) error { return os.Rename(p, p+"x") },
 	} {
 		root := t.TempDir()
 		path := filepath.Join(root, Fragments, "gaudi.json")

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // maxProgram is more than any detector has.
@@ -17,12 +17,17 @@ const maxProgram = 512 << 20
 
 // openProgram opens a detector's program without waiting, whatever is there.
 func openProgram(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	look, err := nodefile.Root("").Look(path, nodefile.FollowTrusted)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path}
 	}
 	if err != nil {
 		return nil, err
+	}
+	defer look.Close()
+	f, err := look.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB", path, maxProgram>>20)
 	}
 	st, err := f.Stat()
 	if err == nil && (!st.Mode().IsRegular() || st.Size() > maxProgram) {

@@ -1,37 +1,29 @@
 package pluginhost
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
-// openTrusted opens a regular file that nobody but root and this user may write, nor put another into its folder.
+// openTrusted opens a regular file that nobody but root and this user may write, nor put another into its place.
 func openTrusted(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	look, err := nodefile.Root("").Look(path, nodefile.FollowAll)
 	if err != nil {
 		return nil, err
 	}
-	var file, folder unix.Stat_t
-	if err = unix.Fstat(int(f.Fd()), &file); err == nil {
-		err = unix.Stat(filepath.Dir(path), &folder)
-	}
+	defer look.Close()
 	switch {
-	case err != nil:
-	case file.Mode&unix.S_IFMT != unix.S_IFREG:
-		err = fmt.Errorf("it is no regular file")
-	case !trusted(file):
-		err = fmt.Errorf("others than root may write it (mode %04o, user %d)", file.Mode&0o7777, file.Uid)
-	case !trusted(folder):
-		err = fmt.Errorf("others than root may replace it: its folder has mode %04o and belongs to user %d", folder.Mode&0o7777, folder.Uid)
+	case !look.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	case look.Loose != nil:
+		return nil, fmt.Errorf("others than root may change it: %w", look.Loose)
 	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
+	return look.Open()
 }
 
 // unchanging refuses, as root, a program that others may write: they could change it between its hash and its start. Who runs
@@ -41,12 +33,8 @@ func unchanging(f *os.File) error {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return err
 	}
-	if os.Geteuid() == 0 && !trusted(st) {
-		return fmt.Errorf("others than root may write it (mode %04o, user %d)", st.Mode&0o7777, st.Uid)
+	if loose := nodefile.Judge(int(f.Fd()), f.Name(), &st, false); os.Geteuid() == 0 && loose != nil {
+		return fmt.Errorf("others than root may write it: %w", loose)
 	}
 	return nil
-}
-
-func trusted(st unix.Stat_t) bool {
-	return (st.Uid == 0 || int(st.Uid) == os.Geteuid()) && st.Mode&0o022 == 0
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"golang.org/x/tools/txtar"
 
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
@@ -144,6 +145,14 @@ func (t tree) Lstat(name string) (fs.FileInfo, error) {
 func (t tree) Readlink(name string) (string, error) {
 	n, err := t.at(name)
 	return n.text, err
+}
+
+// Judge knows names that everybody may write.
+func (t tree) Judge(name string) error {
+	if n := t[name]; n.mode&fs.ModeSymlink == 0 && n.mode.Perm()&0o002 != 0 {
+		return &nodefile.Loose{Path: name, Why: "can be written by everybody", Fix: "chmod o-w " + name}
+	}
+	return nil
 }
 
 // ReadDir lists in the order of Go's maps, which is none.

@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -97,8 +98,7 @@ func (f *finder) folder(dir string, mayLack bool) {
 		f.refuse(dir, "This is no folder", "It is %s. A site stands in a folder that is no link: replace it.", kind(st.Mode()))
 		return
 	}
-	if st.Mode().Perm()&0o002 != 0 {
-		f.refuse(dir, "Everybody may write into this folder", "Whoever adds a file there decides what this node becomes. Take the right away: chmod o-w %s", dir)
+	if !f.judged(dir, "Others may write into this folder") {
 		return
 	}
 	entries, err := f.fsys.ReadDir(dir)
@@ -138,8 +138,7 @@ func (f *finder) file(name string, st fs.FileInfo) {
 		f.refuse(name, "A site's file must not be a link", "Where it leads can change without this folder being touched. Put the file itself here. (A link to /dev/null masks a file of a later folder.)")
 	case !st.Mode().IsRegular():
 		f.refuse(name, "This is no regular file", "It is %s. Rename or remove it: every name in this folder that ends like a site's file is read.", kind(st.Mode()))
-	case st.Mode().Perm()&0o002 != 0:
-		f.refuse(name, "Everybody may write to this file", "Whoever does decides what this node becomes. Take the right away: chmod o-w %s", name)
+	case !f.judged(name, "Others may change this file"):
 	case st.Size() > maxBytes:
 		f.diags = append(f.diags, tooLarge(name, st.Size()))
 	default:
@@ -148,6 +147,19 @@ func (f *finder) file(name string, st fs.FileInfo) {
 			f.diags = append(f.diags, tooMany(name))
 		}
 	}
+}
+
+// judged says whether nobody but root and this user may change a name, or what is above it.
+func (f *finder) judged(name, summary string) bool {
+	err := f.fsys.Judge(name)
+	var loose *nodefile.Loose
+	switch {
+	case errors.As(err, &loose):
+		f.refuse(name, summary, "%s. Whoever may do that decides what this node becomes. End it: %s", loose, loose.Fix)
+	case err != nil:
+		f.cannotRead(name, err)
+	}
+	return err == nil
 }
 
 func (f *finder) refuse(name, summary, detail string, args ...any) {

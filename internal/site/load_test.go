@@ -154,7 +154,7 @@ func TestOSSearch(t *testing.T) {
 		"FIFO":     {func(p string) error { return syscall.Mkfifo(p, 0o644) }, "It is a FIFO."},
 		"folder":   {func(p string) error { return os.Mkdir(p, 0o755) }, "It is a folder."},
 		"link":     {func(p string) error { return os.Symlink("b.hcl", p) }, "must not be a link"},
-		"writable": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Chmod(p, 0o666)) }, "Everybody may write to this file"},
+		"writable": {func(p string) error { return errors.Join(os.WriteFile(p, nil, 0o644), os.Chmod(p, 0o666)) }, "Others may change this file"},
 		"large":    {func(p string) error { return os.WriteFile(p, make([]byte, maxBytes+1), 0o644) }, "too large"},
 		"mask":     {func(p string) error { return os.Symlink("/dev/null", p) }, ""},
 		"plain":    {func(p string) error { return os.WriteFile(p, nil, 0o644) }, ""},
@@ -168,6 +168,45 @@ func TestOSSearch(t *testing.T) {
 			_, diags := Load(OS(), Options{Root: root})
 			if (len(diags) == 0) != (c.want == "") || !strings.Contains(show(diags), c.want) {
 				t.Errorf("got %q, want %q", show(diags), c.want)
+			}
+		})
+	}
+}
+
+// A site is taken from nobody but root and who runs prelet, wherever in its path another may put something.
+func TestOSTakesNoSiteOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	for name, c := range map[string]struct {
+		change func(root string) error
+		want   string
+	}{
+		"file":      {func(r string) error { return os.Chown(filepath.Join(r, "etc/prelet/a.hcl"), 1000, 0) }, "Others may change this file"},
+		"vars file": {func(r string) error { return os.Chown(filepath.Join(r, "etc/prelet/a.prelet.vars"), 1000, 0) }, "Others may change this file"},
+		"folder":    {func(r string) error { return os.Chown(filepath.Join(r, "etc/prelet"), 1000, 0) }, "Others may write into this folder"},
+		"empty folder": {func(r string) error {
+			return errors.Join(os.MkdirAll(filepath.Join(r, "run/prelet/site"), 0o755), os.Chown(filepath.Join(r, "run/prelet/site"), 1000, 0))
+		}, "Others may write into this folder"},
+		"above": {func(r string) error { return os.Chown(filepath.Join(r, "etc"), 1000, 0) }, "etc belongs to uid 1000"},
+		"group": {func(r string) error {
+			return errors.Join(os.Chown(filepath.Join(r, "etc/prelet"), 0, 1000), os.Chmod(filepath.Join(r, "etc/prelet"), 0o775))
+		}, "can be written by group 1000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			dir := filepath.Join(root, "etc/prelet")
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "a.hcl"), nil, 0o644), os.WriteFile(filepath.Join(dir, "a.prelet.vars"), nil, 0o644), c.change(root)); err != nil {
+				t.Fatal(err)
+			}
+			for _, opts := range []Options{{Root: root}, {Paths: []string{dir}}} {
+				if name == "empty folder" && opts.Root == "" {
+					continue
+				}
+				_, diags := Load(OS(), opts)
+				if !strings.Contains(show(diags), c.want) {
+					t.Errorf("got %q, want %q", show(diags), c.want)
+				}
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // CredentialLimit is the largest credential that is read, in bytes. It is systemd's own limit for all credentials of a unit.
@@ -44,6 +46,9 @@ func (c Credentials) Read(name string) ([]byte, error) {
 		return nil, fmt.Errorf("credential %q: folder %s: %w", name, c.folder, err)
 	}
 	defer unix.Close(folder)
+	if err := checkFolder(folder, c.folder); err != nil {
+		return nil, err
+	}
 	// O_NONBLOCK: the open of a FIFO must not wait for a writer. O_NOFOLLOW: systemd puts no links there.
 	fd, err := unix.Openat(folder, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	switch {
@@ -99,6 +104,21 @@ func checkName(name string) error {
 	}
 	if i := strings.IndexFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' || r == '/' }); i >= 0 {
 		return fmt.Errorf("%w: %q: byte %d cannot stand in the name of a credential", ErrUnusable, name, i)
+	}
+	return nil
+}
+
+// Folder is where the credentials of this unit are; "" for a unit without any.
+func (c Credentials) Folder() string { return c.folder }
+
+// checkFolder refuses a folder into which others could put a credential of theirs.
+func checkFolder(fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("credentials: %s: %w", path, err)
+	}
+	if loose := nodefile.Judge(fd, path, &st, false); loose != nil {
+		return fmt.Errorf("%w: the folder %w", ErrUnusable, loose)
 	}
 	return nil
 }

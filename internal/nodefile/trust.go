@@ -1,0 +1,135 @@
+package nodefile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// Loose is a file or a folder that somebody besides root and the user of this process may change. It is an error.
+type Loose struct {
+	Path string
+	Why  string // who may, as a sentence without its subject: "belongs to uid 1000"
+	Fix  string // the command that ends it
+}
+
+func (l *Loose) Error() string { return l.Path + " " + l.Why }
+
+// Judge returns who besides root and the user of this process may change an open file, or the names in an open folder; nil:
+// nobody. The descriptor may be one of O_PATH. passed is for a folder that a path only goes through: there the sticky bit is
+// enough, because it protects the folders of others. This is the one rule for whatever prelet acts on or writes into.
+func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
+	folder := st.Mode&unix.S_IFMT == unix.S_IFDIR
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		st = &unix.Stat_t{Uid: st.Uid, Gid: st.Gid} // the mode of a link means nothing
+	}
+	sticky := folder && passed && st.Mode&unix.S_ISVTX != 0
+
+	switch {
+	case !isOurs(st.Uid, os.Geteuid()):
+		return &Loose{path, fmt.Sprintf("belongs to uid %d", st.Uid), "chown root: " + path}
+	case sticky:
+		return nil
+	case st.Mode&0o002 != 0:
+		return &Loose{path, fmt.Sprintf("can be written by everybody (mode %04o)", st.Mode&0o7777), "chmod o-w " + path}
+	case st.Mode&0o020 == 0:
+		return nil // the group's bit is the mask of an ACL: without it no entry allows to write
+	}
+
+	switch acl, err := readACL(fd); {
+	case err != nil:
+		return &Loose{path, fmt.Sprintf("can be written by its group, and its ACL cannot be read: %s", err), "chmod g-w " + path}
+	case acl != nil:
+		if who := acl.foreignWriter(st.Gid); who != "" {
+			return &Loose{path, "has an ACL that lets " + who + " write", "setfacl -b " + path}
+		}
+	case !isOurs(st.Gid, os.Getegid()):
+		return &Loose{path, fmt.Sprintf("can be written by group %d (mode %04o)", st.Gid, st.Mode&0o7777), "chmod g-w " + path}
+	}
+	return nil
+}
+
+// isOurs reports whether an id is root's or ours.
+func isOurs(id uint32, ours int) bool { return id == 0 || id == uint32(ours) }
+
+// accessACL is a POSIX access ACL as the kernel keeps it.
+// Source: include/uapi/linux/posix_acl_xattr.h: a version, then entries of tag, permissions and id.
+type accessACL []byte
+
+const (
+	aclName       = "system.posix_acl_access"
+	aclVersion    = 2
+	aclHeader     = 4
+	aclEntry      = 8
+	aclUser       = 0x02
+	aclOwnerGroup = 0x04
+	aclGroup      = 0x08
+	aclMask       = 0x10
+	aclWrite      = 2
+)
+
+// readACL reads the access ACL of an open file; nil: it has none. A descriptor of O_PATH has no attributes of its own, but the
+// name of it in /proc does.
+func readACL(fd int) (accessACL, error) {
+	buf := make([]byte, 64<<10)
+	n, err := unix.Getxattr("/proc/self/fd/"+strconv.Itoa(fd), aclName, buf)
+	switch err {
+	case nil:
+	case unix.ENODATA, unix.ENOTSUP:
+		return nil, nil
+	default:
+		return nil, err
+	}
+	if n < aclHeader || binary.LittleEndian.Uint32(buf) != aclVersion || (n-aclHeader)%aclEntry != 0 {
+		return nil, fmt.Errorf("unknown form of %s", aclName)
+	}
+	return buf[aclHeader:n], nil
+}
+
+// foreignWriter names the first user or group that an ACL allows to write and that is neither root's nor ours; "" for none.
+// gid is the owning group.
+func (a accessACL) foreignWriter(gid uint32) string {
+	mask := uint16(0o7)
+	for e := a; len(e) > 0; e = e[aclEntry:] {
+		if binary.LittleEndian.Uint16(e) == aclMask {
+			mask = binary.LittleEndian.Uint16(e[2:])
+		}
+	}
+	for e := a; len(e) > 0; e = e[aclEntry:] {
+		if binary.LittleEndian.Uint16(e[2:])&mask&aclWrite == 0 {
+			continue
+		}
+		id := binary.LittleEndian.Uint32(e[4:])
+		switch tag := binary.LittleEndian.Uint16(e); {
+		case tag == aclUser && !isOurs(id, os.Geteuid()):
+			return fmt.Sprintf("uid %d", id)
+		case tag == aclOwnerGroup && !isOurs(gid, os.Getegid()):
+			return fmt.Sprintf("group %d", gid)
+		case tag == aclGroup && !isOurs(id, os.Getegid()):
+			return fmt.Sprintf("group %d", id)
+		}
+	}
+	return ""
+}
+
+// CheckTrusted judges a file or a folder of this machine and every folder above it, through links, each of which is judged as
+// well. The error is a *Loose, or why it could not be looked at.
+func CheckTrusted(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	look, err := Root("").Look(path, FollowAll)
+	if err != nil {
+		return err
+	}
+	defer look.Close()
+	if look.Loose != nil {
+		return look.Loose
+	}
+	return nil
+}

@@ -12,6 +12,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # grpcnotrace: gRPC without its tracing pages, which nothing serves.
 TAGS    := grpcnotrace
 LINT    := $(GO) tool -modfile=$(CURDIR)/tools/lint/go.mod golangci-lint
+VULN    := $(GO) tool -modfile=$(CURDIR)/tools/vuln/go.mod govulncheck
 
 # The modules of this repository that are built with it: the program, the generator of its tables, and what vendors of
 # detectors import and copy.
@@ -99,6 +100,10 @@ check-docs: ## fail when a reference page is stale, or a link in a page leads no
 .PHONY: race
 race: ## the tests once more, with the race detector (needs a C compiler)
 	@for m in $(MODULES); do (cd $$m && CGO_ENABLED=1 $(GO) test -race -vet=off ./...); done
+
+.PHONY: vulnerabilities
+vulnerabilities: ## known vulnerabilities in what the programs link, the vendors' template included (asks vuln.go.dev)
+	@for m in $(MODULES); do (cd $$m && $(VULN) -tags "$(TAGS)" ./...); done
 
 .PHONY: fuzz-seeds
 fuzz-seeds: ## each fuzz target on its seeds and on what was ever found

@@ -2,6 +2,8 @@ module github.com/prelet/prelet
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/agext/levenshtein v1.2.3
 	github.com/coreos/go-systemd/v22 v22.7.0

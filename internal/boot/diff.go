@@ -73,7 +73,7 @@ func (c *Changed) addDeclared(o Observed) (found Findings) {
 			failed := s.answer.Fault.Raise(fault.CannotWrite, "Cannot look at "+s.file.Path)
 			found.report(stages.Diagnose(at, failed))
 		default:
-			found.report(warnLooseMode(compareTarget(s.file, s.is))...)
+			found.report(warnLoose(compareTarget(s.file, s.is))...)
 		}
 	}
 	for _, s := range o.aside {
@@ -173,17 +173,33 @@ func findDeclaration(f node.File) hcl.Range {
 	return f.Origins[0].Range
 }
 
-// warnLooseMode warns of a secret that others could read until now: after the mode is fixed, it is still known to them.
-func warnLooseMode(c Change) hcl.Diagnostics {
+// warnLoose warns of a secret that others can read, or could until now: after the fix, it is still known to them.
+func warnLoose(c Change) (out hcl.Diagnostics) {
 	f, a := c.File, c.Old
 	isSecret := len(f.Text.Secrets()) > 0 && f.Mode != 0
-	if c.Action != "update" || !isSecret || !a.Exists || a.Dir || a.Mode&^f.Mode&0o077 == 0 {
+	if !isSecret || !a.Exists || a.Dir {
 		return nil
 	}
+	if c.Action == "update" && a.Mode&^f.Mode&0o077 != 0 {
+		out = append(out, origin.Warning(fault.Drift, findDeclaration(f), "Others could read "+f.Path,
+			"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. "+
+				"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode))
+	}
+	if f.Owner == "" && a.UID != 0 {
+		out = append(out, origin.Warning(fault.Sensitive, findDeclaration(f), "A secret in a file of another user",
+			"%s belongs to %s, who keeps it, and can read the secret that is written there. Write owner = %q if that is meant, or owner = \"root:root\".",
+			f.Path, formatOwner(a), formatOwner(a)))
+	}
 
-	return hcl.Diagnostics{origin.Warning(fault.Drift, findDeclaration(f), "Others could read "+f.Path,
-		"A secret stands in it, and its mode is %04o; applying the plan makes it %04o. "+
-			"Find out who loosened it, and replace the secret if they may have read it.", a.Mode, f.Mode)}
+	return out
+}
+
+// formatOwner returns USER:GROUP of what is there, by name where there is one.
+func formatOwner(a world.TargetAns) string {
+	if a.Owner != "" {
+		return a.Owner
+	}
+	return strconv.Itoa(a.UID) + ":" + strconv.Itoa(a.GID)
 }
 
 // compareTarget returns the change of one managed file from what is on the disk.
@@ -216,9 +232,9 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 	return c
 }
 
-// isSameContent compares hashes. Where the text has secrets, whoever answered has compared it.
+// isSameContent compares hashes. Where the text has secrets or the file is private, whoever answered has compared it.
 func isSameContent(f node.File, a world.TargetAns) bool {
-	if len(f.Text.Secrets()) > 0 {
+	if len(f.Text.Secrets()) > 0 || a.Private {
 		return a.Same
 	}
 	h := sha256.Sum256([]byte(f.Text.Template()))

@@ -66,6 +66,12 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 
 func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.TargetReq) observedFile {
 	a, ans, err := world.Target.Ask(ctx, tape, req)
+	if err == nil && a.Private && f.Kind == node.Regular {
+		// Its content stays on the node, which can still compare it.
+		req.Secret, req.Want = true, f.Text.Template()
+		a, ans, err = world.Target.Ask(ctx, tape, req)
+		a.Private = true
+	}
 
 	return observedFile{file: f, is: a, failure: failure{err, ans}}
 }
@@ -192,8 +198,11 @@ func findStatesInTheWay(n node.Node, aside *Aside, files []observedFile) (out []
 	if at < 0 {
 		return nil
 	}
-
-	old, planned := parseConfig(files[at].is.Text), parseConfig(files[at].file.Text.Template())
+	planned := parseConfig(files[at].file.Text.Template())
+	old := planned
+	if !files[at].is.Private { // else the state itself tells its policy
+		old = parseConfig(files[at].is.Text)
+	}
 	for _, m := range listManagerStates() {
 		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue

@@ -91,6 +91,7 @@ type fileDocument struct {
 	Mode      string `json:"mode,omitempty"`
 	Owner     string `json:"owner,omitempty"`
 	Sensitive bool   `json:"sensitive"`
+	Private   bool   `json:"private,omitempty"` // what is there is not shown: it holds a secret, or root alone reads it
 	SHA256    string `json:"sha256,omitempty"`
 	Diff      string `json:"diff,omitempty"`
 	Drift     string `json:"drift,omitempty"`
@@ -132,13 +133,13 @@ func PlanJSON(w io.Writer, v View) error {
 		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
 	}
 	for _, c := range p.Changes {
-		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose}
+		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose, Private: c.Old.Private}
 		if c.File.Mode != 0 {
 			f.Mode = fmt.Sprintf("%04o", c.File.Mode)
 		}
 		if c.File.Kind == node.Regular && !f.Sensitive {
 			f.SHA256 = sum(c.File.Text.Template())
-			if c.Action != "none" && c.Action != "keep" && c.Old.Uncompared == "" {
+			if c.Action != "none" && c.Action != "keep" && c.Old.Uncompared == "" && !c.Old.Private {
 				f.Diff = unified(c.Old.Text, c.File.Text.Template())
 			}
 		}

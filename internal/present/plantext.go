@@ -175,6 +175,10 @@ func diffOf(b *strings.Builder, c boot.Change, s Style) {
 	if c.File.Kind != node.Regular || len(c.File.Text.Secrets()) > 0 || c.Old.Uncompared != "" || c.Action != "update" && (c.Action != "create" || c.File.Purpose == "ca") {
 		return
 	}
+	if c.Old.Private {
+		fmt.Fprintf(b, "      %s\n", s.dim("(readable by root only, or with a secret in it: not shown)"))
+		return
+	}
 	n := 0
 	for _, l := range lines(unified(c.Old.Text, c.File.Text.Template())) {
 		if n++; n > 60 {

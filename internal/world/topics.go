@@ -193,6 +193,9 @@ type TargetAns struct {
 	SHA256 string `json:"sha256,omitempty"`
 	Text   string `json:"text,omitempty"`
 	Same   bool   `json:"same,omitempty"`
+	// Private is a file whose content is not told, nor its hash: it holds a secret, or others than its owner may not read it.
+	// Who needs to know whether it is as planned asks with Secret.
+	Private bool `json:"private,omitempty"`
 	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
 	Drift      string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not

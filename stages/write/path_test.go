@@ -1,29 +1,60 @@
 package write
 
 import (
+	"os"
 	"strings"
 	"testing"
 )
 
 func TestCheckPath(t *testing.T) {
 	for path, want := range map[string]string{
-		"/etc/kubernetes/cloud.conf":             "",
-		"/var/lib/prelet-exporter/config":        "",
-		"/run/preletd":                           "",
-		"/device":                                "",
-		"etc/x":                                  "not an absolute path",
-		"/":                                      "not a clean path",
-		"/etc/../x":                              "not a clean path",
-		"/etc//x":                                "not a clean path",
-		"/etc/a\nb":                              "a character that no path should",
-		"/proc/sys/kernel/panic":                 "the kernel's",
-		"/sys":                                   "the kernel's",
-		"/dev/null":                              "the kernel's",
-		"/run/prelet":                            "prelet's own folder",
-		"/run/prelet/kubelet.env":                "prelet's own folder",
-		"/run/prelet/status.json":                "prelet's own folder",
-		"/var/lib/prelet/journal.json":           "prelet's own folder",
-		"/var/lib/prelet/generations/1/new/file": "prelet's own folder",
+		"/etc/kubernetes/cloud.conf":      "",
+		"/var/lib/prelet-exporter/config": "",
+		"/run/preletd":                    "",
+		"/device":                         "",
+		"/etc/prelets":                    "",
+		"/etc/systemd/system/prelet-exporter.service":                "",
+		"/etc/systemd/system/kubelet.service.d/10-site.conf":         "",
+		"/etc/sysctl.d/90-prelet.conf":                               "",
+		"/var/lib/kubelet/pki/kubelet.crt":                           "",
+		"/var/lib/kubelet/config.yaml":                               "",
+		"/etc/prelet/zz.hcl":                                         "prelet's own folder",
+		"/lib/prelet/site/a.hcl":                                     "prelet's own folder",
+		"/usr/bin/prelet":                                            "prelet's program",
+		"/bin/prelet-detect":                                         "prelet's program",
+		"/usr/lib/prelet/detectors/x":                                "prelet's own folder",
+		"/var/run/prelet/kubelet.env":                                "prelet's own folder",
+		"/etc/systemd/system/prelet.service":                         "a unit of prelet's",
+		"/etc/systemd/system/prelet.service.d/x.conf":                "a unit of prelet's",
+		"/lib/systemd/system/prelet-verify.service":                  "a unit of prelet's",
+		"/etc/systemd/system/prelet-.service.d/x.conf":               "a unit of prelet's",
+		"/etc/systemd/system/multi-user.target.wants/prelet.service": "a unit of prelet's",
+		"/run/systemd/system/kubelet.service.d/05-prelet-gate.conf":  "a unit of prelet's",
+		"/run/credentials/prelet.service/token":                      "credentials of units",
+		"/etc/credstore/prelet.var.x":                                "takes credentials from there",
+		"/etc/machine-id":                                            "which machine this is",
+		"/var/lib/dbus/machine-id":                                   "which machine this is",
+		"/etc/kubernetes/kubelet.conf":                               "which node this is",
+		"/var/lib/kubelet/pki/kubelet-client-current.pem":            "which node this is",
+		"/var/lib/kubelet/cpu_manager_state":                         "what runs on this node",
+		"/etc/tmpfiles.d/prelet.conf":                                "hides a file of prelet's package",
+		"/etc/a\x1b[2J":                                              "a character that no path should",
+		"/etc/a\tb":                                                  "a character that no path should",
+		"/etc/a\u202eb":                                              "a character that no path should",
+		"/etc/a\u200bb":                                              "a character that no path should",
+		"etc/x":                                                      "not an absolute path",
+		"/":                                                          "not a clean path",
+		"/etc/../x":                                                  "not a clean path",
+		"/etc//x":                                                    "not a clean path",
+		"/etc/a\nb":                                                  "a character that no path should",
+		"/proc/sys/kernel/panic":                                     "the kernel's",
+		"/sys":                                                       "the kernel's",
+		"/dev/null":                                                  "the kernel's",
+		"/run/prelet":                                                "prelet's own folder",
+		"/run/prelet/kubelet.env":                                    "prelet's own folder",
+		"/run/prelet/status.json":                                    "prelet's own folder",
+		"/var/lib/prelet/journal.json":                               "prelet's own folder",
+		"/var/lib/prelet/generations/1/new/file":                     "prelet's own folder",
 	} {
 		err := checkPath(path)
 		switch {
@@ -31,6 +62,44 @@ func TestCheckPath(t *testing.T) {
 			t.Errorf("%q is refused: %v", path, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want an error with %q", path, err, want)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	for mode, want := range map[string][2]string{
+		"0644": {"", ""},
+		"600":  {"", ""},
+		"0000": {"keeps nobody out", "keeps nobody out"},
+		"000":  {"keeps nobody out", "keeps nobody out"},
+		"4755": {"has setuid", "has setuid"},
+		"2755": {"setgid", "setgid"},
+		"1777": {"sticky bit", ""},
+		"0888": {"no mode", "no mode"},
+	} {
+		for i, check := range []func(string) error{checkFileMode, checkFolderMode} {
+			err := check(mode)
+			if want[i] == "" && err != nil || want[i] != "" && (err == nil || !strings.Contains(err.Error(), want[i])) {
+				t.Errorf("%q, of a folder %t: got %v, want %q", mode, i == 1, err, want[i])
+			}
+		}
+	}
+}
+
+// The reference has every place that is refused.
+func TestPageListsWhatIsRefused(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/targets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range refused {
+		if !strings.Contains(string(page), "`"+r.place+"`") || !strings.Contains(string(page), r.why) {
+			t.Errorf("docs/reference/targets.md lacks %s: %s", r.place, r.why)
+		}
+	}
+	for _, unit := range ownUnits {
+		if !strings.Contains(string(page), "`"+unit+"`") {
+			t.Errorf("docs/reference/targets.md lacks %s", unit)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package write
 import (
 	"errors"
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
@@ -34,14 +33,14 @@ var (
 	flagsVariable = schema.Attr[string]{Name: "variable", Phase: schema.Gather, Default: "KUBELET_EXTRA_ARGS", Check: checkVariable, Doc: "The variable in it that holds the flags."}
 	flagsTaints   = schema.Attr[string]{Name: "taints", Default: "auto", Check: schema.OneOf("auto", "flag", "config"), Doc: "Where registration taints go: `flag` (`--register-with-taints`), `config` (`registerWithTaints`, since 1.23), or `auto`: the flag if the base has it or the kubelet is too old, else the configuration."}
 
-	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute."}
+	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. [Some places are refused](targets.md)."}
 	fileContent = schema.Attr[cty.Value]{Name: "content", Required: true, Doc: "Its text. With a secret in it, the file is sensitive whole and 0600."}
-	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file there is; new: `0644`, with a secret `0600`", Check: checkMode, Doc: "Octal."}
+	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file there is; new: `0644`, with a secret `0600`", Check: checkFileMode, Doc: "Octal, `0001` to `0777`."}
 	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file there is, or of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
 	createOnly  = schema.Attr[bool]{Name: "create_only", Default: false, Doc: "Only if there is none: never overwritten, never removed."}
 
-	dirPath  = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well."}
-	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder there is; new: `0755`", Check: checkMode, Doc: "Octal."}
+	dirPath  = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well. [Some places are refused](targets.md)."}
+	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder there is; new: `0755`", Check: checkFolderMode, Doc: "Octal, `0001` to `1777` without setgid."}
 	dirOwner = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder there is, or of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
 )
 
@@ -65,37 +64,6 @@ func (Stage) Spec() stages.Spec {
 // Outputs implements stages.Stage.
 func (Stage) Outputs(stages.Declared) cty.Type {
 	return cty.Object(map[string]cty.Type{"files": cty.List(cty.String)})
-}
-
-func checkPath(p string) error {
-	switch {
-	case !strings.HasPrefix(p, "/"):
-		return fmt.Errorf("%q is not an absolute path", p)
-	case path.Clean(p) != p || p == "/":
-		return fmt.Errorf("%q is not a clean path: write %q, without . and .. and double slashes", p, path.Clean(p))
-	case strings.ContainsAny(p, "\x00\n"):
-		return fmt.Errorf("%q holds a character that no path should", p)
-	}
-	for _, bad := range []string{"/proc", "/sys", "/dev"} {
-		if p == bad || strings.HasPrefix(p, bad+"/") {
-			return fmt.Errorf("%q is the kernel's, not a place for files", p)
-		}
-	}
-	// The gate and the journal stand there: a site that wrote them would open the gate in the middle of a commit.
-	for _, own := range []string{"/run/prelet", "/var/lib/prelet"} {
-		if p == own || strings.HasPrefix(p, own+"/") {
-			return fmt.Errorf("%q lies in prelet's own folder %s; choose a path outside of it", p, own)
-		}
-	}
-	return nil
-}
-
-func checkMode(s string) error {
-	n, err := strconv.ParseUint(s, 8, 32)
-	if err != nil || n > 0o7777 || len(s) < 3 {
-		return fmt.Errorf("%q is no mode; write it octal, as \"0644\"", s)
-	}
-	return nil
 }
 
 func checkOwner(s string) error {

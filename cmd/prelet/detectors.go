@@ -3,13 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/prelet/prelet/internal/app"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/pluginhost"
 	"github.com/prelet/prelet/internal/present"
 )
@@ -117,14 +115,8 @@ func (a *cli) detectorsCheck() *cobra.Command {
 			"prints what its\n" +
 			"author has to mend: handshake, description, configuration, deadline, sizes, determinism, files, network.",
 		RunE: func(c *cobra.Command, args []string) error {
-			stdout, ok := a.stdout.(*os.File)
-			stderr, isFile := a.stderr.(*os.File)
-			if !ok || !isFile {
-				return failure(fault.Internal, "the check prints by itself, and needs files for that")
-			}
-
 			o.Command = args
-			checked, err := a.env().CheckDetector(c.Context(), o, stdout, stderr)
+			checked, err := a.env().CheckDetector(c.Context(), o, a.stdout, a.stderr)
 			if err != nil {
 				return err
 			}

@@ -46,6 +46,10 @@ func (a *cli) execute(args []string) exitError {
 	if len(args) > 0 && args[0] == "--version" { // what people type first
 		args = append([]string{"version"}, args[1:]...)
 	}
+	out, err := present.NewScreen(a.stdout, a.secrets()), present.NewScreen(a.stderr, a.secrets())
+	a.stdout, a.stderr = out, err
+	defer out.Close()
+	defer err.Close()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
@@ -58,7 +62,7 @@ func (a *cli) execute(args []string) exitError {
 	case len(x.diags) > 0:
 		a.say(x.site, x.diags)
 	case x.err != nil:
-		fmt.Fprintln(a.stderr, "prelet:", a.redact(x.err.Error()))
+		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
 	if x.code != "" && !a.printed && wantsJSON(args) {
 		_ = a.print(func(o io.Writer) error { return failureJSON(o, "", x) })

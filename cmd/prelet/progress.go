@@ -2,19 +2,16 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
-	"github.com/mattn/go-isatty"
-
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/present"
 )
 
 // newProgress returns a function that shows on a terminal the stages that take longer than a second; nil elsewhere.
 func (a *cli) newProgress() func(boot.Event) {
-	f, ok := a.stderr.(*os.File)
-	if !ok || !isatty.IsTerminal(f.Fd()) {
+	if !present.IsTerminal(a.stderr) {
 		return nil
 	}
 	var mu sync.Mutex

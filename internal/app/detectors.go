@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,7 +205,7 @@ type Checked struct {
 }
 
 // CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
-func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr *os.File) (Checked, error) {
+func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr io.Writer) (Checked, error) {
 	status, err := e.detectorHost(Where{}).Check(ctx, o.arguments(), stdout, stderr)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -4,7 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // errNotRegular is the error of a path that is not a regular file.
@@ -12,20 +13,15 @@ var errNotRegular = errors.New("it is no regular file")
 
 // openRegular opens a regular file for reading, and nothing else: opening a pipe would wait for its writer.
 func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	look, err := nodefile.Find(path, nodefile.FollowAll) // links of whoever typed it
 	if err != nil {
 		return nil, err
 	}
-
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = errNotRegular
+	defer look.Close()
+	if !look.Mode().IsRegular() {
+		return nil, errNotRegular
 	}
-	if err != nil {
-		_ = f.Close() // the first error counts
-		return nil, err
-	}
-	return f, nil
+	return look.Open()
 }
 
 // createFile writes a new file, and the folders above it. For a file that exists already, the error is fs.ErrExist. A

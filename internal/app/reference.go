@@ -9,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/schema"
 	"github.com/prelet/prelet/stages/builtin"
+	"github.com/prelet/prelet/stages/write"
 )
 
 // Language describes the blocks and arguments of a site.
@@ -34,6 +35,7 @@ func referencePages() map[string]string {
 		"reference/exit-codes.md":    schema.Generated + fault.ExitStatusPage(),
 		"reference/activation.md":    schema.Generated + activate.Page(),
 		"reference/kubelet-rules.md": schema.Generated + rules.Page(),
+		"reference/targets.md":       schema.Generated + write.TargetsPage(),
 	}
 	for _, p := range Language().Pages() {
 		pages["reference/"+p.Name] = p.Text

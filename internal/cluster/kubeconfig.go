@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,6 +29,24 @@ func (k Kubeconfig) HasIdentity() bool {
 	hasCert := len(u.ClientCertificateData) > 0 || u.ClientCertificate != ""
 	hasKey := len(u.ClientKeyData) > 0 || u.ClientKey != ""
 	return hasCert && hasKey || u.Token != "" || u.TokenFile != "" || u.Exec != nil
+}
+
+// HoldsCredentials reports whether a text is a kubeconfig that holds what a user identifies itself with, in any of its
+// contexts: a token, a password, a private key, or the settings of a plugin that may be one.
+func HoldsCredentials(text []byte) bool {
+	if !bytes.Contains(text, []byte("users")) {
+		return false
+	}
+	file, err := clientcmd.Load(text)
+	if err != nil {
+		return false
+	}
+	for _, u := range file.AuthInfos {
+		if u.Token != "" || u.Password != "" || len(u.ClientKeyData) > 0 || u.AuthProvider != nil || u.Exec != nil && len(u.Exec.Env) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // ParseKubeconfig reads a kubeconfig. The file belongs to the kubelet, so unknown fields are ignored, as it does.

@@ -54,6 +54,10 @@ func (t *tree) observe(p string) (seen, error) {
 
 func observeAt(dir *folder, base string) (seen, error) {
 	p := dir.name(base)
+	var found unix.Stat_t // before it is opened: opening a device may do something
+	if err := unix.Fstatat(dir.fd, base, &found, unix.AT_SYMLINK_NOFOLLOW); err == nil && found.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return seen{}, NewFault(fault.CannotWrite, "observe", p, errors.New("it is a device"), "remove it, or choose another path")
+	}
 	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.ENOENT):

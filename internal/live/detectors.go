@@ -50,16 +50,3 @@ func (l *Live) checkDetectors(name string) *fault.Fault {
 	}
 	return nil
 }
-
-// learnSecrets reads each credential that this process was given, so that the redactor knows them. One that cannot be
-// read here cannot be read by a detector either.
-func (l *Live) learnSecrets() {
-	given, ok := l.o.Credentials.(interface{ Names() ([]string, error) })
-	if !ok {
-		return
-	}
-	names, _ := given.Names()
-	for _, n := range names {
-		_, _ = l.Secret(n)
-	}
-}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"path"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -18,15 +18,24 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// answerFile returns the text of a file. It refuses private keys in PEM, because plans and recordings have the text.
+// answerFile returns the text of a file. It refuses what is a secret by its place or its form, because plans and
+// recordings have the text; what holds a secret of this node, Ask refuses.
 func (l *Live) answerFile(r world.FileReq) world.Answer {
-	text, f := l.root().Text(r.Path)
+	text, at, f := l.root().TextAt(r.Path)
 	if f != nil {
 		return world.Answer{Fault: f}
 	}
-	if strings.Contains(text, "PRIVATE KEY-----") {
-		why := fmt.Sprintf("%s: it holds a private key, and what is read as a file stands in plans and recordings. "+
-			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, r.Path)
+
+	why := ""
+	for _, p := range []string{path.Clean(r.Path), at} { // at: where links lead
+		why = cmp.Or(why, l.refusePath(p))
+	}
+	if what := describeSecret(text); why == "" && what != "" {
+		why = "it holds " + what
+	}
+	if why != "" {
+		why := fmt.Sprintf("%s: %s, and what is read as a file is in plans and recordings. "+
+			"Read it by credential(\"NAME\"), with LoadCredential=NAME:%s in a drop-in of prelet.service", r.Path, why, r.Path)
 		return world.Failure(fault.Denied, why, "")
 	}
 	return world.File.Answer(world.FileAns{Text: text})

@@ -58,6 +58,7 @@ type Live struct {
 
 	secrets sync.Mutex
 	secret  map[string][]byte // those that were read, by name
+	learned sync.Once         // see learnSecrets
 
 	mu     sync.Mutex
 	trusts map[string]*trustCall
@@ -89,8 +90,12 @@ func (l *Live) LastGood() *world.LastGood { return l.past() }
 // Close ends connections.
 func (l *Live) Close() { l.client.Close() }
 
-// Ask implements world.Source.
+// Ask implements world.Source. What holds a secret of this node is no answer, whichever way it was read.
 func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
+	return l.refuseSecrets(q, l.ask(ctx, q))
+}
+
+func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 	switch q.Kind {
 	case world.KindFile:
 		return answer(q, world.File, l.answerFile)

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"unicode/utf8"
@@ -8,6 +9,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/value"
@@ -36,12 +38,42 @@ func (l *Live) answerTarget(r world.TargetReq) world.Answer {
 	switch {
 	case r.Secret:
 		l.compareSecret(&out, r, content)
-	case known && made.Secret:
-		// The file is planned without a secret now, but its content still has one.
+	case state.Exists && !state.Dir && l.isPrivate(state, content, known && made.Secret):
+		out.Private, out.SHA256 = true, ""
 	case utf8.Valid(content):
 		out.Text = string(content)
 	}
 	return world.Target.Answer(out)
+}
+
+// isPrivate reports whether the content of a managed file does not leave this package, not even as a hash: the generation
+// wrote a secret there (hadSecret), it holds one that this process was given, or others may not read it. The
+// configuration and the states of the kubelet, which the plan is made of, are no secrets even if others may not read them.
+func (l *Live) isPrivate(s nodefile.State, content []byte, hadSecret bool) bool {
+	text := string(content)
+	if hadSecret {
+		return true
+	}
+	if l.o.Redactor != nil {
+		l.learnSecrets()
+		if l.o.Redactor.Holds(text) {
+			return true
+		}
+	}
+	return describeSecret(text) != "" || s.Mode&0o044 == 0 && !isKubelets(text)
+}
+
+// isKubelets reports whether a text is a configuration of the kubelet without the one field that is a secret, or the state
+// of one of its managers.
+func isKubelets(text string) bool {
+	if c, err := kubelet.ParseConfig(text); err == nil {
+		o := c.Object()
+		return o["kind"] == "KubeletConfiguration" && o["staticPodURLHeader"] == nil
+	}
+	var state struct {
+		PolicyName string `json:"policyName"`
+	}
+	return json.Unmarshal([]byte(text), &state) == nil && state.PolicyName != ""
 }
 
 // compareSecret sets whether a file has the planned content, or why that cannot be found out, and removes the hash of

@@ -1,17 +1,14 @@
 package nodefile
 
-import (
-	"os"
-	"strings"
-)
+import "strings"
 
 // ReadCommandLine reads the parameters of the kernel command line (/proc/cmdline) by name, nil if it cannot be read.
 func (r Root) ReadCommandLine() map[string]string {
-	b, err := os.ReadFile(r.Path("/proc/cmdline"))
-	if err != nil {
+	text, f := r.Text("/proc/cmdline")
+	if f != nil {
 		return nil
 	}
-	return parseCommandLine(string(b))
+	return parseCommandLine(text)
 }
 
 // parseCommandLine returns the parameters of a kernel command line by name. Double quotes keep spaces together, as the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -53,6 +54,15 @@ func (r Root) Look(name string, links Links) (*Look, error) {
 	w := walker{links: links, left: mostLinks, levels: []level{{fd: fd, path: "/"}}}
 	defer w.close()
 	return w.walk(name)
+}
+
+// Find looks for a file of this machine, which may be named from the working folder.
+func Find(name string, links Links) (*Look, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	return Root("").Look(name, links)
 }
 
 // level is a folder on the way, open by O_PATH.

@@ -32,11 +32,17 @@ func (r Root) Path(p string) string {
 
 // Text reads a regular file that is UTF-8.
 func (r Root) Text(path string) (string, *fault.Fault) {
-	b, f := r.Bytes(path)
+	text, _, f := r.TextAt(path)
+	return text, f
+}
+
+// TextAt is Text, and the path at which the file was found: that of path without links.
+func (r Root) TextAt(path string) (text, at string, f *fault.Fault) {
+	b, at, f := r.read(path)
 	if f == nil && !utf8.Valid(b) {
-		return "", Unusable("%s is no UTF-8 text", path)
+		return "", at, Unusable("%s is no UTF-8 text", path)
 	}
-	return string(b), f
+	return string(b), at, f
 }
 
 // TextIfReadable reads a regular file that is UTF-8, "" if that fails.
@@ -51,27 +57,32 @@ func (r Root) TextIfReadable(path string) string {
 // Bytes reads a regular file. It looks before it opens, so that a FIFO cannot hold a boot and a device is not touched, and
 // follows a link only where nobody but root and this user could have put it.
 func (r Root) Bytes(path string) ([]byte, *fault.Fault) {
+	b, _, f := r.read(path)
+	return b, f
+}
+
+func (r Root) read(path string) (content []byte, at string, fault *fault.Fault) {
 	look, err := r.Look(path, FollowTrusted)
 	if err != nil {
-		return nil, Failure(path, err)
+		return nil, path, Failure(path, err)
 	}
 	defer look.Close()
 	if m := look.Mode(); !m.IsRegular() {
-		return nil, Unusable("%s is a %s, not a file", path, KindOf(m))
+		return nil, path, Unusable("%s is a %s, not a file", path, KindOf(m))
 	}
 	f, err := look.Open()
 	if err != nil {
-		return nil, Failure(path, err)
+		return nil, path, Failure(path, err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, Max+1))
 	switch {
 	case err != nil:
-		return nil, Failure(path, err)
+		return nil, path, Failure(path, err)
 	case len(b) > Max:
-		return nil, Unusable("%s is larger than %d MiB", path, Max>>20)
+		return nil, path, Unusable("%s is larger than %d MiB", path, Max>>20)
 	}
-	return b, nil
+	return b, look.path, nil
 }
 
 // Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.

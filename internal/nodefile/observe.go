@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"syscall"
 )
 
 // State is what is at a path: nothing, a folder or a regular file.
@@ -20,37 +18,37 @@ type State struct {
 	SHA256   string // of a file's content, hexadecimal
 }
 
-// Observe looks at a path of the node, and does not follow a link at its end. A file of at most limit bytes is returned
+// Observe looks at a path of the node, and follows no link. What is in a folder that others may write to is not
+// read. A file of at most limit bytes is returned
 // with its content. Anything but a folder or a regular file, or a larger file, is an error. With an error, State has
 // what was found out before it; the error wraps fs.ErrPermission if this user may not look.
 func (r Root) Observe(path string, limit int64) (State, []byte, error) {
-	p := r.Path(path)
-	st, err := os.Lstat(p)
+	look, err := r.Look(path, FollowNone)
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil, nil
 	}
 	if err != nil {
 		return State{}, nil, err
 	}
+	defer look.Close()
 
-	out := State{Exists: true, Mode: modeBits(st.Mode())}
-	if s, ok := st.Sys().(*syscall.Stat_t); ok {
-		out.UID, out.GID = int(s.Uid), int(s.Gid)
-	}
-
-	switch {
-	case st.IsDir():
-		entries, err := os.ReadDir(p)
-		out.Dir, out.Empty = true, err == nil && len(entries) == 0
+	st := look.Stat
+	out := State{Exists: true, Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
+	switch m := look.Mode(); {
+	case look.Above != nil:
+		return out, nil, fmt.Errorf("the folder %w, who could replace it. %s, or name another path", look.Above, look.Above.Fix)
+	case m.IsDir():
+		names, err := look.Names(1)
+		out.Dir, out.Empty = true, err == nil && len(names) == 0
 		return out, nil, nil
-	case !st.Mode().IsRegular():
+	case !m.IsRegular():
 		return out, nil, fmt.Errorf("it is a %s: prelet replaces files and folders only, and follows no links. "+
-			"Remove it, or name another path", KindOf(st.Mode()))
-	case st.Size() > limit:
-		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", st.Size())
+			"Remove it, or name another path", KindOf(m))
+	case st.Size > limit:
+		return out, nil, fmt.Errorf("it has %d bytes, more than a configuration file may have", st.Size)
 	}
 
-	b, err := os.ReadFile(p)
+	b, err := look.Read(limit)
 	if err != nil {
 		return out, nil, err
 	}
@@ -58,17 +56,4 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 	out.SHA256 = hex.EncodeToString(h[:])
 
 	return out, b, nil
-}
-
-// modeBits returns a mode as stat(2) has it, without the type of the file.
-func modeBits(m fs.FileMode) uint32 {
-	out := uint32(m.Perm())
-	for bit, v := range map[fs.FileMode]uint32{
-		fs.ModeSetuid: syscall.S_ISUID, fs.ModeSetgid: syscall.S_ISGID, fs.ModeSticky: syscall.S_ISVTX,
-	} {
-		if m&bit != 0 {
-			out |= v
-		}
-	}
-	return out
 }

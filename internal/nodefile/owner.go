@@ -1,8 +1,6 @@
 package nodefile
 
 import (
-	"bufio"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -20,14 +18,8 @@ func (r Root) nameOf(file string, id int) string {
 	}
 
 	number := strconv.Itoa(id)
-	f, err := os.Open(r.Path(file))
-	if err != nil {
-		return number
-	}
-	defer f.Close()
-
-	for s := bufio.NewScanner(f); s.Scan(); {
-		if p := strings.Split(s.Text(), ":"); len(p) > 2 && p[2] == number {
+	for line := range strings.Lines(r.TextIfReadable(file)) {
+		if p := strings.Split(line, ":"); len(p) > 2 && p[2] == number {
 			return p[0]
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -119,11 +118,7 @@ func (a accessACL) foreignWriter(gid uint32) string {
 // CheckTrusted judges a file or a folder of this machine and every folder above it, through links, each of which is judged as
 // well. The error is a *Loose, or why it could not be looked at.
 func CheckTrusted(path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	look, err := Root("").Look(path, FollowAll)
+	look, err := Find(path, FollowAll)
 	if err != nil {
 		return err
 	}

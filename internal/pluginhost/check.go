@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 const checker = "prelet-detector-check"
 
 // Check runs the conformance kit on a program. It returns the kit's exit status: 0 passed, 1 failed, 64 wrong usage.
-func (h *Host) Check(ctx context.Context, args []string, stdout, stderr *os.File) (int, error) {
+func (h *Host) Check(ctx context.Context, args []string, stdout, stderr io.Writer) (int, error) {
 	c := exec.CommandContext(ctx, filepath.Join(filepath.Dir(h.o.Helper), checker), args...)
 	c.Stdout, c.Stderr = stdout, stderr
 	err := c.Run()

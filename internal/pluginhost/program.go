@@ -17,7 +17,7 @@ const maxProgram = 512 << 20
 
 // openProgram opens a detector's program without waiting, whatever is there.
 func openProgram(path string) (*os.File, error) {
-	look, err := nodefile.Root("").Look(path, nodefile.FollowTrusted)
+	look, err := nodefile.Find(path, nodefile.FollowTrusted)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &fault.Fault{Code: fault.Absent, Summary: "not there", Why: path}
 	}

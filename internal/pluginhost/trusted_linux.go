@@ -12,7 +12,7 @@ import (
 
 // openTrusted opens a regular file that nobody but root and this user may write, nor put another into its place.
 func openTrusted(path string) (*os.File, error) {
-	look, err := nodefile.Root("").Look(path, nodefile.FollowAll)
+	look, err := nodefile.Find(path, nodefile.FollowAll)
 	if err != nil {
 		return nil, err
 	}

@@ -99,7 +99,7 @@ func DetectorList(w io.Writer, all []pluginhost.Row, long bool, s Style) error {
 			}
 			rows = append(rows, []string{"matches", match})
 		}
-		for _, l := range table(rows, s.Width-2, nil) {
+		for _, l := range s.table(rows, s.Width-2, nil) {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 		if r.Declared != "" && !r.Missing.Empty() {
@@ -118,7 +118,7 @@ func DetectorList(w io.Writer, all []pluginhost.Row, long bool, s Style) error {
 }
 
 func described(b *strings.Builder, d contract.Description, s Style) {
-	for _, l := range wrap(printable(d.Doc), s.Width-2) {
+	for _, l := range s.wrap(printable(d.Doc), s.Width-2) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 	attributes := func(title string, l []contract.Attribute) {

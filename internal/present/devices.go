@@ -139,7 +139,7 @@ func devices(b *strings.Builder, title string, groups []group, s Style) {
 		if columns(name)+2+columns(rest) <= s.Width-2 {
 			fmt.Fprintf(b, "  %s  %s\n", name, s.dim(rest))
 		} else {
-			for _, l := range wrap(name, s.Width-2) {
+			for _, l := range s.wrap(name, s.Width-2) {
 				fmt.Fprintf(b, "  %s\n", l)
 			}
 			fmt.Fprintf(b, "  %s\n", s.dim(rest))

@@ -59,7 +59,7 @@ func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic
 	}
 	heading(b, paint(word+":"), columns(word)+1, d.Summary, "["+string(origin.CodeOf(d))+"]", s)
 	if d.Subject != nil && d.Subject.Filename != "" {
-		fmt.Fprintf(b, "  %s:%d:%d\n", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column)
+		fmt.Fprintf(b, "  %s:%d:%d\n", s.cell(d.Subject.Filename), d.Subject.Start.Line, d.Subject.Start.Column)
 		snippet(b, sources[d.Subject.Filename], *d.Subject, s, paint)
 	}
 	detail := d.Detail
@@ -68,7 +68,7 @@ func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic
 	} else {
 		told[cause] = true
 	}
-	for _, l := range wrap(detail, s.Width-2) {
+	for _, l := range s.wrap(detail, s.Width-2) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 	b.WriteString("\n")
@@ -76,7 +76,7 @@ func diagnostic(b *strings.Builder, sources map[string][]byte, d *hcl.Diagnostic
 
 // heading is a summary between a word and a code. word is painted already, and n columns wide.
 func heading(b *strings.Builder, word string, n int, summary, code string, s Style) {
-	ls := wrap(summary, s.Width-n-1)
+	ls := s.wrap(summary, s.Width-n-1)
 	for i, l := range ls {
 		if i == 0 {
 			fmt.Fprintf(b, "%s %s", word, s.bold(l))
@@ -102,6 +102,9 @@ func snippet(b *strings.Builder, src []byte, r hcl.Range, s Style, paint func(st
 		to = from + i
 	}
 	line := strings.TrimRight(string(src[from:to]), "\r")
+	if s.screen != nil { // before it is cut; the mark may then stand beside its place
+		line = s.screen.redactor.String(line)
+	}
 	end := min(r.End.Byte, from+len(line))
 	before := strings.ReplaceAll(line[:min(r.Start.Byte-from, len(line))], "\t", "    ")
 	n := 1

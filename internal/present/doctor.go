@@ -17,7 +17,7 @@ func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
 		paint := map[doctor.State]func(string) string{doctor.OK: s.green, doctor.Warning: s.yellow, doctor.Problem: s.red, doctor.Unread: s.dim}[f.State]
 		fmt.Fprintf(&b, "%s %s ", paint(pad(string(f.State), 8)), s.bold(pad(f.Check, 12)))
 		const indent = 22
-		for i, line := range wrap(f.Summary, s.Width-indent) {
+		for i, line := range s.wrap(f.Summary, s.Width-indent) {
 			if i > 0 {
 				b.WriteString(strings.Repeat(" ", indent))
 			}
@@ -37,7 +37,7 @@ func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
 				}
 				lines := []string{para}
 				if !strings.HasPrefix(para, verbatim) {
-					lines = wrap(para, s.Width-indent)
+					lines = s.wrap(para, s.Width-indent)
 				}
 				for _, line := range lines {
 					b.WriteString(strings.Repeat(" ", indent) + line + "\n")
@@ -55,7 +55,7 @@ func Doctor(w io.Writer, found []doctor.Finding, s Style) error {
 	if n := count[doctor.Unread]; n > 0 {
 		end += ", and " + Count(n, "thing") + " that could not be looked at"
 	}
-	b.WriteString("\n" + strings.Join(wrap(end+".", s.Width), "\n") + "\n")
+	b.WriteString("\n" + strings.Join(s.wrap(end+".", s.Width), "\n") + "\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -20,23 +20,23 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 	var b strings.Builder
 	head := x.Item.String()
 	if x.Present {
-		lines := wrap(head+" = "+x.Value, s.Width-4)
+		lines := s.wrap(head+" = "+x.Value, s.Width-4)
 		lines[0] = s.bold(lines[0])
 		b.WriteString(strings.Join(lines, "\n    ") + "\n")
 	} else {
 		fmt.Fprintf(&b, "%s %s\n", s.bold(head), s.yellow("is not there."))
-		for _, l := range wrap(x.Summary, s.Width-2) {
+		for _, l := range s.wrap(x.Summary, s.Width-2) {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 	}
 	if x.Range.Filename != "" {
-		for _, l := range wrap(x.Text, s.Width-4) {
+		for _, l := range s.wrap(x.Text, s.Width-4) {
 			fmt.Fprintf(&b, "    %s\n", l)
 		}
-		fmt.Fprintf(&b, "    %s\n", s.dim("at "+position(x.Range)))
+		fmt.Fprintf(&b, "    %s\n", s.dim("at "+s.cell(position(x.Range))))
 	}
 	if t := effects[x.TakesEffect]; t != "" && x.Present {
-		for i, l := range wrap("Takes effect "+t, s.Width-2) {
+		for i, l := range s.wrap("Takes effect "+t, s.Width-2) {
 			fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", 2+2*min(i, 1)), l)
 		}
 	}
@@ -67,17 +67,17 @@ func tree(b *strings.Builder, steps []explain.Step, s Style) {
 		}
 		at := ""
 		if st.Range.Filename != "" && (st.Answer == nil || st.Kind == origin.Variable) { // of other answers the place counts less
-			at = fmt.Sprintf("%s:%d", short(st.Range.Filename), st.Range.Start.Line)
+			at = s.cell(fmt.Sprintf("%s:%d", short(st.Range.Filename), st.Range.Start.Line))
 		}
 		room := s.Width - utf8.RuneCountInString(first)
-		lines := wrap(line, room)
+		lines := s.wrap(line, room)
 		if last := len(lines) - 1; at != "" && utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(at) <= room {
 			lines[last] += "  " + s.dim(at)
 			at = ""
 		}
 		var notes []string
 		if st.Note != "" {
-			notes = wrap(st.Note, s.Width-utf8.RuneCountInString(next)-2)
+			notes = s.wrap(st.Note, s.Width-utf8.RuneCountInString(next)-2)
 		}
 		if last := len(notes) - 1; at != "" && last >= 0 && utf8.RuneCountInString(notes[last])+4+utf8.RuneCountInString(at) <= s.Width-utf8.RuneCountInString(next) {
 			notes[last] += "  " + at
@@ -164,7 +164,7 @@ func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 			body = append(body, l)
 			continue
 		}
-		body = append(body, wrap(l, s.Width)...)
+		body = append(body, s.wrap(l, s.Width)...)
 	}
 	status := fmt.Sprintf("Exit status %d.", c.Exit())
 	if p.Warning {

@@ -89,7 +89,7 @@ func head(b *strings.Builder, f world.Facts, s Style) {
 		if len(parts) == 0 {
 			return
 		}
-		for n, l := range wrap(strings.Join(parts, ", "), s.Width-9) {
+		for n, l := range s.wrap(strings.Join(parts, ", "), s.Width-9) {
 			if n > 0 {
 				name = ""
 			}
@@ -326,12 +326,12 @@ func reasonList(b *strings.Builder, title string, rows [][]string, s Style) {
 			before = pad("  "+r[0], wide+4)
 			indent = strings.Repeat(" ", wide+4)
 		} else {
-			for _, l := range wrap(r[0], s.Width-2) {
+			for _, l := range s.wrap(r[0], s.Width-2) {
 				fmt.Fprintf(b, "  %s\n", l)
 			}
 			before = indent
 		}
-		for _, l := range wrap(r[1], s.Width-columns(indent)) {
+		for _, l := range s.wrap(r[1], s.Width-columns(indent)) {
 			fmt.Fprintf(b, "%s%s\n", before, l)
 			before = indent
 		}
@@ -343,7 +343,7 @@ func list(b *strings.Builder, title string, rows [][]string, s Style) {
 		return
 	}
 	fmt.Fprintf(b, "\n%s\n", title)
-	for _, l := range table(rows, s.Width-2, nil) {
+	for _, l := range s.table(rows, s.Width-2, nil) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 }

@@ -13,7 +13,8 @@ const leastRest = 24
 // table lays rows out in columns, none wider than a line. The last cell of a row is broken at spaces, or goes below the
 // others; rows of many cells that have no room beside each other are folded into two lines each. Cells are plain text:
 // paint sees each last cell's lines, after they were measured.
-func table(rows [][]string, width int, paint func(string) string) []string {
+func (s Style) table(rows [][]string, width int, paint func(string) string) []string {
+	rows = s.cells(rows)
 	many := 0
 	for _, r := range rows {
 		many = max(many, len(r))
@@ -34,7 +35,7 @@ func table(rows [][]string, width int, paint func(string) string) []string {
 		case columns(last) <= rest:
 			out = append(out, trimmed(before, last, paint))
 		case rest >= leastRest && strings.Contains(last, " "):
-			for n, l := range wrap(last, rest) {
+			for n, l := range breakAt(last, rest) {
 				if n > 0 {
 					before = strings.Repeat(" ", columns(before))
 				}
@@ -42,10 +43,21 @@ func table(rows [][]string, width int, paint func(string) string) []string {
 			}
 		default:
 			out = append(out, strings.TrimRight(before, " "))
-			for _, l := range wrap(last, width-4) {
+			for _, l := range breakAt(last, width-4) {
 				out = append(out, trimmed("    ", l, paint))
 			}
 		}
+	}
+	return out
+}
+
+func (s Style) cells(rows [][]string) (out [][]string) {
+	for _, r := range rows {
+		var cells []string
+		for _, c := range r {
+			cells = append(cells, s.cell(c))
+		}
+		out = append(out, cells)
 	}
 	return out
 }

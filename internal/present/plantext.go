@@ -22,7 +22,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 			return
 		}
 		fmt.Fprintf(&b, "%s\n", s.bold(title))
-		for _, l := range table(rows, s.Width-2, s.dim) {
+		for _, l := range s.table(rows, s.Width-2, s.dim) {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 		b.WriteString("\n")
@@ -51,7 +51,7 @@ func PlanText(w io.Writer, v View, s Style) error {
 		name := strings.ReplaceAll(strings.TrimPrefix(ptr, "/"), "/", ".") + " = "
 		val := "(removed)"
 		if x, ok := at(p.Node.Config, ptr); ok {
-			val = brief(x, s.Width-2-columns(name))
+			val = s.brief(x, s.Width-2-columns(name))
 		}
 		rows = append(rows, []string{name + val, from(p.Node.ConfigOrigins[ptr])})
 	}
@@ -79,7 +79,7 @@ func effect(p *boot.Plan, when, from string) string {
 
 // note is a line that begins with a painted word; what has no room goes below.
 func note(b *strings.Builder, word, text string, s Style) {
-	for n, l := range wrap(text, s.Width-columns(word)-1) {
+	for n, l := range s.wrap(text, s.Width-columns(word)-1) {
 		if n == 0 {
 			fmt.Fprintf(b, "%s %s\n", s.yellow(word), l)
 		} else {
@@ -108,7 +108,7 @@ func reserved(b *strings.Builder, r *node.Reserved, s Style) {
 	if r.MaxPods > 0 {
 		rows = append(rows, []string{"max pods", fmt.Sprint(r.MaxPods)})
 	}
-	for _, l := range table(rows, s.Width-2, nil) {
+	for _, l := range s.table(rows, s.Width-2, nil) {
 		fmt.Fprintf(b, "  %s\n", l)
 	}
 	b.WriteString("\n")
@@ -152,7 +152,7 @@ func files(b *strings.Builder, v View, s Style) {
 		case "update", "restore":
 			sign = s.yellow(sign)
 		}
-		for n, l := range table([][]string{{c.File.Path, note}}, s.Width-4, s.dim) {
+		for n, l := range s.table([][]string{{c.File.Path, note}}, s.Width-4, s.dim) {
 			if n > 0 {
 				sign = " "
 			}
@@ -162,7 +162,7 @@ func files(b *strings.Builder, v View, s Style) {
 	}
 	for _, path := range v.Plan.Unjudged {
 		sign := s.yellow("?")
-		for _, l := range table([][]string{{path, "cannot be judged: it depends on what is unread"}}, s.Width-4, s.dim) {
+		for _, l := range s.table([][]string{{path, "cannot be judged: it depends on what is unread"}}, s.Width-4, s.dim) {
 			fmt.Fprintf(b, "  %s %s\n", sign, l)
 			sign = " "
 		}
@@ -180,7 +180,7 @@ func diffOf(b *strings.Builder, c boot.Change, s Style) {
 		return
 	}
 	n := 0
-	for _, l := range lines(unified(c.Old.Text, c.File.Text.Template())) {
+	for _, l := range lines(unified(s.clean(c.Old.Text), s.clean(c.File.Text.Template()))) {
 		if n++; n > 60 {
 			fmt.Fprintf(b, "      %s\n", s.dim("… (-o json has all of it)"))
 			return
@@ -232,7 +232,7 @@ func summary(b *strings.Builder, v View, s Style) {
 	if n := len(places); n > 0 {
 		incomplete += ": unread in " + Count(n, "place") + ", and what else would change cannot be told"
 	}
-	for _, l := range wrap(incomplete+".", s.Width) {
+	for _, l := range s.wrap(incomplete+".", s.Width) {
 		fmt.Fprintf(b, "%s\n", s.yellow(l))
 	}
 }
@@ -276,13 +276,13 @@ func at(doc map[string]any, ptr string) (any, bool) {
 }
 
 // brief is a value as JSON, cut to a width.
-func brief(v any, width int) string {
+func (s Style) brief(v any, width int) string {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
 	width = max(width, 20)
-	t := []rune(string(b))
+	t := []rune(s.cell(string(b)))
 	if len(t) > width {
 		return string(t[:width-1]) + "…"
 	}

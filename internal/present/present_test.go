@@ -36,7 +36,7 @@ func TestTablesKeepTheirWidth(t *testing.T) {
 			rows = append(rows, row)
 			all = append(all, strings.Fields(strings.Join(row, " "))...)
 		}
-		ls := table(rows, 78, nil)
+		ls := Style{}.table(rows, 78, nil)
 		for _, l := range ls {
 			if columns(l) > 78 && cells <= 5 {
 				t.Fatalf("%d columns: %q", columns(l), l)
@@ -52,7 +52,7 @@ func TestTablesKeepTheirWidth(t *testing.T) {
 }
 
 func TestALongFirstCellDoesNotPushTheOthers(t *testing.T) {
-	got := strings.Join(table([][]string{{"a=1", "label.a site.hcl:1"}, {strings.Repeat("b", 70), "label.b site.hcl:2"}, {"cc=1", "label.c site.hcl:3"}}, 78, nil), "\n")
+	got := strings.Join(Style{}.table([][]string{{"a=1", "label.a site.hcl:1"}, {strings.Repeat("b", 70), "label.b site.hcl:2"}, {"cc=1", "label.c site.hcl:3"}}, 78, nil), "\n")
 	want := "a=1   label.a site.hcl:1\n" + strings.Repeat("b", 70) + "\n    label.b site.hcl:2\ncc=1  label.c site.hcl:3"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -95,7 +95,7 @@ func TestUnknownFactsOfManyDevicesAreOneRow(t *testing.T) {
 	us = append(us, world.UnknownFact{Fact: "os.id", Why: "gone"}, world.UnknownFact{Fact: "os.name", Why: "gone"}, world.UnknownFact{Fact: "machine_id", Why: "gone"},
 		world.UnknownFact{Fact: "pci[x].driver", Why: "EIO", Degraded: true})
 	failed, unknown := reasons(us)
-	got := strings.Join(table(append(failed, unknown...), 200, nil), "\n")
+	got := strings.Join(Style{}.table(append(failed, unknown...), 200, nil), "\n")
 	want := `pci[x].driver                           EIO
 pci[*].subsystem (3 times)              there is no /sys/bus/pci/devices/*/subsystem_vendor
 nics[a].speed_gbps, nics[b].speed_gbps  the link is down
@@ -159,7 +159,7 @@ func TestColour(t *testing.T) {
 // A command in a message is pasted as one line.
 func TestCommandsAreNotBroken(t *testing.T) {
 	const command = "    kubectl -n kube-system create rolebinding prelet:kubelet-config --role=prelet:kubelet-config --group=system:nodes"
-	if got := wrap("Allow it:\n"+command, 40); len(got) != 2 || got[1] != command {
+	if got := (Style{}).wrap("Allow it:\n"+command, 40); len(got) != 2 || got[1] != command {
 		t.Errorf("%q", got)
 	}
 }

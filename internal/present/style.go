@@ -1,28 +1,29 @@
 // Package present is how results look: diagnostics, plans, facts, as text for people and as JSON for programs. It
-// knows no command and reads nothing; its caller puts a redactor behind every writer.
+// knows no command and reads nothing; its caller writes to a Screen, which knows secrets and keeps texts from acting on a
+// terminal.
 package present
 
 import (
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/mattn/go-isatty"
+	"github.com/prelet/prelet/internal/value"
 )
 
 // Style is how text may look.
 type Style struct {
 	Colour bool
 	Width  int
+	screen *Screen // nil: none, as in tests
 }
 
 // StyleOf is the style for a writer: colour only on a terminal, never with NO_COLOR or TERM=dumb. The terminal is
 // asked nothing.
 func StyleOf(w io.Writer, getenv func(string) string) Style {
 	s := Style{Width: 80}
-	f, ok := w.(*os.File)
-	s.Colour = ok && isatty.IsTerminal(f.Fd()) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
+	s.screen, _ = w.(*Screen)
+	s.Colour = IsTerminal(w) && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb"
 	return s
 }
 
@@ -30,8 +31,24 @@ func (s Style) paint(code, text string) string {
 	if !s.Colour {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	pen := "\x1b"
+	if s.screen != nil {
+		pen = s.screen.pen
+	}
+	return pen + "[" + code + "m" + text + pen + "[0m"
 }
+
+// clean is a text as it may be laid out: what is cut or broken afterwards holds no part of a secret, and is as wide as it
+// will be seen.
+func (s Style) clean(t string) string {
+	if s.screen != nil {
+		t = s.screen.redactor.String(t)
+	}
+	return value.Visible(t)
+}
+
+// cell is clean for what stands in one line.
+func (s Style) cell(t string) string { return value.VisibleLine(s.clean(t)) }
 
 func (s Style) bold(t string) string   { return s.paint("1", t) }
 func (s Style) green(t string) string  { return s.paint("32", t) }
@@ -51,7 +68,7 @@ func pad(t string, n int) string {
 func Reflow(t string, width int) string {
 	var out []string
 	for _, para := range strings.Split(t, "\n\n") {
-		out = append(out, strings.Join(wrap(strings.ReplaceAll(para, "\n", " "), width), "\n"))
+		out = append(out, strings.Join(breakAt(strings.ReplaceAll(para, "\n", " "), width), "\n"))
 	}
 	return strings.Join(out, "\n\n")
 }
@@ -59,8 +76,11 @@ func Reflow(t string, width int) string {
 // verbatim begins a line that is a command to paste: it is never broken.
 const verbatim = "    "
 
-// wrap breaks a text at spaces.
-func wrap(t string, width int) []string {
+// wrap cleans a text and breaks it at spaces.
+func (s Style) wrap(t string, width int) []string { return breakAt(s.clean(t), width) }
+
+// breakAt breaks a text at spaces.
+func breakAt(t string, width int) []string {
 	var out []string
 	for _, para := range strings.Split(t, "\n") {
 		if strings.HasPrefix(para, verbatim) {

@@ -46,7 +46,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 	}
 
 	var b strings.Builder
-	for n, l := range wrap(strings.Join(slices.DeleteFunc([]string{productName(f.Product), or(f.CPU.Model, "")}, isEmpty), ", "), s.Width) {
+	for n, l := range s.wrap(strings.Join(slices.DeleteFunc([]string{productName(f.Product), or(f.CPU.Model, "")}, isEmpty), ", "), s.Width) {
 		if n == 0 && l == "" {
 			l = "machine"
 		}
@@ -65,7 +65,7 @@ func TopologyText(w io.Writer, f world.Facts, s Style) error {
 	}
 	for i, br := range branches {
 		mark, bar := branchMarks(i == len(branches)-1)
-		for n, l := range wrap(br.title, s.Width-3) {
+		for n, l := range s.wrap(br.title, s.Width-3) {
 			if n > 0 {
 				mark = bar
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/prelet/prelet/internal/nodefile"
 )
@@ -29,11 +28,7 @@ func (osFiles) ReadFile(name string, max int64) ([]byte, error) {
 	if !st.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
-	whole, err := filepath.Abs(name)
-	if err != nil {
-		return nil, err
-	}
-	look, err := nodefile.Root("").Look(whole, nodefile.FollowTrusted)
+	look, err := nodefile.Find(name, nodefile.FollowTrusted)
 	if err != nil {
 		return nil, err
 	}

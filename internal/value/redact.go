@@ -25,11 +25,13 @@ type Redactor struct {
 	known map[string]bool
 	all   []string
 	forms *forms
+	long  *forms // those of secrets that are long enough for Holds
+	held  []string
 }
 
 // NewRedactor is a redactor that knows no secret yet.
 func NewRedactor() *Redactor {
-	return &Redactor{known: map[string]bool{}, forms: newForms(nil)}
+	return &Redactor{known: map[string]bool{}, forms: newForms(nil), long: newForms(nil)}
 }
 
 // Add makes the redactor look for a secret from now on, also in writers that were made before.
@@ -43,6 +45,10 @@ func (r *Redactor) Add(secret []byte) {
 	if add := secretForms(secret); len(add) > 0 {
 		r.all = append(r.all, add...)
 		r.forms = newForms(r.all)
+		if len(bytes.TrimRight(secret, "\r\n")) >= minHeld {
+			r.held = append(r.held, add...)
+			r.long = newForms(r.held)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package write
 
 import (
-	"os"
 	"strings"
 	"testing"
 )
@@ -82,24 +81,6 @@ func TestModes(t *testing.T) {
 			if want[i] == "" && err != nil || want[i] != "" && (err == nil || !strings.Contains(err.Error(), want[i])) {
 				t.Errorf("%q, of a folder %t: got %v, want %q", mode, i == 1, err, want[i])
 			}
-		}
-	}
-}
-
-// The reference has every place that is refused.
-func TestPageListsWhatIsRefused(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/targets.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range refused {
-		if !strings.Contains(string(page), "`"+r.place+"`") || !strings.Contains(string(page), r.why) {
-			t.Errorf("docs/reference/targets.md lacks %s: %s", r.place, r.why)
-		}
-	}
-	for _, unit := range ownUnits {
-		if !strings.Contains(string(page), "`"+unit+"`") {
-			t.Errorf("docs/reference/targets.md lacks %s", unit)
 		}
 	}
 }

@@ -252,7 +252,12 @@ func (n *node) Recording(p *boot.Plan) *world.Recording {
 	}
 	header.Site = slices.Clone(p.Site.Files)
 
-	return &world.Recording{Header: header, Entries: p.Tape.Entries()}
+	r := &world.Recording{Header: header, Entries: p.Tape.Entries()}
+	if n.live != nil && n.env.Redactor != nil { // what was read before a secret was known is searched once more
+		n.live.LearnSecrets()
+		r.HoldBack(n.env.Redactor.Holds, n.env.Redactor.String)
+	}
+	return r
 }
 
 // Generation returns the number of the generation in place; 0 before the first.
@@ -270,6 +275,9 @@ func (n *node) Generation() int {
 func (n *node) ApplyOptions(p *boot.Plan) apply.Options {
 	o := apply.Options{
 		Store: n.Store, Plan: p, Recording: n.Recording(p), Secret: n.live.Secret, Owner: apply.LookupOwners(n.Root),
+	}
+	if n.env.Redactor != nil {
+		o.Holds = n.env.Redactor.Holds
 	}
 	if n.Hardware == "" {
 		o.Machine = machineid.Of(n.Root)

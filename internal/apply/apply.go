@@ -23,6 +23,7 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -37,6 +38,8 @@ type Options struct {
 	NodeName  string   // of the Node object; "": not checked
 	Machine   machineid.Machine
 	Healthz   string // URL; "": not checked
+	// Holds reports whether a text holds a secret of this node; nil: no secret is known.
+	Holds func(text string) bool
 }
 
 // PlanID returns the identity under which a plan is held: its hash and the kubelet's version, since another kubelet may
@@ -54,6 +57,10 @@ func PlanID(p *boot.Plan) string {
 func BuildProposal(o Options) (generation.Proposal, activate.Plan, error) {
 	out := generation.Proposal{PlanID: PlanID(o.Plan)}
 	act := buildActivation(o)
+
+	if err := checkUnmarked(o); err != nil {
+		return out, act, err
+	}
 
 	files := listTargetFiles(o.Plan)
 	for _, f := range files {
@@ -156,6 +163,56 @@ func listTargetFiles(p *boot.Plan) []node.File {
 	})
 
 	return files
+}
+
+// checkUnmarked refuses a secret in what everybody may read: labels, taints, flags, and files that the plan does not know to
+// hold one. It is the last wall, for a value that came into the site by another way than by its name, as a copy in a file.
+func checkUnmarked(o Options) error {
+	if o.Holds == nil {
+		return nil
+	}
+
+	refuse := func(what string, origins []origin.Origin) error {
+		f := &fault.Fault{
+			Code: fault.Sensitive, Summary: what + " would hold a secret of this node",
+			Why:  "its value is that of a credential, which the site does not name there, so nothing would keep it secret",
+			Next: "Find out how the value comes there; in a file, write credential(\"NAME\") for it",
+		}
+		for _, x := range origins {
+			if x.Range.Filename != "" {
+				f.At = fault.Place{File: x.Range.Filename, Line: x.Range.Start.Line, Column: x.Range.Start.Column}
+				break
+			}
+		}
+		return f
+	}
+
+	n := o.Plan.Node
+	for _, l := range n.Labels {
+		if o.Holds(l.Value) || o.Holds(l.Key) {
+			return refuse("A label", l.Origins)
+		}
+	}
+	for _, t := range n.Taints {
+		if o.Holds(t.Value) || o.Holds(t.Key) {
+			return refuse("A taint", t.Origins)
+		}
+	}
+	for _, x := range n.Flags {
+		if o.Holds(x.Value) {
+			return refuse("Flag --"+x.Name, x.Origins)
+		}
+	}
+	for _, f := range n.Files {
+		if f.Kind == node.Regular && len(f.Text.Secrets()) == 0 && o.Holds(f.Text.Template()) {
+			return refuse(f.Path, f.Origins)
+		}
+		if o.Holds(f.Path) {
+			return refuse("The path of a file", f.Origins)
+		}
+	}
+
+	return nil
 }
 
 func buildTarget(o Options, f node.File) (generation.Target, error) {

@@ -47,28 +47,7 @@ func (l *Live) holdsSecret(a world.Answer) bool {
 	if json.Unmarshal(a.Value, &v) != nil {
 		return l.o.Redactor.Holds(string(a.Value))
 	}
-	return holdsIn(v, l.o.Redactor.Holds)
-}
-
-// holdsIn looks into each text of a decoded document, member names included.
-func holdsIn(v any, holds func(string) bool) bool {
-	switch v := v.(type) {
-	case string:
-		return holds(v)
-	case []any:
-		for _, x := range v {
-			if holdsIn(x, holds) {
-				return true
-			}
-		}
-	case map[string]any:
-		for k, x := range v {
-			if holds(k) || holdsIn(x, holds) {
-				return true
-			}
-		}
-	}
-	return false
+	return world.HoldsIn(v, l.o.Redactor.Holds)
 }
 
 // LearnSecrets lets the redactor know each credential that this process was given. One that cannot be read here cannot be

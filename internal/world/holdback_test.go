@@ -1,0 +1,52 @@
+package world
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// TestHoldBack keeps a secret out of each part of a recording, and leaves the rest.
+func TestHoldBack(t *testing.T) {
+	const secret = "CANARY \"k2\" <&>"
+	r := &Recording{
+		Header: Header{Format: Format, Site: []SiteFile{{Name: "a.hcl", Text: "x = " + secret + " # a"}}},
+		Entries: []Entry{
+			{File.Question(FileReq{Path: "/etc/a"}), File.Answer(FileAns{Text: "password=" + secret})},
+			{File.Question(FileReq{Path: "/etc/" + secret}), File.Answer(FileAns{Text: "plain"})},
+			{Object.Question(ObjectReq{Name: "o"}), Object.Answer(ObjectAns{Data: map[string]string{secret: "x"}})},
+			{File.Question(FileReq{Path: "/etc/b"}), Failure(fault.FileUnusable, "not "+secret, "try "+secret)},
+			{File.Question(FileReq{Path: "/etc/c"}), File.Answer(FileAns{Text: "plain"})},
+		},
+	}
+	was := r.Header.Site[0].Text
+	header := r.Header.Site
+	r.HoldBack(func(s string) bool { return strings.Contains(s, secret) },
+		func(s string) string { return strings.ReplaceAll(s, secret, "(sensitive)") })
+	if header[0].Text != was {
+		t.Error("the site that is in use was changed; want a copy")
+	}
+
+	var b bytes.Buffer
+	if err := r.Encode(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "CANARY") {
+		t.Errorf("got a recording with the secret:\n%s", b.String())
+	}
+	again, err := Decode(&b)
+	if err != nil || len(again.Entries) != 4 {
+		t.Fatalf("got %+v, %v; want four questions", again, err)
+	}
+	for path, want := range map[string]string{"/etc/a": "held back", "/etc/b": "not (sensitive)", "/etc/c": ""} {
+		a, ok := again.Find(File.Question(FileReq{Path: path}))
+		if !ok || !strings.Contains(a.Why(), want) || (want == "") != (a.Fault == nil) {
+			t.Errorf("%s: got %+v, want %q", path, a, want)
+		}
+	}
+	if got := again.Header.Site[0].Text; got != "x = (sensitive) # a" {
+		t.Errorf("site: got %q", got)
+	}
+}

@@ -83,6 +83,58 @@ func indentFunc() function.Function {
 	})
 }
 
+// maxParts is how many parts a text may be taken apart into: each costs some 300 bytes.
+const maxParts = 100_000
+
+// regexAllFunc is cty's, for at most maxParts matches and groups: a pattern that matches nothing matches at each byte.
+func regexAllFunc() function.Function {
+	return bounded(stdlib.RegexAllFunc, func(a []cty.Value) error {
+		pattern, text, ok := twoTexts(a)
+		if !ok {
+			return nil
+		}
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return nil // which the function says better
+		}
+		most := maxParts / (re.NumSubexp() + 1)
+		if len(re.FindAllStringIndex(text, most+1)) > most {
+			return function.NewArgErrorf(0, "more than %d matches and groups", maxParts)
+		}
+		return nil
+	})
+}
+
+// splitFunc is cty's, for at most maxParts parts.
+func splitFunc() function.Function {
+	return bounded(stdlib.SplitFunc, func(a []cty.Value) error {
+		if separator, text, ok := twoTexts(a); ok && strings.Count(text, separator) >= maxParts {
+			return function.NewArgErrorf(1, "more than %d parts", maxParts)
+		}
+		return nil
+	})
+}
+
+// csvDecodeFunc is cty's, for at most maxParts cells.
+func csvDecodeFunc() function.Function {
+	return bounded(stdlib.CSVDecodeFunc, func(a []cty.Value) error {
+		if v := a[0]; v.IsKnown() && !v.IsNull() && v.Type() == cty.String && strings.Count(v.AsString(), "\n")+strings.Count(v.AsString(), ",") >= maxParts {
+			return function.NewArgErrorf(0, "more than %d cells", maxParts)
+		}
+		return nil
+	})
+}
+
+// twoTexts are the first two arguments, if both are known texts.
+func twoTexts(a []cty.Value) (first, second string, ok bool) {
+	for _, v := range a[:2] {
+		if !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
+			return "", "", false
+		}
+	}
+	return a[0].AsString(), a[1].AsString(), true
+}
+
 // bounded is f with a check of its arguments, without marks, before.
 func bounded(f function.Function, check func(plain []cty.Value) error) function.Function {
 	spec := &function.Spec{Description: f.Description(), Params: f.Params(), VarParam: f.VarParam()}

@@ -85,10 +85,10 @@ func looksInto() []entry {
 		{"indent", indentFunc()},
 		{"lower", stdlib.LowerFunc},
 		{"regex", stdlib.RegexFunc},
-		{"regexall", stdlib.RegexAllFunc},
+		{"regexall", regexAllFunc()},
 		{"replace", replaceFunc()},
 		{"slug", slugFunc()},
-		{"split", stdlib.SplitFunc},
+		{"split", splitFunc()},
 		{"startswith", prefixFunc()},
 		{"strrev", stdlib.ReverseFunc},
 		{"substr", stdlib.SubstrFunc},
@@ -133,7 +133,7 @@ func looksInto() []entry {
 		{"tostring", stdlib.MakeToFunc(cty.String)},
 		// documents
 		{"base64decode", base64DecodeFunc()},
-		{"csvdecode", stdlib.CSVDecodeFunc},
+		{"csvdecode", csvDecodeFunc()},
 		{"jsondecode", decodeFunc("JSON", DecodeJSON)},
 		{"yamldecode", decodeFunc("YAML", DecodeYAML)},
 	}

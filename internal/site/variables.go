@@ -3,7 +3,9 @@ package site
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/ext/typeexpr"
@@ -49,6 +51,10 @@ func (l *loader) variable(d *definition) {
 		v.Rules = append(v.Rules, r)
 	}
 	if !v.Sensitive {
+		if v.Type == cty.String && soundsSecret(v.Name) {
+			l.add(origin.Note(fault.Sensitive, v.Range, fmt.Sprintf("var.%s sounds like a secret", v.Name),
+				"It is not sensitive, so its value is shown in plans, recordings and labels. If it is a secret, write sensitive = true, and give it as credential prelet.var.%s.", v.Name))
+		}
 		return
 	}
 	if v.Type != cty.String {
@@ -59,6 +65,27 @@ func (l *loader) variable(d *definition) {
 		l.errorf(fault.Sensitive, v.Default.Range(), "A sensitive variable has no default", "The site's text stands in every recording. Give the value as credential prelet.var.%s.", v.Name)
 	}
 }
+
+// soundsSecret knows a name whose words say that its value is a secret: db_password, apiToken, private_key; not token_id.
+func soundsSecret(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(wordStart.ReplaceAllString(name, "${1}_$2")), func(r rune) bool { return r == '_' || r == '-' })
+	if len(words) == 0 {
+		return false
+	}
+	before := ""
+	if len(words) > 1 {
+		before = words[len(words)-2]
+	}
+	switch words[len(words)-1] {
+	case "password", "passwd", "passphrase", "pw", "pass", "pin", "secret", "token", "apikey", "credential", "credentials":
+		return true
+	case "key":
+		return slices.Contains([]string{"private", "api", "access", "secret", "encryption", "shared"}, before)
+	}
+	return false
+}
+
+var wordStart = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
 // variableType reads a type expression. In JSON it is a string that holds one.
 func (l *loader) variableType(a *hclsyntax.Attribute) cty.Type {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/prelet/prelet/internal/value"
 )
 
 // notifyTimeout is how long a message waits for a service manager whose queue of messages is full.
@@ -21,7 +23,7 @@ type Notifier struct{}
 // outlives the process only with RemainAfterExit=.
 func (n Notifier) Status(line string) error {
 	// Each line of the message is an assignment of its own: text of a stage must not be able to add one.
-	return n.send("STATUS=" + strings.Join(strings.Fields(line), " "))
+	return n.send("STATUS=" + value.Visible(strings.Join(strings.Fields(line), " ")))
 }
 
 // Ready reports that the service is up. Only units with Type=notify wait for it.

@@ -61,6 +61,7 @@ func (r *Redactor) current() *forms {
 // String is s without the secrets.
 func (r *Redactor) String(s string) string {
 	f := r.current()
+	s = f.cutParts(s)
 	if !f.any(s) && !anyToken(s) {
 		return s
 	}

@@ -26,3 +26,23 @@ func TestHolds(t *testing.T) {
 		}
 	}
 }
+
+// TestCutSecrets hides what is left of a secret that was cut before anybody looked for it.
+func TestCutSecrets(t *testing.T) {
+	r := NewRedactor()
+	r.Add([]byte("correct horse battery staple"))
+	for text, want := range map[string]string{
+		`x = "correct horse ba"…`:    `x = "(sensitive)"…`,
+		"x = correct horse battery…": "x = (sensitive)…",
+		"…tery staple is wrong":      "…(sensitive) is wrong",
+		`…"ttery staple" and more…`:  `…"(sensitive)" and more…`,
+		"it is correct…":             "it is (sensitive)…",
+		"…able":                      "…able",
+		"corr…":                      "corr…",
+		"no secret…":                 "no secret…",
+	} {
+		if got := r.String(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package live
 
 import (
 	"encoding/json"
-	"fmt"
 	"path"
 	"regexp"
 	"strings"
@@ -32,7 +31,7 @@ func (l *Live) refuseSecrets(q world.Question, a world.Answer) world.Answer {
 	case world.KindObject, world.KindTrust:
 		code = fault.ClusterUnusable
 	}
-	return world.Failure(code, fmt.Sprintf("%s: the answer holds a secret of this node, and what is read is in plans and recordings", q),
+	return world.Failure(code, "the answer holds a secret of this node, and what is read is in plans and recordings",
 		"Read the secret by credential(\"NAME\"), or a sensitive variable, and keep it out of what is read")
 }
 

@@ -136,7 +136,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 	}
 	defer n.Close()
 	p := n.planUnless(ctx, diags, e.Progress)
-	res := apply.RunBelowRoot(n.ApplyOptions(p), o.Retry, o.Root)
+	res := apply.RunBelowRoot(p, n.ApplyOptions, o.Retry, o.Root)
 
 	if res.Err != nil && apply.Diagnose(p, res.Err) == nil {
 		return Ran{}, addMessages(res.Err)

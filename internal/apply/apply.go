@@ -358,13 +358,15 @@ func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
 	return json.Marshal(doc)
 }
 
-// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. root is for messages. Held plans
-// do not count there; a pin does, unless retry releases it with the commit.
-func RunBelowRoot(o Options, retry bool, root string) Result {
-	res := Result{Plan: o.Plan, Code: o.Plan.Code()}
-	if !o.Plan.Complete {
+// RunBelowRoot commits a plan below a root where no unit runs, so there is no verdict. options is called for a complete
+// plan only. root is for messages. Held plans do not count there; a pin does, unless retry releases it with the commit.
+func RunBelowRoot(p *boot.Plan, options func(*boot.Plan) Options, retry bool, root string) Result {
+	res := Result{Plan: p, Code: p.Code()}
+	if !p.Complete {
 		return res
 	}
+
+	o := options(p)
 
 	if why, isPinned := WhyPinned(o.Store); isPinned && !retry {
 		res.Held = fmt.Sprintf(
@@ -378,7 +380,7 @@ func RunBelowRoot(o Options, retry bool, root string) Result {
 
 	gen, changed, err := writeToDisk(o, retry)
 	if err != nil {
-		return Result{Plan: o.Plan, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
+		return Result{Plan: p, Err: err, Code: fault.CodeOf(err), Summary: err.Error(), Reason: err.Error()}
 	}
 
 	res.Outcome.Generation, res.Changed = gen, changed

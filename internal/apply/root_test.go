@@ -33,9 +33,9 @@ func TestRunBelowRoot(t *testing.T) {
 		}
 	}
 
-	run := func(hash string, retry bool) Result { return RunBelowRoot(b.Options(complete(hash)), retry, "/image") }
+	run := func(hash string, retry bool) Result { return RunBelowRoot(complete(hash), b.Options, retry, "/image") }
 
-	check("a plan with an error", RunBelowRoot(b.Options(unreachable()), false, "/image"),
+	check("a plan with an error", RunBelowRoot(unreachable(), nil, false, "/image"),
 		want{code: fault.ClusterUnreachable})
 	check("the first", run("one", false), want{summary: "generation 1 is in place", changed: true, content: "one"})
 	check("the same again", run("one", false), want{summary: "no changes; generation 1 is in place", content: "one"})

@@ -100,7 +100,8 @@ func TestLongAnswerIsCheckedFast(t *testing.T) {
 	for name, a := range map[string]contract.Answer{"long": long, "many": many, "kind": {Devices: []contract.Device{{Kind: &kind}}}} {
 		began := time.Now()
 		_, err := checkAnswer(d, &a, world.DetectorReq{})
-		if took := time.Since(began); err == nil || len(err.Error()) > 4000 || took > 2*time.Second {
+		// It took minutes once. The race detector makes it slow, but not so slow.
+		if took := time.Since(began); err == nil || len(err.Error()) > 4000 || took > 20*time.Second {
 			t.Errorf("%s: got %.100v after %s; want an error of at most 4000 bytes, at once", name, err, took)
 		}
 	}

@@ -26,7 +26,7 @@ func TestParseCPUList(t *testing.T) {
 		{"0-65535,0-65535", nil, false},
 		{"a", nil, false},
 		{"0,,1", nil, false},
-		{"+1", nil, false},
+		{"+1", []int{1}, true}, // as the kubelet reads it; the kernel writes no sign
 	}
 	for _, tt := range tests {
 		got, err := parseCPUList(tt.in)

@@ -118,7 +118,7 @@ func (w *walker) walk(name string) (*Look, error) {
 
 		switch {
 		case isLink && !(last && w.links == FollowNone):
-			to, err := w.follow(look)
+			to, err := w.follow(at, look)
 			look.Close()
 			if err != nil {
 				return nil, &fs.PathError{Op: "open", Path: at, Err: err}
@@ -161,11 +161,11 @@ func (w *walker) up(leave bool) {
 	}
 }
 
-// follow reads where a link leads, if this look may go there.
-func (w *walker) follow(link *Look) (string, error) {
+// follow reads where the link at a path leads, if this look may go there.
+func (w *walker) follow(at string, link *Look) (string, error) {
 	switch {
 	case w.links == FollowNone:
-		return "", errors.New("it is a link, and prelet follows none where it writes")
+		return "", fmt.Errorf("%s is a link, and prelet follows none where it writes: name the real path in the site", at)
 	case w.links == FollowTrusted && link.Loose != nil:
 		return "", fmt.Errorf("it is a link that others may have put there, for %w", link.Loose)
 	case w.left == 0:

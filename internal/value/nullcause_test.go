@@ -1,6 +1,8 @@
 package value
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
@@ -45,5 +47,43 @@ func TestNullCause(t *testing.T) {
 	}
 	if NullCause(nil) || NullCause(&hcl.Diagnostic{Severity: hcl.DiagError}) || NullCause(&hcl.Diagnostic{Severity: hcl.DiagWarning}) {
 		t.Error("a diagnostic that says nothing has a null cause")
+	}
+}
+
+// TestNullInLogic gives every operator of logic, and what takes a condition, each of true, false and null. Null is an
+// error that has a null cause, unless the other operand decides.
+func TestNullInLogic(t *testing.T) {
+	type want = string
+	cases := map[string]want{
+		"null && null": "null", "true && null": "null", "null && true": "null", "false && null": "false", "null && false": "false",
+		"null || null": "null", "false || null": "null", "null || false": "null", "true || null": "true", "null || true": "true",
+		"!null": "null", "!(true && null)": "null", "!(null || false)": "null", "(null && true) || true": "true",
+		"null ? true : false": "null", "(true && null) ? true : false": "null",
+		"length([for x in [1] : x if null]) == 0": "null", "length([for x in [1] : x if true && null]) == 0": "null",
+		"\"%{ if true && null }a%{ endif }\" == \"\"": "null",
+	}
+	for a, x := range map[string]bool{"true": true, "false": false} {
+		for b, y := range map[string]bool{"true": true, "false": false} {
+			cases[a+" && "+b], cases[a+" || "+b] = fmt.Sprint(x && y), fmt.Sprint(x || y)
+		}
+		cases["!"+a] = fmt.Sprint(!x)
+	}
+
+	vars := map[string]cty.Value{"yes": cty.True, "no": cty.False, "nothing": cty.NullVal(cty.Bool)}
+	facts := strings.NewReplacer("true", "yes", "false", "no", "null", "nothing")
+	for literals, want := range cases {
+		for _, src := range []string{literals, facts.Replace(literals)} {
+			v, diags := evaluate(t, src, vars)
+			got := "error"
+			switch {
+			case !diags.HasErrors():
+				got = fmt.Sprint(v.True())
+			case NullCause(diags[0]):
+				got = "null"
+			}
+			if got != want {
+				t.Errorf("%s: got %s (%v), want %s", src, got, diags, want)
+			}
+		}
 	}
 }

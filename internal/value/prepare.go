@@ -2,6 +2,7 @@ package value
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -40,6 +41,7 @@ func Unwrap(e hclsyntax.Expression) hclsyntax.Expression {
 // Prepare rewrites e, in place where it can, and returns the expression to evaluate instead:
 //
 //   - operands of operators, conditions, keys and indexes refuse secrets;
+//   - && refuses null, as all other operators do;
 //   - a for over an unknown keeps its type, and its body is checked once with an unknown element;
 //   - nodes where HCL drops marks when a part is unknown keep them.
 //
@@ -86,6 +88,9 @@ func Prepare(e hclsyntax.Expression) hclsyntax.Expression {
 		return keeper{wrap(x)}
 	case *hclsyntax.BinaryOpExpr:
 		x.LHS, x.RHS = guarded(x.LHS, "an operator"), guarded(x.RHS, "an operator")
+		if x.Op == hclsyntax.OpLogicalAnd {
+			x.Op = logicalAnd()
+		}
 	case *hclsyntax.UnaryOpExpr:
 		x.Val = guarded(x.Val, "an operator")
 		return keeper{wrap(x)}
@@ -102,6 +107,26 @@ func Prepare(e hclsyntax.Expression) hclsyntax.Expression {
 	}
 	return e
 }
+
+// logicalAnd is HCL's && for which null is not false. HCL's own (v2.25.0) asks cty whether an operand is false, and of
+// null that is true. False decides all the same, whatever the other operand is.
+var logicalAnd = sync.OnceValue(func() *hclsyntax.Operation {
+	and := *hclsyntax.OpLogicalAnd
+	isNull := func(v cty.Value) bool { return v.IsKnown() && v.IsNull() }
+	and.ShortCircuit = func(lhs, rhs cty.Value, ofLHS, ofRHS hcl.Diagnostics) (cty.Value, hcl.Diagnostics) {
+		if !isNull(lhs) && !isNull(rhs) {
+			return hclsyntax.OpLogicalAnd.ShortCircuit(lhs, rhs, ofLHS, ofRHS)
+		}
+		v, diags := hclsyntax.OpLogicalAnd.ShortCircuit(nullsToUnknown(lhs), nullsToUnknown(rhs), ofLHS, ofRHS)
+		if !v.IsKnown() && lhs.IsKnown() && rhs.IsKnown() {
+			return cty.NilVal, nil // the function below refuses null
+		}
+
+		return v, diags
+	}
+
+	return &and
+})
 
 func prepareFor(x *hclsyntax.ForExpr) {
 	x.CollExpr, x.ValExpr = Prepare(x.CollExpr), Prepare(x.ValExpr)

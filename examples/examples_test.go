@@ -104,7 +104,7 @@ func (e example) world(t *testing.T, s *site.Site, machine string, creds live.Cr
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := live.New(live.Options{Root: root, Objects: "objects", Site: s, Variables: e.vars, Credentials: creds})
+	l := live.New(live.Options{Root: root, Objects: "objects", Site: s, Variables: live.GivenByFlag(e.vars), Credentials: creds})
 	t.Cleanup(l.Close)
 	return world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {
 		if q.Kind == world.KindFacts {

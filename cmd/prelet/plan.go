@@ -19,11 +19,14 @@ func (a *cli) plan() *cobra.Command {
 			"taints, flags, the\n" +
 			"kubelet's configuration in its own terms, each file. Writes nothing, and works without root as far as " +
 			"it may read.\n\n" +
+			"--from takes the node's answers from a recording. --var, --var-file, --objects and --kubelet-version " +
+			"replace some of\n" +
+			"them, and the plan lists what it assumed: what would another variable, ConfigMap or kubelet do?\n\n" +
 			"--from FOLDER plans each recording in it and ends with a summary. " + folderExit + " With\n" +
 			"--detailed-exitcode 2 says that none failed and something would change, or cannot be told: a recording " +
 			"lacks an answer.",
 		Example: "  prelet plan\n  prelet plan --from node17.prelet --config ./site\n" +
-			"  prelet plan --from fleet/ -o json\n  prelet plan --hardware ./machines/dgx --objects ./objects " +
+			"  prelet plan --from fleet/ -o json\n  prelet plan --from fleet/ --config ./site --kubelet-version 1.37\n  prelet plan --hardware ./machines/dgx --objects ./objects " +
 			"--root ./scratch",
 		RunE: func(c *cobra.Command, _ []string) error {
 			asJSON, err := w.isJSON()

@@ -13,7 +13,6 @@ import (
 func (a *cli) validate() *cobra.Command {
 	var w where
 	var strict bool
-	var kubelet string
 	c := &cobra.Command{
 		Use: "validate [PATH...]", GroupID: "site", Short: "Check a site with no machine and no network",
 		Long: "Checks syntax, names, types, references, owners, labels and taints, then evaluates the whole site on " +
@@ -35,7 +34,7 @@ func (a *cli) validate() *cobra.Command {
 			}
 			w.Config = append(w.Config, args...)
 
-			found, err := a.env().Validate(app.ValidateOptions{Where: w.Where, Strict: strict, KubeletVersion: kubelet})
+			found, err := a.env().Validate(app.ValidateOptions{Where: w.Where, Strict: strict})
 			if err != nil {
 				return err
 			}
@@ -45,7 +44,7 @@ func (a *cli) validate() *cobra.Command {
 	w.addSiteFlags(c)
 	c.Flags().StringVar(&w.Root, "root", "", "look for the site below `DIR`")
 	c.Flags().BoolVar(&strict, "strict", false, "warnings are errors")
-	c.Flags().StringVar(&kubelet, "kubelet-version", "",
+	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
 		"judge the site for a kubelet of `VERSION`, as 1.36 or v1.36.3")
 	return c
 }

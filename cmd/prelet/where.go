@@ -36,7 +36,12 @@ func (w *where) addNodeFlags(c *cobra.Command) {
 
 func (w *where) addFromFlag(c *cobra.Command) {
 	c.Flags().StringVar(&w.From, "from", "",
-		"everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files")
+		"everything from the recording `FILE`, or from each one in a folder; nothing of this machine but site files "+
+			"and\nwhat --var, --var-file and --objects name")
+	c.Flags().StringArrayVar(&w.VarFiles, "var-file", nil,
+		"values of variables, also sensitive ones, from `FILE`, written as a vars file (repeatable)")
+	c.Flags().StringVar(&w.KubeletVersion, "kubelet-version", "",
+		"a kubelet of `VERSION`, as 1.36 or v1.36.3, in place of the installed one")
 }
 
 func (w *where) isJSON() (bool, error) {

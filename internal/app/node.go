@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -32,16 +33,22 @@ import (
 type Where struct {
 	Config    []string // files and folders in place of /etc/prelet and its like
 	Root      string   // files and targets are below it; "" is /
-	From      string   // a recording that answers everything
+	From      string   // a recording that answers what the rest of Where does not
 	Hardware  string   // a recorded machine: a tree, or a snapshot of ghw or hwloc
-	Objects   string   // a folder in place of the cluster
+	Objects   string   // a folder in place of the cluster; with From in place of the objects that it has
 	Variables []string // NAME=VALUE
+	VarFiles  []string // vars files outside of the site; later ones win, and Variables win over them
+
+	KubeletVersion string // in place of the installed kubelet's; "" is that one
 }
 
 // check refuses flags that exclude each other, and paths that are not there.
 func (w *Where) check() error {
-	if w.From != "" && (w.Root != "" || w.Hardware != "" || w.Objects != "") {
-		return failure(fault.Usage, "--from excludes --root, --hardware and --objects: a recording answers everything")
+	if w.From != "" && (w.Root != "" || w.Hardware != "") {
+		return failure(fault.Usage, "--from excludes --root and --hardware: a recording is of one machine, with its files")
+	}
+	if err := checkKubeletVersion(w.KubeletVersion); err != nil {
+		return err
 	}
 	for flag, p := range map[string]string{"--root": w.Root, "--objects": w.Objects} {
 		if p == "" {
@@ -75,23 +82,58 @@ func (w *Where) check() error {
 	return nil
 }
 
-func (w *Where) vars() map[string]string {
-	m := map[string]string{}
-	for _, v := range w.Variables {
-		k, x, _ := strings.Cut(v, "=")
-		m[k] = x
+// given returns the variables of the command line, by name.
+func (w *Where) given() (map[string]live.Given, error) {
+	out := map[string]live.Given{}
+	for _, path := range w.VarFiles {
+		text, err := readVarFile(path)
+		if err != nil {
+			return nil, failure(fault.Usage, "--var-file %s: %s", path, err)
+		}
+		values, err := site.ParseVarsFile(path, text)
+		if err != nil {
+			return nil, failure(fault.Usage, "--var-file %s", err)
+		}
+		for name, value := range values {
+			out[name] = live.Given{Text: value, Source: "--var-file " + path, IsFile: true}
+		}
 	}
-	return m
+	for _, v := range w.Variables {
+		name, value, _ := strings.Cut(v, "=")
+		out[name] = live.Given{Text: value, Source: "--var"}
+	}
+	return out, nil
 }
 
-// checkVariables refuses a --var that the site does not declare: a typing error would have no effect.
-func (w *Where) checkVariables(s *site.Site) (diags hcl.Diagnostics) {
+// maxVarFile bounds a --var-file, in bytes.
+const maxVarFile = 1 << 20
+
+func readVarFile(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil, errors.New("there is no such file")
+		}
+		return nil, err
+	}
+	defer f.Close()
+
+	text, err := io.ReadAll(io.LimitReader(f, maxVarFile+1))
+	if len(text) > maxVarFile {
+		return nil, errors.New("it is larger than 1 MiB")
+	}
+	return text, err
+}
+
+// checkVariables refuses a variable of the command line that the site does not declare: a typing error would have no
+// effect.
+func checkVariables(given map[string]live.Given, s *site.Site) (diags hcl.Diagnostics) {
 	known := slices.Sorted(maps.Keys(s.Variables))
-	for _, name := range slices.Sorted(maps.Keys(w.vars())) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if s.Variables[name] == nil {
 			diags = append(diags, origin.Error(fault.VariableUnknown, hcl.Range{},
 				fmt.Sprintf("There is no variable %q", name),
-				"--var names it, and the site does not declare it. %s", schema.Suggest(name, known)))
+				"%s names it, and the site does not declare it. %s", given[name].Source, schema.Suggest(name, known)))
 		}
 	}
 	return diags
@@ -119,6 +161,7 @@ type node struct {
 	Site   *site.Site
 	source world.Source
 	live   *live.Live // nil with a recording
+	asked  *rehearsal // nil where every answer is the node's
 	rec    *world.Recording
 	Store  *generation.Store      // nil where it could not be opened
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
@@ -134,6 +177,10 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	if err := w.check(); err != nil {
 		return nil, nil, err
 	}
+	given, err := w.given()
+	if err != nil {
+		return nil, nil, err
+	}
 	n := &node{Where: w, env: e, Store: store}
 	if w.From != "" {
 		rec, err := readRecording(w.From)
@@ -145,9 +192,19 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	s, diags := w.load(n.rec, e.Version)
 	n.Site = s
 	if !diags.HasErrors() {
-		diags = append(diags, w.checkVariables(s)...)
+		diags = append(diags, checkVariables(given, s)...)
+	}
+	for name, v := range given {
+		if d := s.Variables[name]; d != nil && d.Sensitive && v.IsFile && e.Redactor != nil {
+			e.Redactor.Add([]byte(v.Text))
+		}
 	}
 	if n.rec != nil {
+		n.asked = &rehearsal{recording: n.source, site: s, given: given, kubelet: w.KubeletVersion}
+		if w.Objects != "" {
+			n.asked.objects = live.Objects(w.Objects)
+		}
+		n.source = n.asked
 		return n, diags, nil
 	}
 	if n.Store == nil {
@@ -155,12 +212,16 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	}
 	n.waits = &waits{say: e.Say}
 	n.live = live.New(live.Options{
-		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: w.vars(), Redactor: e.Redactor,
+		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: given, Redactor: e.Redactor,
 		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
 		Detectors: e.detectorHost(w),
 		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
 	n.source = n.live
+	if w.KubeletVersion != "" {
+		n.asked = &rehearsal{recording: n.live, site: s, kubelet: w.KubeletVersion}
+		n.source = n.asked
+	}
 	if n.Store != nil {
 		n.past = n.live.LastGood
 	}
@@ -197,7 +258,11 @@ func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	if n.waits != nil {
 		defer n.waits.end()
 	}
-	return boot.Run(ctx, n.Site, o)
+	p := boot.Run(ctx, n.Site, o)
+	if n.asked != nil {
+		p.Assumed = n.asked.assumed()
+	}
+	return p
 }
 
 // planUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.

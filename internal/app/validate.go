@@ -15,8 +15,7 @@ import (
 // ValidateOptions are the site to check and how strictly.
 type ValidateOptions struct {
 	Where
-	Strict         bool   // warnings fail the check
-	KubeletVersion string // such as 1.36 or v1.36.3; "" checks for no particular kubelet
+	Strict bool // warnings fail the check
 }
 
 // Validated is a site with everything that was found in it.
@@ -33,9 +32,6 @@ func (v Validated) IsValid() bool { return !v.Diagnostics.HasErrors() && v.Stric
 // Validate loads a site and evaluates it on the sample machines. It asks no machine and no network. What is wrong with
 // the site is in the result; an error is about the options.
 func (e *Env) Validate(o ValidateOptions) (Validated, error) {
-	if err := checkKubeletVersion(o.KubeletVersion); err != nil {
-		return Validated{}, err
-	}
 	if err := o.Where.check(); err != nil {
 		return Validated{}, err
 	}

@@ -50,7 +50,8 @@ type Plan struct {
 	Complete    bool
 	Diagnostics hcl.Diagnostics
 	Degraded    []Degraded
-	Unread      []Unread // the places that Diagnostics name as unread
+	Unread      []Unread  // the places that Diagnostics name as unread
+	Assumed     []Assumed // answers that the caller of Run put in place of the node's; Run leaves it empty
 	Changes     []Change
 	Unjudged    []string // managed files whose change is unknown, because it depends on an answer that is missing; sorted
 	Restart     Restart
@@ -72,6 +73,15 @@ type Unread struct {
 	Where    string `json:"where"` // FILE:LINE:COLUMN; "" where the site has no place for it
 	Question string `json:"question"`
 	IsDenied bool   `json:"-"` // this user may not read the answer: no recording is replayed
+}
+
+// Assumed is an answer that is not the node's: of a rehearsal, a plan of what would be if it were.
+type Assumed struct {
+	Kind string `json:"kind"` // variable, object, ca or kubelet
+	Name string `json:"name"` // of the variable, NAMESPACE/NAME of the object, or what is assumed of the CA or the kubelet
+	From string `json:"from"` // --var, a file, --objects, …
+	// InsteadOf is the node's own answer; never a value of a variable.
+	InsteadOf string `json:"instead_of"`
 }
 
 // Code returns why a plan cannot be applied: the code of its first error, since later errors mostly follow from it;

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -143,14 +144,14 @@ func (w *walker) noField(name string) (Explanation, bool) {
 }
 
 func (w *walker) file(name string) (Explanation, bool) {
-	for _, c := range w.plan.Changes {
+	for _, c := range fileChanges(w.plan) {
 		if c.File.Path != name {
 			continue
 		}
 		f := c.File
 		x := Explanation{Value: purposeOf(f), Whole: purposeOf(f), Present: f.Kind != node.Missing, Origins: f.Origins}
 		x.Range, x.Text = w.place(f.Origins)
-		if c.Action != "none" && c.Action != "keep" && w.plan.Restart.Needed && slices.ContainsFunc(w.plan.Restart.Because, func(b string) bool { return strings.HasPrefix(b, name+" ") }) {
+		if c.Action != "none" && c.Action != "keep" && c.Action != "unread" && w.plan.Restart.Needed && slices.ContainsFunc(w.plan.Restart.Because, func(b string) bool { return strings.HasPrefix(b, name+" ") }) {
 			x.TakesEffect = "restart"
 		}
 		s := Step{Text: "on disk", Note: join(actions[c.Action], c.Why, c.Drift), Ref: "file/" + name}
@@ -173,7 +174,18 @@ func (w *walker) file(name string) (Explanation, bool) {
 	return Explanation{}, false
 }
 
-var actions = map[string]string{"create": "not there yet: it would be written", "update": "differs: it would be written", "delete": "it would be removed",
+// fileChanges returns the changes of the plan and, with the action "unread", the files of the plan that it cannot compare.
+func fileChanges(p *boot.Plan) []boot.Change {
+	out := slices.Clone(p.Changes)
+	for _, f := range p.Node.Files {
+		if slices.Contains(p.Unjudged, f.Path) {
+			out = append(out, boot.Change{File: f, Action: "unread"})
+		}
+	}
+	return out
+}
+
+var actions = map[string]string{"unread": "known after boot: this recording was never asked", "create": "not there yet: it would be written", "update": "differs: it would be written", "delete": "it would be removed",
 	"restore": "it would be put back as it was before prelet", "keep": "stays as it is", "none": "as planned"}
 
 var purposes = map[string]string{"bootstrap-kubeconfig": "what the kubelet joins with", "ca": "the cluster's CA", "kubelet-config": "the kubelet's configuration",

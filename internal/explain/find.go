@@ -59,7 +59,7 @@ func Items(p *boot.Plan) (out []Item) {
 	for _, f := range fields {
 		out = append(out, Item{Config, f})
 	}
-	for _, c := range p.Changes {
+	for _, c := range fileChanges(p) {
 		if c.File.Kind != node.Missing || c.Action != "none" {
 			out = append(out, Item{File, c.File.Path})
 		}

@@ -105,7 +105,7 @@ func plan(t *testing.T, paths []string, root string, facts []byte, vars map[stri
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	l := live.New(live.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: vars,
+	l := live.New(live.Options{Root: root, Objects: examplesDir + "objects", Site: s, Variables: live.GivenByFlag(vars),
 		Credentials: secrets{"bootstrap-token": "abcdef." + canary, "cloud-password": canary}})
 	t.Cleanup(l.Close)
 	return boot.Run(context.Background(), s, boot.Options{Source: world.SourceFunc(func(ctx context.Context, q world.Question) world.Answer {

@@ -56,8 +56,7 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 		if f := l.checkToken(ctx, a); f != nil {
 			return world.Answer{Fault: f}
 		}
-		t, err := cluster.Folder(l.o.Objects).ReadTrust(a.Servers, a.CACertHashes)
-		return trustAnswer(t, err)
+		return trustOf(l.o.Objects, a)
 	}
 	if ca, ok := l.knownCA(a); ok {
 		return world.Trust.Answer(ca)
@@ -88,6 +87,27 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 	defer cancel()
 	t, err := l.client.FetchTrust(ctx, req)
 	return trustAnswer(t, err)
+}
+
+// Objects returns a source that answers from a folder in place of a cluster, and asks nothing of this machine. What the
+// folder does not have is absent.
+func Objects(folder string) world.Source {
+	return world.SourceFunc(func(_ context.Context, q world.Question) world.Answer {
+		if q.Kind == world.KindTrust {
+			return answer(q, world.Trust, func(r world.TrustReq) world.Answer { return trustOf(folder, r.Access) })
+		}
+		return answer(q, world.Object, func(r world.ObjectReq) world.Answer { return objectOf(folder, r) })
+	})
+}
+
+func trustOf(folder string, a world.Access) world.Answer {
+	t, err := cluster.Folder(folder).ReadTrust(a.Servers, a.CACertHashes)
+	return trustAnswer(t, err)
+}
+
+func objectOf(folder string, r world.ObjectReq) world.Answer {
+	o, err := cluster.Folder(folder).ReadConfigMap(r.Namespace, r.Name)
+	return objectAnswer(o, err)
 }
 
 // trustAnswer returns a result of the cluster package as an answer.
@@ -144,8 +164,7 @@ func (l *Live) answerObject(ctx context.Context, r world.ObjectReq) world.Answer
 		if f := l.checkToken(ctx, r.Access); f != nil {
 			return world.Answer{Fault: f}
 		}
-		o, err := cluster.Folder(l.o.Objects).ReadConfigMap(r.Namespace, r.Name)
-		return objectAnswer(o, err)
+		return objectOf(l.o.Objects, r)
 	}
 
 	t := l.answerTrust(ctx, r.Access)

@@ -67,18 +67,13 @@ func (l *Live) answerCredential(r world.CredentialReq) world.Answer {
 // variablePrefix precedes the name of a variable on the kernel command line and in the name of a credential.
 const variablePrefix = "prelet.var."
 
-// answerVariable returns the value of a variable from the sources that override the site: --var, the kernel command
-// line, credentials, in this order. A sensitive variable comes from a credential only, because everyone can read both
+// answerVariable returns the value of a variable from the sources that override the site and that the command line does
+// not: the kernel command line and credentials, in this order. A sensitive variable comes from a credential only, because everyone can read both
 // command lines, and its value is not returned.
 func (l *Live) answerVariable(r world.VariableReq) world.Answer {
 	name := variablePrefix + r.Name
-	given, isGiven := l.o.Variables[r.Name]
 	parameter, isParameter := l.commandLine()[name]
 	switch {
-	case isGiven && r.Sensitive:
-		return leaked(r, "was given with --var")
-	case isGiven:
-		return world.Variable.Answer(world.VariableAns{Text: given, Source: "--var"})
 	case isParameter && r.Sensitive:
 		return leaked(r, "stands on the kernel command line")
 	case isParameter:
@@ -101,13 +96,6 @@ func (l *Live) answerVariable(r world.VariableReq) world.Answer {
 		a.Text = string(b)
 	}
 	return world.Variable.Answer(a)
-}
-
-// leaked refuses a sensitive variable that was given where everyone can read it.
-func leaked(r world.VariableReq, how string) world.Answer {
-	why := fmt.Sprintf("variable %q is sensitive and %s, where everybody reads it", r.Name, how)
-	return world.Failure(fault.Denied, why,
-		"Take the value as leaked, change it, and pass it as credential "+variablePrefix+r.Name)
 }
 
 // readVariable reads the credential of a variable, without one newline at its end. The redactor does not learn the

@@ -53,10 +53,15 @@ func TestVariableSources(t *testing.T) {
 		{"bytes", false, "", world.VariableAns{}, fault.FileUnusable},
 		{"both", true, "", world.VariableAns{}, fault.Denied},
 		{"line", true, "", world.VariableAns{}, fault.Denied},
+		{"filed", false, "", world.VariableAns{Text: "f", Source: "--var-file x"}, ""},
+		{"filed", true, "", world.VariableAns{Source: "--var-file x"}, ""},
 		{"none", false, "", world.VariableAns{}, fault.Absent},
 	} {
 		l := New(Options{
-			Root: root, Hardware: c.hardware, Credentials: credentials, Variables: map[string]string{"both": "given"},
+			Root: root, Hardware: c.hardware, Credentials: credentials,
+			Variables: map[string]Given{
+				"both": {Text: "given", Source: "--var"}, "filed": {Text: "f", Source: "--var-file x", IsFile: true},
+			},
 		})
 		got, a, _ := world.Variable.Ask(t.Context(), l, world.VariableReq{Name: c.name, Sensitive: c.sensitive})
 		if got != c.want || a.Code() != c.code {

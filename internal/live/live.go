@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ type Options struct {
 	Objects     string // a cluster.Folder that replaces the cluster
 	Site        *site.Site
 	Credentials Credentials
-	Variables   map[string]string // --var
+	Variables   map[string]Given  // --var and --var-file
 	Redactor    *value.Redactor   // learns every secret that is read
 	Store       *generation.Store // nil if it could not be opened: there never was a generation
 	StateDir    string            // prelet's own folder, with the root in front
@@ -96,6 +97,10 @@ func (l *Live) Ask(ctx context.Context, q world.Question) world.Answer {
 }
 
 func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
+	if a, ok := AnswerGiven(ctx, l.o.Variables, l.o.Site, q); ok {
+		return a
+	}
+
 	switch q.Kind {
 	case world.KindFile:
 		return answer(q, world.File, l.answerFile)
@@ -149,6 +154,9 @@ func (l *Live) root() nodefile.Root { return nodefile.Root(l.o.Root) }
 // credential is read once: all of a run sees the same content, even if its file changes. That there is none is not
 // kept.
 func (l *Live) Secret(name string) ([]byte, error) {
+	if variable, ok := strings.CutPrefix(name, variablePrefix); ok && l.o.Variables[variable].IsFile {
+		return []byte(l.o.Variables[variable].Text), nil
+	}
 	if l.o.Credentials == nil {
 		return nil, os.ErrNotExist
 	}

@@ -36,6 +36,7 @@ type planDocument struct {
 	PlanHash      string          `json:"plan_hash"`
 	Generation    int             `json:"generation"`
 	Degraded      []boot.Degraded `json:"degraded"`
+	Assumed       []boot.Assumed  `json:"assumed,omitempty"` // answers of a rehearsal that are not the node's
 	Unread        []boot.Unread   `json:"unread,omitempty"`
 	Unjudged      []string        `json:"unjudged,omitempty"` // files that may change, or not: that depends on what is unread
 	// Identity is that of another machine, which is on the disk and is set aside.
@@ -110,7 +111,7 @@ type restartDocument struct {
 func PlanJSON(w io.Writer, v View) error {
 	p := v.Plan
 	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
-		Degraded: orEmpty(p.Degraded), Unread: p.Unread, Unjudged: p.Unjudged, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
+		Degraded: orEmpty(p.Degraded), Assumed: p.Assumed, Unread: p.Unread, Unjudged: p.Unjudged, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
 	if a := p.Aside; a != nil {
 		d.Identity = &identityDocument{a.Node, a.Why}

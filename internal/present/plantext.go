@@ -60,6 +60,9 @@ func PlanText(w io.Writer, v View, s Style) error {
 	for _, d := range p.Degraded {
 		note(&b, "degraded:", d.Summary, s)
 	}
+	for _, a := range p.Assumed {
+		note(&b, "assumed:", describeAssumed(a), s)
+	}
 	for _, u := range p.Unread {
 		note(&b, "unread:", describeUnread(u), s)
 	}
@@ -287,6 +290,12 @@ func (s Style) brief(v any, width int) string {
 		return string(t[:width-1]) + "…"
 	}
 	return string(t)
+}
+
+func describeAssumed(a boot.Assumed) string {
+	what := map[string]string{"variable": "variable ", "object": "ConfigMap ", "ca": "cluster CA ", "kubelet": "kubelet "}[a.Kind]
+
+	return fmt.Sprintf("%s%s from %s, instead of %s", what, a.Name, a.From, a.InsteadOf)
 }
 
 func describeUnread(u boot.Unread) string {

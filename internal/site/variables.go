@@ -171,3 +171,30 @@ func (l *loader) suggestVariable(name string) string {
 	}
 	return schema.Suggest(name, known)
 }
+
+// ParseVarsFile parses a vars file that a command line names, which is not part of the site: it may have the values of
+// sensitive variables. It returns each value as the text that a credential or a kernel command line would have. No
+// message contains a value.
+func ParseVarsFile(name string, text []byte) (map[string]string, error) {
+	body, diags := parseNative(name, text)
+	if diags.HasErrors() {
+		d := diags.Errs()[0].(*hcl.Diagnostic)
+		return nil, fmt.Errorf("%s: %s", place(*d.Subject), d.Summary)
+	}
+	if len(body.Blocks) > 0 {
+		return nil, fmt.Errorf("%s: a block; write NAME = VALUE, one in a line", place(body.Blocks[0].TypeRange))
+	}
+
+	out := map[string]string{}
+	for _, a := range attributes(body) {
+		if !literal(a.Expr) || checkExpression(a.Expr).HasErrors() {
+			return nil, fmt.Errorf("%s: the value of %s is not a literal", place(a.Expr.Range()), a.Name)
+		}
+		out[a.Name] = string(a.Expr.Range().SliceBytes(text))
+		if v, d := a.Expr.Value(nil); !d.HasErrors() && !v.IsNull() && v.Type() == cty.String {
+			out[a.Name] = v.AsString()
+		}
+	}
+
+	return out, nil
+}

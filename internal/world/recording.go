@@ -272,18 +272,58 @@ func (r *Recording) Source() Source {
 		if a, ok := m[q]; ok {
 			return a
 		}
+		if a, ok := r.findAlike(q); ok {
+			return a
+		}
 		return Failure(fault.Unread, "this recording was never asked "+q.String(), "")
 	})
 }
 
-// Find is the recorded answer to a question.
+// Find is the recorded answer to a question, or to one that is like it (see findAlike).
 func (r *Recording) Find(q Question) (Answer, bool) {
 	for _, e := range r.Entries {
 		if e.Question == q {
 			return e.Answer, true
 		}
 	}
+	return r.findAlike(q)
+}
+
+// findAlike returns the recorded answer to a question that differs only in what the answer does not depend on: how long
+// it waits, whether an object may be missing, or the text that a file with secrets is compared with. A file that is as
+// it was to be then differs from any other text.
+func (r *Recording) findAlike(q Question) (Answer, bool) {
+	for _, e := range r.Entries {
+		if e.Kind != q.Kind || e.Question.alike() != q.alike() {
+			continue
+		}
+		var was TargetAns
+		if q.Kind != KindTarget {
+			return e.Answer, true
+		}
+		if e.Answer.Fault != nil || json.Unmarshal(e.Answer.Value, &was) != nil || was.Exists && !was.Same && was.Uncompared == "" {
+			return Answer{}, false
+		}
+		was.Same = false
+		return Target.Answer(was), true
+	}
 	return Answer{}, false
+}
+
+// alike returns the arguments of a question without what its answer does not depend on.
+func (q Question) alike() string {
+	var args map[string]any
+	if json.Unmarshal([]byte(q.Args), &args) != nil {
+		return q.Args
+	}
+	for _, name := range []string{"wait_ms", "retry_ms", "optional"} {
+		delete(args, name)
+	}
+	if args["secret"] == true {
+		delete(args, "want")
+	}
+	b, _ := json.Marshal(args)
+	return string(b)
 }
 
 // Withhold leaves serial numbers, asset tags, WWNs, uuids, machine ids, MAC addresses and GUIDs out of the facts, and says so in the

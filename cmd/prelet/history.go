@@ -78,6 +78,9 @@ func describeOrigin(c app.Chapter) string {
 	} else if c.Restores != nil {
 		out = append(out, fmt.Sprintf("contents of %d", *c.Restores))
 	}
+	if c.Adopted {
+		out = append(out, "adopted: the files were as planned already")
+	}
 	if c.Why != "" {
 		out = append(out, c.Why)
 	}

@@ -87,7 +87,7 @@ func (m *Machine) Verify(ctx context.Context) (Outcome, error) {
 
 // recoverThen finishes an interrupted change before it walks the table for a trigger.
 func (m *Machine) recoverThen(ctx context.Context, t *walkState, on trigger) (Outcome, error) {
-	if out, err := m.walk(ctx, t, onFinish); err != nil {
+	if out, err := m.walk(ctx, t, onFinish); err != nil && !generation.IsOutdated(err) {
 		return out, err
 	}
 

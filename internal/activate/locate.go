@@ -18,6 +18,7 @@ type location struct {
 	since   time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
 
 	gateOpen      bool
+	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
 	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
 	blockReason   string // why a kubelet must not start on the generation in place; "" when it may
 	newBoot       bool
@@ -74,6 +75,10 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 		return h, err
 	}
 
+	if m.Store.Outdated(h.journal) { // it is not finished, and the next commit replaces it
+		h.journal = nil
+	}
+
 	// A crash is recovered from, and a change is committed, also when the generation in place cannot be read.
 	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
 		if h.current, err = m.Store.Current(); err != nil {
@@ -86,7 +91,7 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	h.since = t.filesSince(m, h.journal)
 	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
 
-	if _, h.gateOpen, err = m.Gate.State(); err != nil {
+	if h.gate, h.gateOpen, err = m.Gate.State(); err != nil {
 		return h, err
 	}
 

@@ -378,7 +378,7 @@ func (n *node) plan(config string) Plan {
 // runSite is `prelet run` on a site that renders config into both files.
 func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 	return n.process(func(m *Machine) (Outcome, error) {
-		if _, err := m.Recover(ctx); err != nil {
+		if _, err := m.Recover(ctx); err != nil && !generation.IsOutdated(err) {
 			return Outcome{}, err
 		}
 
@@ -402,13 +402,19 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			}
 		}
 
-		txn, err := n.store.Begin(
-			generation.Proposal{
-				PlanID:  config,
-				Targets: []generation.Target{target(configPath), target(flagsPath)},
-				Blobs:   map[string][]byte{PlanBlob: blob},
-			},
-		)
+		proposal := generation.Proposal{
+			PlanID:  config,
+			Targets: []generation.Target{target(configPath), target(flagsPath)},
+			Blobs:   map[string][]byte{PlanBlob: blob},
+		}
+
+		txn, err := n.store.Begin(proposal)
+		if errors.Is(err, generation.ErrNothing) {
+			if _, err = n.store.Adopt(proposal); err == nil {
+				return m.Resume(ctx)
+			}
+		}
+
 		if errors.Is(err, generation.ErrNothing) {
 			return m.ResumeUnchanged(ctx, n.plan(config))
 		}

@@ -365,13 +365,13 @@ func (m *Machine) plansUnitFiles(h location) bool {
 
 // openGate lets the kubelet start on the complete generation in place.
 func (m *Machine) openGate(h location, t *walkState) error {
-	if h.gateOpen {
-		return nil
-	}
-
 	gen := 0
 	if h.current != nil {
 		gen = h.current.Gen
+	}
+
+	if h.gateOpen && (h.gate == gen || h.gate < 0) {
+		return nil
 	}
 
 	if err := m.Gate.Open(gen); err != nil {
@@ -382,7 +382,7 @@ func (m *Machine) openGate(h location, t *walkState) error {
 		return err
 	}
 
-	t.openedGate = true
+	t.openedGate = !h.gateOpen // else only the number of the generation was another: it was adopted
 
 	if m.Note != nil {
 		m.Note(Event{Step: "gate", State: "ok", Summary: fmt.Sprintf("open on generation %d", gen), Generation: gen})

@@ -14,6 +14,9 @@ type Store interface {
 
 	// Journal returns the journal of the change in progress, or nil.
 	Journal() (*generation.Journal, error)
+	// Outdated reports whether a journal is of a commit that nobody needs to finish: the state folder was restored from
+	// a backup.
+	Outdated(*generation.Journal) bool
 	// Recover finishes an interrupted change; the returned journal is nil or awaits a verdict. Files may change.
 	Recover() (*generation.Journal, error)
 	// Good closes the journal: this generation is good.

@@ -70,7 +70,7 @@ const (
 	restore                   // put the contents of an earlier generation in place
 	reload                    // make systemd read its unit files, if one changed and the gate is shut
 	countTry                  // count this boot as a try
-	openGate                  // open the gate on the generation in place, if it is shut
+	openGate                  // open the gate on the generation in place, if it is shut or names another
 	requestStart              // request a start if one is due, without waiting for it
 	watch                     // without the lock: start the unit if due, and watch it until there is a verdict
 	uncountTry                // do not count this boot as a try
@@ -122,10 +122,13 @@ var table = []row{
 	// Prelet is switched off.
 	{In: unmixed, On: []trigger{onOff}, Do: []step{openGate}, Then: done},
 
-	// Prelet was never used.
+	// There is no generation: prelet was never used, or there is nothing to write.
 	{In: []phase{none}, On: []trigger{onFailed, onNoSite, onVerify}, When: isOpen, Then: done},
 	{In: []phase{none}, On: []trigger{onFailed}, Do: []step{holdBack}, Then: done},
-	{In: []phase{none}, On: []trigger{onNoSite}, Do: []step{openGate, requestStart}, Then: done},
+	{
+		In: []phase{none}, On: []trigger{onNoSite, onResume, onUnchanged},
+		Do: []step{openGate, requestStart}, Then: done,
+	},
 	{In: []phase{none}, On: []trigger{onVerify}, Do: []step{reportShut}, Then: done},
 
 	// Continue with the generation in place, if a kubelet may start on it.
@@ -166,7 +169,6 @@ var table = []row{
 	{In: []phase{settled}, On: []trigger{onSuperseded}, Do: []step{reportOther}, Then: done},
 
 	// Pairs that cannot occur.
-	{In: []phase{none}, On: []trigger{onResume, onUnchanged}, Never: "nothing to resume: no generation is in place"},
 	{In: []phase{none}, On: []trigger{onRollback}, Never: "nothing to go back from: no generation is in place"},
 	{
 		In: []phase{none}, On: []trigger{onSuperseded},

@@ -135,6 +135,32 @@ func (n *node) editFile(path string) {
 	}
 }
 
+// loseState removes the state folder.
+func (n *node) loseState() {
+	if err := os.RemoveAll(n.disk + "/var/lib/prelet"); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// restoreInterrupted copies the state folder of a commit whose process ends in the middle of it, goes on without that commit, and
+// restores the copy at the next boot.
+func (n *node) restoreInterrupted() {
+	state, backup := n.disk+"/var/lib/prelet", n.disk+"/backup"
+	n.dieAfterCommit("other")
+
+	if err := os.Rename(state, backup); err != nil {
+		n.t.Fatal(err)
+	}
+
+	n.reboot()
+	n.bootWith("one")
+	n.loseState()
+
+	if err := os.Rename(backup, state); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 func (n *node) loseGate() { os.Remove(gatePath(n.run)) }
 
 // stories returns stories that use every row of the table.
@@ -142,6 +168,39 @@ func stories() []story {
 	runs := func(config string) func(*node) { return func(n *node) { n.mustRun(config) } }
 
 	return append(awaitingStories(), []story{
+		{
+			name: "a site that writes nothing",
+			act: func(n *node) {
+				n.enterMachine("unchanged", func(m *Machine) (Outcome, error) {
+					return m.ResumeUnchanged(n.t.Context(), n.plan(""))
+				})
+				n.finishPrelet()
+			},
+			open: "PRELET_GENERATION=0",
+		},
+		{
+			name: "a held plan, and no generation",
+			act: func(n *node) {
+				n.enterMachine("resume", func(m *Machine) (Outcome, error) { return m.Resume(n.t.Context()) })
+				n.finishPrelet()
+			},
+			open: "PRELET_GENERATION=0",
+		},
+		{
+			name: "the state is lost at run time", prepare: chain(bootOne, (*node).loseState), act: runs("one"), config: "one",
+		},
+		{
+			name: "the state is lost before a boot", prepare: chain(chain(bootOne, (*node).loseState), rebootNode),
+			act: func(n *node) { n.mustRun("one"); n.finishPrelet(); n.verify() }, config: "one", rebooted: true,
+		},
+		{
+			name:    "the state of an interrupted commit is restored",
+			prepare: chain(bootOne, (*node).restoreInterrupted), act: runs("one"), config: "one",
+		},
+		{
+			name:    "the state of an interrupted commit is restored, and the site has changed",
+			prepare: chain(bootOne, (*node).restoreInterrupted), act: runs("two"), config: "two",
+		},
 		{name: "a change at run time", prepare: bootOne, act: runs("two"), config: "two", rebooted: true},
 		{
 			name:    "a bad change at run time",

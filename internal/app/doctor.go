@@ -166,7 +166,7 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 	if cur, err := store.Current(); err != nil {
 		k.Err = err
 	} else if cur != nil {
-		k.Current = cur.Gen
+		k.Current, k.Adopted = cur.Gen, cur.Adopted
 	}
 	if j, err := store.Journal(); err != nil {
 		k.Err = err

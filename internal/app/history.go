@@ -79,6 +79,7 @@ type Chapter struct {
 	Generation int        `json:"generation"`
 	Time       time.Time  `json:"time,omitzero"`
 	Status     string     `json:"status"`
+	Adopted    bool       `json:"adopted,omitempty"` // made of files that were as planned already
 	Why        string     `json:"why,omitempty"`
 	Restores   *int       `json:"restores,omitempty"` // the generation whose contents it has again; 0: as before prelet
 	Plan       string     `json:"plan"`
@@ -97,7 +98,8 @@ type FileLine struct {
 
 func newChapter(g generation.Info) Chapter {
 	out := Chapter{
-		Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Why: g.Why, Plan: g.PlanID,
+		Generation: g.Gen, Time: g.Time.UTC(), Status: string(g.Status), Adopted: g.Adopted, Why: g.Why,
+		Plan:  g.PlanID,
 		Files: []FileLine{},
 	}
 	if g.Restores >= 0 {

@@ -28,7 +28,7 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 	defer store.Close()
 
 	was, err := store.Journal()
-	if err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
+	if err == nil && (was == nil || was.Phase == generation.PhaseVerify || store.Outdated(was)) {
 		_, err = h.machine(store, nil).Recover(ctx) // what was staged and never committed
 	}
 	if err != nil {

@@ -83,6 +83,12 @@ func findTarget(store *generation.Store, to int) (int, error) {
 		return 0, failure(fault.Usage, "there is no generation to go back from")
 	}
 	now := all[len(all)-1]
+	isBefore := func(g generation.Info) bool { return g.Gen == to && g.Restores == 0 }
+	if to == 0 || slices.ContainsFunc(all, isBefore) {
+		if err := store.KnowsBefore(); err != nil {
+			return 0, err
+		}
+	}
 	switch {
 	case to == now.Gen:
 		return 0, failure(fault.Usage, "generation %d is in place", to)

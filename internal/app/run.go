@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/site"
 )
 
@@ -127,7 +128,7 @@ func (e *Env) runRoot(ctx context.Context, o RunOptions) (Ran, error) {
 		return Ran{}, err
 	}
 	defer store.Close()
-	if _, err := store.Recover(); err != nil {
+	if _, err := store.Recover(); err != nil && !generation.IsOutdated(err) {
 		return Ran{}, addMessages(err)
 	}
 	n, diags, err := e.open(o.Where, store)

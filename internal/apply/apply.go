@@ -412,6 +412,10 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
+		if gen, err = o.Store.Adopt(p); !errors.Is(err, generation.ErrNothing) {
+			return gen, err == nil, err
+		}
+
 		gen = numberInPlace(o.Store)
 		if release {
 			return gen, false, o.Store.Release()

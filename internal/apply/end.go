@@ -272,6 +272,12 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
 		e.good = cur.Status == generation.StatusGood
+
+		if cur.Adopted {
+			r.Report.Note(string(fault.Adopted), fmt.Sprintf(
+				"generation %d has the files as they were found; what they were before prelet is not known", cur.Gen,
+			))
+		}
 	}
 
 	o := decide(e)

@@ -57,7 +57,7 @@ const keepTimeout = 10 * time.Second
 
 // Do runs. The lock is held before and after.
 func (r *Run) Do(ctx context.Context) Result {
-	if _, err := r.Machine.Recover(ctx); err != nil {
+	if _, err := r.Machine.Recover(ctx); err != nil && !generation.IsOutdated(err) {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 
@@ -107,6 +107,8 @@ func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
 	case h.why == "":
 	case r.isForeign(): // the plan was held on the machine that this one is a copy of
 		h.why, h.release = h.why+" (on another machine)", true
+	case r.hasLostGenerations() && !p.Kubelet.Joined: // nothing is in place that could stay instead
+		h.why, h.release = h.why+" (and its generations are lost)", true
 	case !r.Retry:
 		return r.restoreInPlace(ctx, p, h), false
 	default:
@@ -205,10 +207,21 @@ func (r *Run) isForeign() bool {
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
 
+// hasLostGenerations reports whether there is no generation, although a plan can only be held while one is in place.
+func (r *Run) hasLostGenerations() bool {
+	cur, err := r.Store.Current()
+
+	return err == nil && cur == nil
+}
+
 // commit puts a proposal in place if it differs, and activates it.
 func (r *Run) commit(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
 ) (res Result, again bool) {
+	if gen, isOpen, err := r.Machine.Gate.State(); err == nil && isOpen {
+		proposal.Above = max(0, gen) // also when the state folder was lost
+	}
+
 	c, err := r.Store.Compare(proposal)
 
 	switch {
@@ -216,6 +229,8 @@ func (r *Run) commit(
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	case c.Adopts && !proposal.Force:
+		return r.adoptFiles(ctx, p, proposal, act, h)
 	case !c.Changed && !proposal.Force:
 		return r.resumeUnchanged(ctx, p, act, h), false
 	}
@@ -249,6 +264,46 @@ func (r *Run) commit(
 	}
 
 	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+}
+
+// adoptFiles makes a generation of files that all are as planned, and that no generation in place records so: there is
+// none, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
+func (r *Run) adoptFiles(
+	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
+) (res Result, again bool) {
+	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	}
+
+	gen, err := r.Store.Adopt(proposal)
+
+	switch {
+	case errors.Is(err, generation.ErrDiffers), errors.Is(err, generation.ErrChanged):
+		return Result{Plan: p, Err: err}, true
+	case fault.CodeOf(err) == fault.CannotWrite: // the files are as planned, recorded or not
+		r.Report.Degrade(string(fault.CannotWrite), "every file is as planned, and that cannot be recorded: "+err.Error())
+		return r.resumeUnchanged(ctx, p, act, h), false
+	case err != nil:
+		return r.end(ctx, p, h, ending{kind: activated, activateErr: err, changed: true}), false
+	}
+
+	r.Report.Generation(gen)
+	r.Report.Event(report.Event{
+		Stage: "commit", State: report.OK, Message: report.MessageCommitted,
+		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
+	})
+
+	if h.release {
+		if err := r.Store.Release(); err != nil {
+			return r.end(ctx, p, h, ending{kind: activated, activateErr: err, changed: true}), false
+		}
+
+		r.reportReleased(h)
+	}
+
+	out, err := r.Machine.Resume(ctx)
+
+	return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: true}), false
 }
 
 // resumeUnchanged continues with the generation in place, which is as planned.

@@ -42,6 +42,10 @@ func Summarize(out activate.Outcome, changed bool) string {
 		return fmt.Sprintf("generation %d is in place", out.Generation)
 	}
 
+	if out.Generation == 0 {
+		return "nothing to write, so no generation is made; the kubelet starts as it is"
+	}
+
 	return fmt.Sprintf("no changes; generation %d is in place", out.Generation)
 }
 

@@ -275,9 +275,12 @@ func (e *examination) state() {
 		e.say("state", Warning, "wait for it, or see what it waits for", "a run waits two minutes for it, then ends with 75", "another process holds the lock: %s", k.Lock)
 	}
 	if e.none("state") {
-		if k.Current == 0 {
+		switch {
+		case k.Current == 0:
 			e.say("state", OK, "", "", "prelet has not run here yet")
-		} else {
+		case k.Adopted:
+			e.say("state", OK, "", "", "generation %d is in place, adopted: what was before prelet is not known", k.Current)
+		default:
 			e.say("state", OK, "", "", "generation %d is in place, nothing is pending", k.Current)
 		}
 	}

@@ -108,6 +108,7 @@ type Place struct {
 type Kept struct {
 	Err     error
 	Current int
+	Adopted bool // Current was made of files that were as planned already
 	Journal *generation.Journal
 	Held    map[string]string // by plan, why
 	Pinned  string            // why nothing is applied; "" for no pin

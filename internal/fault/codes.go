@@ -84,6 +84,7 @@ const (
 	Unjudged      Code = "unjudged"
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
+	Adopted       Code = "adopted"
 )
 
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).

@@ -107,11 +107,12 @@ func knowsBefore(m *manifest) error {
 	}
 
 	e := m.Entries[i]
-	why := fmt.Errorf("what %s was before prelet is not known: generation %d adopted it as it was", e.Path, e.Adopted)
 
-	next := "go back to another generation (prelet history lists them), or change the site"
-
-	return NewFault(fault.Usage, "go back to", "0", why, next)
+	return &fault.Fault{
+		Code: fault.Usage, Summary: "nobody knows what was before prelet, so there is no way back to it",
+		Why:  fmt.Sprintf("generation %d adopted %s as it was found", e.Adopted, e.Path),
+		Next: "go back to another generation (prelet history lists them), or change the site",
+	}
 }
 
 // outdated says that a commit was interrupted in an earlier boot, and that some target is neither what it was then
@@ -138,6 +139,17 @@ func (s *Store) outdated(j *Journal) bool {
 	return false
 }
 
+// Outdated says whether a journal is of a commit that nobody needs to finish: it was interrupted in an earlier boot, and
+// the targets were brought elsewhere since. Adopt and Begin go on over it. j may be nil.
+func (s *Store) Outdated(j *Journal) bool { return j != nil && j.Phase != PhaseVerify && s.outdated(j) }
+
+// IsOutdated says whether an error of Recover is about a commit that nobody needs to finish.
+func IsOutdated(err error) bool {
+	var stuck *StuckError
+
+	return errors.As(err, &stuck) && stuck.Outdated
+}
+
 // isForeign says whether an error is about a target that could be read, and is neither old nor new.
 func isForeign(err error) bool {
 	var stuck *StuckError
@@ -150,6 +162,9 @@ func (s *Store) markOutdated(j *Journal, err error) error {
 	var stuck *StuckError
 	if isForeign(err) && errors.As(err, &stuck) {
 		stuck.Outdated = s.outdated(j)
+	}
+	if stuck != nil && stuck.Outdated {
+		stuck.Ways, stuck.Next = nil, "prelet run plans again, and goes on over that commit"
 	}
 
 	return err

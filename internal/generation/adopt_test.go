@@ -176,7 +176,7 @@ func (w adoptWorld) goBack(t *testing.T, b *box, s *Store, gen int) {
 			continue
 		}
 		_, err := s.Rollback(from, 0, "by hand", true)
-		if exitOf(err) != fault.Usage || !strings.Contains(err.Error(), fmt.Sprintf("generation %d adopted it", gen)) {
+		if exitOf(err) != fault.Usage || !strings.Contains(err.Error(), fmt.Sprintf("generation %d adopted ", gen)) {
 			t.Errorf("Rollback to 0: got %v, want %s and the generation", err, fault.Usage)
 		}
 		if !reflect.DeepEqual(before, b.look()) {

@@ -132,9 +132,48 @@ func checkUnit(name string, u Unit, gate string) *fault.Fault {
 			name,
 			gate,
 		)
+	case u.NoStart || u.NoStop:
+		verb, line := "start", "RefuseManualStart"
+		if u.NoStop {
+			verb, line = "stop", "RefuseManualStop"
+		}
+
+		f.Summary = fmt.Sprintf("systemd refuses to %s %s by hand (%s=yes)", verb, name, line)
+		f.Next = fmt.Sprintf(
+			"systemctl cat %s shows the line: paste %s=no below [Unit] in a later drop-in and run "+
+				"systemctl daemon-reload",
+			name, line,
+		)
+	case firstOwn(u.NeverWith) != "":
+		f.Summary = fmt.Sprintf("%s and %s conflict, so systemd stops one for the other", name, firstOwn(u.NeverWith))
+		f.Next = fmt.Sprintf(
+			"systemctl cat %s %s shows the line Conflicts=: remove it and run systemctl daemon-reload", name,
+			firstOwn(u.NeverWith),
+		)
+	case firstOwn(u.FailsWith) != "":
+		f.Summary = fmt.Sprintf(
+			"%s requires %s, so one failed run would keep it from starting for the rest of the boot", name,
+			firstOwn(u.FailsWith),
+		)
+		f.Next = fmt.Sprintf(
+			"systemctl cat %s shows the line Requires=, Requisite= or BindsTo=: write Wants= and run "+
+				"systemctl daemon-reload",
+			name,
+		)
 	default:
 		return nil
 	}
 
 	return f
+}
+
+// firstOwn returns the first of prelet's own units in a list, or "".
+func firstOwn(units []string) string {
+	for _, u := range units {
+		if u == BootUnit || u == ApplyUnit || u == VerifyUnit {
+			return u
+		}
+	}
+
+	return ""
 }

@@ -434,7 +434,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 	}
 
 	old := u.Started < e.since
-	waits := isWaitingToRestart(u) || hasGivenUp(u)
+	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
 
 	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
 		return "", nil

@@ -97,6 +97,7 @@ type fakeSystemd struct {
 	jobs    uint32
 	pids    uint32
 	life    int            // counts processes and stops: events of an old process are dropped
+	skips   func() bool    // a Condition= of the unit does not hold; nil: all hold
 	behave  func() conduct // of a process that starts now, from its files
 	conduct conduct
 	starts  []startSeen
@@ -297,6 +298,15 @@ func (f *fakeSystemd) exec() {
 		return
 	}
 
+	if f.skips != nil && f.skips() {
+		f.setDead("inactive", "dead", "success")
+		f.unit.Skipped = f.clk.now
+		f.end("done")
+
+		return
+	}
+
+	f.unit.Skipped = 0
 	f.starts = append(f.starts, startSeen{f.clk.now, strings.TrimSpace(string(text))})
 	if f.onStart != nil {
 		f.onStart()

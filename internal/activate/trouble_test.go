@@ -35,6 +35,36 @@ func TestTrouble(t *testing.T) {
 			n.systemd.unit.EnvironmentFiles[0].Optional = true
 			mustRefuse(t, n, "would start without waiting")
 		}},
+		{"RefuseManualStop=: 52 before COMMIT, with the line to paste", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.NoStop = true
+			mustRefuse(t, n, "paste RefuseManualStop=no")
+		}},
+		{"RefuseManualStart=: 52 before COMMIT, with the line to paste", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.NoStart = true
+			mustRefuse(t, n, "paste RefuseManualStart=no")
+		}},
+		{"Conflicts= with a unit of prelet: 52 before COMMIT", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.NeverWith = []string{"shutdown.target", "prelet-apply.service"}
+			mustRefuse(t, n, "kubelet.service and prelet-apply.service conflict")
+		}},
+		{"Requires= of a unit of prelet: 52 before COMMIT", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.unit.FailsWith = []string{"sysinit.target", "prelet.service"}
+			mustRefuse(t, n, "kubelet.service requires prelet.service")
+		}},
+		{"a Condition= that does not hold: bad, and back", func(t *testing.T, n *node) {
+			n.bootWith("one")
+			n.systemd.skips = func() bool { return strings.Contains(n.read(configPath), "two") }
+			out, err := n.runSite(t.Context(), "two")
+			n.mustSucceed(err, "run")
+
+			if out.Code != fault.RolledBack || out.InPlace != Good || !strings.Contains(out.Why, "a Condition= or Assert=") {
+				t.Errorf("got %+v; want a way back because of a condition", out)
+			}
+		}},
 		{"D-Bus gone before COMMIT: 52, nothing changed", func(t *testing.T, n *node) {
 			n.bootWith("one")
 			n.systemd.unreachable = true

@@ -22,6 +22,11 @@ type Unit = struct {
 	Restarts uint32        // NRestarts: automatic restarts since the last requested start
 	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never
 
+	NoStart, NoStop bool          // CanStart or CanStop is false: systemd refuses both by hand
+	NeverWith       []string      // Conflicts= of either unit
+	FailsWith       []string      // Requires=, Requisite=, BindsTo=
+	Skipped         time.Duration // a Condition= or Assert= did not hold at the last start: when; else 0
+
 	EnvironmentFiles []struct {
 		Path     string
 		Optional bool
@@ -41,6 +46,13 @@ type Units interface {
 	Restart(ctx context.Context, unit string, wait time.Duration) (result string, err error)
 	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
 }
+
+// The units that the packages ship.
+const (
+	BootUnit   = "prelet.service"
+	ApplyUnit  = "prelet-apply.service"
+	VerifyUnit = "prelet-verify.service"
+)
 
 const (
 	jobDone       = "done"
@@ -74,6 +86,9 @@ func isWanted(u Unit) bool { return u.Job != 0 || u.Active != "inactive" && u.Ac
 
 // hasGivenUp reports whether the unit failed and systemd does not start it again.
 func hasGivenUp(u Unit) bool { return u.Active == "failed" && u.Job == 0 }
+
+// wasSkipped reports whether the unit is not running because a condition of it did not hold when it was started.
+func wasSkipped(u Unit) bool { return isStopped(u) && u.Skipped != 0 }
 
 // isStopped reports whether the unit was stopped or never started, and no job is queued.
 func isStopped(u Unit) bool { return u.Active == "inactive" && u.Job == 0 }

@@ -190,6 +190,12 @@ func (w *watcher) judge(ctx context.Context, u Unit, now time.Duration) (Verdict
 	switch {
 	case isStopped(u) && w.result == jobDependency:
 		return Bad, w.addBad("unit", "it was not started, because a unit that it requires failed")
+	case wasSkipped(u) && u.Skipped >= w.since:
+		return Bad, w.addBad(
+			"unit", "it was not started, because a Condition= or Assert= of its unit does not hold (systemctl status "+
+				"%s names it)",
+			w.plan.Unit,
+		)
 	case isStopped(u):
 		return Unknown, w.addUnknown("unit", "it is stopped, not failed: nobody has started it, or somebody stopped it")
 	case hasGivenUp(u):

@@ -22,9 +22,9 @@ import (
 
 // The units that the packages ship.
 const (
-	BootUnit   = "prelet.service"
-	ApplyUnit  = "prelet-apply.service"
-	VerifyUnit = "prelet-verify.service"
+	BootUnit   = activate.BootUnit
+	ApplyUnit  = activate.ApplyUnit
+	VerifyUnit = activate.VerifyUnit
 )
 
 // Host is the machine that a command works on: its folders, and what stands between prelet and systemd. A test gives

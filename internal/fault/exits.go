@@ -75,7 +75,7 @@ func ExitStatuses() []ExitStatus {
 		{51, "The kubelet is not healthy on the last good generation either.", "who runs the machine", AgainNo},
 		{
 			52,
-			"systemd: a unit is missing or masked, the gate is not in it, D-Bus does not answer.",
+			"systemd: the kubelet's unit cannot be started and stopped, the gate is not in it, D-Bus does not answer.",
 			"who runs the machine",
 			AgainYes,
 		},

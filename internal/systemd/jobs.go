@@ -10,46 +10,66 @@ import (
 // "ignore-dependencies" must never stand here: it starts the kubelet at once, past all ordering, containerd's too.
 const jobMode = "replace"
 
-type verb func(ctx context.Context, name, mode string, result chan<- string) (int, error)
+type verb func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error)
 
 // Start asks for a start, which merges with one that is queued, and waits at most wait for its end; with 0 it does not wait, and
 // the answer is Queued. On a unit in auto-restart it lasts as long as RestartSec=: use Restart there.
 func (c *Conn) Start(ctx context.Context, name string, wait time.Duration) (string, error) {
-	return c.job(ctx, "start", c.manager.StartUnitContext, name, wait)
+	return c.job(ctx, "start", manager.StartUnitContext, name, wait)
 }
 
 // Restart asks for a restart, which starts a unit that does not run and cuts RestartSec= short. At boot it merges with the
-// queued start, so the unit starts once. It waits as Start does.
+// queued start, so the unit starts once. It waits as Start does. What came before does not count for StartLimitBurst=: a unit
+// that has failed at the gate too often is started all the same.
 func (c *Conn) Restart(ctx context.Context, name string, wait time.Duration) (string, error) {
-	return c.job(ctx, "restart", c.manager.RestartUnitContext, name, wait)
+	// The restart itself reports what is wrong.
+	_ = c.call(ctx, "resetting "+name, func(ctx context.Context, m manager) error {
+		return m.ResetFailedUnitContext(ctx, name)
+	})
+
+	return c.job(ctx, "restart", manager.RestartUnitContext, name, wait)
 }
 
 // Stop asks for a stop and waits as Start does. Waiting for it is safe anywhere, also inside a unit that the stopped one is
 // ordered after: stop jobs go first.
 func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {
-	return c.job(ctx, "stop", c.manager.StopUnitContext, name, wait)
+	return c.job(ctx, "stop", manager.StopUnitContext, name, wait)
 }
 
 // job asks for a job and waits for its end. An end that does not come in time, or that ctx cuts short, is Unanswered: the job
 // may still be running. An error means that systemd refused the job or went away, or that ctx ended.
+//
+// Over a connection that is made anew nobody reports the end of the job: then the unit is asked until it has another job
+// or none, and its state is the result.
 func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait time.Duration) (string, error) {
-	call, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	var result chan string
-	if wait > 0 {
-		// Buffered: go-systemd delivers from its only dispatch goroutine, holding a lock; a full channel would stop it for ever.
-		result = make(chan string, 1)
-	}
-	if _, err := ask(call, name, jobMode, result); err != nil {
-		return Unanswered, c.failure(call, "asking to "+what+" "+name, err)
-	}
-	if wait <= 0 {
+	var (
+		result chan string
+		bus    manager
+		id     int
+	)
+
+	err := c.call(ctx, "asking to "+what+" "+name, func(ctx context.Context, m manager) (err error) {
+		if bus = m; wait > 0 {
+			// Buffered: go-systemd delivers from its only dispatch goroutine, holding a lock; a full channel would stop it for ever.
+			result = make(chan string, 1)
+		}
+
+		id, err = ask(m, ctx, name, jobMode, result)
+
+		return err
+	})
+	switch {
+	case err != nil:
+		return Unanswered, err
+	case wait <= 0:
 		return Queued, nil
 	}
+
 	deadline := time.NewTimer(wait)
 	defer deadline.Stop()
 	alive := time.NewTicker(c.heartbeat)
 	defer alive.Stop()
+
 	for {
 		select {
 		case r := <-result:
@@ -59,9 +79,35 @@ func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait
 		case <-ctx.Done():
 			return Unanswered, context.Cause(ctx)
 		case <-alive.C:
-			if !c.manager.Connected() {
+			if bus == c.current() && bus.Connected() {
+				continue
+			}
+
+			if bus == c.current() && !c.reconnect(ctx, bus) {
 				return Unanswered, fmt.Errorf("%w: the connection ended during the %s of %s", ErrGone, what, name)
+			}
+
+			u, err := c.Look(ctx, name)
+			if err != nil {
+				return Unanswered, err
+			}
+
+			if u.Job != uint32(id) {
+				return resultOf(what, u), nil
 			}
 		}
 	}
+}
+
+// resultOf returns how a job ended that left a unit in this state.
+func resultOf(what string, u Unit) string {
+	ended := u.Active == "inactive"
+
+	switch {
+	case what == "stop" && (ended || u.Active == "failed"),
+		what != "stop" && (u.Active == "active" || u.Active == "reloading" || ended && u.Result == "success"):
+		return Done
+	}
+
+	return Failed
 }

@@ -177,10 +177,21 @@ func properties(own bool) map[string]dbus.Variant {
 	return p
 }
 
-// reach is Connect, to the peer.
+// reach is Connect, to the peer, without a redial.
 func (p *peer) reach(ctx context.Context, t *testing.T) *Conn {
 	t.Helper()
-	bus, err := dial(ctx, func(ctx context.Context) (*sd.Conn, error) {
+	bus, err := p.dial(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Conn{manager: bus, pid: 1, heartbeat: 5 * time.Millisecond, patience: time.Second}
+	t.Cleanup(c.Close)
+
+	return c
+}
+
+func (p *peer) dial(ctx context.Context) (*sd.Conn, error) {
+	return dial(ctx, func(ctx context.Context) (*sd.Conn, error) {
 		p.connected = ctx
 		return sd.NewConnection(func() (*dbus.Conn, error) {
 			c, err := dbus.Dial("unix:path="+p.path, dbus.WithContext(ctx))
@@ -190,11 +201,6 @@ func (p *peer) reach(ctx context.Context, t *testing.T) *Conn {
 			return c, c.Auth([]dbus.Auth{dbus.AuthExternal("0")})
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(bus.Close)
-	return &Conn{manager: bus, pid: 1, heartbeat: 5 * time.Millisecond}
 }
 
 func TestOverTheWire(t *testing.T) {
@@ -263,5 +269,61 @@ func TestSystemdDoesNotReply(t *testing.T) {
 
 	if result, err := c.Restart(ctx, "kubelet.service", time.Minute); result != Unanswered || !errors.Is(err, ErrGone) {
 		t.Errorf("restart: got %s, %v, want %s and ErrGone", result, err, Unanswered)
+	}
+}
+
+// TestSystemdExecutesItselfAnew ends every connection, as daemon-reexec does, between calls and while a job is waited for.
+func TestSystemdExecutesItselfAnew(t *testing.T) {
+	p := newPeer(t)
+	c := p.reach(t.Context(), t)
+	c.redial = func(ctx context.Context) (manager, error) { return p.dial(ctx) }
+
+	for range 3 {
+		p.hangUp()
+
+		if u, err := c.Look(t.Context(), "kubelet.service"); err != nil || u.Active != "active" {
+			t.Errorf("look after the connection ended: got %+v, %v; want the unit", u, err)
+		}
+	}
+
+	time.AfterFunc(20*time.Millisecond, p.hangUp)
+
+	if r, err := c.Restart(t.Context(), "kubelet.service", time.Minute); r != Done || err != nil {
+		t.Errorf("restart, with the connection ended meanwhile: got %s, %v; want %s", r, err, Done)
+	}
+}
+
+// TestNoReconnectForEver gives up on a systemd that is gone, and waits for it once.
+func TestNoReconnectForEver(t *testing.T) {
+	p := newPeer(t)
+	c := p.reach(t.Context(), t)
+	c.patience = 200 * time.Millisecond
+	c.redial = func(context.Context) (manager, error) { return nil, errors.New("connection refused") }
+	p.hangUp()
+
+	for _, most := range []time.Duration{time.Second, 100 * time.Millisecond} {
+		begun := time.Now()
+
+		if _, err := c.Look(t.Context(), "kubelet.service"); !errors.Is(err, ErrGone) || time.Since(begun) > most {
+			t.Errorf("look after %s: got %v, want ErrGone within %s", time.Since(begun), err, most)
+		}
+	}
+}
+
+func TestResultOf(t *testing.T) {
+	for _, c := range []struct {
+		what, active, result, want string
+	}{
+		{"stop", "inactive", "success", Done},
+		{"stop", "failed", "timeout", Done},
+		{"stop", "active", "success", Failed},
+		{"restart", "active", "success", Done},
+		{"start", "inactive", "success", Done}, // a oneshot
+		{"restart", "activating", "exit-code", Failed},
+		{"restart", "failed", "exit-code", Failed},
+	} {
+		if got := resultOf(c.what, Unit{Active: c.active, Result: c.result}); got != c.want {
+			t.Errorf("%s that left the unit %s (%s): got %s, want %s", c.what, c.active, c.result, got, c.want)
+		}
 	}
 }

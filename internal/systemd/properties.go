@@ -3,6 +3,7 @@ package systemd
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -25,6 +26,17 @@ func decode(name string, properties map[string]any) (Unit, error) {
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),
 		Started:  time.Duration(read[uint64](&r, "ExecMainStartTimestampMonotonic")) * time.Microsecond,
+	}
+
+	state.NoStart, state.NoStop = isFalse(&r, "CanStart"), isFalse(&r, "CanStop")
+	state.NeverWith = slices.Concat(read[[]string](&r, "Conflicts"), read[[]string](&r, "ConflictedBy"))
+	state.FailsWith = slices.Concat(
+		read[[]string](&r, "Requires"), read[[]string](&r, "Requisite"), read[[]string](&r, "BindsTo"),
+	)
+	for _, check := range []string{"Condition", "Assert"} {
+		if at := read[uint64](&r, check+"TimestampMonotonic"); isFalse(&r, check+"Result") {
+			state.Skipped = max(state.Skipped, time.Duration(at)*time.Microsecond)
+		}
 	}
 
 	var job struct { // (uo); ID 0 means that no job is queued
@@ -65,6 +77,13 @@ func read[T any](r *reader, name string) T {
 	}
 
 	return typed
+}
+
+// isFalse reports whether a property is there and false.
+func isFalse(r *reader, name string) bool {
+	_, present := r.properties[name]
+
+	return !read[bool](r, name) && present
 }
 
 // store reads a property that D-Bus types as a structure or as an array of structures.

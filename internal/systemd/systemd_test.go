@@ -3,6 +3,7 @@ package systemd
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -55,6 +56,9 @@ func (f *fakeManager) RestartUnitContext(_ context.Context, name, mode string, r
 }
 func (f *fakeManager) StopUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
 	return f.job("stop", name, mode, result)
+}
+func (f *fakeManager) ResetFailedUnitContext(context.Context, string) error {
+	return f.err
 }
 func (f *fakeManager) ReloadContext(context.Context) error { return f.err }
 func (f *fakeManager) Connected() bool                     { return !f.down }
@@ -220,5 +224,31 @@ func TestClock(t *testing.T) {
 	cancel()
 	if err := clock.Sleep(ctx, time.Hour); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestLookAtWhatKeepsAUnit reads what keeps systemd from starting or stopping a unit. A manager that does not know a
+// property refuses nothing.
+func TestLookAtWhatKeepsAUnit(t *testing.T) {
+	f := &fakeManager{properties: map[string]map[string]any{
+		"plain.service": kubelet(nil),
+		"kept.service": kubelet(map[string]any{
+			"CanStart": false, "CanStop": false, "Conflicts": []string{"a.service"}, "ConflictedBy": []string{"b.service"},
+			"Requires": []string{"c.service"}, "Requisite": []string{"d.service"}, "BindsTo": []string{"e.service"},
+			"ConditionResult": true, "ConditionTimestampMonotonic": uint64(9),
+			"AssertResult": false, "AssertTimestampMonotonic": uint64(7),
+		}),
+	}}
+
+	u, err := conn(f).Look(t.Context(), "plain.service")
+	if err != nil || u.NoStart || u.NoStop || u.Skipped != 0 || len(u.NeverWith)+len(u.FailsWith) != 0 {
+		t.Errorf("without such properties: got %+v, %v; want nothing that keeps it", u, err)
+	}
+
+	u, err = conn(f).Look(t.Context(), "kept.service")
+	if err != nil || !u.NoStart || !u.NoStop || u.Skipped != 7*time.Microsecond ||
+		!slices.Equal(u.NeverWith, []string{"a.service", "b.service"}) ||
+		!slices.Equal(u.FailsWith, []string{"c.service", "d.service", "e.service"}) {
+		t.Errorf("got %+v, %v; want all of them", u, err)
 	}
 }

@@ -19,6 +19,14 @@ type Unit = struct {
 	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for
 	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never
 
+	// NoStart and NoStop: systemd refuses to start or stop the unit by hand (RefuseManualStart=, RefuseManualStop=).
+	NoStart, NoStop bool
+	// NeverWith are the units that systemd never runs beside this one: Conflicts= of either.
+	NeverWith []string
+	// FailsWith are the units without which this one is not started: Requires=, Requisite=, BindsTo=.
+	FailsWith []string
+	Skipped   time.Duration // the last start was not tried, because a Condition= or Assert= does not hold: when; else 0
+
 	// EnvironmentFiles are the EnvironmentFile= lines in force after all drop-ins, with whether a leading "-" lets a missing
 	// file pass.
 	EnvironmentFiles []struct {

@@ -278,3 +278,55 @@ func TestAskerGoesAway(t *testing.T) {
 	m.runsOn("who asked went away", "left1")
 	m.well(2)
 }
+
+// systemd executes itself anew in the middle of a run by hand, as each of its upgrades makes it do, also several times, and also
+// while the verdict is awaited: who asked and the unit connect again, and the run goes on as if nothing had been.
+func TestReexecInTheMiddle(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	reexec := func(times int) {
+		for range times {
+			m.do("systemctl", "daemon-reexec")
+		}
+	}
+	ended := func(when, name string, generation int, r ran) {
+		t.Helper()
+		if r.exit != 0 {
+			t.Errorf("%s: prelet run: got %+v, want 0", when, r)
+		}
+		m.runsOn(when, name)
+		m.well(generation)
+		if n := len(m.starts()); n != generation {
+			t.Errorf("%s: got %d starts of the kubelet, want %d", when, n, generation)
+		}
+		if failed := m.said("_PID=1", "UNIT=prelet-apply.service"); contains(failed, "Failed with result", 1) {
+			t.Errorf("%s: the unit failed: %q", when, failed)
+		}
+	}
+	generation := 1
+	for n, at := range middles() {
+		name := fmt.Sprintf("x%d", n)
+		generation++
+		h, run := m.caught(at, generation, name)
+		reexec(1 + n%2)
+		h.release()
+		ended(at.name, name, generation, <-run)
+	}
+
+	m.both("storm")
+	generation++
+	run := m.later("prelet", "run")
+	for range 8 {
+		reexec(1)
+		time.Sleep(150 * time.Millisecond)
+	}
+	ended("again and again", "storm", generation, <-run)
+
+	m.site = strings.Replace(m.site, `settle  = "1s"`, `settle  = "5s"`, 1)
+	m.put("/etc/prelet/site.hcl", strings.ReplaceAll(m.site, "storm", "watch"))
+	generation++
+	run = m.later("prelet", "run")
+	m.within(30*time.Second, "it watches", func() string { return trouble("verify", string(m.journalNow().Phase)) })
+	reexec(2)
+	ended("while it watches", "watch", generation, <-run)
+}

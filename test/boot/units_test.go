@@ -41,6 +41,76 @@ func TestMasked(t *testing.T) {
 	m.well(2)
 }
 
+// What makes systemd refuse to start or stop the kubelet by hand, or tie it to prelet's own units, is refused before COMMIT, with
+// the line that helps.
+func TestRefusedByHand(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	const dropIn = "/etc/systemd/system/kubelet.service.d/90-odd.conf"
+	for _, c := range [][2]string{
+		{"RefuseManualStop=yes", "paste RefuseManualStop=no"},
+		{"RefuseManualStart=yes", "paste RefuseManualStart=no"},
+		{"Requires=prelet.service", "kubelet.service requires prelet.service"},
+		{"BindsTo=prelet.service", "kubelet.service requires prelet.service"},
+		{"Conflicts=prelet-apply.service", "prelet-apply.service conflict"}, // whose start stops the kubelet
+	} {
+		line, want := c[0], c[1]
+		m.put(dropIn, "[Unit]\n"+line+"\n")
+		m.do("systemctl", "daemon-reload")
+		before := m.disk()
+		r := m.try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 52 || !strings.Contains(said, want) {
+			t.Errorf("%s: got %+v, want 52 and %q", line, r, want)
+		}
+		if d := differs(before, m.disk()); len(d) > 0 {
+			t.Errorf("%s: written: %q", line, d)
+		}
+		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
+	}
+	if err := os.Remove(m.root + dropIn); err != nil {
+		t.Fatal(err)
+	}
+	m.do("systemctl", "daemon-reload")
+	m.do("systemctl", "start", "kubelet")
+	m.do("prelet", "run")
+	m.well(2)
+}
+
+// A change whose drop-in keeps the kubelet from starting is undone, and so is a limit on starts that it has run into.
+func TestSkippedAndLimited(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	for n, line := range []string{"ConditionPathExists=/no/such/path", "AssertPathExists=/no/such/path"} {
+		m.edit(`stage "write" "kubelet" {}`, fmt.Sprintf(`stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
+    content = "[Unit]\n%s\n"
+  }
+}`, line))
+		r := m.try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 50 || !strings.Contains(said, "a Condition= or Assert= of its unit does not hold") {
+			t.Errorf("%s: got %+v, want 50 and the reason", line, r)
+		}
+		m.heldOn(3+2*n, "prelet-apply.service")
+	}
+
+	m.put("/etc/systemd/system/kubelet.service.d/90-odd.conf", "[Unit]\nStartLimitIntervalSec=1h\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n")
+	m.do("systemctl", "daemon-reload")
+	m.do("rm", "/run/prelet/kubelet.env")
+	m.do("rm", "-r", "/run/prelet") // as a gate that is shut for long
+	m.try("systemctl", "restart", "kubelet")
+	m.within(20*time.Second, "the kubelet has failed too often", func() string {
+		return trouble("start-limit-hit resources", m.property("kubelet", "Result"))
+	})
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("after too many starts: got %+v, want 0", r)
+	}
+	m.within(30*time.Second, "it runs", func() string { return trouble("active", m.property("kubelet", "ActiveState")) })
+}
+
 // Two by hand at once: one changes the node, the other finds nothing left to do.
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()

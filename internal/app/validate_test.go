@@ -32,7 +32,7 @@ func writeTestFile(t *testing.T, name, text string) string {
 
 func TestValidateStrict(t *testing.T) {
 	const (
-		good    = "stage \"label\" \"x\" {\n  labels = { \"example.com/a\" = \"1\" }\n}\n"
+		good    = "stage \"detect-hw\" \"x\" {}\n"
 		warning = "stage \"write\" \"x\" {\n" +
 			"  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
 			"  kubelet_config {\n    base = \"apiVersion: kubelet.config.k8s.io/v1beta1\\nkind: " +

@@ -141,6 +141,9 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 
 	proposal, act, err := BuildProposal(r.Options(p))
 	if err == nil {
+		err = r.checkUnit(p, act.Unit)
+	}
+	if err == nil {
 		err = r.checkPodState(ctx, p, act.Unit)
 	}
 
@@ -157,6 +160,23 @@ func (r *Run) reportReleased(h hold) {
 		r.Report.Event(
 			report.Event{Stage: "commit", State: report.Notice, Summary: "released and tried again: " + h.why},
 		)
+	}
+}
+
+// checkUnit refuses to act on another unit than before because no restart stage names it any more: a layer that is
+// missing must not start a second kubelet.
+func (r *Run) checkUnit(p *boot.Plan, unit string) error {
+	was := r.unitName()
+	if p.Node.Activation != nil || was == unit {
+		return nil
+	}
+
+	return &fault.Fault{
+		Code: fault.RemovalRefused, Summary: "The kubelet's unit would be another one",
+		Why: fmt.Sprintf(
+			"the generation in place is that of %s, and without a restart stage the unit is %s", was, unit,
+		),
+		Next: fmt.Sprintf("put stage \"restart\" back, with unit = %q; or write the unit that shall be", was),
 	}
 }
 

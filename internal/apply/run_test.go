@@ -328,3 +328,20 @@ func (b *bench) loseGate() {
 		b.t.Fatal(err)
 	}
 }
+
+// TestRestartStageGone checks that no other unit is acted on because the restart stage that named it is gone.
+func TestRestartStageGone(t *testing.T) {
+	b := newBench(t)
+	with := complete("one")
+	with.Node.Activation = &node.Activation{Unit: "site-kubelet.service", SettleMillis: 1000, TimeoutMillis: 60000}
+
+	if res, _ := b.do(t.Context(), with); res.Code != "" {
+		t.Fatalf("with the stage: got %+v, want a good generation", res)
+	}
+
+	res, status := b.do(t.Context(), complete("two"))
+	if res.Code != fault.RemovalRefused || status.Generation != 1 || !strings.Contains(res.Summary, "site-kubelet.service") {
+		t.Errorf("without it: got %+v, generation %d; want %s on generation 1, with the unit's name",
+			res, status.Generation, fault.RemovalRefused)
+	}
+}

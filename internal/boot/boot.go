@@ -296,6 +296,9 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	changed, found := diff(p.rendered.node, p.decided.aside, observed)
 	p.changed = changed
 	p.addFindings(found)
+
+	r := removal{checked: p.checked, eval: p.eval, node: p.rendered.node, joined: p.kubelet.Joined}
+	p.addFindings(r.refuse(observed, changed.changes))
 }
 
 // makePlan puts what the steps returned into a plan. Stages and edges are in site order.

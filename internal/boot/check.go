@@ -57,7 +57,12 @@ func CheckWith(s *site.Site, witnesses []Witness, kubelet string, locks world.So
 		}
 	}
 
-	return append(p.Diags, found.list(witnesses)...)
+	diags := append(p.Diags, found.list(witnesses)...)
+	if !diags.HasErrors() {
+		diags = append(diags, checkNowhere(s)...)
+	}
+
+	return diags
 }
 
 // isWitnessNote reports whether a diagnostic is a note that concerns only the witness, for example that it lacks a

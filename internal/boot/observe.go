@@ -19,8 +19,9 @@ type Observed struct {
 	states     []observedFile // of the kubelet's managers, where they may not fit the planned configuration
 	undeclared []observedFile // of the current generation, that the site does not declare any more
 
-	managed failure  // of the question which files the current generation manages
-	skipped []string // undeclared ones that were not looked at: the site may declare them in what could not be rendered
+	managed failure               // of the question which files the current generation manages
+	targets []world.ManagedTarget // of the current generation
+	skipped []string              // undeclared ones that were not looked at: the site may declare them in what could not be rendered
 }
 
 // observedFile is one managed file: as it shall be, and as it is.
@@ -103,6 +104,7 @@ func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n no
 		return
 	}
 
+	o.targets = m.Targets
 	planned := map[string]bool{}
 	for _, c := range o.listDeclared(n) {
 		planned[c.File.Path] = true

@@ -37,6 +37,7 @@ const (
 	LabelForbidden Code = "label-forbidden"
 	TaintInvalid   Code = "taint-invalid"
 	Conflict       Code = "conflict"
+	RemovalRefused Code = "removal-refused"
 	BaseReplaced   Code = "base-replaced"
 	ReserveRefused Code = "reserve-refused"
 	PathInvalid    Code = "path-invalid"

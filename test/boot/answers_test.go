@@ -140,6 +140,35 @@ func TestSiteGone(t *testing.T) {
 	}
 }
 
+// A stage `write` that is not there any more, as of a layer that was not deployed: the kubelet keeps its files and starts on them,
+// at a boot and by hand, and with the stage there is nothing to do.
+func TestWriteStageGone(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.edit(`stage "write" "kubelet" {}`, "")
+	before := m.disk()
+	m.boot()
+	m.running("prelet.service")
+	if s := m.status(); s.Exit != 10 || s.Generation != 1 || !s.Gate.Open || !strings.Contains(s.Summary, "kubelet's own files") {
+		t.Errorf("status: %+v, want exit 10 on generation 1, the gate open, and what would go", s)
+	}
+	if r := m.try("prelet", "run"); r.exit != 10 || !strings.Contains(r.errors, "removal-refused") || !strings.Contains(r.errors, "/var/lib/kubelet/config.yaml") {
+		t.Errorf("prelet run: %+v, want 10, removal-refused and the files", r)
+	}
+	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 2 {
+		t.Errorf("written: %q; starts: %+v; want nothing, and one start a boot", d, m.starts())
+	}
+
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.do("systemctl", "restart", "prelet")
+	m.do("systemctl", "reset-failed", "prelet-apply.service")
+	m.well(1)
+	if d := differs(before, m.disk()); len(d) > 0 || len(m.starts()) != 2 {
+		t.Errorf("with the stage, written: %q; starts: %+v; want nothing more", d, m.starts())
+	}
+}
+
 // A site that changed while the machine was off: the boot applies it, and the kubelet starts once, on the new one.
 func TestSiteChangedAtBoot(t *testing.T) {
 	t.Parallel()

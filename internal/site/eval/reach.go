@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"github.com/prelet/prelet/schema"
@@ -15,6 +16,7 @@ type Reached struct {
 	Stages []string // addresses, sorted
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
+	Asks   bool     // a file of the machine
 	Phase  schema.Phase
 	Locals []string // in the order in which they were met
 }
@@ -29,6 +31,7 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 		if x == nil {
 			return
 		}
+		r.Asks = r.Asks || asksFile(x)
 		for _, tr := range x.Variables() {
 			name, _, ok := second(tr)
 			switch tr.RootName() {
@@ -62,6 +65,18 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 	r.Stages = keys(stages)
 
 	return r
+}
+
+// asksFile reports whether an expression calls a function that reads a file of the machine.
+func asksFile(x hclsyntax.Expression) (asks bool) {
+	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
+		if c, ok := n.(*hclsyntax.FunctionCallExpr); ok && (c.Name == "file" || c.Name == "fileexists") {
+			asks = true
+		}
+		return nil
+	})
+
+	return asks
 }
 
 // BodyExpressions lists every expression of a body and its blocks, in the order of the file.

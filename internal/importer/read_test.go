@@ -176,7 +176,7 @@ func TestSaid(t *testing.T) {
 
 // TestCheck: a site is refused for what validate --strict refuses, warnings included.
 func TestCheck(t *testing.T) {
-	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\n"
+	const head = "stage \"detect-hw\" \"node\" {}\nstage \"label\" \"x\" { labels = { a = %s } }\nstage \"write\" \"kubelet\" {\n  kubelet_config { when = false }\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n}\n"
 	for value, want := range map[string]string{
 		`"b"`:           "",
 		`"not a value"`: "label a",

@@ -160,6 +160,7 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 	case on == onJudge:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
 			h.mayWait, err = m.Units.MayWait(steady, h.plan.Unit)
+			h.mayWait = h.mayWait && m.Store.ReadOnly() == nil // else a verdict could not be stored
 			err = wrapAfterCommit(describeInPlace(h), err)
 		}
 	case on == onBad && h.phase == pending:
@@ -214,7 +215,7 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 	to, some := m.lastGood()
 
 	tries := h.journal.Tries + 1 - m.readUnjudged(h.journal).Boots
-	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries {
+	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries || m.Store.ReadOnly() != nil {
 		return nil
 	}
 

@@ -51,7 +51,10 @@ var factNames = []word{
 			"and the site allows it",
 	},
 	isNewBoot: {"new boot", "no process of this boot has counted itself as a try"},
-	mayWait:   {"may wait", "this process may wait for a start of the kubelet: it is not prelet.service at boot"},
+	mayWait: {
+		"may wait",
+		"this process may wait for a start of the kubelet: it is not prelet.service at boot, and the state folder is not read-only",
+	},
 	canGoBack: {
 		"can roll back",
 		"there is a good generation to roll back to, the site allows it, and it does not have the same fault",

@@ -14,6 +14,8 @@ type Store interface {
 
 	// Journal returns the journal of the change in progress, or nil.
 	Journal() (*generation.Journal, error)
+	// ReadOnly returns why nothing can be written, or nil.
+	ReadOnly() error
 	// Outdated reports whether a journal is of a commit that nobody needs to finish: the state folder was restored from
 	// a backup.
 	Outdated(*generation.Journal) bool

@@ -25,8 +25,12 @@ type unjudgedBoots struct {
 }
 
 // countTry counts this boot as one that begins to verify, and returns how many boots did so and did not finish,
-// including this one.
+// including this one. On a read-only store nothing is counted: no verdict could be stored either.
 func (m *Machine) countTry(j *generation.Journal) (int, error) {
+	if m.Store.ReadOnly() != nil {
+		return j.Tries, nil
+	}
+
 	counted, err := m.Store.AddTry(m.BootID)
 	if err != nil {
 		return 0, err

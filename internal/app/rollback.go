@@ -148,6 +148,9 @@ func (e *Env) rollbackNode(ctx context.Context, h *Host, o RollbackOptions) (Rol
 		return RolledBack{}, err
 	}
 	defer store.Close()
+	if err := store.ReadOnly(); err != nil {
+		return RolledBack{}, addMessages(err)
+	}
 	// A mistyped number is not a run: status keeps the last run. An interrupted commit is finished first.
 	if was, err := store.Journal(); err == nil && (was == nil || was.Phase == generation.PhaseVerify) {
 		if _, err := findTarget(store, o.To); err != nil {

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"errors"
 
 	"github.com/hashicorp/hcl/v2"
 
+	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -88,6 +90,7 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 	}
 	store, err := h.lock(ctx)
 	if err != nil {
+		e.reportUnopened(h, attempts, err)
 		return Ran{}, addMessages(err)
 	}
 	defer store.Close()
@@ -99,12 +102,9 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		Options: p.Options, Retry: o.Retry, Off: h.isOff()}
 	res := r.Do(ctx)
 	p.Remember(res)
-	if !apply.NeedsDelay(res.Code) {
-		err = attempts.Clear()
-	} else if h.Self != "" { // a run by hand is not repeated
-		err = attempts.AddFailure()
-	}
-	if err != nil {
+	if apply.NeedsDelay(res.Code) || res.Code == fault.Interrupted && store.ReadOnly() != nil { // not finished at once
+		e.countFailure(h, attempts)
+	} else if err := attempts.Clear(); err != nil {
 		e.Say(err.Error())
 	}
 	status, err := rep.Finish(res.Code, res.Summary)
@@ -119,6 +119,34 @@ func (e *Env) runNode(ctx context.Context, h *Host, o RunOptions) (Ran, error) {
 		out.Degraded = append(out.Degraded, boot.Degraded{Code: fault.Code(r.Code), Summary: r.Summary})
 	}
 	return out, nil
+}
+
+// countFailure counts a run that failed. A run by hand is not repeated, so it does not count.
+func (e *Env) countFailure(h *Host, attempts apply.Attempts) {
+	if h.Self == "" {
+		return
+	}
+	if err := attempts.AddFailure(); err != nil {
+		e.Say(err.Error())
+	}
+}
+
+// reportUnopened reports a run that could not open the generations, and writes the reason at the gate if that is shut.
+// Where another prelet holds the lock, that one reports.
+func (e *Env) reportUnopened(h *Host, attempts apply.Attempts, err error) {
+	code := fault.CodeOf(err)
+	if code == fault.Locked {
+		return
+	}
+	rep := e.startReport(h, false)
+	shut, gateErr := h.machine(nil, nil).KeepShut(err.Error())
+	if shut {
+		rep.HeldBack(activate.DefaultUnit, err.Error())
+	}
+	if _, reportErr := rep.Finish(code, err.Error()); gateErr != nil || reportErr != nil {
+		e.Say(errors.Join(gateErr, reportErr).Error())
+	}
+	e.countFailure(h, attempts)
 }
 
 // runRoot writes below a root where no unit runs.

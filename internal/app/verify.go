@@ -38,6 +38,11 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	}
 
 	store, err := h.lockNode(ctx)
+	if h.Self != "" && fault.CodeOf(err) == fault.CannotWrite {
+		// prelet.service shows this failure, and the next start of the kubelet tries again: not systemd, each second
+		e.Say(err.Error())
+		return Verified{}, nil
+	}
 	if err != nil {
 		return Verified{}, err
 	}

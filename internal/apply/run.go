@@ -61,6 +61,10 @@ func (r *Run) Do(ctx context.Context) Result {
 		return r.endBroken(ctx, fmt.Errorf("recovering what an interrupted run left: %w", err))
 	}
 
+	if err := r.Store.ReadOnly(); err != nil {
+		r.Report.Degrade(string(fault.CannotWrite), "no change and no verdict can be stored: "+err.Error())
+	}
+
 	if cur, err := r.Store.Current(); err == nil && cur != nil {
 		r.Report.Generation(cur.Gen)
 	}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/apply"
+	"github.com/prelet/prelet/internal/report"
+)
+
+const mountNamespace = "PRELET_TEST_NAMESPACE"
+
+// TestReadOnlyState runs TestReadOnlyStateInNamespace in a user and mount namespace of its own.
+func TestReadOnlyState(t *testing.T) {
+	const name = "TestReadOnlyStateInNamespace"
+	c := exec.Command(os.Args[0], "-test.run=^"+name+"$", "-test.v")
+	c.Env = append(os.Environ(), mountNamespace+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := c.CombinedOutput()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EINVAL) {
+		t.Skipf("no user namespace here: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+name) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// freeze makes the state folder read-only, until thaw.
+func (m *machine) freeze() (thaw func()) {
+	m.t.Helper()
+	dir := m.stateDir()
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		m.t.Fatal(err)
+	}
+	thawed := false
+	thaw = func() {
+		if !thawed {
+			thawed = true
+			if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+				m.t.Error(err)
+			}
+		}
+	}
+	m.t.Cleanup(thaw)
+
+	return thaw
+}
+
+// TestReadOnlyStateInNamespace: /var/lib/prelet is read-only at a boot and at run time.
+func TestReadOnlyStateInNamespace(t *testing.T) {
+	if os.Getenv(mountNamespace) == "" {
+		t.Skip("runs in a child process of TestReadOnlyState")
+	}
+	degraded := func(m *machine, code string) {
+		m.t.Helper()
+		s := m.says()
+		if len(s.Degraded) == 0 || s.Degraded[0].Code != "cannot-write" || !strings.Contains(s.Degraded[0].Summary, "/var/lib/prelet") {
+			m.t.Errorf("status.json: got %+v, want the state folder among what is degraded", s)
+		}
+		if string(s.Code) != code || m.gateSays() != "PRELET_GENERATION=1" || len(m.starts) != 1 {
+			m.t.Errorf("code %q, gate %q, starts %q; want code %q and one start on generation 1", s.Code, m.gateSays(), m.starts, code)
+		}
+		if _, err := os.Stat(m.run + "/" + report.MetricsFile); err != nil {
+			m.t.Errorf("metrics: %v", err)
+		}
+	}
+
+	t.Run("nothing to change", func(t *testing.T) {
+		m := goodNode(t)
+		m.reboot()
+		m.freeze()
+		run, verify := m.boot()
+		m.want("run", run, ended{0, "No changes; generation 1 is in place.", ""})
+		if verify.exit != -1 {
+			t.Errorf("prelet-verify ran: %+v", verify)
+		}
+		degraded(m, "")
+		m.want("status", m.as("", "status"), ended{2, "read-only", ""})
+		m.want("rollback", m.as("", "rollback", "0"), ended{40, "", "read-only"})
+		degraded(m, "")
+	})
+
+	t.Run("a verdict is awaited", func(t *testing.T) {
+		m := newMachine(t)
+		m.inside = true
+		m.want("run", m.as(app.BootUnit, "run"), ended{0, "prelet-verify judges it", ""})
+		for range 4 { // more boots than count as tries
+			m.reboot()
+			thaw := m.freeze()
+			run, verify := m.boot()
+			m.want("run", run, ended{0, "eneration 1 is in place", ""})
+			m.want("verify", verify, ended{0, "", ""})
+			degraded(m, "")
+			thaw()
+		}
+		m.want("verify, when it can be written again", m.as(app.VerifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
+	})
+
+	t.Run("a change", func(t *testing.T) {
+		m := goodNode(t)
+		m.relabel("b")
+		m.reboot()
+		thaw := m.freeze()
+		run, _ := m.boot()
+		m.want("run", run, ended{40, "", "read-only"})
+		degraded(m, "cannot-write")
+		if n := (apply.Attempts{Dir: m.run}).Failures(); n != 1 {
+			t.Errorf("failed runs: got %d, want 1", n)
+		}
+		thaw()
+		m.self.Restarts = 1
+		m.want("the next try", m.as(app.BootUnit, "run"), ended{0, "eneration 2 is in place", ""})
+	})
+
+	t.Run("in the middle of a publish", func(t *testing.T) {
+		m := goodNode(t)
+		m.reboot()
+		m.halfPublished(m.stateDir())
+		thaw := m.freeze()
+		run, verify := m.boot()
+		m.want("run", run, ended{42, "", "read-only"})
+		m.want("verify", verify, ended{42, "", "read-only"})
+		if n := (apply.Attempts{Dir: m.run}).Failures(); n != 1 || m.gateSays() != "" || len(m.starts) != 0 {
+			t.Errorf("failed runs %d, gate %q, starts %q; want one, and a gate that is shut", n, m.gateSays(), m.starts)
+		}
+		before := m.now
+		m.self.Restarts = 1
+		m.want("the next try", m.as(app.BootUnit, "run"), ended{42, "", "read-only"})
+		if waited := m.now - before; waited < time.Second {
+			t.Errorf("waited %s before the next try, want a second at least", waited)
+		}
+		thaw()
+		m.want("when it can be written again", m.as(app.BootUnit, "run"), ended{0, "is in place", ""})
+	})
+
+	t.Run("nothing is recorded", func(t *testing.T) {
+		m := goodNode(t)
+		if err := os.RemoveAll(m.stateDir() + "/generations"); err != nil {
+			t.Fatal(err)
+		}
+		m.reboot()
+		m.freeze()
+		run, _ := m.boot()
+		m.want("run", run, ended{0, "", ""})
+		if s := m.says(); s.State != report.Degraded || len(m.starts) != 1 {
+			t.Errorf("status.json %+v, starts %q; want degraded, and one start", s, m.starts)
+		}
+	})
+}
+
+// The state folder cannot be opened: the status says so, tries are spaced, and the next one that can goes on.
+func TestUnopenedState(t *testing.T) {
+	m := goodNode(t)
+	m.reboot()
+	lock := m.stateDir() + "/lock"
+	if err := os.Rename(lock, lock+".aside"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lock, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for try := 1; try < 4; try++ {
+		run, verify := m.boot()
+		m.want("run", run, ended{40, "", "is a directory"})
+		m.want("verify", verify, ended{0, "", "is a directory"})
+		m.want("status", m.as("", "status"), ended{1, "may not start: ", ""})
+		if s := m.says(); s.Code != "cannot-write" || !strings.Contains(s.Summary, "lock") {
+			t.Errorf("status.json: got %+v, want cannot-write and the lock", s)
+		}
+		if n := (apply.Attempts{Dir: m.run}).Failures(); n != try {
+			t.Errorf("failed runs: got %d, want %d", n, try)
+		}
+		m.self.Restarts = 1
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	run, _ := m.boot()
+	m.want("run", run, ended{0, "No changes; generation 1 is in place.", ""})
+	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
+}

@@ -212,10 +212,13 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 
 // readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.
 func (m *Machine) readExhausted(ctx context.Context, h *location) error {
-	to, some := m.lastGood()
-
 	tries := h.journal.Tries + 1 - m.readUnjudged(h.journal).Boots
-	if !h.newBoot || !some || !h.plan.Rollback || tries <= maxTries || m.Store.ReadOnly() != nil {
+	if !h.newBoot || !h.plan.Rollback || tries <= maxTries || m.Store.ReadOnly() != nil {
+		return nil
+	}
+
+	to, _, some := m.lastGood()
+	if !some {
 		return nil
 	}
 
@@ -231,10 +234,14 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 
 // readBad plans the rollback from a bad generation, or sets the reason why there is none.
 func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
-	to, some := m.lastGood()
+	to, rotten, some := m.lastGood()
 	switch {
 	case !some:
 		h.stayReason = "there is nothing good to go back to, so the generation stays and each boot verifies it again"
+		for _, r := range rotten {
+			h.stayReason += fmt.Sprintf("; generation %d is damaged (%s)", r.Gen, generation.DescribeDamage(r.Why))
+		}
+
 		return nil
 	case f.onlyPods:
 		goal, err := m.planAfterRollback(h.plan, to)
@@ -283,16 +290,20 @@ func (m *Machine) planAfterRollback(left Plan, to int) (Plan, error) {
 	return m.planOf(to)
 }
 
-// lastGood returns the last generation that was good on this machine. A generation that was good on the machine of the
-// image does not count: it has that machine's name. Numbers only grow, so if the last good generation is foreign, this
-// machine has none.
-func (m *Machine) lastGood() (gen int, ok bool) {
-	gen, ok = m.Store.LastGood()
+// lastGood returns the last generation that was good on this machine and is intact, and those above it that are
+// damaged. A generation that was good on the machine of the image does not count: it has that machine's name. Numbers
+// only grow, so if the last good generation is foreign, this machine has none.
+func (m *Machine) lastGood() (gen int, rotten []generation.Rotten, ok bool) {
+	gen, rotten, ok = m.Store.LastIntact(0)
 	if ok && m.whyForeign(gen) != "" {
-		return 0, false
+		return 0, rotten, false
 	}
 
-	return gen, ok
+	for _, r := range rotten {
+		m.note("rollback", "notice", "generation %d was good and is passed over: %s", r.Gen, generation.DescribeDamage(r.Why))
+	}
+
+	return gen, rotten, ok
 }
 
 func (m *Machine) whyForeign(gen int) string {

@@ -34,9 +34,11 @@ type Store interface {
 	// AddTry counts a boot that begins to verify, and returns the count. A second call in the same boot does not count.
 	AddTry(bootID string) (int, error)
 
-	// Current returns the generation in place, nil when there never was one. LastGood returns the highest good one.
+	// Current returns the generation in place, nil when there never was one.
 	Current() (*generation.Info, error)
-	LastGood() (gen int, ok bool)
+	// LastIntact returns the highest good generation that can be gone back to, and those above it whose files are
+	// damaged. With 0 all generations count.
+	LastIntact(below int) (gen int, rotten []generation.Rotten, ok bool)
 	List() ([]generation.Info, error)
 	// Blob returns a named blob of a generation.
 	Blob(gen int, name string) ([]byte, error)

@@ -12,6 +12,7 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/doctor"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/program"
@@ -167,6 +168,13 @@ func readKept(store *generation.Store, h *Host) doctor.Kept {
 		k.Err = err
 	} else if cur != nil {
 		k.Current, k.Adopted = cur.Gen, cur.Adopted
+	}
+	if all, err := store.List(); err == nil {
+		for _, g := range all {
+			if err := store.Intact(g.Gen); fault.CodeOf(err) == fault.NeedsPerson {
+				k.Rotten = append(k.Rotten, generation.Rotten{Gen: g.Gen, Why: err})
+			}
+		}
 	}
 	if j, err := store.Journal(); err != nil {
 		k.Err = err

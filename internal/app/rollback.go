@@ -1,7 +1,9 @@
 package app
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/prelet/prelet/internal/activate"
@@ -83,28 +85,53 @@ func findTarget(store *generation.Store, to int) (int, error) {
 		return 0, failure(fault.Usage, "there is no generation to go back from")
 	}
 	now := all[len(all)-1]
-	isBefore := func(g generation.Info) bool { return g.Gen == to && g.Restores == 0 }
-	if to == 0 || slices.ContainsFunc(all, isBefore) {
-		if err := store.KnowsBefore(); err != nil {
-			return 0, err
-		}
-	}
 	switch {
 	case to == now.Gen:
 		return 0, failure(fault.Usage, "generation %d is in place", to)
 	case to == NewestGood:
-		for _, g := range slices.Backward(all[:len(all)-1]) {
-			if g.Status == generation.StatusGood && g.Gen != now.Restores {
-				return g.Gen, nil
-			}
-		}
-		return 0, failure(fault.Usage,
-			"no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+		return findNewestGood(store, all)
 	case to != 0 && !slices.ContainsFunc(all, isReadable(to)):
 		return 0, failure(fault.Usage,
 			"generation %d is not kept, or cannot be read; prelet history lists those that are", to)
 	}
-	return to, nil
+	return to, checkTarget(store, all, to)
+}
+
+// findNewestGood returns the newest generation before the one in place that was good and can be gone back to.
+func findNewestGood(store *generation.Store, all []generation.Info) (int, error) {
+	now := all[len(all)-1]
+	var refused error
+	for _, g := range slices.Backward(all[:len(all)-1]) {
+		if g.Status != generation.StatusGood || g.Gen == now.Restores {
+			continue
+		}
+		err := checkTarget(store, all, g.Gen)
+		if err == nil {
+			return g.Gen, nil
+		}
+		refused = cmp.Or(refused, err)
+	}
+	if refused != nil {
+		return 0, refused
+	}
+	return 0, failure(fault.Usage,
+		"no earlier generation was good; name one (prelet history), or 0 for as before prelet")
+}
+
+// checkTarget refuses a generation that cannot be gone back to, before the kubelet is stopped for it: its file is
+// damaged, or it is as before prelet, which is not known.
+func checkTarget(store *generation.Store, all []generation.Info, to int) error {
+	isBefore := func(g generation.Info) bool { return g.Gen == to && g.Restores == 0 }
+	if to == 0 || slices.ContainsFunc(all, isBefore) {
+		return store.KnowsBefore()
+	}
+	if err := store.Intact(to); err != nil {
+		return &fault.Fault{
+			Code: fault.Usage, Summary: fmt.Sprintf("generation %d is damaged, so there is no way back to it", to),
+			Why: generation.DescribeDamage(err), Next: "prelet rollback without a number goes back to the newest good one that is not",
+		}
+	}
+	return nil
 }
 
 // isReadable returns a function that reports whether a generation has the number gen and is not damaged.

@@ -274,9 +274,12 @@ func (r *Run) end(ctx context.Context, p *boot.Plan, h hold, e ending) Result {
 		e.good = cur.Status == generation.StatusGood
 
 		if cur.Adopted {
-			r.Report.Note(string(fault.Adopted), fmt.Sprintf(
-				"generation %d has the files as they were found; what they were before prelet is not known", cur.Gen,
-			))
+			note := fmt.Sprintf("generation %d has the files as they were found", cur.Gen)
+			if r.Store.KnowsBefore() != nil {
+				note += "; what they were before prelet is not known"
+			}
+
+			r.Report.Note(string(fault.Adopted), note)
 		}
 	}
 

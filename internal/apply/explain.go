@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -61,11 +62,17 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 
 	detail := []string{formatReason(why)}
+
+	after := "Nothing was touched."
 	if e.Journal != "" {
 		detail = append(detail, "The commit that was interrupted is in "+e.Journal+".")
 	}
 
-	detail = append(detail, "Nothing was touched, and the kubelet is not started on a mixture.")
+	if e.Journal != "" || filepath.Base(e.Path) == "journal.json" { // else nothing says that the files are a mixture
+		after = "Nothing was touched, and the kubelet is not started on a mixture."
+	}
+
+	detail = append(detail, after)
 	if len(e.Ways) == 0 {
 		return buildMessage(
 			fault.NeedsPerson, "Recovery needs a person: "+e.Path,

@@ -231,6 +231,13 @@ func (r *Run) isForeign() bool {
 	return err == nil && cur != nil && r.Machine.Foreign != nil && r.Machine.Foreign(cur.Gen) != ""
 }
 
+// isRotten reports whether the generation in place is damaged in what it stores, its files aside.
+func (r *Run) isRotten() bool {
+	cur, err := r.Store.Current()
+
+	return err == nil && cur != nil && fault.CodeOf(r.Store.Intact(cur.Gen)) == fault.NeedsPerson
+}
+
 // hasLostGenerations reports whether there is no generation, although a plan can only be held while one is in place.
 func (r *Run) hasLostGenerations() bool {
 	cur, err := r.Store.Current()
@@ -253,7 +260,9 @@ func (r *Run) commit(
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
-	case c.Adopts && !proposal.Force:
+	case !c.Changed && !proposal.Force && (c.Adopts || r.isRotten()):
+		proposal.Force = true
+
 		return r.adoptFiles(ctx, p, proposal, act, h)
 	case !c.Changed && !proposal.Force:
 		return r.resumeUnchanged(ctx, p, act, h), false
@@ -291,7 +300,7 @@ func (r *Run) commit(
 }
 
 // adoptFiles makes a generation of files that all are as planned, and that no generation in place records so: there is
-// none, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
+// none, it is damaged, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
 func (r *Run) adoptFiles(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
 ) (res Result, again bool) {

@@ -265,6 +265,13 @@ func (e *examination) state() {
 			e.say("state", Warning, "prelet recover, or the next run", "a run was interrupted", "generation %d is half in place (%s)", j.Gen, j.Phase)
 		}
 	}
+	for _, r := range k.Rotten {
+		do := "nothing: an older one that was good is gone back to"
+		if r.Gen == k.Current {
+			do = "prelet run makes a generation of what is in place"
+		}
+		e.say("state", Warning, do, generation.DescribeDamage(r.Why), "generation %d is damaged", r.Gen)
+	}
 	if k.Pinned != "" {
 		e.say("state", Warning, "prelet rollback --release", k.Pinned, "every plan is held")
 	}
@@ -279,7 +286,7 @@ func (e *examination) state() {
 		case k.Current == 0:
 			e.say("state", OK, "", "", "prelet has not run here yet")
 		case k.Adopted:
-			e.say("state", OK, "", "", "generation %d is in place, adopted: what was before prelet is not known", k.Current)
+			e.say("state", OK, "", "", "generation %d is in place, adopted: its files were as planned already", k.Current)
 		default:
 			e.say("state", OK, "", "", "generation %d is in place, nothing is pending", k.Current)
 		}

@@ -108,7 +108,8 @@ type Place struct {
 type Kept struct {
 	Err     error
 	Current int
-	Adopted bool // Current was made of files that were as planned already
+	Rotten  []generation.Rotten // generations whose files are damaged
+	Adopted bool                // Current was made of files that were as planned already
 	Journal *generation.Journal
 	Held    map[string]string // by plan, why
 	Pinned  string            // why nothing is applied; "" for no pin

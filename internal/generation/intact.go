@@ -30,6 +30,16 @@ type Rotten struct {
 	Why error
 }
 
+// DescribeDamage says which file is damaged and how, of an error of Intact, for a sentence about something else.
+func DescribeDamage(err error) string {
+	var stuck *StuckError
+	if errors.As(err, &stuck) {
+		return stuck.Path + ": " + stuck.Why
+	}
+
+	return err.Error()
+}
+
 // LastIntact is the highest generation that was judged good, not gone back from, and is intact; false when there is
 // none. With below, which is 0 for no bound, only those under that number count. rotten are those passed over, the
 // highest first: they were good and are not intact, or it can no longer be read what became of them.

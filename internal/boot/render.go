@@ -32,7 +32,8 @@ type renderer struct {
 // renderedNode is the node as render stages have left it so far.
 type renderedNode struct {
 	node.Node
-	added []node.Contribution // by render stages, in their order
+	added     []node.Contribution // by render stages, in their order
+	isChecked bool                // the finished node has been checked
 }
 
 // renderedStage is the result of one render stage.
@@ -52,15 +53,12 @@ type renderedStage struct {
 // except in a check.
 func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered, Findings) {
 	merged, messages := node.Merge(d.basis.base, d.contributions)
+	merged, refused := d.basis.finish(merged, false)
 	found := Findings{Diags: append(messages.From(0), checkMaybe(d)...)}
 
 	r := renderer{checked: c, decided: d, now: now}
 	n := renderedNode{Node: merged}
-	for _, i := range c.order {
-		if i.Spec.Phase != schema.Render {
-			continue
-		}
-
+	for _, i := range orderRenderers(c) {
 		one := r.runStage(i, e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), n)
 		n, found = one.node, found.join(one.Findings)
 		e = e.With(map[string]cty.Value{i.Addr(): one.output})
@@ -70,7 +68,38 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 		}
 	}
 
+	if !n.isChecked { // nothing was written: what decide stages say is all
+		found.report(refused...)
+	}
+
 	return Rendered{eval: e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), node: n.Node, isDone: true}, found
+}
+
+// orderRenderers returns the render stages in their order, but first those that add to the node, and what these need: the
+// others see the finished node, wherever they are in the site.
+func orderRenderers(c Checked) []*site.Instance {
+	isEarly := map[string]bool{}
+	for _, i := range slices.Backward(c.order) {
+		if _, ok := i.Stage.(stages.Adder); ok || isEarly[i.Addr()] {
+			isEarly[i.Addr()] = true
+			for _, needed := range c.needs[i.Addr()] {
+				isEarly[needed] = true
+			}
+		}
+	}
+
+	var early, late []*site.Instance
+	for _, i := range c.order {
+		switch {
+		case i.Spec.Phase != schema.Render:
+		case isEarly[i.Addr()]:
+			early = append(early, i)
+		default:
+			late = append(late, i)
+		}
+	}
+
+	return append(early, late...)
 }
 
 // checkMaybe merges what stages add that may not be there, in a check. It merges one stage at a time: of two stages
@@ -194,13 +223,16 @@ func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inpu
 	return o, &n, diags
 }
 
-// merge adds a contribution to the node. It returns the messages about that contribution only.
+// merge adds a contribution to the node, and finishes that. It returns the messages about that contribution, and about the
+// finished node.
 func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.Diagnostics) {
 	before := slices.Concat(r.decided.contributions, n.added)
 	merged, messages := node.Merge(r.decided.basis.base, append(before, c))
+	merged, refused := r.decided.basis.finish(merged, true)
 	merged.Files, merged.Activation = n.Files, n.Activation
 
-	return renderedNode{Node: merged, added: append(slices.Clip(n.added), c)}, messages.From(len(before))
+	return renderedNode{Node: merged, added: append(slices.Clip(n.added), c), isChecked: true},
+		append(messages.From(len(before)), refused...)
 }
 
 // nodeValue returns the merged node as sites see it.

@@ -138,3 +138,21 @@ func TaintItems(taints []Taint) []ListItem {
 }
 
 func taintListKey(t Taint) string { return t.Key + ":" + t.Effect }
+
+// ConfigTaints returns registerWithTaints of a configuration, up to the first one that the kubelet would refuse.
+func ConfigTaints(config map[string]any) (taints []Taint, err error) {
+	list, _ := config["registerWithTaints"].([]any)
+	for _, x := range list {
+		m, _ := x.(map[string]any)
+		t := Taint{}
+		t.Key, _ = m["key"].(string)
+		t.Value, _ = m["value"].(string)
+		t.Effect, _ = m["effect"].(string)
+		if err := t.Check(); err != nil {
+			return taints, err
+		}
+		taints = append(taints, t)
+	}
+
+	return taints, nil
+}

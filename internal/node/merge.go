@@ -41,6 +41,7 @@ type Node struct {
 	ConfigOrigins map[string][]origin.Origin // by JSON pointer of each contributed field
 	Settings      []Setting                  // what stages added to the base's Config
 	Reserved      *Reserved
+	TaintFlag     bool // taints are in --register-with-taints
 	Files         []File
 	Activation    *Activation
 }
@@ -74,10 +75,12 @@ func Merge(base Base, in []Contribution) (Node, Messages) {
 	m.taints(base, in)
 	m.flags(base, in)
 	m.settings(base, in)
+	m.TaintFlag = base.TaintFlag
 	for _, c := range in {
 		if c.Reserved != nil {
 			m.Reserved = c.Reserved
 		}
+		m.TaintFlag = m.TaintFlag || c.TaintFlag
 	}
 
 	return m.Node, m.messages

@@ -54,7 +54,7 @@ func (s Setting) At(or hcl.Range) hcl.Range {
 	return or
 }
 
-// Reserved is what the policy computed, in Kubernetes' resource names and quantities.
+// Reserved is what is kept from pods, in Kubernetes' resource names and quantities.
 type Reserved struct {
 	Policy       string            `json:"policy"`
 	Kube         map[string]string `json:"kube_reserved"`
@@ -65,6 +65,10 @@ type Reserved struct {
 	Allocatable  map[string]string `json:"allocatable,omitempty"`     // output only, outside the hash
 	MaxPods      int               `json:"max_pods"`
 	Origins      []origin.Origin   `json:"origins,omitempty"`
+
+	// Finish computes the same of the finished node, whose kubelet works with a configuration (as stages.EffectiveConfig
+	// returns it) and flags, and refuses what that must not be. It returns nil where that cannot be reckoned with.
+	Finish func(config map[string]any, flags []Flag) (*Reserved, hcl.Diagnostics) `json:"-"`
 }
 
 // FileKind is what a target shall be.
@@ -111,4 +115,10 @@ type Contribution struct {
 	Flags    []Flag
 	Settings []Setting
 	Reserved *Reserved
+
+	// Fill returns more settings for the configuration that all settings have made of the base's; nil adds none. What
+	// another setting is about they leave alone.
+	Fill func(config map[string]any) []Setting
+	// TaintFlag says that the taints go to --register-with-taints, which the kubelet prefers to its configuration.
+	TaintFlag bool
 }

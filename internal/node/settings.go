@@ -74,6 +74,7 @@ func (m *merger) settings(base Base, in []Contribution) {
 			}
 		}
 	}
+	m.fill(in, have, by, inside)
 	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
 		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
@@ -84,6 +85,24 @@ func (m *merger) settings(base Base, in []Contribution) {
 		apply(m.Config, s)
 		m.ConfigOrigins[p] = s.Origins
 		m.Settings = append(m.Settings, s)
+	}
+}
+
+// fill adds the settings that contributions make of all others, but for fields that these are about.
+func (m *merger) fill(in []Contribution, have map[string]Setting, by map[string]int, inside map[string]string) {
+	merged := clone(m.Config)
+	for _, p := range slices.Sorted(maps.Keys(have)) {
+		apply(merged, have[p])
+	}
+	for n, c := range in {
+		if c.Fill == nil {
+			continue
+		}
+		for _, s := range c.Fill(merged) {
+			if _, ok := overlap(have, inside, s.Path); !ok {
+				have[s.Pointer()], by[s.Pointer()] = s, n
+			}
+		}
 	}
 }
 

@@ -301,11 +301,14 @@ func TestNotesAndWarnings(t *testing.T) {
 	in := machineOf(4, 8*gib)
 	in.Base.Flags = []node.Flag{{Name: "max-pods", Value: "30"}, {Name: "kube-reserved", Value: "cpu=1"}, {Name: "v", Value: "4"}}
 	r = mustDecide(t, `policy = "aks"`, in)
-	if got := told(r.diags); !strings.Contains(got, "The base has --kube-reserved=cpu=1") || r.diags[0].Severity != hcl.DiagWarning {
+	if got := told(r.diags); !strings.Contains(got, "The base has --kube-reserved=cpu=1") || r.diags[len(r.diags)-1].Severity != hcl.DiagWarning {
 		t.Errorf("got %s", got)
 	}
-	if r.c.Reserved.MaxPods != 30 || r.c.Reserved.Kube[memory] != "650Mi" {
-		t.Errorf("the base's flag --max-pods is not what counts: %+v", r.c.Reserved)
+	if got := config(t, r); got != `{"kubeReserved":{"cpu":"140m","memory":"650Mi"}}` {
+		t.Errorf("with --max-pods=30 in the base: got the configuration %s, want memory for 30 pods", got)
+	}
+	if got := r.node.Reserved; got.MaxPods != 30 || fmt.Sprint(got.Kube) != "map[cpu:1]" || got.Allocatable[memory] != "8092Mi" {
+		t.Errorf("with --kube-reserved=cpu=1 in the base: got %+v, want 30 pods, and only that CPU reserved", got)
 	}
 }
 

@@ -23,7 +23,7 @@ type decision struct {
 
 	m        machine
 	capacity int64 // bytes, as MemTotal says
-	maxPods  int64 // in force
+	maxPods  int64 // by which the formula counts
 	config   *kubelet.Config
 
 	kube, system half
@@ -31,20 +31,16 @@ type decision struct {
 	formula      map[string]bool   // of these, those that a formula computed
 	steps        map[string][]step // by resource, "eviction", "topology"
 
-	cpus           cpuset.CPUSet // reserved whole
-	dropCPUs       bool          // the base's reservedSystemCPUs would make the kubelet drop what is decided here
-	thresholds     map[string]string
-	eviction       map[string]string // in force
-	evictionSet    []string          // keys that this stage sets
-	evictionMemory int64             // memory.available
-	alloc          map[string]int64
+	cpus       cpuset.CPUSet     // topology reserves them whole
+	dropCPUs   bool              // the base's reservedSystemCPUs would make the kubelet drop what is decided here
+	thresholds map[string]string // of evictionHard, that belong to the policy
 }
 
-// half is kubeReserved or systemReserved.
+// half is kubeReserved or systemReserved, as the policy and the base have it.
 type half struct {
 	field   string
 	base    map[string]string // as the base has it
-	amounts map[string]int64  // in force
+	amounts map[string]int64
 }
 
 // step is one line of arithmetic; a bound of the site brings its own place.
@@ -92,8 +88,8 @@ func (d *decision) base() hcl.Diagnostics {
 	if err := d.config.Merge(d.in.Base.Config); err != nil {
 		return d.baseFault(err.Error())
 	}
-	d.kube = half{field: "kubeReserved", base: d.strings("kubeReserved"), amounts: map[string]int64{}}
-	d.system = half{field: "systemReserved", base: d.strings("systemReserved"), amounts: map[string]int64{}}
+	d.kube = half{field: "kubeReserved", base: stages.Amounts(d.in.Base.Config, "kubeReserved"), amounts: map[string]int64{}}
+	d.system = half{field: "systemReserved", base: stages.Amounts(d.in.Base.Config, "systemReserved"), amounts: map[string]int64{}}
 	d.decided, d.formula, d.steps = map[string]bool{}, map[string]bool{}, map[string][]step{}
 	d.maxPods = kubelet.DefaultMaxPods
 	v, _ := d.config.Get("/maxPods")
@@ -121,20 +117,7 @@ func (d *decision) base() hcl.Diagnostics {
 }
 
 func (d *decision) baseFault(why string) hcl.Diagnostics {
-	return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, d.req.at, "The base cannot be reckoned with", "%s", stages.Sentence(why, "Mend it at its source; nothing was changed on this node"))}
-}
-
-// strings is a map of strings of the base; members of other types are the kubelet's to refuse.
-func (d *decision) strings(field string) map[string]string {
-	out := map[string]string{}
-	v, _ := d.config.Get(kubelet.Pointer(field))
-	object, _ := v.(map[string]any)
-	for k, v := range object {
-		if s, ok := v.(string); ok {
-			out[k] = s
-		}
-	}
-	return out
+	return hcl.Diagnostics{origin.Error(fault.ConfigInvalid, d.req.at, "What is reserved cannot be reckoned with", "%s", stages.Sentence(why, "Mend it at its source; nothing was changed on this node"))}
 }
 
 // apply lays the policy over the base.
@@ -217,7 +200,7 @@ func (d *decision) bound() hcl.Diagnostics {
 	return nil
 }
 
-// cores chooses reservedSystemCPUs, or finds what the base has.
+// cores chooses reservedSystemCPUs, or finds that those of the base are in the way.
 func (d *decision) cores() hcl.Diagnostics {
 	if d.req.topology {
 		cpus, text, refused := choose(d.in.Facts, int(d.req.cores.amount), d.req.spread)
@@ -230,30 +213,9 @@ func (d *decision) cores() hcl.Diagnostics {
 	}
 	v, _ := d.config.Get("/reservedSystemCPUs")
 	text, _ := v.(string)
-	if text == "" {
-		return nil
-	}
-	if d.decided[cpu] {
-		d.dropCPUs = true
-		return nil
-	}
-	cpus, err := kubelet.ParseCPUList(text)
-	if err != nil {
-		return d.baseFault(err.Error())
-	}
-	d.cpus = cpus
-	return nil
-}
+	d.dropCPUs = text != "" && d.decided[cpu]
 
-// allocate is what remains for pods, as the kubelet computes it: from the true capacity.
-func (d *decision) allocate() hcl.Diagnostics {
-	d.alloc = map[string]int64{}
-	var diags hcl.Diagnostics
-	for _, s := range []sum{d.cpuSum(), d.memorySum()} {
-		d.alloc[s.resource] = s.rest()
-		diags = append(diags, d.absurd(s)...)
-	}
-	return diags
+	return nil
 }
 
 // hugePages lists the sizes that have pages, with their bytes.

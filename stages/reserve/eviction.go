@@ -7,41 +7,54 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/stages"
 )
 
-// evict decides evictionHard. Where it is set at all the kubelet takes no default for what is missing in it, so a
-// policy that changes one threshold sets all: policy over base over the kubelet's defaults.
-func (d *decision) evict() hcl.Diagnostics {
-	d.eviction = kubelet.EffectiveEvictionHard(d.config)
-	changes := false
+// thresholdSettings returns what the policy adds to the evictionHard of a configuration. Where evictionHard is set at
+// all the kubelet takes no default for what is missing in it, so a policy that changes one threshold sets all: policy over
+// base over the kubelet's defaults.
+func (d *decision) thresholdSettings(c *kubelet.Config) (out []node.Setting) {
+	effective := kubelet.EffectiveEvictionHard(c)
+	changed := false
+	var steps []step
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
-		old, ok := d.eviction[signal]
+		old, ok := effective[signal]
 		if !ok || !sameThreshold(old, d.thresholds[signal]) {
-			changes = true
-			d.steps["eviction"] = append(d.steps["eviction"], step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
+			changed = true
+			steps = append(steps, step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
 		}
 	}
-	if changes {
-		base := d.strings("evictionHard")
-		d.eviction = kubelet.DefaultEvictionHard()
-		maps.Copy(d.eviction, base)
-		maps.Copy(d.eviction, d.thresholds)
-		for _, signal := range slices.Sorted(maps.Keys(d.eviction)) {
-			if old, ok := base[signal]; !ok || old != d.eviction[signal] {
-				d.evictionSet = append(d.evictionSet, signal)
-			}
+	if !changed {
+		return nil
+	}
+
+	base := stages.Amounts(c.Object(), "evictionHard")
+	all := kubelet.DefaultEvictionHard()
+	maps.Copy(all, base)
+	maps.Copy(all, d.thresholds)
+	from := append(slices.Clone(d.req.site), d.originsOf(steps)...)
+	for _, signal := range slices.Sorted(maps.Keys(all)) {
+		if old, ok := base[signal]; !ok || old != all[signal] {
+			out = append(out, node.Setting{Path: []string{"evictionHard", signal}, Value: all[signal], Origins: from})
 		}
 	}
-	n, err := thresholdBytes(d.eviction["memory.available"], d.capacity)
-	if err != nil {
-		return d.baseFault("evictionHard: memory.available: " + err.Error())
+
+	return out
+}
+
+// fillThresholds adds the policy's thresholds to an evictionHard that others than the base set: the kubelet would take no
+// default for them any more. It is asked again with all that the site adds to the base.
+func (d *decision) fillThresholds(config map[string]any) []node.Setting {
+	c := kubelet.NewConfig()
+	if c.Merge(config) != nil || config["evictionHard"] == nil {
+		return nil
 	}
-	d.evictionMemory = n
-	return nil
+
+	return d.thresholdSettings(c)
 }
 
 // thresholdBytes is a threshold of memory in bytes. A percentage is computed as the kubelet does, in single and double

@@ -83,6 +83,17 @@ func decide(t testing.TB, text string, in stages.Inputs) result {
 	if conflicts := messages.From(0); conflicts.HasErrors() {
 		t.Fatal(conflicts)
 	}
+	if n.Reserved != nil { // as the boot finishes the node
+		config, err := stages.EffectiveConfig(n, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reserved, refused := n.Reserved.Finish(config, n.Flags)
+		n.Reserved, r.diags = reserved, append(r.diags, refused...)
+		if refused.HasErrors() { // nothing comes of it
+			r.c = node.Contribution{}
+		}
+	}
 	r.node = n
 	return r
 }

@@ -47,29 +47,38 @@ func (s sum) String() string {
 	return b.String()
 }
 
-func (d *decision) cpuSum() sum {
-	s := sum{resource: cpu, capacity: d.m.cpus * 1000}
-	if !d.cpus.IsEmpty() {
-		s.less = []taken{{"reservedSystemCPUs (" + d.cpus.String() + ")", int64(d.cpus.Size()) * 1000}}
+func (f finished) cpuSum() sum {
+	s := sum{resource: cpu, capacity: f.m.cpus * 1000}
+	if !f.cpus.IsEmpty() {
+		s.less = []taken{{"reservedSystemCPUs (" + f.cpus.String() + ")", int64(f.cpus.Size()) * 1000}}
 		return s
 	}
-	s.less = []taken{{"kubeReserved", d.kube.amounts[cpu]}, {"systemReserved", d.system.amounts[cpu]}}
+	s.less = []taken{{"kubeReserved", f.amounts[cpu].kube}, {"systemReserved", f.amounts[cpu].system}}
 	return s
 }
 
 // memorySum is pkg/kubelet/nodestatus' arithmetic: huge pages that are set apart are no memory for pods.
-func (d *decision) memorySum() sum {
-	s := sum{resource: memory, capacity: d.capacity, less: []taken{
-		{"kubeReserved", d.kube.amounts[memory]}, {"systemReserved", d.system.amounts[memory]}, {"evictionHard", d.evictionMemory}}}
-	sizes, bytes := d.hugePages()
+func (f finished) memorySum() sum {
+	s := sum{resource: memory, capacity: f.capacity, less: []taken{
+		{"kubeReserved", f.amounts[memory].kube}, {"systemReserved", f.amounts[memory].system}, {"evictionHard", f.hardMemory}}}
+	sizes, bytes := f.hugePages()
 	for _, size := range sizes {
 		s.less = append(s.less, taken{"hugepages-" + size, bytes[size]})
 	}
 	return s
 }
 
-// absurd refuses a result that leaves next to nothing to pods, with all of its arithmetic.
-func (d *decision) absurd(s sum) hcl.Diagnostics {
+// isOwn reports whether what is kept of a resource is what the policy has decided, or has found in the base.
+func (f finished) isOwn(name string) bool {
+	if name == cpu && (f.req.topology || !f.cpus.IsEmpty()) {
+		return f.req.topology && f.cpus.Equals(f.decision.cpus)
+	}
+
+	return f.amounts[name] == both{f.decision.kube.amounts[name], f.decision.system.amounts[name]}
+}
+
+// checkRest refuses a result that leaves next to nothing to pods, with all of its arithmetic.
+func (f finished) checkRest(s sum) hcl.Diagnostics {
 	least, why := leastMemory, ""
 	if s.resource == cpu {
 		least = leastCPU
@@ -78,29 +87,42 @@ func (d *decision) absurd(s sum) hcl.Diagnostics {
 	if s.resource == memory {
 		tenth = wholeMiB(tenth)
 	}
-	if d.formula[s.resource] && tenth > least {
+	isOwn := f.isOwn(s.resource)
+	if f.formula[s.resource] && isOwn && tenth > least {
 		least, why = tenth, " (a tenth)"
 	}
 	if s.rest() >= least {
 		return nil
 	}
-	at, advice := d.req.at, map[string]string{
+
+	parts := []string{s.String(), fmt.Sprintf("At least %s%s must remain", quantity(s.resource, least), why)}
+	if lines := f.lines(s.resource); len(lines) > 0 {
+		parts = append(parts, "Policy "+f.req.policy+": "+strings.Join(lines, "; "))
+	}
+	if !isOwn {
+		parts = append(parts, "Lower what patch, a drop-in or a flag reserves: it is other than what the policy does")
+		return refuse(f.req.at, fmt.Sprintf("Too little %s is left to pods", s.resource), "%s", stages.Sentence(parts...))
+	}
+	at, advice := f.adviseLess(s.resource)
+
+	return refuse(at, fmt.Sprintf("Policy %s leaves too little %s to pods", f.req.policy, s.resource), "%s",
+		stages.Sentence(append(parts, advice)...))
+}
+
+// adviseLess returns where the site asks for too much, and what to do there.
+func (f finished) adviseLess(resource string) (hcl.Range, string) {
+	if resource == cpu && f.req.topology {
+		return f.req.cores.at, "Lower topology.cores"
+	}
+	if b, ok := f.req.floor[resource]; ok && f.amounts[resource].kube+f.amounts[resource].system == b.amount {
+		return b.at, "Lower floor." + resource
+	}
+
+	return f.req.at, map[string]string{
 		gke: "Choose another policy, or bound it with cap", gdc: "Choose another policy, or bound it with cap",
 		eks: "Say with max_pods how many pods this machine takes, or bound the formula with cap", aks: "Choose another policy, or bound it with cap",
 		static: "Lower what block static reserves", remainder: "Leave more to pods in block remainder",
-	}[d.req.policy]
-	if f, ok := d.req.floor[s.resource]; ok && d.kube.amounts[s.resource]+d.system.amounts[s.resource] == f.amount {
-		at, advice = f.at, "Lower floor."+s.resource
-	}
-	if s.resource == cpu && d.req.topology {
-		at, advice = d.req.cores.at, "Lower topology.cores"
-	}
-	parts := []string{s.String(), fmt.Sprintf("At least %s%s must remain", quantity(s.resource, least), why)}
-	if lines := d.lines(s.resource); len(lines) > 0 {
-		parts = append(parts, "Policy "+d.req.policy+": "+strings.Join(lines, "; "))
-	}
-	parts = append(parts, advice)
-	return refuse(at, fmt.Sprintf("Policy %s leaves too little %s to pods", d.req.policy, s.resource), "%s", stages.Sentence(parts...))
+	}[f.req.policy]
 }
 
 func (d *decision) lines(resource string) (out []string) {

@@ -65,7 +65,7 @@ type Stage struct{}
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
 	return stages.Spec{Phase: schema.Decide, Singleton: true, Block: schema.Block{Type: "reserve",
-		Doc:    "Keeps a part of the machine from pods, for the kubelet, the runtime and the system. A result that leaves next to nothing to pods is refused, with its arithmetic.",
+		Doc:    "Keeps a part of the machine from pods, for the kubelet, the runtime and the system. A result that leaves next to nothing to pods is refused, with its arithmetic. The plan and `node.reserved` have what the kubelet gets, whoever sets it: this stage, the base, `patch`, or a flag, which the kubelet prefers. The bounds of this stage hold for that as well. The outputs of this stage are of the base and its own part only.",
 		Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr},
 		Blocks: []schema.Block{
 			{Type: "topology", Max: 1, Doc: "Reserves whole cores (reservedSystemCPUs) instead of an amount of cpu.", Fields: []schema.Field{coresAttr, spreadAttr}},
@@ -101,14 +101,26 @@ func (s Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, sta
 		return node.Contribution{}, unknown, diags
 	}
 	d := &decision{req: req, in: in}
-	for _, step := range []func() hcl.Diagnostics{d.machine, d.base, d.apply, d.bound, d.evict, d.cores, d.allocate} {
+	for _, step := range []func() hcl.Diagnostics{d.machine, d.base, d.apply, d.bound, d.cores} {
 		more := step()
 		if diags = append(diags, more...); diags.HasErrors() {
 			return node.Contribution{}, unknown, diags
 		}
 	}
-	diags = append(diags, d.flagsWin()...)
-	return d.contribution(), stages.Output{Value: d.output()}, diags
+	// What others add is not known yet: the stage's own outputs are of the base and of what it decides itself.
+	c := d.contribution()
+	alone, _ := node.Merge(in.Base, []node.Contribution{c})
+	config, err := stages.EffectiveConfig(alone, nil, in.Kubelet.Version)
+	if err != nil {
+		return node.Contribution{}, unknown, append(diags, d.baseFault(err.Error())...)
+	}
+	f, err := d.reckon(config)
+	if err != nil {
+		return node.Contribution{}, unknown, append(diags, d.baseFault(err.Error())...)
+	}
+	c.Reserved = f.reserved()
+
+	return c, stages.Output{Value: f.output()}, diags
 }
 
 func refuse(at hcl.Range, summary, detail string, args ...any) hcl.Diagnostics {

@@ -22,9 +22,8 @@ import (
 // additions are the flags and settings that the stage adds to the node, and where the node's taints go.
 type additions struct {
 	node.Contribution
-	diags        hcl.Diagnostics
-	whole        bool // false: some of it is not known yet
-	taintsInFlag bool // taints go to the flag, and not to the configuration
+	diags hcl.Diagnostics
+	whole bool // false: some of it is not known yet
 
 	isConfigUnread, areFlagsUnread bool // a recording does not have them
 }
@@ -49,7 +48,7 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	if hasFlags {
 		a.addNodeFlags()
 		a.addFlags(flags)
-		a.taintsInFlag = a.chooseTaintPlace(flags)
+		a.TaintFlag = a.chooseTaintPlace(flags, hasConfig)
 	}
 	if hasFlags && in.Unread.Kubelet && len(n.Taints) > 0 && !in.Base.TaintFlag && flagsTaints.Of(flags).V == "auto" {
 		a.areFlagsUnread, a.isConfigUnread = true, true // it depends on the kubelet's version where they go
@@ -196,7 +195,7 @@ func (a *adder) noteNoFlag(name string, at hcl.Range) *hcl.Diagnostic {
 
 // chooseTaintPlace reports whether taints go to the flag and not to the configuration: the flag wins silently over the
 // configuration, so taints are in one place only.
-func (a *adder) chooseTaintPlace(b schema.Body) (inFlag bool) {
+func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 	v := flagsTaints.Of(b)
 	switch v.V {
 	case "flag":
@@ -210,7 +209,7 @@ func (a *adder) chooseTaintPlace(b schema.Body) (inFlag bool) {
 		return false
 	}
 
-	return a.in.Base.TaintFlag || a.in.Kubelet.Version != nil && tooOldForConfigTaints(*a.in.Kubelet.Version)
+	return a.in.Base.TaintFlag || !hasConfig || a.in.Kubelet.Version != nil && tooOldForConfigTaints(*a.in.Kubelet.Version)
 }
 
 // tooOldForConfigTaints: registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).
@@ -224,8 +223,13 @@ func tooOldForConfigTaints(version string) bool {
 // addTaintSettings puts the taints in the configuration, or takes those of the base away where the flag has the taints.
 func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 	path := []string{"registerWithTaints"}
-	switch {
-	case !a.taintsInFlag:
+	isPatched := func(s node.Setting) bool { return s.Path[0] == path[0] && !s.Delete }
+	switch i := slices.IndexFunc(a.Settings, isPatched); {
+	case a.TaintFlag && i >= 0:
+		a.fail(fault.Conflict, a.Settings[i].At(config.Range), "registerWithTaints has no effect here",
+			"The taints are in --register-with-taints, which the kubelet prefers without a word. "+
+				"Write a stage \"taint\", or taints = \"config\" in kubelet_flags.")
+	case !a.TaintFlag:
 		a.registerWithTaints(n)
 	case configLayout.Of(config).V == "file" && a.in.Base.Config["registerWithTaints"] != nil:
 		from := place(a.in.Address, flags.Range)

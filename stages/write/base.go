@@ -332,19 +332,15 @@ func oldLabel(l kubelet.Label, at hcl.Range, in stages.Inputs) *hcl.Diagnostic {
 
 // configTaints reads registerWithTaints of the base's configuration.
 func configTaints(config map[string]any, at hcl.Range) (taints []node.Taint, diags hcl.Diagnostics) {
-	list, _ := config["registerWithTaints"].([]any)
+	list, err := kubelet.ConfigTaints(config)
+	if err != nil {
+		diags = append(diags, origin.Error(fault.ConfigInvalid, at,
+			"registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error())))
+	}
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
-	for _, x := range list {
-		m, _ := x.(map[string]any)
-		t := kubelet.Taint{}
-		t.Key, _ = m["key"].(string)
-		t.Value, _ = m["value"].(string)
-		t.Effect, _ = m["effect"].(string)
-		if err := t.Check(); err != nil {
-			return taints, hcl.Diagnostics{origin.Error(fault.ConfigInvalid, at,
-				"registerWithTaints of the base is not valid", "%s", stages.Sentence(err.Error()))}
-		}
+	for _, t := range list {
 		taints = append(taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})
 	}
-	return taints, nil
+
+	return taints, diags
 }

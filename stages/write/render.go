@@ -88,8 +88,8 @@ func (r *renderer) dropped(n node.Node) {
 	if !hasConfig && len(n.Settings) > 0 {
 		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))
 	}
-	if !hasConfig && !hasFlags && len(n.Taints) > 0 {
-		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s: both kubelet_flags and kubelet_config are left out.", n.Taints[0]))
+	if !hasConfig && !r.added.TaintFlag && len(n.Taints) > 0 {
+		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s needs registerWithTaints, but kubelet_config is left out (when = false).", n.Taints[0]))
 	}
 }
 
@@ -178,7 +178,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node) {
 		old, _ := fl.Lookup(nodeLabels)
 		set(nodeLabels, kubelet.MergeList(old, kubelet.LabelItems(m)))
 	}
-	if r.added.taintsInFlag && len(n.Taints) > 0 {
+	if r.added.TaintFlag && len(n.Taints) > 0 {
 		var ts []kubelet.Taint
 		for _, t := range n.Taints {
 			ts = append(ts, kubelet.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})

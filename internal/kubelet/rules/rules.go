@@ -143,6 +143,9 @@ func newLook(s Subject) *look {
 	return l
 }
 
+// Effective returns the configuration that a kubelet works with: its own, with what flags say over it.
+func Effective(s Subject) map[string]any { return newLook(s).doc }
+
 // Knows reports whether the tables have a version: then they answer what its binary accepts.
 func Knows(version string) bool { return newLook(Subject{Version: version}).exact }
 

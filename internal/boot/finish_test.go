@@ -1,0 +1,126 @@
+package boot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// TestFinishedNode holds that the plan, and a precondition on it, have what the kubelet will work with, whoever sets it:
+// a policy, the base, patch, or a flag. The machine has 2 CPUs and 4Gi.
+func TestFinishedNode(t *testing.T) {
+	const (
+		gke    = `policy = "gke"`
+		memory = "policy = \"static\"\nstatic {\nmemory = \"1Gi\"\n}"
+		cpu    = "policy = \"static\"\nstatic {\ncpu = 1\n}"
+	)
+	for _, c := range []struct {
+		name, reserve, base, patch, flags, baseFlags string
+
+		want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there
+	}{
+		{name: "patch of one threshold keeps those of the policy", reserve: gke, patch: `evictionHard = { "nodefs.available" = "20%" }`,
+			want: `"eviction_hard":{"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}
+config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
+		{name: "patch of the policy's threshold wins", reserve: gke, patch: `evictionHard = { "memory.available" = "200Mi" }`,
+			want: "\"eviction_hard\":{\"imagefs.available\":\"15%\",\"imagefs.inodesFree\":\"5%\",\"memory.available\":\"200Mi\"\n\"memory\":\"2872Mi\""},
+		{name: "eks, patch of one threshold", reserve: "policy = \"eks\"\nmax_pods = 20", patch: `evictionHard = { "pid.available" = "5%" }`,
+			want: `"memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%","pid.available":"5%"`},
+		{name: "a policy without thresholds adds none", reserve: memory, patch: `evictionHard = { "nodefs.available" = "20%" }`,
+			want: "\"eviction_hard\":{\"nodefs.available\":\"20%\"}\n\"memory\":\"3Gi\""},
+		{name: "patch of the defaults away", reserve: memory, base: "evictionHard: {memory.available: 1Gi}\n", patch: `evictionHard = null`,
+			want: "\"memory.available\":\"100Mi\"\n\"memory\":\"2972Mi\""},
+		{name: "patch of systemReserved", reserve: gke, patch: `systemReserved = { memory = "512Mi" }`,
+			want: "\"system_reserved\":{\"memory\":\"512Mi\"}\n\"memory\":\"2460Mi\""},
+		{name: "patch of cpu", reserve: memory, patch: `kubeReserved = { cpu = "500m" }`, want: `"allocatable":{"cpu":"1500m"`},
+		{name: "patch of CPUs", reserve: memory, patch: `reservedSystemCPUs = "0"`,
+			want: "\"reserved_cpus\":\"0\"\n\"allocatable\":{\"cpu\":\"1\""},
+		{name: "patch of maxPods", reserve: "policy = \"eks\"", patch: `maxPods = 29`,
+			want: "\"max_pods\":29\nPolicy eks reserves memory for 110 pods, and the kubelet takes 29"},
+		{name: "flag of maxPods", reserve: "policy = \"eks\"", flags: `max-pods = 29`, want: "\"max_pods\":29\nthe kubelet takes 29"},
+		{name: "flag of the base of thresholds", reserve: gke, baseFlags: "--eviction-hard=memory.available<1Gi",
+			want: "\"eviction_hard\":{\"memory.available\":\"1Gi\"}\nThe base has --eviction-hard="},
+		{name: "flag of the site of thresholds", reserve: gke, flags: `eviction-hard = "nodefs.available<20%"`,
+			want: "\"eviction_hard\":{\"nodefs.available\":\"20%\"}\nThe site has --eviction-hard="},
+		{name: "flag of the base of an amount", reserve: cpu, baseFlags: "--system-reserved=memory=1Gi",
+			want: "\"system_reserved\":{\"memory\":\"1Gi\"}\n\"memory\":\"2972Mi\""},
+		{name: "flag of the base of CPUs", reserve: memory, baseFlags: "--reserved-cpus=0-1", want: "reserve-refused\nToo little cpu is left to pods"},
+		{name: "patch of all memory", reserve: gke, patch: `systemReserved = { memory = "3Gi" }`,
+			want: "reserve-refused\nToo little memory is left to pods\nallocatable -100Mi\nexit 30"},
+		{name: "flag of all memory", reserve: gke, flags: `kube-reserved = "memory=4Gi"`, want: "reserve-refused\nallocatable -100Mi"},
+		{name: "flag below the floor", reserve: gke + "\nfloor = { memory = \"1500Mi\" }", flags: `kube-reserved = "cpu=100m"`,
+			want: "reserve-refused\nfloor.memory is not kept\n0 reserved in all"},
+		{name: "patch above the cap", reserve: gke + "\ncap = { memory = \"512Mi\" }", patch: `systemReserved = { memory = "1Gi" }`,
+			want: "cap.memory is not kept\n1536Mi reserved in all"},
+		{name: "the base takes too much, patch gives it back", reserve: memory, base: "systemReserved: {cpu: \"2\"}\n", patch: `systemReserved = { cpu = "100m" }`,
+			want: "!reserve-refused\n\"allocatable\":{\"cpu\":\"1900m\""},
+		{name: "taints of patch", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, want: "taint z:NoSchedule"},
+		{name: "taints of the base, taken away", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = []`,
+			want: "!taint b:NoSchedule"},
+		{name: "taints of the base, deleted", base: "registerWithTaints: [{key: b, effect: NoSchedule}]\n", patch: `registerWithTaints = null`,
+			want: "!taint b:NoSchedule"},
+		{name: "taints of patch beside the flag", patch: `registerWithTaints = [{ key = "z", effect = "NoSchedule" }]`, baseFlags: "--register-with-taints=a=b:NoSchedule",
+			want: "error conflict\nregisterWithTaints has no effect here"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reserve := ""
+			if c.reserve != "" {
+				reserve = "stage \"reserve\" \"r\" {\n" + c.reserve + "\n}\n"
+			}
+			text := fmt.Sprintf(`
+stage "restart" "kubelet" {
+  precondition {
+    condition     = jsonencode(node.reserved) == "" # always false: it tells what it sees
+    error_message = "SEEN ${jsonencode(node.reserved)} ${join(" ", [for t in node.taints : "taint ${t}"])} END"
+  }
+}
+stage "detect-hw" "node" {}
+%sstage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base  = %q
+    patch = { %s }
+  }
+  kubelet_flags {
+    base  = %q
+    flags = { %s }
+  }
+}
+`, reserve, testKubeletConfig+c.base, c.patch, fmt.Sprintf("KUBELET_EXTRA_ARGS=%q\n", c.baseFlags), c.flags)
+			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(text)}}})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+
+			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{})})
+			reserved, _ := json.Marshal(p.Node.Reserved)
+			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
+			messages := showDiagnostics(p.Diagnostics)
+			var plan strings.Builder
+			fmt.Fprintf(&plan, "%s\nconfig %s\nexit %d\n", reserved, eviction, origin.Exit(p.Diagnostics))
+			for _, taint := range p.Node.Taints {
+				fmt.Fprintf(&plan, "taint %s\n", taint)
+			}
+			for _, want := range strings.Split(c.want, "\n") {
+				part, isAbsent := strings.CutPrefix(want, "!")
+				if strings.Contains(plan.String()+messages, part) == isAbsent {
+					t.Errorf("got %s%s\nwant %q", plan.String(), messages, want)
+				}
+				_, seen, isSeen := strings.Cut(messages, "SEEN ")
+				seen, _, _ = strings.Cut(seen, " END")
+				ofNode := slices.ContainsFunc([]string{`"eviction_hard`, `"allocatable`, "taint "}, func(p string) bool { return strings.HasPrefix(part, p) })
+				if isSeen && ofNode && strings.Contains(seen, part) == isAbsent {
+					t.Errorf("a precondition sees %s\nwant %q", seen, want)
+				}
+			}
+		})
+	}
+}

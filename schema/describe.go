@@ -15,6 +15,8 @@ type Language struct {
 	Stages    []StageType
 	Functions []Function
 	Facts     Facts
+
+	Differences []Difference // from Terraform
 }
 
 // TopBlock is a block of a site's file, and what its expressions may refer to.
@@ -50,6 +52,9 @@ type Function struct {
 
 // Example is a call that was evaluated, with its result, both as a site writes them.
 type Example struct{ Call, Result, Why string }
+
+// Difference is an expression with another result than in Terraform; a result is "error" where there is none.
+type Difference struct{ Call, Terraform, Here, Why string }
 
 // Document is the language as people and editors read it.
 type Document struct{ language Language }

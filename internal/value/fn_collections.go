@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
@@ -196,8 +198,11 @@ func rangeFunc() function.Function {
 				step = a[2]
 			}
 			sign := step.AsBigFloat().Sign()
-			if sign == 0 {
+			switch {
+			case sign == 0:
 				return cty.NilVal, function.NewArgErrorf(2, "the step must not be 0")
+			case len(a) == 3 && end.AsBigFloat().Cmp(start.AsBigFloat())*sign < 0:
+				return cty.NilVal, function.NewArgErrorf(2, "the step leads away from the limit")
 			}
 			var out []cty.Value
 			for n := start; n.AsBigFloat().Cmp(end.AsBigFloat())*sign < 0; n = n.Add(step) {
@@ -224,5 +229,169 @@ func setProductFunc() function.Function {
 			return fmt.Errorf("the product has %s elements; at most %d can be made", n, maxListLen)
 		}
 		return nil
+	})
+}
+
+// coalesceFunc is Terraform's: beside nulls it passes over empty strings. A secret counts as not empty.
+func coalesceFunc() function.Function {
+	p := anything("vals")
+	p.AllowNull, p.AllowUnknown, p.AllowDynamicType = true, true, true
+	return function.New(&function.Spec{
+		Description: "The first of the arguments that is neither null nor an empty string. None: an error.",
+		VarParam:    &p,
+		Type:        stdlib.CoalesceFunc.ReturnTypeForValues,
+		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
+			for _, v := range a {
+				v, err := convert.Convert(v, t)
+				if err != nil {
+					return cty.NilVal, err
+				}
+				plain, _ := v.Unmark()
+				if !plain.IsKnown() || !plain.IsNull() && !plain.RawEquals(cty.StringVal("")) {
+					return v, nil
+				}
+			}
+			return cty.NilVal, errors.New("all arguments are null or empty")
+		},
+	})
+}
+
+// lookupFunc is Terraform's: the default may be null, or left out.
+func lookupFunc() function.Function {
+	inputMap, preset := anything("inputMap"), anything("default")
+	preset.AllowNull, preset.AllowDynamicType = true, true
+	return function.New(&function.Spec{
+		Description: "The element of a map, or attribute of an object, with a key; without one the default, which may be null. Without a default: an error.",
+		Params:      []function.Parameter{inputMap, text("key")},
+		VarParam:    &preset,
+		Type: func(a []cty.Value) (cty.Type, error) {
+			t := a[0].Type()
+			switch {
+			case len(a) > 3:
+				return cty.NilType, errors.New("a map, a key and at most one default are needed")
+			case t.IsMapType():
+				if len(a) == 3 {
+					if _, err := convert.Convert(a[2], t.ElementType()); err != nil {
+						return cty.NilType, function.NewArgErrorf(2, "the default must be of the type of the elements")
+					}
+				}
+				return t.ElementType(), nil
+			case !t.IsObjectType():
+				return cty.NilType, function.NewArgErrorf(0, "a map or an object is needed, not %s", t.FriendlyName())
+			case !a[1].IsKnown():
+				return cty.DynamicPseudoType, nil
+			case t.HasAttribute(a[1].AsString()):
+				return t.AttributeType(a[1].AsString()), nil
+			case len(a) == 3:
+				return a[2].Type(), nil
+			}
+			return cty.NilType, function.NewArgErrorf(1, "there is no attribute %s, and no default", quoteShort(a[1].AsString()))
+		},
+		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
+			switch key := a[1]; {
+			case a[0].Type().IsObjectType() && a[0].Type().HasAttribute(key.AsString()):
+				return a[0].GetAttr(key.AsString()), nil
+			case a[0].Type().IsMapType() && a[0].HasIndex(key).True():
+				return a[0].Index(key), nil
+			case len(a) == 3:
+				return convert.Convert(a[2], t)
+			}
+			return cty.NilVal, function.NewArgErrorf(1, "there is no element %s, and no default", quoteShort(a[1].AsString()))
+		},
+	})
+}
+
+// sumFunc is Terraform's.
+func sumFunc() function.Function {
+	return function.New(&function.Spec{
+		Description: "The sum of the numbers of a list, set or tuple. Of an empty one: an error.",
+		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Number)}},
+		Type:        function.StaticReturnType(cty.Number),
+		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
+			if !a[0].IsWhollyKnown() {
+				return cty.UnknownVal(cty.Number).RefineNotNull(), nil
+			}
+			out := cty.Zero
+			for _, v := range a[0].AsValueSlice() {
+				if v.IsNull() {
+					return cty.NilVal, function.NewArgErrorf(0, "an element is null")
+				}
+				var err error
+				if out, err = stdlib.Add(out, v); err != nil {
+					return cty.NilVal, err
+				}
+			}
+			if a[0].LengthInt() == 0 {
+				return cty.NilVal, function.NewArgErrorf(0, "there is nothing to sum up")
+			}
+			return out, nil
+		},
+	})
+}
+
+// matchKeysFunc is Terraform's: the elements of a list whose keys, at the same places of another list, are wanted.
+func matchKeysFunc() function.Function {
+	return function.New(&function.Spec{
+		Description: "The elements of a list for which the element at the same place of a list of keys is one of those searched for.",
+		Params: []function.Parameter{{Name: "values", Type: cty.List(cty.DynamicPseudoType)}, {Name: "keys", Type: cty.List(cty.DynamicPseudoType)},
+			{Name: "searchset", Type: cty.List(cty.DynamicPseudoType)}},
+		Type: func(a []cty.Value) (cty.Type, error) { return a[0].Type(), nil },
+		Impl: func(a []cty.Value, t cty.Type) (cty.Value, error) {
+			if !a[0].IsWhollyKnown() || !a[1].IsWhollyKnown() || !a[2].IsWhollyKnown() {
+				return cty.UnknownVal(t).RefineNotNull(), nil
+			}
+			values, keys := a[0].AsValueSlice(), a[1].AsValueSlice()
+			if len(values) != len(keys) {
+				return cty.NilVal, function.NewArgErrorf(1, "values and keys must have equally many elements, not %d and %d", len(values), len(keys))
+			}
+			var out []cty.Value
+			for i, key := range keys {
+				if slices.ContainsFunc(a[2].AsValueSlice(), func(s cty.Value) bool {
+					eq, err := stdlib.Equal(key, s)
+					return err == nil && eq.IsKnown() && eq.True()
+				}) {
+					out = append(out, values[i])
+				}
+			}
+			return listOf(t.ElementType(), out), nil
+		},
+	})
+}
+
+// transposeFunc is Terraform's: from lists by key to keys by element.
+func transposeFunc() function.Function {
+	t := cty.Map(cty.List(cty.String))
+	return function.New(&function.Spec{
+		Description: "Of lists by key: by each element the sorted keys whose lists have it.",
+		Params:      []function.Parameter{{Name: "values", Type: t}},
+		Type:        function.StaticReturnType(t),
+		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {
+			if !a[0].IsWhollyKnown() {
+				return cty.UnknownVal(t).RefineNotNull(), nil
+			}
+			keys := map[string][]cty.Value{}
+			for it := a[0].ElementIterator(); it.Next(); {
+				key, list := it.Element()
+				if list.IsNull() {
+					return cty.NilVal, function.NewArgErrorf(0, "a list is null")
+				}
+				for _, v := range list.AsValueSlice() {
+					if v.IsNull() {
+						return cty.NilVal, function.NewArgErrorf(0, "an element is null")
+					}
+					if of := keys[v.AsString()]; len(of) == 0 || !of[len(of)-1].RawEquals(key) {
+						keys[v.AsString()] = append(of, key)
+					}
+				}
+			}
+			out := map[string]cty.Value{}
+			for name, of := range keys {
+				out[name] = cty.ListVal(of) // maps are walked in the order of their keys
+			}
+			if len(out) == 0 {
+				return cty.MapValEmpty(cty.List(cty.String)), nil
+			}
+			return cty.MapVal(out), nil
+		},
 	})
 }

@@ -21,6 +21,16 @@ const (
 
 func text(name string) function.Parameter { return function.Parameter{Name: name, Type: cty.String} }
 
+// textFunc makes a text of a text.
+func textFunc(desc string, f func(string) string) function.Function {
+	return function.New(&function.Spec{
+		Description: desc,
+		Params:      []function.Parameter{text("string")},
+		Type:        function.StaticReturnType(cty.String),
+		Impl:        func(a []cty.Value, _ cty.Type) (cty.Value, error) { return cty.StringVal(f(a[0].AsString())), nil },
+	})
+}
+
 func prefixFunc() function.Function {
 	return testText("Whether a string starts with another.", strings.HasPrefix, "prefix")
 }

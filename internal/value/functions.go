@@ -2,6 +2,9 @@ package value
 
 import (
 	"maps"
+	"net/url"
+	"path"
+	"strings"
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
@@ -24,8 +27,7 @@ type Options struct {
 // on purpose: what reads a clock, randomness or files (timestamp, plantimestamp, uuid, bcrypt, file…, templatefile,
 // pathexpand, abspath), because a plan is a function of its answers; what takes marks away or guesses at them
 // (sensitive, nonsensitive, issensitive); other digests and encodings that nothing in a kubelet's files has (md5,
-// sha1, sha512, base64gzip, base64sha256, textencodebase64, rsadecrypt, urlencode); cidr… and the rarely used
-// matchkeys, transpose, sum, strcontains, startswith's siblings by regular expression; type and defaults.
+// sha1, sha512, base64gzip, base64sha256, textencodebase64, rsadecrypt); type and defaults.
 func Functions() map[string]function.Function { return FunctionsWith(Options{}) }
 
 // FunctionsWith is Functions for a checker.
@@ -46,7 +48,7 @@ var common = sync.OnceValue(func() map[string]function.Function {
 		{"merge", stdlib.MergeFunc},
 		{"concat", stdlib.ConcatFunc},
 		{"values", stdlib.ValuesFunc},
-		{"coalesce", stdlib.CoalesceFunc},
+		{"coalesce", coalesceFunc()},
 	} {
 		m[e.name] = careful(e.name, e.f, carriesAll)
 	}
@@ -77,8 +79,16 @@ func looksInto() []entry {
 		{"parseint", stdlib.ParseIntFunc},
 		{"pow", stdlib.PowFunc},
 		{"signum", stdlib.SignumFunc},
+		{"sum", sumFunc()},
+		// networks
+		{"cidrhost", cidrHostFunc()},
+		{"cidrnetmask", cidrNetmaskFunc()},
+		{"cidrsubnet", cidrSubnetFunc()},
+		{"cidrsubnets", cidrSubnetsFunc()},
 		// text
+		{"basename", textFunc("The last part of a path.", path.Base)},
 		{"chomp", stdlib.ChompFunc},
+		{"dirname", textFunc("A path without its last part.", path.Dir)},
 		{"endswith", suffixFunc()},
 		{"formatdate", stdlib.FormatDateFunc},
 		{"formatlist", boundedFormat(stdlib.FormatListFunc)},
@@ -90,6 +100,7 @@ func looksInto() []entry {
 		{"slug", slugFunc()},
 		{"split", splitFunc()},
 		{"startswith", prefixFunc()},
+		{"strcontains", testText("Whether a string contains another.", strings.Contains, "substr")},
 		{"strrev", stdlib.ReverseFunc},
 		{"substr", stdlib.SubstrFunc},
 		{"timeadd", stdlib.TimeAddFunc},
@@ -99,6 +110,7 @@ func looksInto() []entry {
 		{"trimspace", stdlib.TrimSpaceFunc},
 		{"trimsuffix", stdlib.TrimSuffixFunc},
 		{"upper", stdlib.UpperFunc},
+		{"urlencode", textFunc("A string as a part of a query of a URL.", url.QueryEscape)},
 		// collections
 		{"alltrue", boolsFunc(true)},
 		{"anytrue", boolsFunc(false)},
@@ -112,7 +124,8 @@ func looksInto() []entry {
 		{"index", indexFunc()},
 		{"keys", stdlib.KeysFunc},
 		{"length", lengthFunc()},
-		{"lookup", stdlib.LookupFunc},
+		{"lookup", lookupFunc()},
+		{"matchkeys", matchKeysFunc()},
 		{"one", oneFunc()},
 		{"range", rangeFunc()},
 		{"reverse", stdlib.ReverseListFunc},
@@ -122,6 +135,7 @@ func looksInto() []entry {
 		{"setunion", stdlib.SetUnionFunc},
 		{"slice", stdlib.SliceFunc},
 		{"sort", stdlib.SortFunc},
+		{"transpose", transposeFunc()},
 		{"where", whereFunc()},
 		{"zipmap", stdlib.ZipmapFunc},
 		// types

@@ -99,7 +99,29 @@ func ours() []own {
 		{"yamlencode", "yamlencode(value)", "A value as YAML, in the form of Terraform's function: keys and strings in double quotes, strings of several lines as blocks, long strings folded. Secrets are inserted when the file is written.", [][2]string{{`yamlencode({a = 1})`, ""}}},
 		{"jsondecode", "jsondecode(document)", "The value that a JSON document holds: at most 1 MiB and 64 levels.", [][2]string{{`jsondecode("{\"a\": 1}").a`, ""}}},
 		{"yamldecode", "yamldecode(document)", "The value that a YAML document holds: at most 1 MiB and 64 levels. Read as the kubelet reads its configuration.", [][2]string{{`yamldecode("maxPods: 110").maxPods`, ""}}},
+		{"coalesce", "coalesce(vals...)", "The first of the arguments that is neither null nor an empty string; none: an error. A secret counts as not empty.", [][2]string{{`coalesce(null, "", "a")`, ""}}},
+		{"lookup", "lookup(map, key, default)", "The element with a key, or else the default, which may be null or left out: without one it is an error.", [][2]string{{`lookup({a100 = "pool-a"}, "h100", null)`, "no label"}}},
 		{"range", "range(start, limit, step)", "Numbers from a start (0) up to but not including a limit, by a step (1): at most 10,000, because evaluation has no other bound.", [][2]string{{`range(3)`, ""}}},
+	}
+}
+
+// differences lists what functions and operators that Terraform has do otherwise here. A test holds each row.
+func differences() []schema.Difference {
+	const asKubelet = "YAML is read as the kubelet reads its configuration."
+	return []schema.Difference{
+		{Call: `false && null`, Terraform: "error", Here: "false", Why: "One operand decides `&&` and `||`, whatever the other is. Otherwise null is refused here too."},
+		{Call: `yamldecode("a: 010").a`, Terraform: "10", Here: "8", Why: asKubelet},
+		{Call: `yamldecode("a: 1_000").a`, Terraform: `"1_000"`, Here: "1000", Why: asKubelet},
+		{Call: `yamldecode("a: 2001-01-01").a`, Terraform: `"2001-01-01T00:00:00Z"`, Here: `"2001-01-01"`, Why: asKubelet},
+		{Call: `yamldecode("a: !!binary aGk=").a`, Terraform: `"aGk="`, Here: `"hi"`, Why: asKubelet},
+		{Call: `yamldecode("a: !foo 1").a`, Terraform: "error", Here: `"1"`, Why: asKubelet},
+		{Call: `yamldecode("a: 123456789012345678901234567890").a`, Terraform: "123456789012345678901234567890", Here: "123456789012345680000000000000",
+			Why: "The kubelet's reader takes whole numbers above 2^64 as floating point."},
+		{Call: `yamldecode("a: 1\na: 2").a`, Terraform: "2", Here: "error", Why: "A key that is repeated is most often a mistake; `jsondecode` refuses it too."},
+		{Call: `jsondecode("{\"a\": 1, \"a\": 2}").a`, Terraform: "2", Here: "error", Why: ""},
+		{Call: `element(["a", "b"], -1)`, Terraform: "error", Here: `"b"`, Why: "Newer Terraform counts from the end as well."},
+		{Call: `length(range(2000))`, Terraform: "error", Here: "2000", Why: "10,000 elements at most, there 1024."},
+		{Call: `cidrhost("010.0.0.0/8", 1)`, Terraform: `"10.0.0.1"`, Here: "error", Why: "A leading zero is octal to some readers and decimal to others."},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Language is everything that a site can be written with, for the reference: blocks, stage types, functions, facts.
 func Language() schema.Language {
-	l := schema.Language{Functions: functions()}
+	l := schema.Language{Functions: functions(), Differences: differences()}
 	for _, b := range schema.TopLevel() {
 		l.Blocks = append(l.Blocks, schema.TopBlock{Block: b, Phase: phaseOf(b.Type)})
 	}

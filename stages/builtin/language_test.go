@@ -3,9 +3,18 @@ package builtin
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	ctyyaml "github.com/zclconf/go-cty-yaml"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
@@ -172,5 +181,41 @@ func TestDefaultsKeepTheirOwnRules(t *testing.T) {
 	}
 	if checked < 10 {
 		t.Errorf("%d defaults checked", checked)
+	}
+}
+
+// TestDifferencesFromTerraform holds each row of the table: what is here by evaluation, and what Terraform does where its
+// function is a library's.
+func TestDifferencesFromTerraform(t *testing.T) {
+	ours := value.Functions()
+	theirs := maps.Clone(ours)
+	theirs["yamldecode"], theirs["jsondecode"] = ctyyaml.YAMLDecodeFunc, stdlib.JSONDecodeFunc
+
+	result := func(text string, table map[string]function.Function) string {
+		x, diags := hclsyntax.ParseExpression([]byte(text), "row", hcl.InitialPos)
+		if diags.HasErrors() {
+			t.Fatalf("%s: got %v, want an expression", text, diags)
+		}
+		v, diags := value.Prepare(x).Value(&hcl.EvalContext{Functions: table})
+		if diags.HasErrors() {
+			return "error"
+		}
+		b, err := ctyjson.Marshal(v, v.Type())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		return string(b)
+	}
+	for _, d := range differences() {
+		if got := result(d.Call, ours); got != d.Here {
+			t.Errorf("%s here: got %s, want %s", d.Call, got, d.Here)
+		}
+		if !strings.Contains(d.Call, "decode(") {
+			continue // Terraform's own code, as measured with 1.11.4
+		}
+		if got := result(d.Call, theirs); got != d.Terraform {
+			t.Errorf("%s in Terraform: got %s, want %s", d.Call, got, d.Terraform)
+		}
 	}
 }

@@ -29,6 +29,7 @@ var (
 	Retry        = Attr[string]{Name: "retry", Doc: "How long unanswered requests are repeated, inside the site's deadline. A node that has joined and can fall back on its last good generation waits 15 seconds at most.", Default: "2m", Check: Duration}
 
 	NodeNameAttr = Attr[string]{Name: "name", Doc: "The node's name (`--hostname-override`). Null: as the base has it, or the host's name."}
+	NodeTakeover = Attr[bool]{Name: "takeover", Default: false, Doc: "Whether this machine may join under the name of a Node that is Ready and of another machine, as after a disk was replaced by hand. Without it such a run ends with 22, `node-name-taken`. Use a variable, which is true for one machine and one boot; or `prelet run --takeover`."}
 	NodeIP       = Attr[string]{Name: "ip", Doc: "The node's address (`--node-ip`). Null: as the base has it."}
 
 	DetectorRequired = Attr[bool]{Name: "required", Doc: "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.", Default: false, Const: true}
@@ -67,7 +68,7 @@ var (
 		Fields: []Field{Servers, CACertHashes, CAFile, Discovery, TrustBy, Token, ProxyURL, Retry}}
 
 	NodeBlock = Block{Type: "node", Max: 1, Doc: "Who this node is. Used for flags, verification and reports alike.",
-		Fields: []Field{NodeNameAttr, NodeIP}}
+		Fields: []Field{NodeNameAttr, NodeIP, NodeTakeover}}
 
 	DetectorBlock = Block{Type: "detector", Labels: []string{"name"}, Doc: "A vendor's detector, and what the site grants it.",
 		Fields: []Field{DetectorRequired, DetectorTimeout, DetectorMemory},

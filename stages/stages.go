@@ -121,6 +121,8 @@ type Unread struct {
 
 // NodeIdentity is the node block; nil is null.
 type NodeIdentity struct {
+	Takeover bool // it may take its name from another machine
+
 	Name, IP           *string
 	NameRange, IPRange hcl.Range
 }

@@ -49,6 +49,8 @@ func (a *cli) run() *cobra.Command {
 		},
 	}
 	w.addNodeFlags(c)
+	c.Flags().BoolVar(&w.Takeover, "takeover", false,
+		"join under a name that a Ready node of another machine has")
 	c.Flags().BoolVar(&retry, "retry", false,
 		"try a held plan again, and let go of a generation that was chosen by hand")
 	return c
@@ -78,6 +80,9 @@ func (w *where) buildRequest(command string, retry bool) []string {
 	args := []string{command}
 	if retry {
 		args = append(args, "--retry")
+	}
+	if w.Takeover {
+		args = append(args, "--takeover")
 	}
 	for _, v := range w.Variables {
 		args = append(args, "--var", v)

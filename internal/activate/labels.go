@@ -26,6 +26,25 @@ func (p Plan) hasMadeNode(n kubelet.Node, since, now time.Duration) bool {
 	return p.Joins && since > 0 && n.Age >= 0 && n.Age <= now-since+nodeAgeSlack
 }
 
+// MachineCheck is the name of the check whether the Node is this machine's. Where it is not, nothing is judged: another
+// generation would not help.
+const MachineCheck = "machine"
+
+func (c Check) isOtherMachine() bool { return c.Name == MachineCheck && c.State != "ok" }
+
+func (w *watcher) checkMachine(n kubelet.Node) bool {
+	if w.m.OtherMachine == nil {
+		return true
+	}
+	if why := w.m.OtherMachine(n); why != "" {
+		w.addUnknown(MachineCheck, "%s", why)
+		return false
+	}
+	w.addOK(MachineCheck)
+
+	return true
+}
+
 // checkNodeObject checks the labels and the taints of the Node.
 func (w *watcher) checkNodeObject(n kubelet.Node, now time.Duration) (ok bool) {
 	differ, kubectl := w.plan.labelDrift(n)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
 )
 
 // Clock is time, so that a test can skip waits.
@@ -31,6 +32,9 @@ type Machine struct {
 	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
 	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.
 	Foreign func(gen int) string
+
+	// OtherMachine returns how a Node is that of another machine than this one, or "". Nil: it is not compared.
+	OtherMachine func(kubelet.Node) string
 
 	// Note is called when a step begins and when it ends. Extend is called before each wait with its maximum duration,
 	// so that the unit's own timeout can be extended. Both may be nil.

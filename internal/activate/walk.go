@@ -3,6 +3,7 @@ package activate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -178,6 +179,10 @@ func describeVerdict(on trigger, h location, f finding) Outcome {
 	out := Outcome{Verdict: f.verdict, Why: f.reason, Checks: f.checks, Cause: f.cause, Generation: h.journal.Gen}
 	if on == onBad {
 		out.Code = fault.RolledBack
+	}
+
+	if on == onUnknown && slices.ContainsFunc(f.checks, Check.isOtherMachine) {
+		out.Code = fault.OtherMachine
 	}
 
 	if h.stayReason != "" {

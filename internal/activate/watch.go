@@ -309,7 +309,7 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	if w.plan.Node != "" {
 		n, err := probe.Node(ctx, w.plan.Node)
 		if all = w.checkProbe("node", err) && all; err == nil {
-			all = w.checkNodeObject(n, now) && all
+			all = w.checkMachine(n) && w.checkNodeObject(n, now) && all
 		}
 	}
 

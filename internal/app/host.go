@@ -13,6 +13,7 @@ import (
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/machineid"
 	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/probe"
@@ -127,9 +128,20 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activate.
 	return &activate.Machine{
 		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID,
 		StateDir: h.stateDir(), Note: notes,
-		Foreign: func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
-		Extend:  func(d time.Duration) { _ = h.Notify.Extend(d) },
+		Foreign:      func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
+		OtherMachine: func(n kubelet.Node) string { return describeOtherMachine(n, machineid.Of(h.Root)) },
+		Extend:       func(d time.Duration) { _ = h.Notify.Extend(d) },
 	}
+}
+
+// describeOtherMachine returns how a Node is that of another machine than the one here; "" where nothing says so.
+func describeOtherMachine(n kubelet.Node, here machineid.Machine) string {
+	if !here.IsOther(machineid.OfNode(n.MachineID, n.SystemUUID)) {
+		return ""
+	}
+
+	return fmt.Sprintf("node %s is another machine, at %s: two machines run under one name, and each writes over the "+
+		"other's state; give one of them another name (prelet explain code/%s)", n.Name, n.Address, fault.OtherMachine)
 }
 
 // createRunDir creates the run folder. The units have it from systemd.

@@ -40,6 +40,7 @@ type Where struct {
 	VarFiles  []string // vars files outside of the site; later ones win, and Variables win over them
 
 	KubeletVersion string // in place of the installed kubelet's; "" is that one
+	Takeover       bool   // join under the name of another machine
 }
 
 // check refuses flags that exclude each other, and paths that are not there.
@@ -246,7 +247,7 @@ const lastGoodTimeout = 15 * time.Second
 
 // Plan evaluates the site.
 func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
-	o := boot.Options{Source: n.source, Now: time.Now, Event: event}
+	o := boot.Options{Source: n.source, Now: time.Now, Event: event, Takeover: n.Takeover}
 	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			if _, ok := n.Store.LastGood(); ok {

@@ -123,6 +123,10 @@ func checkKubelet(ctx context.Context, h *Host, store *generation.Store, gen int
 	res.Outcome.Checks, res.Outcome.Cause = checks, cause
 
 	for _, c := range checks {
+		if c.Name == activate.MachineCheck && c.State != "ok" {
+			res.Code, res.Summary = fault.OtherMachine, c.Message
+			return res, nil
+		}
 		if c.State != "failed" {
 			continue
 		}

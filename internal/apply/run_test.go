@@ -345,3 +345,20 @@ func TestRestartStageGone(t *testing.T) {
 			res, status.Generation, fault.RemovalRefused)
 	}
 }
+
+// TestNodeIsAnotherMachine checks that two machines of one name are reported and that nothing is rolled back for it.
+func TestNodeIsAnotherMachine(t *testing.T) {
+	b := newBench(t)
+	b.do(t.Context(), complete("one"))
+	b.open(true)
+	b.plan = complete("two")
+	b.Machine.OtherMachine = func(n kubelet.Node) string { return n.Name + " is another machine" }
+	res := b.Do(t.Context())
+	if status := b.finish(res); res.Code != fault.OtherMachine || res.Code.Exit() != 50 || status.Generation != 2 || res.Outcome.From != 0 {
+		t.Errorf("got %+v, generation %d; want %s on generation 2, which stays", res, status.Generation, fault.OtherMachine)
+	}
+
+	if res, status := b.do(t.Context(), complete("two")); res.Code != "" || status.Generation != 2 {
+		t.Errorf("when the other one is gone: got %+v, generation %d; want a good generation 2", res, status.Generation)
+	}
+}

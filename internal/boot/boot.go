@@ -34,6 +34,8 @@ type Options struct {
 	// FallBack makes the function that may replace a failed answer by one of the last good generation that is not older
 	// than the site's max_age (see world.Tape); nil where there is no such generation.
 	FallBack func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool)
+	// Takeover lets the node join under the name of another machine, as the site's takeover does.
+	Takeover bool
 }
 
 // Event is one step of progress.
@@ -146,6 +148,9 @@ func runSteps(ctx context.Context, s *site.Site, o Options, limits evalLimits) *
 		return p.makePlan()
 	}
 	if p.runJudge(ctx); p.hasErrors() {
+		return p.makePlan()
+	}
+	if p.addFindings(checkNameIsFree(ctx, p.tape, p.decided.basis, p.rendered.node, o.Takeover)); p.hasErrors() {
 		return p.makePlan()
 	}
 	p.runObserveAndDiff(ctx)

@@ -60,11 +60,25 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 	}
 
 	var out Object
-	attempt := func(ctx context.Context, t target) *failure {
+	read := func(ctx context.Context, t target, cred credential) (f *failure) {
+		out, f = c.readConfigMap(ctx, t, cred, req)
+		return f
+	}
+	s := search{client: c, servers: servers, proxied: proxied, object: object, attempt: withEach(creds, read)}
+	if err := s.try(ctx); err != nil {
+		return Object{}, err
+	}
+	return out, nil
+}
+
+// withEach makes an attempt with one credential after the other, until one is not refused.
+func withEach(
+	creds []credential, read func(context.Context, target, credential) *failure,
+) func(context.Context, target) *failure {
+	return func(ctx context.Context, t target) *failure {
 		var refused *failure
 		for _, cred := range creds {
-			var f *failure
-			out, f = c.readConfigMap(ctx, t, cred, req)
+			f := read(ctx, t, cred)
 			if f != nil && f.noToken && refused != nil { // why the token was needed says more than that there is none
 				refused.Why += "; and " + f.Why
 				return refused
@@ -76,11 +90,6 @@ func (c *Client) FetchConfigMap(ctx context.Context, req ObjectRequest) (Object,
 		}
 		return refused
 	}
-	s := search{client: c, servers: servers, proxied: proxied, object: object, attempt: attempt}
-	if err := s.try(ctx); err != nil {
-		return Object{}, err
-	}
-	return out, nil
 }
 
 func notObjectRune(r rune) bool {

@@ -58,6 +58,7 @@ type Server struct {
 	objects     map[string]configMap // by namespace/name
 	denied      map[string]bool
 	nodes       map[string]json.RawMessage // as they were registered
+	nodesHidden bool                       // from those who join
 	version     int
 	requests    []Request
 	connections int

@@ -24,12 +24,13 @@ func nodePath(path string) (name string, ok bool) {
 }
 
 // node serves what a kubelet does at its start: it makes its own Node object and reads it. Another node's it may
-// neither make nor read, by the node authorizer and the NodeRestriction plugin; whoever has not joined may nothing.
+// neither make nor read, by the node authorizer and the NodeRestriction plugin; whoever joins may read any.
 func (s *Server) node(r *http.Request, name, user string, groups []string) (int, []byte) {
 	self, isNode := strings.CutPrefix(user, "system:node:")
 	isNode = isNode && slices.Contains(groups, "system:nodes")
+	isJoining := slices.Contains(groups, "system:bootstrappers") // kubeadm's ClusterRole kubeadm:get-nodes
 	switch {
-	case r.Method == http.MethodGet && name != "" && isNode && name == self:
+	case r.Method == http.MethodGet && name != "" && (isNode && name == self || isJoining && !s.hidesNodes()):
 		s.mu.Lock()
 		object, exists := s.nodes[name]
 		s.mu.Unlock()
@@ -70,6 +71,30 @@ func (s *Server) register(r *http.Request, self string) (int, []byte) {
 	}
 	s.nodes[name] = body
 	return http.StatusCreated, body
+}
+
+// SetNode makes the Node object of a name, as another machine would; nil removes it.
+func (s *Server) SetNode(name string, object []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if object == nil {
+		delete(s.nodes, name)
+		return
+	}
+	s.nodes[name] = object
+}
+
+// HideNodes takes from those who join the right to read Nodes.
+func (s *Server) HideNodes() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodesHidden = true
+}
+
+func (s *Server) hidesNodes() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodesHidden
 }
 
 // Node is the object that a node registered, or nil.

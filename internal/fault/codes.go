@@ -50,6 +50,7 @@ const (
 	// KubeletDeprecated is for settings that the installed kubelet still accepts.
 	KubeletDeprecated Code = "kubelet-deprecated"
 	NodeName          Code = "node-name"
+	NodeNameTaken     Code = "node-name-taken"
 	Identity          Code = "identity"
 
 	// Failures of inputs: cluster, files, hardware, detectors.
@@ -72,10 +73,12 @@ const (
 	RecordingInvalid   Code = "recording"
 
 	// Failures of writing and activation.
-	CannotWrite   Code = "cannot-write"
-	NeedsPerson   Code = "recovery"
-	Interrupted   Code = "interrupted"
-	RolledBack    Code = "rolled-back"
+	CannotWrite Code = "cannot-write"
+	NeedsPerson Code = "recovery"
+	Interrupted Code = "interrupted"
+	RolledBack  Code = "rolled-back"
+	// OtherMachine is for a Node that another machine reports to under the same name.
+	OtherMachine  Code = "node-is-another-machine"
 	RollbackFails Code = "rollback-failed"
 	Systemd       Code = "systemd"
 	Usage         Code = "usage"
@@ -91,11 +94,11 @@ const (
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).
 var exitStatuses = map[Code]int{
 	CredentialMissing:  11,
-	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, ClusterUnusable: 23,
+	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, NodeNameTaken: 22, ClusterUnusable: 23,
 	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
 	DetectorFailed: 31,
 	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
-	RolledBack: 50, RollbackFails: 51, Systemd: 52,
+	RolledBack: 50, OtherMachine: 50, RollbackFails: 51, Systemd: 52,
 	Usage: 64, RecordingInvalid: 64, Internal: 70, Locked: 75,
 }
 
@@ -110,7 +113,7 @@ func (c Code) IsRetried() bool {
 // Failures of the kubelet, or interruptions, are over then.
 func (c Code) IsLasting() bool {
 	switch c {
-	case "", NeedsPerson, Interrupted, RolledBack, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
+	case "", NeedsPerson, Interrupted, RolledBack, OtherMachine, RollbackFails, Systemd, Usage, RecordingInvalid, Locked:
 		return false
 	}
 

@@ -44,7 +44,7 @@ func ExitStatuses() []ExitStatus {
 			"who runs the cluster; beware of an attack",
 			AgainYes,
 		},
-		{22, "The cluster denies it: token, certificate, rights.", "who runs the cluster", AgainYes},
+		{22, "The cluster denies it: token, certificate, rights; or another machine has the node's name.", "who runs the cluster", AgainYes},
 		{23, "What the server gave cannot be used.", "who runs the cluster", AgainYes},
 		{
 			30,

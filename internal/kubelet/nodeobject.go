@@ -13,6 +13,10 @@ type Node struct {
 	Labels map[string]string
 	Taints []Taint
 	Age    time.Duration // since it was made, by the API server's clock; negative where that is not known
+
+	MachineID, SystemUUID string // of the machine whose kubelet reported last; "" where none has
+	Ready                 bool
+	Address               string // its internal IP address; "" where it has none
 }
 
 // ParseNode reads a Node object; date is the Date header of the answer that it came in.
@@ -27,6 +31,11 @@ func ParseNode(body []byte, date string) (Node, error) {
 		Spec struct {
 			Taints []Taint `json:"taints"`
 		} `json:"spec"`
+		Status struct {
+			Conditions []struct{ Type, Status string }
+			Addresses  []struct{ Type, Address string }
+			NodeInfo   struct{ MachineID, SystemUUID string }
+		} `json:"status"`
 	}
 	if err := json.Unmarshal(body, &doc); err != nil {
 		return Node{}, fmt.Errorf("a Node that cannot be read: %w", err)
@@ -35,6 +44,15 @@ func ParseNode(body []byte, date string) (Node, error) {
 		return Node{}, fmt.Errorf("a %q without a name, or no Node", doc.Kind)
 	}
 	n := Node{Name: doc.Metadata.Name, Labels: doc.Metadata.Labels, Taints: doc.Spec.Taints, Age: -1}
+	n.MachineID, n.SystemUUID = doc.Status.NodeInfo.MachineID, doc.Status.NodeInfo.SystemUUID
+	for _, c := range doc.Status.Conditions {
+		n.Ready = n.Ready || c.Type == "Ready" && c.Status == "True"
+	}
+	for _, a := range doc.Status.Addresses {
+		if a.Type == "InternalIP" && n.Address == "" {
+			n.Address = a.Address
+		}
+	}
 	now, err1 := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", date) // RFC 9110, 5.6.7; net/http is not for this room
 	made, err2 := time.Parse(time.RFC3339, doc.Metadata.Created)
 	if err1 == nil && err2 == nil {

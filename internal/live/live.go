@@ -55,7 +55,8 @@ type Live struct {
 	past   func() *world.LastGood // memoised
 	found  func() *program.Binary // memoised
 
-	patience time.Duration // 0: the site's retry
+	patience  time.Duration // 0: the site's retry
+	nodeRetry time.Duration // until a Node of another machine is looked at again
 
 	secrets sync.Mutex
 	secret  map[string][]byte // those that were read, by name
@@ -73,7 +74,7 @@ func New(o Options) *Live {
 		o.Now = time.Now
 	}
 
-	l := &Live{o: o, trusts: map[string]*trustCall{}, secret: map[string][]byte{}}
+	l := &Live{o: o, trusts: map[string]*trustCall{}, secret: map[string][]byte{}, nodeRetry: 5 * time.Second}
 	l.past = sync.OnceValue(func() *world.LastGood {
 		if o.Store == nil {
 			return nil
@@ -134,6 +135,8 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.Target, l.answerTarget)
 	case world.KindManaged:
 		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
+	case world.KindNode:
+		return answer(q, world.NodeOf, func(r world.NodeReq) world.Answer { return l.answerNode(ctx, r) })
 	}
 	return world.NoAdapter(q.Kind)
 }

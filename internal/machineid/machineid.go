@@ -61,6 +61,24 @@ func madeOn(s Generations, gen int) (Machine, int) {
 	return Machine{}, gen
 }
 
+// OfNode is the machine that a Node object says, by what its kubelet reports in nodeInfo.
+func OfNode(machineID, systemUUID string) Machine {
+	return Machine{ID: hashID(strings.TrimSpace(machineID)), Product: productHash(systemUUID)}
+}
+
+// IsOther reports whether two are certainly not one machine: something of both is known, and nothing of it is the same.
+// A machine that was installed anew has another id and the same product uuid.
+func (m Machine) IsOther(n Machine) bool {
+	differs, same := false, false
+	for _, p := range [][2]string{{m.ID, n.ID}, {m.Product, n.Product}} {
+		if p[0] != "" && p[1] != "" {
+			differs, same = differs || p[0] != p[1], same || p[0] == p[1]
+		}
+	}
+
+	return differs && !same
+}
+
 // productHash is a product uuid as generations carry it, "" for one that many machines have. Firmware and kernels
 // disagree on the byte order of its first three groups: the smaller of the two spellings counts (SMBIOS 2.6, 7.2.1).
 func productHash(uuid string) string {

@@ -82,6 +82,19 @@ type ObjectAns struct {
 	Data            map[string]string `json:"data"`
 }
 
+// NodeReq asks the cluster, with what the node joins with, whether another machine has its name. "" is the host's.
+type NodeReq struct {
+	Access
+	Name string `json:"name,omitempty"`
+}
+
+// NodeAns says whether one does. No machine's id is in it.
+type NodeAns struct {
+	Name  string `json:"name"`
+	Taken string `json:"taken,omitempty"` // what the cluster knows of the Ready node of another machine; "": none
+	Note  string `json:"note,omitempty"`  // why the cluster did not say
+}
+
 // FactsReq asks for the hardware, waiting first for links and drivers to be there.
 type FactsReq struct {
 	WaitLinks   []string `json:"wait_links,omitempty"`

@@ -30,6 +30,7 @@ const (
 	KindServing    Kind = "serving"    // would the kubelet take the certificates that its API is served with?
 	KindOriginal   Kind = "original"   // what a target held before prelet
 	KindTarget     Kind = "target"     // what a target holds now
+	KindNode       Kind = "node"       // does another machine have the name of this node?
 	KindManaged    Kind = "managed"    // what the generation in place holds
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
@@ -118,6 +119,7 @@ var (
 	Serving    = Topic[ServingReq, ServingAns]{KindServing}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}
+	NodeOf     = Topic[NodeReq, NodeAns]{KindNode}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )

@@ -161,6 +161,7 @@ func TestWriteStageGone(t *testing.T) {
 	}
 
 	m.put("/etc/prelet/site.hcl", m.site)
+	before = m.disk()
 	m.do("systemctl", "restart", "prelet")
 	m.do("systemctl", "reset-failed", "prelet-apply.service")
 	m.well(1)

@@ -1,0 +1,87 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/demo"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestNodeName asks whether another machine has a name: of each kind of Node that the cluster may have.
+func TestNodeName(t *testing.T) {
+	const (
+		ours, other         = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
+		ourUUID, otherUUID  = "4c4c4544-0042-3510-8052-b4c04f564e32", "4c4c4544-0042-3510-8052-b4c04f564e33"
+		ourUUIDInUpperCase  = "4C4C4544-0042-3510-8052-B4C04F564E32"
+		zeroUUID            = "00000000-0000-0000-0000-000000000000"
+		taken, free, hidden = "10.0.0.5", "", "HTTP 403"
+	)
+	node := func(id, uuid, ready string) string {
+		return fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n1"},"status":{
+			"nodeInfo":{"machineID":%q,"systemUUID":%q},"addresses":[{"type":"InternalIP","address":"10.0.0.5"}],
+			"conditions":[{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":%q}]}}`, id, uuid, ready)
+	}
+
+	for _, c := range []struct {
+		name, node, then string // then: as it is when it is looked at again
+		want, note       string
+	}{
+		{"none", "", "", free, ""},
+		{"another machine", node(other, otherUUID, "True"), "", taken, ""},
+		{"another machine without a product uuid", node(other, zeroUUID, "True"), "", taken, ""},
+		{"another machine that is not ready", node(other, otherUUID, "False"), "", free, ""},
+		{"another machine that is not heard of", node(other, otherUUID, "Unknown"), "", free, ""},
+		{"another machine that goes", node(other, otherUUID, "True"), node(other, otherUUID, "Unknown"), free, ""},
+		{"this machine", node(ours, ourUUID, "True"), "", free, ""},
+		{"this machine, installed anew", node(other, ourUUIDInUpperCase, "True"), "", free, ""},
+		{"this disk in another machine", node(ours, otherUUID, "True"), "", free, ""},
+		{"a node that no kubelet has reported to", node("", "", "True"), "", free, ""},
+		{"a cluster that does not say", "hidden", "", free, hidden},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := demo.Start(demo.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			switch c.node {
+			case "":
+			case "hidden":
+				s.HideNodes()
+			default:
+				s.SetNode("n1", []byte(c.node))
+			}
+
+			root := t.TempDir()
+			place(t, root, "/etc/machine-id", ours+"\n")
+			place(t, root, "/sys/class/dmi/id/product_uuid", ourUUID+"\n")
+			now := time.Now()
+			l := New(Options{
+				Root: root, Credentials: creds{"t": s.Token()}, Now: func() time.Time { return now },
+				OnRetry: func(Retry) {
+					if c.then != "" {
+						s.SetNode("n1", []byte(c.then))
+						return
+					}
+					now = now.Add(nodeWait) // the patience is over
+				},
+			})
+			defer l.Close()
+			l.nodeRetry = time.Millisecond
+
+			access := world.Access{Servers: []string{s.URL()}, CACertHashes: []string{s.CAHash()}, Token: "t"}
+			a, _, err := world.NodeOf.Ask(t.Context(), l, world.NodeReq{Access: access, Name: "n1"})
+			isTaken := a.Taken != ""
+			if err != nil || isTaken != (c.want != "") || !strings.Contains(a.Taken, c.want) || !strings.Contains(a.Note, c.note) ||
+				(c.note == "") != (a.Note == "") {
+				t.Errorf("got %+v, %v; want taken %q, note %q", a, err, c.want, c.note)
+			}
+			if text := fmt.Sprint(a); strings.Contains(text, other) || strings.Contains(text, otherUUID) {
+				t.Errorf("got the id of a machine in %s, want none", text)
+			}
+		})
+	}
+}

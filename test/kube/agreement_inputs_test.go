@@ -209,7 +209,7 @@ func (g *inputs) text(name string) string {
 		"contentType": {"application/json", "application/vnd.kubernetes.protobuf", "x"}, "resolvConf": {"/etc/resolv.conf", "", "/run/nothing"},
 		"cgroupRoot": {"/", "/is/there", "/is/not", ""}, "systemCgroups": {"/", "/x", ""}, "memoryReservationPolicy": {"None", "TieredReservation", "x"},
 		"systemReservedCgroup": {"/is/there", "/is/not", ""}, "kubeReservedCgroup": {"/is/there", ""}, "kubeletCgroups": {"/is/there", ""},
-		"imagePullCredentialsVerificationPolicy": {"AlwaysVerify", "NeverVerify", "x", ""}, "showHiddenMetricsForVersion": {"1.35", "1.34", ""},
+		"imagePullCredentialsVerificationPolicy": {"AlwaysVerify", "NeverVerify", "x", ""}, "showHiddenMetricsForVersion": {"1.36", "1.35", ""},
 		"staticPodURL": {"http://127.0.0.1:1/x", ""}, "staticPodPath": {"/etc/kubernetes/manifests", "/run/nothing", ""},
 		"clientCAFile": {"", "/etc/none", "none"}, "tlsCertFile": {"", "/etc/none"}, "tlsPrivateKeyFile": {""}, "volumePluginDir": {"/var/lib/x", ""},
 		"containerRuntimeEndpoint": {"", "containerd.sock", "http://x", "tcp://x"}, "imageServiceEndpoint": {"", "http://x", "x.sock"},

@@ -31,7 +31,7 @@ type Programs struct {
 	Prelet     string // the program under test
 }
 
-// Find looks for what build.sh made in the cache folder. version is as in "v1.36.3".
+// Find looks for what build.sh made in the cache folder. version is as in "v1.37.1".
 func Find(cache, version, prelet string) (Programs, error) {
 	p := Programs{Cache: cache, Kubernetes: filepath.Join(cache, version), Helpers: filepath.Join(cache, "helpers"), Prelet: prelet}
 	for _, f := range []string{filepath.Join(p.Kubernetes, "kube-apiserver"), filepath.Join(p.Helpers, "pid1"), prelet} {

@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 # modules.sh [new|old]: both without an argument.
 
 # The one place where versions stand: Kubernetes, and the etcd that its release was tested with.
-kubernetes=v1.36.3 etcd=v3.6.8
+kubernetes=v1.37.1 etcd=v3.7.0
 # The older minor, for its API server and its kubelet; etcd, kubeadm and the controllers are the newer one's.
 old_kubernetes=v1.33.13
 

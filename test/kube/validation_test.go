@@ -34,7 +34,6 @@ func unheard() map[string]string {
 	const filled, locked = "the default is filled in before", "its gate is locked on in this version"
 	return map[string]string{
 		"invalid configuration: FeatureGate KubeletCrashLoopBackOffMax is enabled, CrashLoopBackOff.MaxContainerRestartPeriod must be set": filled,
-		"invalid configuration: memoryThrottlingFactor is required when MemoryQoS feature flag is enabled":                                 filled,
 		"invalid configuration: podLogsDir was not specified":                                                                              filled,
 		"invalid configuration: memorySwap.swapBehavior cannot be set when NodeSwap feature flag is disabled":                              locked,
 		"invalid configuration: NodeLogQuery feature gate is required for enableSystemLogQuery":                                            locked,

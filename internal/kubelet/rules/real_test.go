@@ -37,9 +37,6 @@ func refusals(t *testing.T) (list []refusal) {
 func elsewhere() map[string]string {
 	return map[string]string{
 		"flag-config-dir":               "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; tools/kubetables holds its words against the source of both",
-		"config-event-rate":             "it needs a kubelet of 1.37, which test/kube does not build yet",
-		"config-memory-throttling-gate": "it needs a kubelet of 1.37, which test/kube does not build yet",
-		"config-pod-sysctls":            "it needs a kubelet of 1.37, which test/kube does not build yet",
 		"flag-hostname":                 "it needs a cluster: test/kube, TestKubeletSaysWhy",
 		"machine-cgroup-driver":         "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
 		"machine-many-numa-nodes":       "it needs a machine of more than 8 NUMA nodes, and none was recorded",
@@ -61,7 +58,7 @@ func TestRealRefusals(t *testing.T) {
 		m.Exists = func(p string) (bool, bool) {
 			return !strings.Contains(p, "no") && p != "/usr/bin/getsubids" && !strings.HasSuffix(p, "-current.pem"), true
 		}
-		s := Subject{Config: base, Version: "1.36.3", Machine: m}
+		s := Subject{Config: base, Version: "1.37.1", Machine: m}
 		for name, value := range c.Flags {
 			s.Flags = append(s.Flags, Flag{name, value})
 		}

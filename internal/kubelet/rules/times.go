@@ -58,6 +58,10 @@ func timeRules() []Rule {
 			if !ok || d == 0 && l.zeroIsUnset("runtimeRequestTimeout") || d >= time.Second {
 				return
 			}
+			if d <= 0 && l.minor >= 37 {
+				l.field("runtimeRequestTimeout", "write 2m, which is the default", "connectionTimeout must be positive: the timeout is %s", d)
+				return
+			}
 			if d > shortestTimeout {
 				defer func(before Severity) { l.rule.Severity = before }(l.rule.Severity)
 				l.rule.Severity = Warning

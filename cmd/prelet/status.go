@@ -63,10 +63,11 @@ type statusDocument struct {
 	} `json:"gate"`
 	Exit        int    `json:"status_exit"` // of this command
 	Interrupted string `json:"interrupted,omitempty"`
+	Problem     string `json:"problem,omitempty"` // why there is no report of the last run
 }
 
 func newStatusDocument(s app.Standing) statusDocument {
-	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted}
+	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Problem: s.Problem}
 	d.Gate.Open, d.Gate.Generation, d.Gate.Why = s.Gate.Open, s.Gate.Generation, s.Gate.Why
 
 	return d
@@ -114,6 +115,8 @@ func printStatus(o io.Writer, s app.Standing, long bool) error {
 		}
 	}
 	switch {
+	case s.Problem != "":
+		row("prelet", "%s", s.Problem)
 	case s.State == "":
 		row("prelet", "has not run on this node (systemctl status %s; of runs with --root: prelet history --root DIR)",
 			app.BootUnit)

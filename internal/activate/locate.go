@@ -97,9 +97,21 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
 	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
-	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
+	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened() && !m.isRunDirLost(ctx, on)
 
 	return h, m.readFacts(ctx, t, on, &h)
+}
+
+// isRunDirLost reports whether somebody has emptied the run folder: a run of this boot succeeded, and nothing in the
+// folder says that the gate is shut on purpose.
+func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
+	if on != onVerify || m.BootUnit == "" || m.Gate.Reason() != "" {
+		return false
+	}
+
+	u, err := m.Units.Look(context.WithoutCancel(ctx), m.BootUnit)
+
+	return err == nil && u.Active == "active"
 }
 
 // phaseOf returns the phase of a journal and the generation in place. Either may be nil.

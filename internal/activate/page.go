@@ -38,7 +38,8 @@ var factNames = []word{
 	always: {"", ""},
 	isOpen: {"gate open", "the kubelet may start already"},
 	isShutOnPurpose: {
-		"shut on purpose", "no process of this boot has opened the gate or put anything in place",
+		"shut on purpose",
+		"no process of this boot has opened the gate or put anything in place, as far as the run folder and systemd know",
 	},
 	isWhole: {
 		"whole",

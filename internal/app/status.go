@@ -7,7 +7,6 @@ import (
 	"io/fs"
 
 	"github.com/prelet/prelet/internal/activate"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/report"
 )
@@ -20,6 +19,7 @@ type Standing struct {
 	Interrupted string // a commit whose writer is gone, and the next step
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
+	Problem     string // why there is no report of the last run, although there was one; "" where there is one, or was none
 }
 
 // Gate is whether the kubelet may start.
@@ -55,21 +55,22 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out.Status, out.Condition = emptyStatus(), Unfinished
+			if hasRun(ctx, h) {
+				out.Condition = Degraded
+				out.Problem = "has run in this boot; its report is gone from " + h.RunDir + " (prelet run writes it again)"
+			}
 		case err != nil:
-			return out, failure(fault.Internal, "%s", err)
+			out.Status, out.Condition, out.Problem = emptyStatus(), Failing, err.Error()+" (prelet run writes it again)"
 		default:
 			out.Status, out.Condition = s, conditionOf(s.InBoot(h.BootID))
 		}
 		out.ThisBoot = out.BootID == h.BootID
-		gen, open, err := h.gate().State()
+		out.Gate, err = readGate(h, out)
 		if err != nil {
-			return out, failure(fault.Internal, "%s", err)
+			out.Condition = Failing
 		}
-		out.Gate.Open = open
-		if open {
-			out.Gate.Generation = gen
-		} else {
-			out.Gate.Why = h.gate().Reason()
+		if out.Problem != "" {
+			out.Generation = readInPlace(h)
 		}
 		out.Kept, out.Interrupted = readStore(h, out.Generation)
 		if out.Interrupted != "" && out.Condition == Healthy {
@@ -88,6 +89,47 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 			return out, nil // the state when the wait was stopped
 		}
 	}
+}
+
+// hasRun reports whether prelet.service has succeeded in this boot.
+func hasRun(ctx context.Context, h *Host) bool {
+	u, err := h.Units.Look(ctx, BootUnit)
+
+	return err == nil && u.Active == "active"
+}
+
+// readGate returns the state of the gate. One that is missing, and that nothing has shut, was removed.
+func readGate(h *Host, s Standing) (Gate, error) {
+	gen, open, err := h.gate().State()
+	switch {
+	case err != nil:
+		return Gate{Why: err.Error()}, err
+	case open:
+		return Gate{Open: true, Generation: gen}, nil
+	}
+
+	why := h.gate().Reason()
+	if why == "" && (s.Problem != "" || h.gate().WasOpened()) {
+		why = h.gate().Path() + " was removed. A kubelet that runs goes on; at its next start prelet-verify writes the file again"
+	}
+
+	return Gate{Why: why}, nil
+}
+
+// readInPlace returns the number of the generation in place; 0 for none, or where this user may not read it.
+func readInPlace(h *Host) int {
+	store, err := generation.OpenReadOnly(h.storeOptions())
+	if err != nil {
+		return 0
+	}
+	defer store.Close()
+
+	cur, err := store.Current()
+	if err != nil || cur == nil {
+		return 0
+	}
+
+	return cur.Gen
 }
 
 // isIdle reports whether a wait has nothing to wait for: the run has ended or its writer is gone, and no unit is

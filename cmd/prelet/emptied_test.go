@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
+func (m *machine) emptyRun() {
+	m.t.Helper()
+	left, err := filepath.Glob(m.run + "/*")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range left {
+		if err := os.RemoveAll(p); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// /run/prelet is emptied on a healthy node, and then the kubelet crashes: prelet-verify opens the gate again, and the
+// status says what is so before and after.
+func TestRunFolderEmptied(t *testing.T) {
+	m := goodNode(t)
+	m.self.Active = "active" // prelet.service has ended well
+	m.emptyRun()
+	m.want("status", m.as("", "status"), ended{2, "has run in this boot", ""})
+	m.want("status", m.as("", "status"), ended{2, "1 (good)", ""})
+	m.want("status", m.as("", "status"), ended{2, "was removed", ""})
+
+	m.kubelet.Active, m.kubelet.Sub, m.kubelet.MainPID = "activating", "auto-restart", 0
+	m.units.start()
+	before := m.disk()
+	m.want("verify", m.as("prelet-verify.service", "verify"), ended{0, "eneration 1 awaits no verdict", ""})
+	if m.gateSays() != "PRELET_GENERATION=1" || m.kubelet.Job == 0 {
+		t.Errorf("gate %q, kubelet %+v; want it open and a start requested", m.gateSays(), m.kubelet)
+	}
+	if len(before) != len(m.disk()) {
+		t.Error("prelet-verify wrote to the disk")
+	}
+	m.units.start()
+	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
+}
+
+// The same where it must not heal: the files are not those of the generation, or prelet.service has not succeeded.
+func TestRunFolderEmptiedAndShut(t *testing.T) {
+	for name, spoil := range map[string]func(*machine){
+		"no run has ended well": func(m *machine) { m.self.Active = "activating" },
+		"the run failed":        func(m *machine) { m.self.Active = "failed" },
+		"a file was changed":    func(m *machine) { m.put("/etc/default/kubelet", "x") },
+		"systemd is gone":       func(m *machine) { m.gone = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			m.self.Active = "active"
+			m.emptyRun()
+			spoil(m)
+			m.kubelet.Active, m.kubelet.MainPID = "failed", 0
+			m.want("verify", m.as("prelet-verify.service", "verify"), ended{0, "", "the kubelet may not start"})
+			if m.gateSays() != "" {
+				t.Errorf("gate: got %q, want it shut", m.gateSays())
+			}
+		})
+	}
+}
+
+// What is in /run/prelet cannot be read: the status says so, and still says the rest.
+func TestStatusOfDamagedRunFolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(m *machine)
+		want  string
+	}{
+		"status.json is broken": {func(m *machine) { m.write("status.json", "{") }, "may start, on generation 1"},
+		"status.json is empty":  {func(m *machine) { m.write("status.json", "") }, "may start, on generation 1"},
+		"status.json is a folder": {func(m *machine) {
+			if err := os.Remove(m.run + "/status.json"); err != nil {
+				m.t.Fatal(err)
+			}
+			if err := os.Mkdir(m.run+"/status.json", 0o755); err != nil {
+				m.t.Fatal(err)
+			}
+		}, "may start, on generation 1"},
+		"the gate is a folder": {func(m *machine) {
+			if err := os.Remove(m.gate); err != nil {
+				m.t.Fatal(err)
+			}
+			if err := os.Mkdir(m.gate, 0o755); err != nil {
+				m.t.Fatal(err)
+			}
+		}, "may not start: "},
+		"the gate was removed": {func(m *machine) {
+			if err := os.Remove(m.gate); err != nil {
+				m.t.Fatal(err)
+			}
+		}, "was removed. A kubelet that runs goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			c.spoil(m)
+			text := m.as("", "status")
+			if text.exit != 0 && text.exit != 1 {
+				t.Errorf("exit: got %d, want 0 or 1", text.exit)
+			}
+			m.want("status", text, ended{text.exit, c.want, ""})
+			m.want("status", text, ended{text.exit, "1 (good)", ""})
+			m.want("json", m.as("", "status", "-o", "json"), ended{text.exit, `"gate"`, ""})
+		})
+	}
+}
+
+func (m *machine) write(name, text string) {
+	m.t.Helper()
+	if err := os.WriteFile(filepath.Join(m.run, name), []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+}

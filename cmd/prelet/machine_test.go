@@ -88,6 +88,7 @@ func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 	return activate.Unit{Name: name, Load: "not-found"}, nil
 }
 
+func (u *units) Mounts(context.Context, []string) ([]activate.Mount, error) { return nil, nil }
 func (u *units) MayWait(context.Context, string) (bool, error) {
 	if u.gone {
 		return false, errors.New("connection refused")

@@ -399,6 +399,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 				Mode:    0o644,
 				UID:     generation.Keep,
 				GID:     generation.Keep,
+				Mount:   "/",
 			}
 		}
 

@@ -88,10 +88,11 @@ type fakeSystemd struct {
 	noRestart    bool          // Restart=no
 	stopping     time.Duration // how long a stop takes
 	startLimit   time.Duration // TimeoutStartSec= of Type=notify
-	dependency   bool          // a required unit fails
-	ordered      bool          // prelet.service has a job, and the unit is ordered after it
-	insidePrelet bool          // the caller is that prelet.service
-	unreachable  bool          // D-Bus does not answer
+	mounts       []Mount
+	dependency   bool // a required unit fails
+	ordered      bool // prelet.service has a job, and the unit is ordered after it
+	insidePrelet bool // the caller is that prelet.service
+	unreachable  bool // D-Bus does not answer
 
 	job     *job
 	jobs    uint32
@@ -142,6 +143,14 @@ func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	u.Unread = f.reloads < f.unread && !f.blind
 
 	return u, nil
+}
+
+func (f *fakeSystemd) Mounts(context.Context, []string) ([]Mount, error) {
+	if f.unreachable {
+		return nil, errBus
+	}
+
+	return f.mounts, nil
 }
 
 func (f *fakeSystemd) MayWait(context.Context, string) (bool, error) {

@@ -40,6 +40,8 @@ type Units interface {
 	Look(ctx context.Context, unit string) (Unit, error)
 	// MayWait reports whether this process may wait for a start of the unit.
 	MayWait(ctx context.Context, unit string) (bool, error)
+	// Mounts returns the mounts at or above some paths, the highest first.
+	Mounts(ctx context.Context, paths []string) ([]Mount, error)
 	// Reload makes systemd read unit files again.
 	Reload(ctx context.Context) error
 	// Restart and Stop wait for wait at most; with 0 they do not wait.

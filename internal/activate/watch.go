@@ -295,6 +295,14 @@ func (w *watcher) checkSettled(ctx context.Context, u Unit, now time.Duration) (
 	}
 
 	if len(w.plan.Files) > 0 && !w.checkProbe("files", probe.Files(ctx, w.plan.Files)) {
+		current, err := w.m.Store.Current()
+		if err == nil {
+			if why := w.m.WhyCovered(ctx, current); why != "" { // the generation is not at fault
+				w.checks = w.checks[:len(w.checks)-1]
+				return Unknown, w.addUnknown("files", "%s", why)
+			}
+		}
+
 		if !w.unknown {
 			return Bad, w.reason
 		}

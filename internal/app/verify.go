@@ -52,6 +52,10 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 		return Verified{Off: true}, nil
 	}
 
+	if v, covered, err := e.runIfCovered(ctx, h, store); covered || err != nil {
+		return v, err
+	}
+
 	j, err := store.Journal()
 	if err == nil && j == nil {
 		if gen, open, gateErr := h.gate().State(); gateErr == nil && open {
@@ -65,7 +69,53 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 		e.Say(err.Error())
 	}
 
+	// A gate that was open in this boot, over files that are not those of the generation: only a run puts them in place.
+	if h.Self != "" && res.Outcome.HeldBack != "" && h.gate().WasOpened() {
+		if err := requestRun(ctx, h); err != nil {
+			e.Say(err.Error())
+		}
+	}
+
+	if res.Outcome.Verdict == activate.Unknown { // something may have been mounted meanwhile
+		if v, covered, err := e.runIfCovered(ctx, h, store); covered || err != nil {
+			return v, err
+		}
+	}
+
 	return Verified{Result: res}, nil
+}
+
+// runIfCovered shuts the gate and requests a run, if files of the generation in place are hidden by what was mounted
+// since. It reports whether they are.
+func (e *Env) runIfCovered(ctx context.Context, h *Host, store *generation.Store) (v Verified, covered bool, err error) {
+	if j, err := store.Journal(); err != nil || j != nil && j.Phase != generation.PhaseVerify {
+		return v, false, nil // an interrupted commit is finished first
+	}
+
+	cur, err := store.Current()
+	if err != nil {
+		return v, false, nil
+	}
+
+	why := h.machine(store, nil).WhyCovered(ctx, cur)
+	if why == "" {
+		return v, false, nil
+	}
+
+	if err := h.gate().Shut(why); err != nil {
+		return v, true, addMessages(err)
+	}
+
+	if err := requestRun(ctx, h); err != nil {
+		return v, true, failure(fault.Systemd, "%s; %s", why, err)
+	}
+
+	v.Outcome.Generation, v.Outcome.HeldBack = cur.Gen, why+"; "+ApplyUnit+" was asked for a run"
+	if h.Self == "" { // else the failure is that run's
+		v.Code = fault.RolledBack
+	}
+
+	return v, true, nil
 }
 
 // judge reaches a verdict and reports it. Its error is about the report only.
@@ -151,4 +201,19 @@ func readLastRun(h *Host) (last apply.Ending) {
 	}
 
 	return apply.Ending{Code: s.ErrorCode(), Summary: s.Summary}
+}
+
+// requestRun asks for a run in prelet-apply.service, without waiting for it. One that is under way, or that has failed and
+// is not repeated by itself, is left alone: each crash of the kubelet comes here.
+func requestRun(ctx context.Context, h *Host) error {
+	u, err := h.Units.Look(ctx, ApplyUnit)
+	if err == nil && u.Active == "inactive" {
+		_, err = h.Units.Start(ctx, ApplyUnit, 0)
+	}
+
+	if err != nil {
+		return fmt.Errorf("prelet run puts the files in place, and could not be asked for: %w", err)
+	}
+
+	return nil
 }

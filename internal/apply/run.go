@@ -35,6 +35,9 @@ type Run struct {
 
 	Retry bool // a held plan is released and tried again
 	Off   bool // prelet=off: only the gate opens, on the generation in place
+
+	mounts        []activate.Mount // at or above managed files
+	mountsUnknown bool             // systemd did not say
 }
 
 // Result is the result of a run.
@@ -94,7 +97,7 @@ func (r *Run) Do(ctx context.Context) Result {
 
 // planAndApply plans and applies. again reports that a managed file changed after the plan was made.
 func (r *Run) planAndApply(ctx context.Context) (res Result, again bool) {
-	p := r.Plan(ctx)
+	p := r.planMounted(ctx)
 	r.degrade(p)
 
 	if hasNoSite(p) {
@@ -253,6 +256,7 @@ func (r *Run) commit(
 		proposal.Above = max(0, gen) // also when the state folder was lost
 	}
 
+	r.recordMounts(&proposal)
 	c, err := r.Store.Compare(proposal)
 
 	switch {
@@ -267,6 +271,8 @@ func (r *Run) commit(
 	case !c.Changed && !proposal.Force:
 		return r.resumeUnchanged(ctx, p, act, h), false
 	}
+
+	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
 	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ type bench struct {
 	now     time.Duration
 	kubelet activate.Unit
 	sick    string // the content of the file with which /healthz fails; "": with none
+	mounts  []activate.Mount
+	onLook  func() // called when systemd is asked for mounts
+	looked  int    // how often it was
 	away    bool   // the API server does not answer
 }
 
@@ -152,6 +156,15 @@ func (b *bench) Flags(context.Context, uint32, []string) error              { re
 func (b *bench) Files(ctx context.Context, _ map[string]string) error       { return ctx.Err() }
 func (b *bench) Configz(context.Context, kubelet.Configz) ([]string, error) { return nil, nil }
 func (b *bench) Log(context.Context, string, time.Time) ([]string, error)   { return nil, nil }
+
+func (b *bench) Mounts(context.Context, []string) ([]activate.Mount, error) {
+	b.looked++
+	if b.onLook != nil {
+		b.onLook()
+	}
+
+	return slices.Clone(b.mounts), nil
+}
 
 func (b *bench) PatchLabels(context.Context, string, []kubelet.LabelChange) error { return nil }
 
@@ -360,5 +373,42 @@ func TestNodeIsAnotherMachine(t *testing.T) {
 
 	if res, status := b.do(t.Context(), complete("two")); res.Code != "" || status.Generation != 2 {
 		t.Errorf("when the other one is gone: got %+v, generation %d; want a good generation 2", res, status.Generation)
+	}
+}
+
+// TestMounts plans after a mount has come, degrades a run without one, and records where each file lies.
+func TestMounts(t *testing.T) {
+	b := newBench(t)
+	b.mounts = []activate.Mount{{Path: "/etc", Unit: "etc.mount", State: "inactive", Job: true}}
+	b.onLook = func() {
+		if b.looked == 3 {
+			b.mounts = []activate.Mount{
+				{Path: "/etc", Unit: "etc.mount", State: "active", Active: true},
+				{Path: "/etc/a", Unit: "etc-a.mount", State: "failed"},
+			}
+		}
+	}
+
+	planned := 0
+	b.Run.Plan = func(context.Context) *boot.Plan {
+		planned++
+		if b.looked < 3 {
+			t.Errorf("plan %d was made after %d looks at the mounts, want it after the mount came", planned, b.looked)
+		}
+
+		return complete("one")
+	}
+
+	res := b.Do(t.Context())
+	cur, err := b.Store.Current()
+
+	if res.Err != nil || err != nil || cur == nil || cur.Entries[0].Mount != "/etc" {
+		t.Fatalf("got %+v, %v, generation %+v; want it on /etc", res, err, cur)
+	}
+
+	status := b.finish(res)
+	if len(status.Degraded) != 1 || status.Degraded[0].Code != "mount-missing" ||
+		!strings.Contains(status.Degraded[0].Summary, "nothing is mounted at /etc/a (etc-a.mount: it is failed)") {
+		t.Errorf("got %+v, want it degraded for the mount that failed", status.Degraded)
 	}
 }

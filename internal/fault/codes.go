@@ -86,6 +86,7 @@ const (
 	Locked        Code = "locked"
 	Held          Code = "held"
 	Unjudged      Code = "unjudged"
+	MountMissing  Code = "mount-missing"
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
 	Adopted       Code = "adopted"

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -129,9 +130,11 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 	if t.Seen != nil && !t.Seen.Equal(o.state) {
 		return changed(t.Path)
 	}
-	e := Entry{Path: t.Path, Old: o.state, Original: o.state, CreateOnly: t.CreateOnly, Secret: t.Secret}
+	e := Entry{
+		Path: t.Path, Old: o.state, Original: o.state, CreateOnly: t.CreateOnly, Secret: t.Secret, Mount: t.Mount,
+	}
 	if was, ok := ours[t.Path]; ok {
-		e.Original, e.Adopted = was.Original, was.Adopted
+		e.Original, e.Adopted, e.Mount = was.Original, was.Adopted, cmp.Or(t.Mount, was.Mount)
 		e.Drift = !t.CreateOnly && !was.New.Equal(o.state)
 	}
 	if t.Forget {

@@ -62,6 +62,8 @@ type Target struct {
 	// Seen is what the caller planned on, or nil. Begin fails with ErrChanged when the target is something else by then.
 	Seen *State
 
+	Mount string // the mount point that it is on; "": that of the generation in place, or not known
+
 	xattrs map[string][]byte // going back: those of then; nil: those of the file that is there
 }
 
@@ -113,6 +115,8 @@ type Entry struct {
 	// Adopted is the generation that found the target in place and took it over, or 0: what it was before prelet is
 	// not known, and Original is what was found.
 	Adopted int `json:"adopted,omitempty"`
+	// Mount is the mount point that the target was written to, or "" where that is not known.
+	Mount string `json:"mount,omitempty"`
 }
 
 // Phase is where a transaction stands.

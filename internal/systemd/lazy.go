@@ -51,6 +51,15 @@ func (u *Units) MayWait(ctx context.Context, name string) (bool, error) {
 	return c.MayWait(ctx, name)
 }
 
+// Mounts is Conn.Mounts.
+func (u *Units) Mounts(ctx context.Context, paths []string) ([]Mount, error) {
+	c, err := u.connect()
+	if err != nil {
+		return nil, err
+	}
+	return c.Mounts(ctx, paths)
+}
+
 // Reload is Conn.Reload.
 func (u *Units) Reload(ctx context.Context) error {
 	c, err := u.connect()

@@ -48,6 +48,7 @@ var ErrGone = errors.New("systemd does not answer over D-Bus")
 type manager interface {
 	GetUnitNameByPID(ctx context.Context, pid uint32) (string, error)
 	GetAllPropertiesContext(ctx context.Context, name string) (map[string]any, error)
+	ListUnitsByNamesContext(ctx context.Context, units []string) ([]dbus.UnitStatus, error)
 	StartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	RestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ResetFailedUnitContext(ctx context.Context, name string) error

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
 )
 
 // fakeManager answers in the D-Bus types that go-systemd hands on: (uo) as []any, a(sb) as [][]any.
@@ -14,7 +16,8 @@ type fakeManager struct {
 	own        string // unit of this process; empty: none
 	properties map[string]map[string]any
 	result     string // of a job; empty: never told
-	down       bool   // Connected is false
+	mounts     map[string]dbus.UnitStatus
+	down       bool // Connected is false
 	asked      []string
 	buffer     int // capacity of the last result channel; -1: nil
 	err        error
@@ -59,6 +62,17 @@ func (f *fakeManager) StopUnitContext(_ context.Context, name, mode string, resu
 }
 func (f *fakeManager) ResetFailedUnitContext(context.Context, string) error {
 	return f.err
+}
+func (f *fakeManager) ListUnitsByNamesContext(_ context.Context, names []string) (out []dbus.UnitStatus, err error) {
+	for _, name := range names {
+		u := dbus.UnitStatus{Name: name, LoadState: "not-found", ActiveState: "inactive"}
+		if known, ok := f.mounts[name]; ok {
+			u = known
+			u.Name = name
+		}
+		out = append(out, u)
+	}
+	return out, f.err
 }
 func (f *fakeManager) ReloadContext(context.Context) error { return f.err }
 func (f *fakeManager) Connected() bool                     { return !f.down }
@@ -250,5 +264,29 @@ func TestLookAtWhatKeepsAUnit(t *testing.T) {
 		!slices.Equal(u.NeverWith, []string{"a.service", "b.service"}) ||
 		!slices.Equal(u.FailsWith, []string{"c.service", "d.service", "e.service"}) {
 		t.Errorf("got %+v, %v; want all of them", u, err)
+	}
+}
+
+// TestMounts asks for the mount units at and above paths, and joins each with its automount unit.
+func TestMounts(t *testing.T) {
+	f := &fakeManager{mounts: map[string]dbus.UnitStatus{
+		"var.mount":                {LoadState: "loaded", ActiveState: "active"},
+		"var-lib-kubelet.mount":    {LoadState: "loaded", ActiveState: "inactive", JobId: 7, JobType: "start"},
+		"etc-kubernetes.mount":     {LoadState: "loaded", ActiveState: "inactive"},
+		"etc-kubernetes.automount": {LoadState: "loaded", ActiveState: "active"},
+		`etc-my\x2dapp.mount`:      {LoadState: "loaded", ActiveState: "failed", JobId: 8, JobType: "stop"},
+		"etc.mount":                {LoadState: "masked", ActiveState: "inactive"},
+	}}
+
+	got, err := conn(f).Mounts(t.Context(), []string{"/var/lib/kubelet/config.yaml", "/etc/kubernetes", "/etc/my-app/x"})
+	want := []Mount{
+		{Path: "/etc/kubernetes", Unit: "etc-kubernetes.mount", State: "inactive", Active: true},
+		{Path: "/etc/my-app", Unit: `etc-my\x2dapp.mount`, State: "failed"},
+		{Path: "/var", Unit: "var.mount", State: "active", Active: true},
+		{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", State: "inactive", Job: true},
+	}
+
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 }

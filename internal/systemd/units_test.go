@@ -42,6 +42,12 @@ func parse(t *testing.T, name string) lines {
 
 func (l lines) words(key string) []string { return strings.Fields(strings.Join(l[key], " ")) }
 
+// mounts are those that all three units come after, if there are any, and do not need.
+var mounts = []string{
+	"local-fs.target", "var.mount", "var-lib.mount", "var-lib-kubelet.mount", "etc.mount", "etc-kubernetes.mount",
+	"var.automount", "var-lib.automount", "var-lib-kubelet.automount", "etc-kubernetes.automount",
+}
+
 // TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units say which.
 func TestUnitsSayWhatWasProven(t *testing.T) {
 	for _, tc := range []struct {
@@ -50,7 +56,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 	}{
 		{"prelet.service", "Unit.Before", []string{"kubelet.service"}},
 		{"prelet.service", "Unit.Wants", []string{"network-online.target"}},
-		{"prelet.service", "Unit.After", []string{"network-online.target"}},
+		{"prelet.service", "Unit.After", append([]string{"network-online.target"}, mounts...)},
 		{"prelet.service", "Service.Type", []string{"oneshot"}},
 		{"prelet.service", "Service.RemainAfterExit", []string{"yes"}},
 		{"prelet.service", "Service.ExecStart", []string{"/usr/bin/prelet", "run"}},
@@ -58,7 +64,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet.service", "Install.WantedBy", []string{"multi-user.target"}},
 
 		{"prelet-apply.service", "Unit.Before", nil},
-		{"prelet-apply.service", "Unit.After", []string{"prelet.service"}},
+		{"prelet-apply.service", "Unit.After", append([]string{"prelet.service"}, mounts...)},
 		{"prelet-apply.service", "Service.Type", []string{"oneshot"}},
 		{"prelet-apply.service", "Service.RemainAfterExit", nil},
 		{"prelet-apply.service", "Service.ExecStart", []string{"/usr/bin/prelet", "run"}},
@@ -66,7 +72,7 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 		{"prelet-apply.service", "Service.RestartPreventExitStatus", []string{"10", "41", "50", "51", "64"}},
 		{"prelet-apply.service", "Install.WantedBy", nil},
 
-		{"prelet-verify.service", "Unit.After", []string{"kubelet.service", "prelet.service", "prelet-apply.service"}},
+		{"prelet-verify.service", "Unit.After", append([]string{"kubelet.service", "prelet.service", "prelet-apply.service"}, mounts...)},
 		{"prelet-verify.service", "Unit.ConditionPathExists", []string{"|/var/lib/prelet/journal.json", "|!/run/prelet/kubelet.env"}},
 		{"prelet-verify.service", "Service.Type", []string{"exec"}},
 		{"prelet-verify.service", "Service.ExecStart", []string{"/usr/bin/prelet", "verify"}},
@@ -91,7 +97,11 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 func TestUnitsHaveInCommon(t *testing.T) {
 	for _, name := range ours {
 		u := parse(t, name)
+		if u["Unit.RequiresMountsFor"] != nil {
+			t.Errorf("%s: RequiresMountsFor= keeps a node down whose disk is absent", name)
+		}
 		for key, want := range map[string]string{
+			"Unit.WantsMountsFor":        "/etc/kubernetes /var/lib/kubelet",
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
 			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",
 			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",

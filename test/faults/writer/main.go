@@ -150,6 +150,7 @@ func (i idle) Look(_ context.Context, unit string) (activate.Unit, error) {
 	return u, nil
 }
 
+func (idle) Mounts(context.Context, []string) ([]activate.Mount, error) { return nil, nil }
 func (idle) MayWait(context.Context, string) (bool, error) { return false, nil }
 func (idle) Reload(context.Context) error                  { return nil }
 

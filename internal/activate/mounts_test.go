@@ -1,0 +1,68 @@
+package activate
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMountOf(t *testing.T) {
+	mounts := []Mount{
+		{Path: "/var", Active: true}, {Path: "/var/lib", State: "failed"}, {Path: "/var/lib/kubelet", Active: true},
+	}
+
+	for file, want := range map[string]string{
+		"/etc/a": "/", "/var/x": "/var", "/var/lib/x": "/var", "/var/lib/kubelet/config.yaml": "/var/lib/kubelet",
+		"/var/lib/kubelet": "/var/lib/kubelet", "/var/lib/kubelets/x": "/var", "/various/x": "/",
+	} {
+		if got := MountOf(mounts, file); got != want {
+			t.Errorf("%s: got mount point %s, want %s", file, got, want)
+		}
+	}
+}
+
+// TestAwaitMounts waits for a mount that has a job, and not for ever.
+func TestAwaitMounts(t *testing.T) {
+	n := newNode(t)
+	m := &Machine{Units: n.systemd, Clock: n.clk}
+	n.systemd.mounts = []Mount{{Path: "/var", Unit: "var.mount", State: "inactive", Job: true}}
+	n.clk.schedule(2*time.Second, func() {
+		n.systemd.mounts = []Mount{{Path: "/var", Unit: "var.mount", State: "active", Active: true}}
+	})
+	begun := n.clk.now
+
+	mounts, waited, err := m.AwaitMounts(t.Context(), []string{"/var/x"})
+	if took := n.clk.now - begun; err != nil || !waited || len(mounts) != 1 || !mounts[0].Active || took > 3*time.Second {
+		t.Errorf("late: got %+v, waited %v for %s, %v; want it active after 2s", mounts, waited, took, err)
+	}
+
+	n.systemd.mounts = []Mount{{Path: "/var", Unit: "var.mount", State: "inactive", Job: true}}
+	begun = n.clk.now
+
+	mounts, waited, err = m.AwaitMounts(t.Context(), []string{"/var/x"})
+	if took := n.clk.now - begun; err != nil || !waited || mounts[0].Active || took < mountWait || took > mountWait+time.Second {
+		t.Errorf("never: got %+v, waited %v for %s, %v; want it given up after %s", mounts, waited, took, err, mountWait)
+	}
+}
+
+// TestMountedWhileWatched mounts something over a file while the verdict is awaited: the generation is not at fault.
+func TestMountedWhileWatched(t *testing.T) {
+	play(t, []scenario{{"mounted over in the watch: no verdict", func(t *testing.T, n *node) {
+		n.bootWith("one")
+		n.clk.schedule(4*time.Second, func() {
+			n.systemd.mounts = []Mount{{Path: "/etc", Unit: "etc.mount", State: "active", Active: true}}
+
+			if err := os.WriteFile(n.disk+configPath, []byte("hidden"), 0o600); err != nil {
+				t.Error(err)
+			}
+		})
+
+		out, err := n.runSite(t.Context(), "two")
+		n.mustSucceed(err, "run")
+
+		if out.Verdict != Unknown || out.From != 0 || !strings.Contains(out.Why, "/etc is mounted there since") {
+			t.Errorf("got %+v; want no verdict, because of the mount", out)
+		}
+	}}})
+}

@@ -1,0 +1,191 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Mounts that come late, not at all, on demand, or by hand, over the folders that prelet writes to.
+
+const onMount = "/data/kubelet" // what is mounted at /var/lib/kubelet
+
+// copies copies a folder of the machine that is off to another place of its disk.
+func (m *machine) copies(from, to string) {
+	m.t.Helper()
+	if out, err := exec.Command("sh", "-c", `mkdir -p "$2" && cp -a "$1/." "$2"`, "sh", m.root+from, m.root+to).CombinedOutput(); err != nil {
+		m.t.Fatalf("copying %s: %v: %s", from, err, out)
+	}
+}
+
+// fstab writes /etc/fstab, and the unit that makes a mount of /etc/fstab wait for two seconds.
+func (m *machine) fstab(lines ...string) {
+	m.t.Helper()
+	m.put("/etc/fstab", strings.Join(lines, "\n")+"\n")
+	m.put("/etc/systemd/system/slow.service",
+		"[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nExecStart=/bin/sleep 2\n")
+}
+
+// wholeOn: the kubelet runs on this, whole, and prelet finds nothing to do.
+func (m *machine) wholeOn(when, name string) {
+	m.t.Helper()
+	m.runsOn(when, name)
+	if starts := m.starts(); starts[len(starts)-1].Domain != name {
+		m.t.Errorf("%s: the last start was %+v, want it on %s", when, starts[len(starts)-1], name)
+	}
+	if r := m.try("prelet", "verify"); r.exit != 0 {
+		m.t.Errorf("%s: prelet verify: got %+v, want 0", when, r)
+	}
+}
+
+// A mount that nothing waits for (nofail) and that comes two seconds late: prelet waits for it, and writes to it; also one that is
+// not among those that the units name. At each boot, and the kubelet never starts on a mixture.
+func TestLateMount(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.copies("/var/lib/kubelet", onMount)
+	if err := os.MkdirAll(m.root+"/etc/kubernetes/late", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.put("/data/late/.keep", "")
+	m.fstab(
+		onMount+" /var/lib/kubelet none bind,nofail,x-systemd.requires=slow.service 0 0",
+		"/data/late /etc/kubernetes/late none bind,nofail,x-systemd.requires=slow.service 0 0",
+	)
+	for n, name := range []string{"late1", "late2"} {
+		m.both(name)
+		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, `  kubelet_config {`, `  file "late" {
+    path    = "/etc/kubernetes/late/pool"
+    content = "`+name+`"
+  }
+  kubelet_config {`, 1))
+		m.boot()
+		m.verdict("good")
+		m.wholeOn(name, name)
+		if !strings.Contains(m.read(onMount+"/config.yaml"), name) || m.read("/data/late/pool") != name {
+			t.Errorf("%s: config.yaml on the mount: %s; the other file there: %q", name, m.read(onMount+"/config.yaml"), m.read("/data/late/pool"))
+		}
+		if s := m.status(); s.Generation != 2+n || len(s.Degraded) != 0 || s.Code != 0 {
+			t.Errorf("%s: status: %+v, want generation %d and nothing degraded", name, s, 2+n)
+		}
+		if m.property("var-lib-kubelet.mount", "ActiveState") != "active" {
+			t.Fatal("nothing is mounted: nothing is shown")
+		}
+		m.off()
+	}
+	if m.exists("/etc/kubernetes/late/pool") {
+		t.Error("it was written below the mount point as well")
+	}
+}
+
+// A mount that fails (nofail): the node boots without it, and says so. When something is mounted there by hand, prelet verify finds that it hides the
+// files, keeps the kubelet from starting, and asks for a run, which puts them there.
+func TestMountMissing(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.fstab("/etc/hostname/none /var/lib/kubelet none bind,nofail 0 0")
+	m.both("absent")
+	m.boot()
+	m.verdict("good")
+	s := m.status()
+	if len(s.Degraded) != 1 || s.Degraded[0].Code != "mount-missing" || !strings.Contains(s.Degraded[0].Summary, "var-lib-kubelet.mount: it is failed") || s.Code != 2 {
+		t.Errorf("status: %+v, want it degraded for the mount", s)
+	}
+	m.do("systemctl", "reset-failed") // the mount
+	m.runsOn("without the disk", "absent")
+	for _, line := range [][]string{{"prelet", "verify"}, {"prelet", "run"}} {
+		m.do("mkdir", "-p", "/data/absent")
+		m.do("mount", "--bind", "/data/absent", "/var/lib/kubelet")
+		r := m.try(line...)
+		if want := map[string]int{"verify": 50, "run": 0}[line[1]]; r.exit != want {
+			t.Errorf("%q: got %+v, want %d", line, r, want)
+		}
+		if said := strings.Join(strings.Fields(r.errors), " "); line[1] == "verify" &&
+			!strings.Contains(said, "and /var/lib/kubelet is mounted there since") {
+			t.Errorf("%q: got %q, want what was mounted", line, said)
+		}
+		m.within(30*time.Second, "a run puts the files on the mount", func() string {
+			if !strings.Contains(m.read("/data/absent/config.yaml"), "absent") {
+				return "config.yaml is not there"
+			}
+			return ""
+		})
+		m.wholeOn(line[1], "absent")
+		if s := m.status(); len(s.Degraded) != 0 || s.State != "ok" {
+			t.Errorf("%q: status: %+v, want it ok", line, s)
+		}
+		m.do("systemctl", "stop", "kubelet")
+		m.do("umount", "/var/lib/kubelet")
+		m.do("rm", "-r", "/data/absent")
+		m.do("systemctl", "start", "kubelet")
+		if r := m.try("prelet", "run"); r.exit != 0 {
+			t.Errorf("unmounted again: got %+v, want 0", r)
+		}
+		m.runsOn("unmounted again", "absent")
+	}
+}
+
+// What is mounted when somebody looks counts as mounted: prelet's own look mounts it.
+func TestAutomount(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.copies("/var/lib/kubelet", onMount)
+	m.fstab(onMount + " /var/lib/kubelet none bind,nofail,x-systemd.automount 0 0")
+	m.both("auto")
+	m.boot("--bind=/dev/autofs")
+	if m.property("var-lib-kubelet.automount", "ActiveState") != "active" {
+		t.Skip("no automount here: " + m.property("var-lib-kubelet.automount", "Result"))
+	}
+	m.verdict("good")
+	m.wholeOn("automount", "auto")
+	if !strings.Contains(m.read(onMount+"/config.yaml"), "auto") {
+		t.Errorf("config.yaml on the mount: %s", m.read(onMount+"/config.yaml"))
+	}
+	if s := m.status(); len(s.Degraded) != 0 {
+		t.Errorf("status: %+v, want nothing degraded", s)
+	}
+}
+
+// Somebody mounts an older copy by hand over the files of the generation in place: prelet run puts them on it; where the gate is
+// lost too, prelet-verify does not open it on a mixture, and asks for a run; and the next boot is well without the mount.
+func TestMountedByHand(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.do("cp", "-a", "/var/lib/kubelet", "/var/lib/older")
+	m.both("new")
+	m.do("prelet", "run")
+	m.runsOn("before", "new")
+
+	m.do("mount", "--bind", "/var/lib/older", "/var/lib/kubelet")
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("prelet run: got %+v, want 0", r)
+	}
+	m.wholeOn("run", "new")
+	if !strings.Contains(m.read("/var/lib/older/config.yaml"), "new") {
+		t.Errorf("config.yaml on the mount: %s", m.read("/var/lib/older/config.yaml"))
+	}
+	m.do("umount", "-l", "/var/lib/kubelet")
+	m.wholeOn("unmounted", "new")
+
+	m.do("sh", "-c", "rm -rf /var/lib/older; mkdir /var/lib/older; rm /run/prelet/kubelet.env; mount --bind /var/lib/older /var/lib/kubelet")
+	starts := len(m.starts())
+	m.do("systemctl", "kill", "-s", "KILL", "kubelet")
+	m.within(60*time.Second, "a run puts the files on the mount", func() string {
+		if !strings.Contains(m.read("/var/lib/older/config.yaml"), "new") || len(m.starts()) == starts {
+			return fmt.Sprintf("%d starts", len(m.starts())-starts)
+		}
+		return ""
+	})
+	m.do("systemctl", "reset-failed")
+	m.wholeOn("verify", "new")
+
+	m.off()
+	m.boot()
+	m.wholeOn("next boot", "new")
+}

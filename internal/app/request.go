@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/apply"
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
@@ -35,6 +37,17 @@ const (
 
 type request struct {
 	Args []string `json:"args"`
+	PID  int      `json:"pid,omitempty"` // of the process that waits for the reply
+}
+
+// isAbandoned reports whether nobody waits for a reply any more: the process that asked has ended. Of a process of
+// another version, which does not give its number, it is known after followTime.
+func isAbandoned(pid int, asked time.Time) bool {
+	if pid > 0 {
+		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+	}
+
+	return time.Since(asked) > followTime
 }
 
 // Reply is the result and the output of a command that another process ran.
@@ -48,6 +61,7 @@ type Reply struct {
 // process that knows no code reads Exit; a unit that knows none writes only Exit, and its failure has the code Internal.
 type replyFile struct {
 	Reply
+	PID     int    `json:"pid,omitempty"`     // of the process that waits for it
 	Failure string `json:"failure,omitempty"` // why the command was not run; then it has no output
 	Exit    int    `json:"exit"`              // the exit status of Code
 }
@@ -93,7 +107,7 @@ func (e *Env) delegate(ctx context.Context, h *Host, config, args []string) (*Re
 		e.Say(ApplyUnit + " is not installed, so this works in this process: do not end it")
 		return nil, nil
 	}
-	return e.follow(ctx, h, request{args})
+	return e.follow(ctx, h, request{Args: args, PID: os.Getpid()})
 }
 
 // follow writes a request, starts the unit and returns its reply.
@@ -169,10 +183,15 @@ func (e *Env) showProgress(h *Host) (stop func()) {
 // serveAll runs what was asked for, in order, and returns the code with the highest exit status. nil when nobody asked: then the unit
 // was started by itself, or to finish what a killed one left.
 func (e *Env) serveAll(h *Host) (done *Reply) {
+	removeAbandoned(h)
+	defer removeAbandoned(h)
+
 	for _, left := range listRequests(h.RunDir, servingPrefix) {
 		// Whoever served it was killed. Its request is not done twice: the run that follows recovers.
 		id := requestID(left, servingPrefix)
-		writeReply(h, id, refusal(fault.Interrupted, "%s was killed; %s", ApplyUnit, describeAfterKill(h, left)))
+		killed := refusal(fault.Interrupted, "%s was killed; %s", ApplyUnit, describeAfterKill(h, left))
+		killed.PID = readRequest(left).PID
+		writeReply(h, id, killed)
 		_ = os.Remove(left)
 		return nil
 	}
@@ -199,9 +218,7 @@ func (e *Env) serveAll(h *Host) (done *Reply) {
 // describeAfterKill returns what happens to a request whose server was killed. What was committed is finished; a way
 // back that was not is not begun again by itself.
 func describeAfterKill(h *Host, serving string) string {
-	var r request
-	b, err := os.ReadFile(serving)
-	if err == nil && json.Unmarshal(b, &r) == nil && len(r.Args) > 0 && r.Args[0] == "rollback" {
+	if r := readRequest(serving); len(r.Args) > 0 && r.Args[0] == "rollback" {
 		if store, err := generation.OpenReadOnly(h.storeOptions()); err == nil {
 			defer store.Close()
 			if j, err := store.Journal(); err == nil && j == nil {
@@ -226,7 +243,33 @@ func (e *Env) serveOne(name string) replyFile {
 	if err != nil {
 		return refusal(fault.Usage, "%s: %s", name, err)
 	}
-	return replyFile{Reply: e.Serve(r.Args)}
+	return replyFile{Reply: e.Serve(r.Args), PID: r.PID}
+}
+
+// readRequest returns a request, or an empty one if it cannot be read.
+func readRequest(name string) (r request) {
+	b, err := os.ReadFile(name)
+	if err != nil || json.Unmarshal(b, &r) != nil {
+		return request{}
+	}
+
+	return r
+}
+
+// removeAbandoned removes replies that nobody takes: whoever asked was killed.
+func removeAbandoned(h *Host) {
+	for _, name := range listRequests(h.RunDir, replyPrefix) {
+		var r replyFile
+
+		b, err := os.ReadFile(name)
+		if err != nil || json.Unmarshal(b, &r) != nil {
+			r.PID = 0
+		}
+
+		if st, err := os.Stat(name); err == nil && isAbandoned(r.PID, st.ModTime()) {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 func writeReply(h *Host, id string, r replyFile) {

@@ -1,9 +1,13 @@
 package app
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -48,6 +52,46 @@ func TestServeAll(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAbandonedReplies removes the replies to processes that have ended, and no others.
+func TestAbandonedReplies(t *testing.T) {
+	gone := exec.Command("/proc/self/exe", "-test.run=^$")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+
+	h := &Host{RunDir: t.TempDir()}
+	write := func(name, text string, age time.Duration) {
+		at := filepath.Join(h.RunDir, name)
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		if err := os.Chtimes(at, time.Time{}, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	write("reply-gone.json", fmt.Sprintf(`{"pid":%d}`, gone.Process.Pid), 0)
+	write("reply-waits.json", fmt.Sprintf(`{"pid":%d}`, os.Getpid()), time.Hour)
+	write("reply-young.json", `{}`, time.Minute) // of an older prelet
+	write("reply-old.json", `{}`, time.Hour)
+	write("reply-broken.json", `{`, time.Hour)
+	write("request-asked.json", fmt.Sprintf(`{"args":["run"],"pid":%d}`, gone.Process.Pid), 0)
+
+	served := 0
+	e := &Env{Serve: func([]string) Reply { served++; return Reply{} }}
+	e.serveAll(h)
+
+	left, err := filepath.Glob(filepath.Join(h.RunDir, "*"))
+	for i := range left {
+		left[i] = filepath.Base(left[i])
+	}
+
+	if want := []string{"reply-waits.json", "reply-young.json"}; err != nil || !slices.Equal(left, want) || served != 1 {
+		t.Errorf("got %q, %d served, %v; want %q, and the request served", left, served, err, want)
 	}
 }
 

@@ -216,6 +216,7 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: given, Redactor: e.Redactor,
 		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
 		Detectors: e.detectorHost(w),
+		IsActive:  e.isActive(w),
 		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
 	n.source = n.live
@@ -227,6 +228,29 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 		n.past = n.live.LastGood
 	}
 	return n, diags, nil
+}
+
+// isActive returns how to ask whether a unit of this machine is active, or is being started; nil below a root.
+func (e *Env) isActive(w Where) func(context.Context, string) bool {
+	if w.Root != "" || w.Hardware != "" {
+		return nil
+	}
+
+	return func(ctx context.Context, name string) bool {
+		var units Manager
+		switch {
+		case e.On != nil && e.On.Systemd:
+			units = e.On.Units
+		case e.On == nil && systemd.IsRunning():
+			units = systemd.NewUnits(ctx)
+			defer units.Close()
+		default:
+			return false
+		}
+		u, err := units.Look(ctx, name)
+
+		return err == nil && u.Load == "loaded" && (u.Active == "active" || u.Active == "activating")
+	}
 }
 
 // Close ends what the node has open, without its store.

@@ -48,6 +48,7 @@ type assumption struct {
 func judge(ctx context.Context, j judgement) (found Findings) {
 	j.missing = new([]string)
 	found.report(j.check(ctx)...)
+	found.report(j.checkStub(ctx)...)
 	if len(*j.missing) == 0 && !j.isOlder {
 		return found
 	}
@@ -67,6 +68,33 @@ func judge(ctx context.Context, j judgement) (found Findings) {
 	}
 
 	return found
+}
+
+// checkStub warns of a resolvConf that leads to systemd-resolved's stub: it listens on a loopback address of the node,
+// which is another one inside of a pod. A recording that is older than the target of a link has none.
+func (j judgement) checkStub(ctx context.Context) hcl.Diagnostics {
+	file, _ := j.node.Config["resolvConf"].(string)
+	if file == "" || j.tape == nil {
+		return nil
+	}
+
+	const stub = "stub-resolv.conf"
+	a, _, err := world.Exists.Ask(ctx, j.tape, world.ExistsReq{Path: file})
+	if path.Base(file) != stub && (err != nil || path.Base(a.Target) != stub) {
+		return nil
+	}
+
+	var at hcl.Range
+	for _, o := range j.node.ConfigOrigins["/resolvConf"] {
+		if o.Range.Filename != "" {
+			at = o.Range
+		}
+	}
+
+	return hcl.Diagnostics{origin.Warning(fault.ConfigInvalid, at, "Pods would ask systemd-resolved's stub",
+		"resolvConf is %s, which is %s: its server is 127.0.0.53, and inside of a pod nobody listens there, so that "+
+			"CoreDNS and pods with the node's DNS resolve nothing. Write /run/systemd/resolve/resolv.conf, as kubeadm "+
+			"does, or leave resolvConf out.", file, stub)}
 }
 
 // isSamePlace reports whether two diagnostics are of one place, and are both errors or both about what is unread.

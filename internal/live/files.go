@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -53,7 +54,11 @@ func (l *Live) answerExists(path string) world.Answer {
 			return world.Answer{Fault: f}
 		}
 	}
-	return world.Exists.Answer(world.ExistsAns{Exists: err == nil})
+	out := world.ExistsAns{Exists: err == nil}
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != filepath.Clean(path) {
+		out.Target = to
+	}
+	return world.Exists.Answer(out)
 }
 
 // answerCredential reports whether a credential can be read, not its content.

@@ -53,6 +53,7 @@ func (l *Live) answerKubelet(ctx context.Context) world.Answer {
 		k.Disk = l.root().DiskSize("/var/lib/kubelet")
 	}
 	k.Runtime = l.findRuntime(ctx)
+	k.Resolver = l.chooseResolver(ctx)
 
 	return world.Kubelet.Answer(k)
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
 	Now       func() time.Time
+	// IsActive reports whether a unit of this machine is active or about to be; nil: none is.
+	IsActive  func(ctx context.Context, unit string) bool
 	OnRetry   func(Retry) // called before the cluster is asked again
 	WaitClock func(ctx context.Context) error
 }
@@ -133,10 +135,10 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.Original, l.answerOriginal)
 	case world.KindTarget:
 		return answer(q, world.Target, l.answerTarget)
-	case world.KindManaged:
-		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
 	case world.KindNode:
 		return answer(q, world.NodeOf, func(r world.NodeReq) world.Answer { return l.answerNode(ctx, r) })
+	case world.KindManaged:
+		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
 	}
 	return world.NoAdapter(q.Kind)
 }

@@ -120,6 +120,9 @@ type KubeletAns struct {
 	Disk        int64    `json:"disk,omitempty"` // bytes of the filesystem of its folder
 	// Kernel is what the kernel has of what protectKernelDefaults is about: vm/overcommit_memory, …
 	Kernel map[string]int64 `json:"kernel,omitempty"`
+	// Resolver is the resolvConf that kubeadm would write on this node, "" for none: systemd-resolved's own file, where
+	// that runs. It is decided once for a node, so a recording that is older has none.
+	Resolver string `json:"resolver,omitempty"`
 	// Runtime is the container runtime that this machine is configured for, nil: none is known.
 	Runtime *RuntimeAns `json:"runtime,omitempty"`
 }
@@ -163,7 +166,8 @@ type ExistsReq struct {
 
 // ExistsAns says whether there is.
 type ExistsAns struct {
-	Exists bool `json:"exists"`
+	Exists bool   `json:"exists"`
+	Target string `json:"target,omitempty"` // where links lead to; "" where the path is the file itself
 }
 
 // ServingReq asks whether a kubelet would take a file of CAs, or, with Key, a certificate and its private key. A text is what

@@ -44,6 +44,7 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	flags, hasFlags := cfg.One("kubelet_flags")
 	if hasConfig {
 		a.addPatch(config)
+		a.addResolver(config, n)
 	}
 	if hasFlags {
 		a.addNodeFlags()
@@ -73,6 +74,26 @@ type adder struct {
 
 func (a *adder) fail(c fault.Code, at hcl.Range, summary, detail string, args ...any) {
 	a.diags = append(a.diags, origin.Error(c, at, summary, detail, args...))
+}
+
+// addResolver adds the resolvConf that kubeadm would write, where nobody sets one; "" and null are set.
+func (a *adder) addResolver(config schema.Body, n node.Node) {
+	file := a.in.Kubelet.Resolver
+	_, isInBase := a.in.Base.Config["resolvConf"]
+	isSetting := func(s node.Setting) bool { return s.Path[0] == "resolvConf" }
+	isFlag := func(f node.Flag) bool { return f.Name == "resolv-conf" }
+	if file == "" || !a.in.Base.ConfigKnown || isInBase || !a.whole || slices.ContainsFunc(a.Settings, isSetting) ||
+		slices.ContainsFunc(n.Settings, isSetting) || slices.ContainsFunc(n.Flags, isFlag) {
+		return
+	}
+
+	a.Settings = append(a.Settings, node.Setting{
+		Path: []string{"resolvConf"}, Value: file,
+		Origins: []origin.Origin{{
+			Kind: origin.Default, Role: origin.Value, Ref: "as kubeadm", Range: config.Range,
+			Text: "systemd-resolved was active when this node joined",
+		}},
+	})
 }
 
 // addPatch adds a setting for each field of the patch. A secret is refused; a patch that is not known adds nothing.

@@ -54,7 +54,7 @@ func (Stage) Spec() stages.Spec {
 		Blocks: []schema.Block{
 			{Type: "bootstrap_kubeconfig", Max: 1, Always: true, ForEach: true, Doc: "What the kubelet joins with; planned only while the node has not joined, and removed when it has.", Fields: []schema.Field{bootPath, bootServer, bootCA}},
 			{Type: "ca_certificate", Max: 1, Always: true, ForEach: true, Doc: "The cluster's CA.", Fields: []schema.Field{caPath, caContent}},
-			{Type: "kubelet_config", Max: 1, Always: true, ForEach: true, Doc: "KubeletConfiguration, as a document: what prelet does not know stays as it is.", Fields: []schema.Field{configBase, configPatch, configLayout, configPath}},
+			{Type: "kubelet_config", Max: 1, Always: true, ForEach: true, Doc: "KubeletConfiguration, as a document: what prelet does not know stays as it is. Where nobody sets `resolvConf` and systemd-resolved is active, it is `/run/systemd/resolve/resolv.conf`, as kubeadm writes it at a join; that is decided once, before the first generation. `\"\"` and null are set.", Fields: []schema.Field{configBase, configPatch, configLayout, configPath}},
 			{Type: "kubelet_flags", Max: 1, Always: true, ForEach: true, Doc: "The kubelet's flags, in an environment file. Only changed flags are touched; all other text stays byte for byte.", Fields: []schema.Field{flagsBase, flagsValues, flagsPath, flagsVariable, flagsTaints}},
 			{Type: "file", Labels: []string{"name"}, ForEach: true, Doc: "A file.", Fields: []schema.Field{filePath, fileContent, fileMode, fileOwner, createOnly}},
 			{Type: "directory", Labels: []string{"name"}, ForEach: true, Doc: "A folder.", Fields: []schema.Field{dirPath, dirMode, dirOwner}},

@@ -208,11 +208,15 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 	if a.Uncompared != "" {
 		c.Why = "it cannot be compared: " + a.Uncompared
 	}
-	mode := f.Mode
-	if mode == 0 && a.Exists {
-		mode = a.Mode
+	left := world.TargetMeta{Mode: a.Mode, UID: a.UID, GID: a.GID}
+	if a.Left != nil {
+		left = *a.Left
 	}
-	isSameMeta := mode == a.Mode && isSameOwner(f.Owner, a)
+	isSameMeta := isSameOwner(f.Owner, a) && (f.Owner != "" || left.UID == a.UID && left.GID == a.GID)
+	if f.Mode != 0 {
+		left.Mode = f.Mode
+	}
+	isSameMeta = isSameMeta && left.Mode == a.Mode
 
 	switch {
 	case f.Kind == node.Missing && !a.Exists:

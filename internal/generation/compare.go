@@ -148,7 +148,13 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 	if o.state.Kind != Absent && t.Kind != Absent && o.state.Kind != t.Kind {
 		return NewFault(fault.CannotWrite, "compare", t.Path, fmt.Errorf("a %s is planned where a %s is", t.Kind, o.state.Kind), "move it away, or choose another path")
 	}
-	if e.New, err = s.resolveNew(t, o); err != nil {
+	left := o.state
+	if was, ok := ours[t.Path]; ok && o.state.Kind != Absent {
+		if left, err = s.leftOpen(was, o.state); err != nil {
+			return err
+		}
+	}
+	if e.New, err = s.resolveNew(t, o, left); err != nil {
 		return err
 	}
 	switch {
@@ -169,8 +175,46 @@ func (c *Comparison) declare(s *Store, t Target, ours map[string]Entry) error {
 	return nil
 }
 
-// resolveNew fills what the target leaves open from what is there, or from the folder above.
-func (s *Store) resolveNew(t Target, o seen) (State, error) {
+// leftOpen returns the mode and the owner that a file of the generation in place has where the site leaves them open: those
+// from before prelet, so that nothing of an earlier site stays. A file that prelet has made has the default mode, and its
+// owner unless that is neither root nor the owner of the folder above: then an earlier site has set it.
+func (s *Store) leftOpen(was Entry, now State) (State, error) {
+	if was.Original.Kind == now.Kind {
+		return was.Original, nil
+	}
+
+	left := now
+	left.Mode = defaultMode(now.Kind)
+	if now.UID == 0 && now.GID == 0 {
+		return left, nil
+	}
+	above, err := s.ownerAbove(was.Path)
+	left.UID, left.GID = above.UID, above.GID
+
+	return left, err
+}
+
+// LeftOpen is leftOpen for a file of the generation in place, by its path; false: that has no such file.
+func (s *Store) LeftOpen(path string, now State) (left State, ok bool) {
+	was, ok := s.CurrentEntry(path)
+	if !ok || was.CreateOnly || was.Dropped || now.Kind == Absent {
+		return State{}, false
+	}
+	left, err := s.leftOpen(was, now)
+
+	return left, err == nil
+}
+
+func defaultMode(k Kind) uint32 {
+	if k == Dir {
+		return 0o755
+	}
+
+	return 0o644
+}
+
+// resolveNew fills what the target leaves open from what it had, or from the folder above.
+func (s *Store) resolveNew(t Target, o seen, left State) (State, error) {
 	if t.Kind == Absent {
 		return State{}, nil
 	}
@@ -186,15 +230,13 @@ func (s *Store) resolveNew(t Target, o seen) (State, error) {
 		switch {
 		case t.Secret:
 			n.Mode = 0o600
-		case o.state.Kind != Absent:
-			n.Mode = o.state.Mode
-		case t.Kind == Dir:
-			n.Mode = 0o755
+		case left.Kind != Absent:
+			n.Mode = left.Mode
 		default:
-			n.Mode = 0o644
+			n.Mode = defaultMode(t.Kind)
 		}
 	}
-	owner := o.state
+	owner := left
 	if owner.Kind == Absent && (t.UID == Keep || t.GID == Keep) {
 		var err error
 		if owner, err = s.ownerAbove(t.Path); err != nil {

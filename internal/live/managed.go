@@ -32,7 +32,11 @@ func (l *Live) answerTarget(r world.TargetReq) world.Answer {
 
 	made, known := l.currentEntry(r.Path)
 	if known {
-		out.Drift = made.DescribeDrift(generationState(state))
+		now := generationState(state)
+		out.Drift = made.DescribeDrift(now)
+		if left, ok := l.o.Store.LeftOpen(r.Path, now); ok && (left.Mode != now.Mode || left.UID != now.UID || left.GID != now.GID) {
+			out.Left = &world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
+		}
 	}
 
 	switch {

@@ -216,6 +216,16 @@ type TargetAns struct {
 	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
 	Drift      string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
+	// Left is what a managed target has where the site sets no mode or owner; nil: what it has. A recording that is older
+	// than the field has none.
+	Left *TargetMeta `json:"left,omitempty"`
+}
+
+// TargetMeta is the mode and the owner of a target.
+type TargetMeta struct {
+	Mode uint32 `json:"mode"`
+	UID  int    `json:"uid"`
+	GID  int    `json:"gid"`
 }
 
 // ManagedReq asks what the generation in place holds.

@@ -35,13 +35,13 @@ var (
 
 	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. [Some places are refused](targets.md)."}
 	fileContent = schema.Attr[cty.Value]{Name: "content", Required: true, Doc: "Its text. With a secret in it, the file is sensitive whole and 0600."}
-	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file there is; new: `0644`, with a secret `0600`", Check: checkFileMode, Doc: "Octal, `0001` to `0777`."}
-	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file there is, or of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file before prelet; new: `0644`, with a secret `0600`", Check: checkFileMode, Doc: "Octal, `0001` to `0777`."}
+	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file before prelet; new: root, or that of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
 	createOnly  = schema.Attr[bool]{Name: "create_only", Default: false, Doc: "Only if there is none: never overwritten, never removed."}
 
 	dirPath  = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well. [Some places are refused](targets.md)."}
-	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder there is; new: `0755`", Check: checkFolderMode, Doc: "Octal, `0001` to `1777` without setgid."}
-	dirOwner = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder there is, or of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder before prelet; new: `0755`", Check: checkFolderMode, Doc: "Octal, `0001` to `1777` without setgid."}
+	dirOwner = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder before prelet; new: root, or that of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
 )
 
 // Stage implements stages.Renderer and stages.Baser.

@@ -45,6 +45,20 @@ func TextOf(v cty.Value) (Text, error) {
 	return Text{template: s.AsString(), secrets: secrets}, nil
 }
 
+// PlainText is a text without secrets, byte for byte: as a value of the language its characters would be combined, see
+// [IsExact]. It must not hold the characters of placeholders.
+func PlainText(s string) Text {
+	if HasPlaceholder(s) {
+		panic("value: a text of a file's format with a placeholder") // inputs are refused with one
+	}
+
+	return Text{template: s}
+}
+
+// IsExact reports whether a text is the same as a value of the language, which combines characters (Unicode NFC): e and a
+// combining accent become one character. Bytes that are not the site's own must not change so.
+func IsExact(s string) bool { return cty.NormalizeString(s) == s }
+
 // Template is the text with placeholders where secrets will be: what is hashed and compared. It is not for people.
 func (t Text) Template() string { return t.template }
 

@@ -91,6 +91,9 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
 	}
 	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
+		if !value.IsExact(a.Data[k]) {
+			diags = append(diags, inexact(cm.Range, fmt.Sprintf("Key %q of ConfigMap %s", k, cm.V)))
+		}
 		if value.HasPlaceholder(a.Data[k]) {
 			return stages.Output{}, append(diags, origin.Error(fault.ClusterUnusable, cm.Range, fmt.Sprintf("Key %q of ConfigMap %s has a character that prelet keeps for itself", k, cm.V), "Remove U+E000 and U+E001 from it."))
 		}
@@ -119,7 +122,18 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is no YAML or JSON", "%s", stages.Sentence(err.Error(), "Mend the file"))}
 	}
 	out["value"] = v
-	return stages.Output{Value: cty.ObjectVal(out)}, nil
+	var diags hcl.Diagnostics
+	if !value.IsExact(a.Text) {
+		diags = append(diags, inexact(f.Range, f.V))
+	}
+
+	return stages.Output{Value: cty.ObjectVal(out)}, diags
+}
+
+// inexact warns of a text that is another one as a value.
+func inexact(at hcl.Range, what string) *hcl.Diagnostic {
+	return origin.Warning(fault.Encoding, at, what+" has characters that are combined",
+		"It has letters with combining marks (Unicode NFD), and values have these as one character (NFC): a path or name with one is another one then. Write it in NFC at its source, as `uconv -x nfc` does.")
 }
 
 func checkConfigMap(s string) error {

@@ -74,7 +74,7 @@ func (r *renderer) ca() {
 	if len(from) == 0 {
 		from = place(r.in.Address, b.Range)
 	}
-	r.add(b, node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: plain(text), Mode: 0o644, Purpose: "ca", Origins: from})
+	r.add(b, node.File{Path: caPath.Of(b).V, Kind: node.Regular, Text: value.PlainText(text), Mode: 0o644, Purpose: "ca", Origins: from})
 }
 
 // files renders the blocks that a site adds.

@@ -133,7 +133,7 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 	} else if err := doc.Merge(n.Config); err != nil {
 		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
-	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: plain(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
+	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: value.PlainText(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
 }
 
 // dropInValue is what says "none" where a drop-in cannot remove a field of config.yaml: no amount is zero, no CPUs
@@ -192,15 +192,7 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node) {
 			return
 		}
 	}
-	r.add(b, node.File{Path: flagsFile(b, r.in), Kind: node.Regular, Text: plain(env.String()), Mode: 0o644, Purpose: "kubelet-flags", Origins: place(r.in.Address, at)})
-}
-
-func plain(s string) value.Text {
-	t, err := value.TextOf(cty.StringVal(s))
-	if err != nil {
-		panic("write: a text of the kubelet's formats with a placeholder: " + err.Error()) // inputs are refused with one
-	}
-	return t
+	r.add(b, node.File{Path: flagsFile(b, r.in), Kind: node.Regular, Text: value.PlainText(env.String()), Mode: 0o644, Purpose: "kubelet-flags", Origins: place(r.in.Address, at)})
 }
 
 func (r *renderer) add(b schema.Body, f node.File) {

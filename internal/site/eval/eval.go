@@ -287,6 +287,9 @@ func (e *Eval) functions() map[string]function.Function {
 		case value.HasPlaceholder(a.Text):
 			return cty.NilVal, fmt.Errorf("%s holds U+E000 or U+E001, which prelet keeps for itself; remove them", path)
 		}
+		if !value.IsExact(a.Text) {
+			return cty.NilVal, fmt.Errorf("%s has letters with combining marks (Unicode NFD), which a value cannot keep: write it in NFC, as `uconv -x nfc` does", path)
+		}
 		return cty.StringVal(a.Text), nil
 	})
 	e.funcs["fileexists"] = e.reader(cty.Bool, func(path string) (cty.Value, error) {

@@ -146,6 +146,7 @@ func (r *Run) apply(ctx context.Context, p *boot.Plan, h hold) (res Result, agai
 		r.Report.Note(string(fault.Identity), p.Aside.Sentence())
 	}
 
+	r.keepOutdated(ctx, p)
 	proposal, act, err := BuildProposal(r.Options(p))
 	if err == nil {
 		err = r.checkUnit(p, act.Unit)
@@ -184,6 +185,29 @@ func (r *Run) checkUnit(p *boot.Plan, unit string) error {
 			"the generation in place is that of %s, and without a restart stage the unit is %s", was, unit,
 		),
 		Next: fmt.Sprintf("put stage \"restart\" back, with unit = %q; or write the unit that shall be", was),
+	}
+}
+
+// keepOutdated keeps the states of the kubelet's managers that do not fit this boot's machine while pods may hold what
+// they list: the kubelet that runs needs them, and only its next start fails. A boot, before the kubelet, removes them.
+func (r *Run) keepOutdated(ctx context.Context, p *boot.Plan) {
+	isOutdated := func(c boot.Change) bool { return c.Outdated }
+	i := slices.IndexFunc(p.Changes, isOutdated)
+	if i < 0 {
+		return
+	}
+
+	unit := activate.DefaultUnit
+	if p.Node.Activation != nil {
+		unit = p.Node.Activation.Unit
+	}
+	u, err := r.Machine.Units.Look(ctx, unit)
+	if c := p.Changes[i]; err == nil && activate.CheckPodState(u, c.File.Path, c.Why, "") != nil {
+		r.Report.Degrade(string(fault.KubeletMachine), fmt.Sprintf(
+			"%s stays while pods may hold what it lists, and the kubelet's next start fails: %s; drain the node and reboot it",
+			c.File.Path, c.Why,
+		))
+		p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), isOutdated)
 	}
 }
 

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -410,5 +411,40 @@ func TestMounts(t *testing.T) {
 	if len(status.Degraded) != 1 || status.Degraded[0].Code != "mount-missing" ||
 		!strings.Contains(status.Degraded[0].Summary, "nothing is mounted at /etc/a (etc-a.mount: it is failed)") {
 		t.Errorf("got %+v, want it degraded for the mount that failed", status.Degraded)
+	}
+}
+
+// TestOutdatedState checks that a state which does not fit this boot goes before the kubelet starts, and stays, with a
+// reason, while one runs.
+func TestOutdatedState(t *testing.T) {
+	const path = "/etc/memory_manager_state"
+	plan := func() *boot.Plan {
+		p := complete("one")
+		p.Changes = []boot.Change{{
+			File:   node.File{Path: path, Kind: node.Missing, Purpose: "state"},
+			Old:    world.TargetAns{Exists: true, Mode: 0o600},
+			Action: "delete", Why: "NUMA node 0 had 2 bytes and has 1", Outdated: true,
+		}}
+		return p
+	}
+
+	for _, runs := range []bool{false, true} {
+		b := newBench(t)
+		if err := os.WriteFile(b.dir+path, []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if runs {
+			b.kubelet.Started, b.kubelet.MainPID = time.Second, 7
+		} else {
+			b.kubelet.Active, b.kubelet.Sub = "inactive", "dead"
+		}
+
+		res, status := b.do(t.Context(), plan())
+		_, err := os.Stat(b.dir + path)
+		isSaid := strings.Contains(fmt.Sprint(status.Degraded), "the kubelet's next start fails")
+		if res.Code != "" || (err == nil) != runs || isSaid != runs {
+			t.Errorf("a kubelet runs: %v: got %+v, the state: %v, degraded %v; want it kept, and degraded, only then",
+				runs, res, err, status.Degraded)
+		}
 	}
 }

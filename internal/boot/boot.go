@@ -297,7 +297,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	if p.tape == nil {
 		return
 	}
-	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.Unknown)
+	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.gathered.facts, p.Unknown)
 	changed, found := diff(p.rendered.node, p.decided.aside, observed)
 	p.changed = changed
 	p.addFindings(found)

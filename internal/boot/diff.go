@@ -23,6 +23,8 @@ type Change struct {
 	Action string // create | update | delete | restore | keep | none
 	Why    string // of keep and delete: in words
 	Drift  string // how it was edited since the last generation
+
+	Outdated bool // a state of the kubelet's managers that does not fit this boot's machine
 }
 
 // Restart says whether the kubelet must be restarted, and why.

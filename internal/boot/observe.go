@@ -30,6 +30,8 @@ type observedFile struct {
 	is     world.TargetAns
 	action string // of undeclared ones
 	why    string // for action, or why a state must go
+
+	isOutdated bool // a state that does not fit this boot's machine
 	failure
 }
 
@@ -45,7 +47,9 @@ func (f failure) isUnread() bool { return f.answer.Code() == fault.Unread }
 //
 // Inputs: the tape, the finished node, the identity that is set aside, and the unknown parts of the plan. Result: each
 // managed file as it is. It does not fail: a question that failed is part of the result, and diff reports it.
-func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, unknown unknowns) (o Observed) {
+func observe(
+	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, facts *world.Facts, unknown unknowns,
+) (o Observed) {
 	for _, f := range n.Files {
 		req := world.TargetReq{Path: f.Path}
 		if len(f.Text.Secrets()) > 0 {
@@ -60,6 +64,7 @@ func observe(ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, u
 		state.why = s.why
 		o.states = append(o.states, state)
 	}
+	o.observeOutdated(ctx, tape, n, aside, facts)
 	o.observeUndeclared(ctx, tape, n, len(unknown) > 0)
 
 	return o
@@ -142,7 +147,7 @@ func (o *Observed) listDeclared(n node.Node) (out []Change) {
 	}
 	for _, s := range o.states {
 		if why := explainRemoval(n, s); why != "" {
-			out = append(out, Change{File: s.file, Old: s.is, Action: "delete", Why: why})
+			out = append(out, Change{File: s.file, Old: s.is, Action: "delete", Why: why, Outdated: s.isOutdated})
 		}
 	}
 

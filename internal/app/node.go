@@ -272,6 +272,9 @@ const lastGoodTimeout = 15 * time.Second
 // Plan evaluates the site.
 func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	o := boot.Options{Source: n.source, Now: time.Now, Event: event, Takeover: n.Takeover}
+	if n.env.Redactor != nil {
+		o.Redact = n.env.Redactor.String
+	}
 	if n.past != nil && n.joined() { // one that never joined must not take what it cannot verify
 		o.FallBack = func(maxAge time.Duration) func(world.Question, world.Answer) (world.Answer, bool) {
 			if _, ok := n.Store.LastGood(); ok {

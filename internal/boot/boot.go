@@ -29,6 +29,8 @@ type Options struct {
 	Source world.Source     // live adapters or a recording; Run puts a tape in front of it
 	Now    func() time.Time // for durations of stages only; no answer depends on it
 	Event  func(Event)      // progress; nil: none
+	// Redact hides secrets in a text that the plan shows a part of; nil: only what looks like one.
+	Redact func(string) string
 	// Locks answers what is known of detectors where there is no Source (a check); nil: nothing is known of any.
 	Locks world.Source
 	// FallBack makes the function that may replace a failed answer by one of the last good generation that is not older
@@ -203,11 +205,11 @@ func newRuntimeEnv(o Options, limits evalLimits) runtimeEnv {
 // startRun puts a tape in front of the source, and reads the locks of detectors: the types of outputs depend on them.
 func startRun(ctx context.Context, s *site.Site, o Options) (*progress, map[string]detectorLock) {
 	if o.Source == nil {
-		return &progress{site: s, eval: eval.New(ctx, s, nil)}, readLocks(ctx, s, o.Locks)
+		return &progress{site: s, eval: eval.New(ctx, s, nil).WithRedactor(o.Redact)}, readLocks(ctx, s, o.Locks)
 	}
 	tape := world.NewTape(o.Source)
 
-	return &progress{site: s, tape: tape, eval: eval.New(ctx, s, tape)}, readLocks(ctx, s, tape)
+	return &progress{site: s, tape: tape, eval: eval.New(ctx, s, tape).WithRedactor(o.Redact)}, readLocks(ctx, s, tape)
 }
 
 func (p *progress) addFindings(f Findings) { p.Findings = p.join(f) }

@@ -38,7 +38,7 @@ func (w *walker) config(name string) (Explanation, bool) {
 	if !ok {
 		return w.noField(name)
 	}
-	x := Explanation{Value: showGo(v), Whole: v, Present: true, TakesEffect: "restart"}
+	x := Explanation{Value: w.showGo(v), Whole: v, Present: true, TakesEffect: "restart"}
 	if keys[0] == "registerWithTaints" {
 		x.TakesEffect = "registration"
 	}
@@ -107,7 +107,7 @@ func splitPointer(ptr string) []string {
 
 func (w *walker) fieldValue(ptr string) string {
 	if _, v, ok := field(w.plan.Node.Config, dotted(ptr)); ok {
-		return showGo(v)
+		return w.showGo(v)
 	}
 	return "(taken away)"
 }

@@ -419,7 +419,7 @@ func (w *walker) data(i *site.Instance, name string, x hclsyntax.Expression) {
 	for _, c := range w.copies(i) {
 		f := c.frame(w, x)
 		v, d := w.value(x, f)
-		s := Step{Text: whose + ": " + name + " = " + w.text(x), Note: "has: " + orNothing(keysOf(v)), Range: x.Range(), Ref: whose}
+		s := Step{Text: whose + ": " + name + " = " + w.text(x), Note: "has: " + orNothing(w.keysOf(v)), Range: x.Range(), Ref: whose}
 		if d != nil {
 			s.Note = d.Summary + ": " + d.Detail
 		}
@@ -440,10 +440,10 @@ func (w *walker) data(i *site.Instance, name string, x hclsyntax.Expression) {
 }
 
 // keysOf lists the keys of a map, or the elements of a list of texts.
-func keysOf(v cty.Value) string {
+func (w *walker) keysOf(v cty.Value) string {
 	u, secrets, _ := value.Plain(v)
 	if len(secrets) > 0 || !u.IsKnown() || u.IsNull() || !u.CanIterateElements() {
-		return show(v)
+		return w.show(v)
 	}
 	var out []string
 	for it := u.ElementIterator(); it.Next(); {

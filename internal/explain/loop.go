@@ -135,7 +135,7 @@ func (w *walker) turn(x *hclsyntax.ForExpr, t turn, coll string, depth int) {
 		s.Note, s.Range = join("is left out", t.err), x.CondExpr.Range()
 	case !same(x):
 		if v, d := w.value(x.ValExpr, t.f); d == nil {
-			s.Note = "gives " + show(v)
+			s.Note = "gives " + w.show(v)
 		}
 	}
 	w.say(depth, s)

@@ -137,7 +137,7 @@ func (w *walker) listFlag(name string) (Explanation, bool) {
 			if it := w.e.Scope(w.writer().Addr()).Item(e, name); it != nil {
 				r = it.Range()
 			}
-			w.say(0, Step{Text: oneLine(w.e.Text(r), maxShown), Value: show(got), Note: "null is no flag", Range: r})
+			w.say(0, Step{Text: oneLine(w.e.Text(r), maxShown), Value: w.show(got), Note: "null is no flag", Range: r})
 			w.walk(e, f, way(named(name)), 1)
 			return Explanation{Summary: "The site gives it the value null, which is no flag."}, true
 		}
@@ -232,7 +232,7 @@ func (w *walker) machine(p path, depth int) {
 		out, ok := w.e.Output(i.Addr())
 		for _, f := range facts {
 			if v, found := f.in(out); ok && found {
-				w.fact(Step{Text: "stage." + i.Addr() + f.String(), Value: show(v), Ref: "stage." + i.Addr(), Range: i.Range}, f, depth)
+				w.fact(Step{Text: "stage." + i.Addr() + f.String(), Value: w.show(v), Ref: "stage." + i.Addr(), Range: i.Range}, f, depth)
 			}
 		}
 	}

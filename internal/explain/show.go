@@ -20,8 +20,8 @@ const (
 )
 
 // show writes a value as a site would, in at most about 60 characters. What a credential flowed into is
-// "(sensitive)".
-func show(v cty.Value) string {
+// "(sensitive)". A secret that came another way is hidden before the text is cut: a part of it would not be recognised.
+func (w *walker) show(v cty.Value) string {
 	if v == cty.NilVal {
 		return unknown
 	}
@@ -34,6 +34,9 @@ func show(v cty.Value) string {
 	}
 	if full := literal(u); utf8.RuneCountInString(full) <= maxShown {
 		return full
+	}
+	if u.Type() == cty.String {
+		u = cty.StringVal(w.e.Redact(u.AsString()))
 	}
 	return brief(u)
 }
@@ -125,7 +128,7 @@ func cut(s string, n int) string {
 }
 
 // showGo writes a value of a decoded document.
-func showGo(v any) string {
+func (w *walker) showGo(v any) string {
 	if v == nil {
 		return "null"
 	}
@@ -133,7 +136,7 @@ func showGo(v any) string {
 	if err != nil {
 		return unknown
 	}
-	return show(x)
+	return w.show(x)
 }
 
 // oneLine is a piece of the site in one line, abbreviated in the middle of nowhere.

@@ -43,7 +43,7 @@ func (w *walker) condition(when hclsyntax.Expression, whose string, depth int) (
 	v, d := w.value(when, f)
 	u, _, _ := value.Plain(v)
 	ok = w.holds(when)
-	s := Step{Text: "when " + w.e.Text(when.Range()), Value: unlessSame(show(v), w.text(when)), Range: when.Range(), Role: origin.Condition, Ref: whose}
+	s := Step{Text: "when " + w.e.Text(when.Range()), Value: unlessSame(w.show(v), w.text(when)), Range: when.Range(), Role: origin.Condition, Ref: whose}
 	switch {
 	case d != nil:
 		s.Value, s.Note = "(error)", d.Summary+": "+d.Detail

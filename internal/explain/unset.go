@@ -34,7 +34,7 @@ func (w *walker) unset(name string) (x Explanation, known bool) {
 	case field == "evictionHard" && key != "" && there && !merges:
 		x.Summary = "Neither the base nor the site sets it; evictionHard is set, so the kubelet has the thresholds in it and no others."
 	case told:
-		x.Summary = fmt.Sprintf("Neither the base nor the site sets it, so the kubelet's default holds: %s.", inFull(value))
+		x.Summary = fmt.Sprintf("Neither the base nor the site sets it, so the kubelet's default holds: %s.", w.inFull(value))
 	case field == "evictionHard":
 		x.Summary = "Neither the base nor the site sets it, and the kubelet has no such threshold by itself."
 	default:
@@ -46,10 +46,10 @@ func (w *walker) unset(name string) (x Explanation, known bool) {
 }
 
 // inFull is a default as it would stand in the configuration: short enough to be shown whole.
-func inFull(v any) string {
+func (w *walker) inFull(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
-		return showGo(v)
+		return w.showGo(v)
 	}
 	return string(b)
 }

@@ -115,7 +115,7 @@ func (w *walker) at(x hclsyntax.Expression, f *frame, p path) (string, string) {
 		return "(error)", d.Summary + ": " + d.Detail
 	}
 	v, _ = p.in(v)
-	return show(v), ""
+	return w.show(v), ""
 }
 
 // walk tells what the value of x at p rests on. It says nothing of x itself: its caller has.
@@ -171,7 +171,7 @@ func (w *walker) reference(tr hcl.Traversal, f *frame, p path, depth int) {
 	name := root + full.String()
 	at := tr.SourceRange()
 	v, ok := w.lookup(f, root, full)
-	shown := show(v)
+	shown := w.show(v)
 	if !ok {
 		shown = "(not there)"
 	}
@@ -263,7 +263,7 @@ func (w *walker) index(x *hclsyntax.IndexExpr, f *frame, p path, depth int) {
 		return
 	}
 	if !isLiteral(x.Key) {
-		w.say(depth, Step{Text: "index " + w.text(x.Key), Value: show(k), Range: x.Key.Range()})
+		w.say(depth, Step{Text: "index " + w.text(x.Key), Value: w.show(k), Range: x.Key.Range()})
 		w.walk(x.Key, f, nil, depth+1)
 	}
 	w.walk(x.Collection, f, path{s}.then(p...), depth)
@@ -298,7 +298,7 @@ func (w *walker) conditional(x *hclsyntax.ConditionalExpr, f *frame, p path, dep
 	u, _, _ := value.Plain(v)
 	s := Step{Text: w.e.Text(x.Condition.Range()), Range: x.Condition.Range(), Role: origin.Condition}
 	if d != nil || !u.IsKnown() || u.IsNull() || u.Type() != cty.Bool {
-		s.Value = show(v)
+		s.Value = w.show(v)
 		if d != nil {
 			s.Value, s.Note = "(error)", d.Summary+": "+d.Detail
 		}
@@ -310,7 +310,7 @@ func (w *walker) conditional(x *hclsyntax.ConditionalExpr, f *frame, p path, dep
 	if u.False() {
 		branch, other = other, branch
 	}
-	s.Value = show(v)
+	s.Value = w.show(v)
 	s.Note = fmt.Sprintf("so it is %s, not %s", w.text(branch), w.text(other))
 	w.say(depth, s)
 	w.as(origin.Condition, func() { w.walk(x.Condition, f, nil, depth+1) })

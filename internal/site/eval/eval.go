@@ -39,7 +39,8 @@ type Eval struct {
 	funcs       map[string]function.Function
 	indexes     map[*hclsyntax.ObjectConsExpr]objectIndex
 	unsupported *[]*hcl.Diagnostic // what try and can met on an unknown machine
-	unread      *[]string          // questions that a recording was never asked, in the order of asking, also repeated
+	redact      func(string) string
+	unread      *[]string // questions that a recording was never asked, in the order of asking, also repeated
 }
 
 type result struct {
@@ -58,9 +59,21 @@ func New(ctx context.Context, s *site.Site, ask world.Source) *Eval {
 	return &Eval{
 		site: s, ask: ask, ctx: ctx, at: at, vars: map[string]cty.Value{}, out: make([]cty.Value, len(s.Stages)), node: cty.DynamicVal,
 		memo: map[string]result{}, depth: map[string]bool{}, indexes: map[*hclsyntax.ObjectConsExpr]objectIndex{},
-		unsupported: new([]*hcl.Diagnostic), unread: new([]string),
+		unsupported: new([]*hcl.Diagnostic), unread: new([]string), redact: value.NewRedactor().String,
 	}
 }
+
+// WithRedactor returns e with a function that hides secrets in texts that are shown. nil changes nothing: then only what
+// looks like a secret is hidden.
+func (e *Eval) WithRedactor(redact func(string) string) *Eval {
+	if redact != nil {
+		e.redact = redact
+	}
+	return e
+}
+
+// Redact hides secrets in a text, which must be whole.
+func (e *Eval) Redact(s string) string { return e.redact(s) }
 
 // Checking says whether there is no world behind this run.
 func (e *Eval) Checking() bool { return e.ask == nil }

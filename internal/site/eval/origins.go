@@ -26,13 +26,19 @@ func (s Scope) Origins(x hclsyntax.Expression) []origin.Origin {
 	return c.out
 }
 
-// Text is what is written at a range of the site, in one line, at most 160 bytes.
+// shortestCut is the length in bytes up to which nobody cuts what Text returns.
+const shortestCut = 48
+
+// Text is what is written at a range of the site, in one line, at most 160 bytes. Secrets are hidden before it is cut.
 func (e *Eval) Text(r hcl.Range) string {
 	src, ok := e.site.Sources[r.Filename]
 	if !ok || r.End.Byte > len(src) || r.Start.Byte > r.End.Byte {
 		return ""
 	}
 	t := strings.Join(strings.Fields(string(src[r.Start.Byte:r.End.Byte])), " ")
+	if len(t) > shortestCut {
+		t = e.redact(t) // whole: a part of a secret is not recognised
+	}
 	if len(t) > 160 {
 		t = strings.ToValidUTF8(t[:157], "") + "…"
 	}

@@ -85,8 +85,8 @@ func TestRottenInPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := strings.IndexByte(string(text), '\n')
-	for at := first + 1; at < len(text); at += (len(text) - first) / 12 {
+	rest := len(text) - strings.IndexByte(string(text), '\n') - 1
+	for at := -rest; at < 0; at += rest/12 + 1 { // from the end: the first lines of two nodes differ in length
 		m := goodThree(t)
 		m.damage("generations/3", at)
 		m.want("doctor", m.as("", "doctor"), ended{m.as("", "doctor").exit, "generation 3 is damaged", ""})

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +16,7 @@ import (
 	"github.com/prelet/prelet/internal/server"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
 )
 
 // InitOptions are the cluster of a first site, and where the site is written.
@@ -46,6 +45,13 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 	if err := checkServers(servers); err != nil {
 		return Initialized{}, err
 	}
+	if err := schema.CACertHashes.Check(hashes); err != nil {
+		return Initialized{}, failure(fault.Usage, "--ca-cert-hash: %s", err)
+	}
+	if name := findSiteFile(o.Dir); name != "" {
+		return Initialized{}, failure(fault.CannotWrite,
+			"%s has a site already (%s), and a second one in it would define everything twice; name another folder", o.Dir, name)
+	}
 
 	path := filepath.Join(o.Dir, "site.hcl")
 	text := writeFirstSite(servers, hashes)
@@ -59,13 +65,21 @@ func (e *Env) Init(o InitOptions) (Initialized, error) {
 	}
 
 	err = createFile(path, text)
-	if errors.Is(err, fs.ErrExist) {
-		err = fmt.Errorf("%s is there already; name another folder, or remove it", path)
-	}
 	if err != nil {
 		return out, failure(fault.CannotWrite, "%s", err)
 	}
 	return out, nil
+}
+
+// findSiteFile returns the name of a file of a site that is in a folder; "" if there is none.
+func findSiteFile(dir string) string {
+	entries, _ := os.ReadDir(dir) // a folder that does not exist has none
+	for _, e := range entries {
+		if site.IsSiteFile(e.Name()) {
+			return e.Name()
+		}
+	}
+	return ""
 }
 
 // findCluster returns the servers and the pins that the options give or refer to. There is at least one of each.

@@ -12,7 +12,7 @@ import (
 
 func TestInit(t *testing.T) {
 	dir := t.TempDir()
-	putTestFiles(t, dir, map[string]string{"taken/site.hcl": "", "file": "", "ca.crt": "no PEM"})
+	putTestFiles(t, dir, map[string]string{"taken/10-base.hcl": "", "vars/a.prelet.vars": "", "file": "", "ca.crt": "no PEM"})
 	in := func(name string) string { return filepath.Join(dir, name) }
 
 	for _, c := range []struct {
@@ -31,7 +31,10 @@ func TestInit(t *testing.T) {
 			"a server twice", func(o *InitOptions) { o.Servers = []string{"a:6443", "https://a:6443"} },
 			fault.Usage, "is there twice, first as", false,
 		},
-		{name: "a bad pin", change: func(o *InitOptions) { o.Hashes = []string{"c4fb"} }, diags: true},
+		{
+			"a bad pin", func(o *InitOptions) { o.Hashes = []string{"c4fb"} },
+			fault.Usage, "--ca-cert-hash: \"c4fb\"", false,
+		},
 		{"no CA file", func(o *InitOptions) { o.CAFile = in("none") }, fault.Usage, "--ca-file ", false},
 		{"a CA file without PEM", func(o *InitOptions) { o.CAFile = in("ca.crt") }, fault.Usage, "--ca-file ", false},
 		{
@@ -40,7 +43,11 @@ func TestInit(t *testing.T) {
 		},
 		{
 			"a site that exists", func(o *InitOptions) { o.Dir = in("taken") },
-			fault.CannotWrite, "is there already", false,
+			fault.CannotWrite, "has a site already (10-base.hcl)", false,
+		},
+		{
+			"a vars file of a site", func(o *InitOptions) { o.Dir = in("vars") },
+			fault.CannotWrite, "has a site already (a.prelet.vars)", false,
 		},
 		{"below a file", func(o *InitOptions) { o.Dir = in("file") }, fault.CannotWrite, "not a directory", false},
 	} {

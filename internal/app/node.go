@@ -51,6 +51,11 @@ func (w *Where) check() error {
 	if err := checkKubeletVersion(w.KubeletVersion); err != nil {
 		return err
 	}
+	for _, p := range w.Config { // a link is judged when it is read
+		if _, err := os.Lstat(p); errors.Is(err, fs.ErrNotExist) {
+			return failure(fault.Usage, "%s: there is no such file or folder (--config)", p)
+		}
+	}
 	for flag, p := range map[string]string{"--root": w.Root, "--objects": w.Objects} {
 		if p == "" {
 			continue

@@ -101,7 +101,8 @@ func (h *Host) lockAnswer(name string) world.Answer {
 				"If you trust this program as it is, lock it:\n    prelet detectors lock "+program)
 		}
 		return world.Failure(fault.Absent, "There is no program "+program+", and no lock names another",
-			"Install the package of the detector, which brings both")
+			"Install the package of the detector, which brings both; or put detectors.lock.json beside the site: "+
+				"with a lock, a machine without the device skips the detector")
 	case err != nil:
 		return world.Failure(fault.DetectorFailed, "Its lock cannot be used: "+err.Error(),
 			"Install the package of the detector again, or lock the program anew:\n    prelet detectors lock "+h.path(filepath.Join(Programs, name)))

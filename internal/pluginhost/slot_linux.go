@@ -180,7 +180,8 @@ func (h *Host) pool() ([]user, error) {
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, denied("there is no user %s1 to run it as; `systemd-sysusers` makes those of the package", UserPrefix)
+		return nil, denied("there is no user %s1 to run it as; `systemd-sysusers` makes those of the package. "+
+			"Where none of it is installed, as in a container that builds an image, run the command as an ordinary user", UserPrefix)
 	}
 	return out, nil
 }

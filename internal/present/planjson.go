@@ -135,8 +135,8 @@ func PlanJSON(w io.Writer, v View) error {
 	}
 	for _, c := range p.Changes {
 		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose, Private: c.Old.Private}
-		if c.File.Mode != 0 {
-			f.Mode = fmt.Sprintf("%04o", c.File.Mode)
+		if c.File.Kind != node.Missing {
+			f.Mode = fmt.Sprintf("%04o", mode(c))
 		}
 		if c.File.Kind == node.Regular && !f.Sensitive {
 			f.SHA256 = sum(c.File.Text.Template())
@@ -152,6 +152,21 @@ func PlanJSON(w io.Writer, v View) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(d)
+}
+
+// mode is what a managed file will have: as declared, else as it has now, else what a new one gets.
+func mode(c boot.Change) uint32 {
+	switch {
+	case c.File.Mode != 0:
+		return uint32(c.File.Mode)
+	case len(c.File.Text.Secrets()) > 0:
+		return 0o600
+	case c.Old.Exists:
+		return c.Old.Mode
+	case c.File.Kind == node.Directory:
+		return 0o755
+	}
+	return 0o644
 }
 
 // owner is USER:GROUP that a target will have: as declared, else as it has now. A new one gets its folder's when it is

@@ -333,11 +333,11 @@ func (w *walker) fetched(i *site.Instance, key string, s Step, p path, depth int
 		if what, ok := w.argument(i, c, "config_map"); ok {
 			note = w.objectOf(&s, what, p)
 		} else if what, ok := w.argument(i, c, "file"); ok {
-			q := world.File.Question(world.FileReq{Path: what})
-			a, asked := w.answered(q)
-			if asked {
-				s.Answer = answerTo(q, a, "/text")
-				note = join("file "+what+" of the node", told(a))
+			for _, e := range w.entries {
+				if r, err := world.File.Request(e.Question); e.Kind == world.KindFile && err == nil && r.Path == what {
+					s.Answer = answerTo(e.Question, e.Answer, "/text")
+					note = join("file "+what+" of the node", told(e.Answer))
+				}
 			}
 		}
 	}

@@ -60,6 +60,7 @@ const (
 	ClusterDenied      Code = "cluster-denied"
 	ClusterUnusable    Code = "cluster-unusable"
 	FileMissing        Code = "file-missing"
+	FileLate           Code = "file-late"
 	FileUnusable       Code = "file-unusable"
 	HardwareFailed     Code = "hardware"
 	HardwareDegraded   Code = "hardware-degraded"
@@ -96,7 +97,7 @@ const (
 var exitStatuses = map[Code]int{
 	CredentialMissing:  11,
 	ClusterUnreachable: 20, ClusterUntrusted: 21, ClusterDenied: 22, NodeNameTaken: 22, ClusterUnusable: 23,
-	HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
+	FileLate: 30, HardwareFailed: 30, ReserveRefused: 30, NullFact: 30, Precondition: 30, KubeletMachine: 30,
 	DetectorFailed: 31,
 	CannotWrite:    40, NeedsPerson: 41, Interrupted: 42,
 	RolledBack: 50, OtherMachine: 50, RollbackFails: 51, Systemd: 52,

@@ -48,7 +48,7 @@ func ExitStatuses() []ExitStatus {
 		{23, "What the server gave cannot be used.", "who runs the cluster", AgainYes},
 		{
 			30,
-			"The hardware cannot be read, or does not do for what the site asks.",
+			"The hardware cannot be read, is not enough for what the site asks, or a file that the site waits for has not come.",
 			"who runs the machine, or who wrote the site",
 			AgainYes,
 		},

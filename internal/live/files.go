@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -40,6 +41,36 @@ func (l *Live) answerFile(r world.FileReq) world.Answer {
 		return world.Failure(fault.Denied, why, "")
 	}
 	return world.File.Answer(world.FileAns{Text: text})
+}
+
+// lookAgain is how often a file that may come late is looked for.
+const lookAgain = 250 * time.Millisecond
+
+// awaitFile returns the text of a file, after waiting for it to come. What the files of another machine lack cannot come.
+// A file that came late is read until two looks have the same answer, as it may be half written.
+func (l *Live) awaitFile(ctx context.Context, r world.FileReq) world.Answer {
+	patience := time.Duration(r.WaitMillis) * time.Millisecond
+	a := l.answerFile(r)
+	if patience == 0 || l.isOtherMachine() || a.Code() != fault.Absent {
+		return a
+	}
+
+	end := l.o.Now().Add(patience)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-lookAgain).Before(end) {
+		end = deadline.Add(-lookAgain) // an answer in time
+	}
+	for l.o.Now().Before(end) && ctx.Err() == nil {
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+		}
+		before := a
+		a = l.answerFile(r)
+		if a.Code() != fault.Absent && a.Code() == before.Code() && bytes.Equal(a.Value, before.Value) {
+			break
+		}
+	}
+	return a
 }
 
 // answerExists reports whether a path exists on this machine. What another node has when it boots is not known.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/world"
@@ -89,5 +90,34 @@ func place(t *testing.T, root, path, text string) {
 	}
 	if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestFileThatComesLate waits for a file that something writes after a while, and for one that nobody writes. What the
+// files of another machine lack is not waited for.
+func TestFileThatComesLate(t *testing.T) {
+	dir := t.TempDir()
+	late := filepath.Join(dir, "late.json")
+	l := New(Options{})
+	defer l.Close()
+	time.AfterFunc(300*time.Millisecond, func() { place(t, "/", late, "{}\n") })
+
+	got, a, _ := world.File.Ask(t.Context(), l, world.FileReq{Path: late, WaitMillis: 20_000})
+	if got.Text != "{}\n" {
+		t.Errorf("a file that comes late: got %+v, %+v; want its text", got, a)
+	}
+
+	start := time.Now()
+	_, a, _ = world.File.Ask(t.Context(), l, world.FileReq{Path: filepath.Join(dir, "none"), WaitMillis: 300})
+	if took := time.Since(start); a.Code() != fault.Absent || took < 300*time.Millisecond {
+		t.Errorf("a file that never comes: got %+v after %s; want code absent after 300ms", a, took)
+	}
+
+	below := New(Options{Root: dir})
+	defer below.Close()
+	start = time.Now()
+	_, a, _ = world.File.Ask(t.Context(), below, world.FileReq{Path: "/none", WaitMillis: 60_000})
+	if took := time.Since(start); a.Code() != fault.Absent || took > 10*time.Second {
+		t.Errorf("below a root: got %+v after %s; want code absent at once", a, took)
 	}
 }

@@ -106,7 +106,7 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 
 	switch q.Kind {
 	case world.KindFile:
-		return answer(q, world.File, l.answerFile)
+		return answer(q, world.File, func(r world.FileReq) world.Answer { return l.awaitFile(ctx, r) })
 	case world.KindCredential:
 		return answer(q, world.Credential, l.answerCredential)
 	case world.KindVariable:

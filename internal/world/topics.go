@@ -1,8 +1,9 @@
 package world
 
-// FileReq asks for a file of the node. Path is absolute.
+// FileReq asks for a file of the node, which may come late. Path is absolute.
 type FileReq struct {
-	Path string `json:"path"`
+	Path       string `json:"path"`
+	WaitMillis int64  `json:"wait_ms,omitempty"`
 }
 
 // FileAns is its text, UTF-8.

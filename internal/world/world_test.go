@@ -95,7 +95,7 @@ func TestRoundTrip(t *testing.T) {
 	}))
 	ctx := context.Background()
 	for _, p := range []string{"/b", "/a"} {
-		if _, _, err := File.Ask(ctx, tape, FileReq{p}); err != nil {
+		if _, _, err := File.Ask(ctx, tape, FileReq{Path: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -138,11 +138,11 @@ func TestRoundTrip(t *testing.T) {
 		if first.String() != second.String() {
 			t.Errorf("written again it differs:\n%s\n%s", &first, &second)
 		}
-		a, _, err := File.Ask(ctx, back.Source(), FileReq{"/a"})
+		a, _, err := File.Ask(ctx, back.Source(), FileReq{Path: "/a"})
 		if err != nil || a.Text != "<x>\u2028\n" {
 			t.Errorf("the replay says %q, %v", a.Text, err)
 		}
-		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{"/c"}); ans.Code() != fault.Unread || !strings.Contains(ans.Why(), "/c") {
+		if _, ans, _ := File.Ask(ctx, back.Source(), FileReq{Path: "/c"}); ans.Code() != fault.Unread || !strings.Contains(ans.Why(), "/c") {
 			t.Errorf("a question that was never asked gives %v", ans)
 		}
 	}
@@ -165,7 +165,7 @@ func testTapeAsksOnce(t *testing.T) {
 		go func() {
 			defer all.Done()
 			p := fmt.Sprintf("/%d", i%5)
-			a, _, err := File.Ask(context.Background(), tape, FileReq{p})
+			a, _, err := File.Ask(context.Background(), tape, FileReq{Path: p})
 			if err != nil || !strings.Contains(a.Text, p) {
 				t.Errorf("%s: %q, %v", p, a.Text, err)
 			}
@@ -193,7 +193,7 @@ func TestTapeWaits(t *testing.T) {
 		return Failure(fault.Absent, "", "")
 	}))
 	defer close(end)
-	q := File.Question(FileReq{"/a"})
+	q := File.Question(FileReq{Path: "/a"})
 	go tape.Ask(context.Background(), q)
 	<-begun
 	ctx, cancel := context.WithCancel(context.Background())
@@ -232,7 +232,7 @@ func TestFallBack(t *testing.T) {
 		return Answer{Value: json.RawMessage(`{}`), Stale: 3, Because: a.Why()}, q.Kind == KindTrust
 	})
 	ctx := context.Background()
-	tape.Ask(ctx, File.Question(FileReq{"/a"}))
+	tape.Ask(ctx, File.Question(FileReq{Path: "/a"}))
 	if a := tape.Ask(ctx, Trust.Question(TrustReq{})); a.Stale != 3 || a.Because != "down" {
 		t.Errorf("got %v", a)
 	}
@@ -301,4 +301,34 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReplayOfAQuestionThatIsAlike holds that a replay answers a question that differs from the recorded one only in what
+// its answer does not depend on.
+func TestReplayOfAQuestionThatIsAlike(t *testing.T) {
+	planned := TargetReq{Path: "/etc/s", Secret: true, Want: "old"}
+	other := TargetReq{Path: "/etc/t", Secret: true, Want: "old"}
+	r := Recording{Entries: []Entry{
+		{File.Question(FileReq{Path: "/etc/x"}), File.Answer(FileAns{Text: "x"})},
+		{Object.Question(ObjectReq{Access: Access{RetryMillis: 5}, Name: "a"}), Object.Answer(ObjectAns{ResourceVersion: "7"})},
+		{Target.Question(planned), Target.Answer(TargetAns{Exists: true, Same: true})},
+		{Target.Question(other), Target.Answer(TargetAns{Exists: true})},
+	}}
+	for name, c := range map[string]struct {
+		q    Question
+		want string // of the answer, or the name of its failure
+	}{
+		"another wait":                   {File.Question(FileReq{Path: "/etc/x", WaitMillis: 60_000}), `{"text":"x"}`},
+		"another file":                   {File.Question(FileReq{Path: "/etc/y"}), "unread"},
+		"another retry, and optional":    {Object.Question(ObjectReq{Access: Access{RetryMillis: 9}, Name: "a", Optional: true}), `{"resource_version":"7","data":null}`},
+		"another server":                 {Object.Question(ObjectReq{Access: Access{Servers: []string{"b"}}, Name: "a"}), "unread"},
+		"another text than what was so":  {Target.Question(TargetReq{Path: "/etc/s", Secret: true, Want: "new"}), `{"exists":true}`},
+		"another text, which may be it":  {Target.Question(TargetReq{Path: "/etc/t", Secret: true, Want: "new"}), "unread"},
+		"the text of a file in a secret": {Target.Question(TargetReq{Path: "/etc/s"}), "unread"},
+	} {
+		a := r.Source().Ask(t.Context(), c.q)
+		if got := a.Name() + string(a.Value); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
 }

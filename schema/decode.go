@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -157,6 +159,40 @@ func (b Block) nested(n Block, body *hclsyntax.Body, ev Evaluator, out *Body) (d
 	return diags
 }
 
+// describeWrongType says which type is needed, and shows how the value would be written where that can be told.
+func describeWrongType(want cty.Type, v cty.Value, err error) string {
+	u, secrets, _ := value.Plain(v)
+	var at cty.PathError
+	if errors.As(err, &at) && len(at.Path) > 0 {
+		return fmt.Sprintf("%s is needed: %s.", upperFirst(Article(want)), err)
+	}
+	text := fmt.Sprintf("%s is needed, and this is %s.", upperFirst(Article(want)), Article(u.Type()))
+	isText := len(secrets) == 0 && u.IsKnown() && !u.IsNull() && u.Type() == cty.String
+	switch {
+	case isText && (want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String))):
+		text += fmt.Sprintf(" Write it in brackets: [%q].", u.AsString())
+	case isText && want == cty.Number:
+		text += " Write digits, without quotes: 110."
+	case want == cty.String && (u.Type().IsObjectType() || u.Type().IsMapType() || u.Type().IsTupleType()):
+		text += " Encode it: jsonencode(…) or yamlencode(…)."
+	}
+	return text
+}
+
+// Article returns the name of a type with its article, for messages.
+func Article(t cty.Type) string {
+	name := TypeName(t)
+	switch {
+	case t == cty.DynamicPseudoType:
+		return "a value"
+	case strings.ContainsRune("aeiou", rune(name[0])):
+		return "an " + name
+	}
+	return "a " + name
+}
+
+func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, hcl.Diagnostics) {
 	v, diags := ev.Value(s, a.Expr)
 	if diags.HasErrors() {
@@ -165,7 +201,7 @@ func (b Block) value(s Spec, a *hclsyntax.Attribute, ev Evaluator) (cty.Value, h
 	c, err := value.Convert(v, s.Type)
 	if err != nil {
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.WrongType, a.Expr.Range(),
-			"Wrong type for "+s.Name, "%s: %s is needed. Write it as the reference of block %q shows: prelet schema.", err, TypeName(s.Type), b.Type))
+			"Wrong type for "+s.Name, "%s", describeWrongType(s.Type, v, err)))
 	}
 	if !s.Raw && len(value.Secrets(c)) > 0 {
 		return cty.UnknownVal(s.Type), append(diags, origin.Error(fault.Sensitive, a.Expr.Range(),

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -21,8 +22,8 @@ var (
 
 	Servers      = Attr[[]string]{Name: "servers", Doc: "The apiservers, `host:port` or `https://host:port`, tried in this order. Never http.", Type: cty.List(cty.String), Required: true, Check: checkServers}
 	CACertHashes = Attr[[]string]{Name: "ca_cert_hashes", Doc: "Pins, as `kubeadm token create --print-join-command` prints them: `sha256:` and the hash of the CA's public key. Every CA that the cluster shows must be pinned.", Type: cty.List(cty.String), Check: checkPins}
-	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins."}
-	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins."}
+	CAFile       = Attr[string]{Name: "ca_file", Doc: "The cluster's CA as a PEM file on the node. Instead of pins.", Check: absolutePath}
+	Discovery    = Attr[string]{Name: "discovery_file", Doc: "A kubeconfig with server and CA, on the node, or an https URL. Instead of pins.", Check: checkDiscovery}
 	TrustBy      = Attr[string]{Name: "trust", Doc: "`token`: believe whoever can sign cluster-info with the token. Whoever holds a token that many nodes share can forge it, so this must be written.", Check: oneOf("token"), Const: true}
 	Token        = Attr[cty.Value]{Name: "token", Doc: "The bootstrap token: `credential(\"NAME\")` and nothing else, since the site's text stands in every recording. Read only while the node has not joined. Without one, such a node asks with the `/etc/kubernetes/bootstrap-kubelet.conf` of its image, which may name a credential plugin."}
 	ProxyURL     = Attr[string]{Name: "proxy_url", Doc: "A proxy for requests to the cluster. Proxy variables of the environment are ignored.", Check: checkProxy}
@@ -150,6 +151,24 @@ func checkProxy(s string) error {
 		return fmt.Errorf("a proxy with a user in it: credentials do not belong in a site, whose text is in every recording")
 	case !ok || host == "" || strings.ContainsAny(strings.TrimSuffix(host, "/"), "/ \t\n?#"):
 		return fmt.Errorf("%q is no proxy: write http://HOST:PORT or https://HOST:PORT", s)
+	}
+	return nil
+}
+
+func absolutePath(s string) error {
+	if !strings.HasPrefix(s, "/") {
+		return fmt.Errorf("%q is not an absolute path: write %q", s, path.Join("/", s))
+	}
+	return nil
+}
+
+func checkDiscovery(s string) error {
+	u, err := url.Parse(s)
+	switch {
+	case !strings.Contains(s, "://"):
+		return absolutePath(s)
+	case err != nil || u.Scheme != "https" || u.Host == "":
+		return fmt.Errorf("%q is not an absolute path or an https URL", s)
 	}
 	return nil
 }

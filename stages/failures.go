@@ -74,3 +74,12 @@ func Sentence(parts ...string) string {
 	}
 	return strings.Join(out, " ")
 }
+
+// RequireCluster refuses a stage that reads from the cluster in a site without a cluster block.
+func RequireCluster(at hcl.Range, isMissing bool) hcl.Diagnostics {
+	if !isMissing {
+		return nil
+	}
+	return hcl.Diagnostics{origin.Error(fault.MissingArgument, at, "There is no cluster block",
+		"This stage asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+}

@@ -98,6 +98,8 @@ type Inputs struct {
 	Kubelet     world.KubeletAns
 	Node        NodeIdentity
 	Access      world.Access
+	NoCluster   bool            // the site has no cluster block
+	NoDetect    bool            // the site has no detect-hw
 	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
 	// Refused says, for an Adder's Render, that what it added to the node has an error, or conflicts with what others added:
 	// then no file may be rendered.

@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +110,48 @@ func TestCheckKubeletVersion(t *testing.T) {
 			t.Errorf("checkKubeletVersion(%q): %v, want no error", c.version, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || fault.CodeOf(err) != fault.Usage):
 			t.Errorf("checkKubeletVersion(%q): %v, want a usage error with %q", c.version, err, c.want)
+		}
+	}
+}
+
+// TestValidateSaysWhatEachPlanRefuses holds that validate refuses what no machine and no cluster can make right, with
+// the exit status of a plan.
+func TestValidateSaysWhatEachPlanRefuses(t *testing.T) {
+	const (
+		trust = "cluster {\n  servers = [\"10.0.0.1:6443\"]\n  token   = credential(\"t\")\n  ca_file = \"/ca.crt\"\n}\n"
+		fetch = "stage \"fetch-ca\" \"c\" {}\nstage \"fetch-config\" \"k\" { config_map = \"kube-system/kubelet-config\" }\n"
+		write = "stage \"write\" \"kubelet\" {}\n"
+		alone = "stage \"write\" \"kubelet\" {\n  bootstrap_kubeconfig { when = false }\n  ca_certificate { when = false }\n" +
+			"  kubelet_config { base = \"maxPods: 10\" }\n}\n"
+	)
+	for _, c := range []struct {
+		name, site string
+		want       fault.Code
+		severity   hcl.DiagnosticSeverity
+	}{
+		{"no cluster block for a CA", fetch + write, fault.MissingArgument, hcl.DiagError},
+		{"no cluster block for a ConfigMap", fetch[strings.Index(fetch, "\n")+1:] + alone, fault.MissingArgument, hcl.DiagError},
+		{"no facts to reserve from", trust + fetch + write + "stage \"reserve\" \"r\" { policy = \"gke\" }\n", fault.MissingArgument, hcl.DiagError},
+		{"ca_file", strings.Replace(trust, "/ca", "ca", 1) + fetch + write, fault.WrongType, hcl.DiagError},
+		{"discovery_file", strings.Replace(trust, "ca_file = \"/ca.crt", "discovery_file = \"https://", 1) + fetch + write, fault.WrongType, hcl.DiagError},
+		{"no token, where a node joins", strings.Replace(trust, "  token   = credential(\"t\")\n", "", 1) + fetch + write, fault.MissingArgument, hcl.DiagWarning},
+		{"a base of the site", alone, fault.ConfigInvalid, hcl.DiagError},
+		{"whole", trust + fetch + write, "", 0},
+	} {
+		o := ValidateOptions{Where: Where{Config: []string{writeTestFile(t, "site.hcl", c.site)}}}
+		got, err := newTestEnv().Validate(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := ""
+		for _, d := range got.Diagnostics {
+			found += string(origin.CodeOf(d)) + ": " + d.Error() + "\n"
+		}
+		matches := len(got.Diagnostics) > 0 && slices.ContainsFunc(got.Diagnostics, func(d *hcl.Diagnostic) bool {
+			return origin.CodeOf(d) == c.want && d.Severity == c.severity
+		})
+		if matches != (c.want != "") || got.IsValid() != (c.severity != hcl.DiagError) {
+			t.Errorf("%s: got %q; want code %q with severity %d", c.name, found, c.want, c.severity)
 		}
 	}
 }

@@ -38,7 +38,9 @@ type basis struct {
 
 // stageInputs returns the basis in the form that a stage takes.
 func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.Inputs {
+	hasDetect := slices.ContainsFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" })
 	return stages.Inputs{
+		NoCluster: s.Cluster == nil, NoDetect: !hasDetect,
 		Address: i.Addr(), Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.identity,
 		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.toUnread(), Detectors: sortKeys(s.Detectors),
 	}
@@ -321,6 +323,15 @@ func (in decideInput) sortAdditions(isKnown bool, copies []decidedCopy) (adds, m
 	return adds, maybe
 }
 
+// suggestNodeName returns a sentence with a valid name that is near to one that is not; "" if there is none.
+func suggestNodeName(name string) string {
+	near := strings.Trim(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "-. ")
+	if len(content.IsDNS1123Subdomain(near)) > 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Write %q.", near)
+}
+
 // decodeNodeBlock decodes the node block, and checks the name and the address in it.
 func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings) {
 	var out stages.NodeIdentity
@@ -331,8 +342,9 @@ func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings)
 	if v := schema.NodeNameAttr.Of(b); v.Set() {
 		out.Name, out.NameRange = &v.V, v.Range
 		if why := content.IsDNS1123Subdomain(v.V); len(why) > 0 {
-			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no name of a node", v.V),
-				"%s", stages.Sentence(strings.Join(why, "; "))))
+			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is not a valid node name", v.V),
+				"It has lower case letters, digits, - and ., and begins and ends with a letter or a digit.%s", suggestNodeName(v.V)))
+			out.Name = nil // said once: the kubelet's rules would refuse it again
 		}
 	}
 	if v := schema.NodeIP.Of(b); v.Set() {

@@ -323,6 +323,8 @@ func summarize(f rules.Finding) string {
 		return "The kubelet would not start with " + what
 	case f.Does == rules.Differs:
 		return what + " means something else than before"
+	case f.Does == rules.Swallows && strings.HasPrefix(f.Message, "unknown field"):
+		return "The kubelet would silently ignore " + what
 	case f.Does == rules.Swallows:
 		return "The kubelet would run and not do what " + what + " says"
 	}

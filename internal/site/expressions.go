@@ -83,6 +83,13 @@ func checkLiteral(v cty.Value, at hcl.Range) hcl.Diagnostics {
 func checkKeys(x *hclsyntax.ObjectConsExpr) (diags hcl.Diagnostics) {
 	seen := map[string]hcl.Range{}
 	for _, i := range x.Items {
+		if k, ok := i.KeyExpr.(*hclsyntax.ObjectConsKeyExpr); ok && !k.ForceNonLiteral {
+			if _, ok := k.Wrapped.(*hclsyntax.BinaryOpExpr); ok { // example.com/a is a division
+				diags = append(diags, origin.Error(fault.Syntax, k.Range(), "A key with / in it needs quotes",
+					"Put the whole key in quotes: \"example.com/name\" = …. What is computed is written in parentheses: (a + b) = …."))
+				continue
+			}
+		}
 		if !literalKey(i.KeyExpr) {
 			continue
 		}

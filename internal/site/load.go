@@ -130,6 +130,11 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 		return nil, diags
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
+	for _, d := range diags {
+		if d.Summary == "Invalid template control keyword" {
+			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
+		}
+	}
 	diags = origin.WithCode(diags, fault.Syntax)
 	if diags.HasErrors() {
 		return nil, diags

@@ -30,10 +30,15 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 	return cty.Object(map[string]cty.Type{"pem": cty.String, "hash": cty.String, "servers": cty.List(cty.String), "verified_by": cty.String})
 }
 
+// Check implements stages.Checker.
+func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
+	return stages.RequireCluster(cfg.Range, in.NoCluster)
+}
+
 // Gather implements stages.Gatherer.
 func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	if env.Cluster.Filename == "" {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "There is no cluster block", "fetch-ca asks the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
+	if d := stages.RequireCluster(cfg.Range, env.Cluster.Filename == ""); d != nil {
+		return stages.Output{}, d
 	}
 	a, ans, err := world.Trust.Ask(ctx, r, world.TrustReq{Access: env.Access})
 	if err != nil {

@@ -25,6 +25,7 @@ var (
 	configMap = schema.Attr[string]{Name: "config_map", Doc: "`NAMESPACE/NAME`. Read with the bootstrap token, or with kubelet.conf on a node that has joined.", Check: checkConfigMap}
 	file      = schema.Attr[string]{Name: "file", Doc: "A file of the node, YAML or JSON. Its name may depend on other gather stages.", Check: checkFile}
 	optional  = schema.Attr[bool]{Name: "optional", Doc: "Whether it may be missing: then `data` is empty and `value` is null.", Default: false}
+	wait      = schema.Attr[string]{Name: "wait", Doc: "How long to wait for a `file` that something else writes during boot, inside the stage's `timeout`. With `optional`, a file that has not come by then may be missing.", Check: schema.Duration}
 )
 
 // Stage implements stages.Gatherer.
@@ -34,7 +35,7 @@ type Stage struct{}
 func (Stage) Spec() stages.Spec {
 	return stages.Spec{Phase: schema.Gather, ForEach: true, Timeout: 3 * time.Minute, Block: schema.Block{Type: "fetch-config",
 		Doc:    "Fetches configuration: `config_map` or `file`. `data` is a ConfigMap's (empty for a file), `value` a file parsed as YAML (null for a ConfigMap).",
-		Fields: []schema.Field{configMap, file, optional}}}
+		Fields: []schema.Field{configMap, file, optional, wait}}}
 }
 
 // Outputs implements stages.Stage.
@@ -43,20 +44,24 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 }
 
 // Check implements stages.Checker.
-func (Stage) Check(cfg schema.Body, _ stages.Inputs) hcl.Diagnostics {
+func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 	cm, f := configMap.Of(cfg), file.Of(cfg)
 	switch {
 	case cm.Expr == nil && f.Expr == nil:
 		return hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\".")}
 	case cm.Set() && f.Set():
 		return hcl.Diagnostics{origin.Error(fault.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
+	case cm.Set() && wait.Of(cfg).Set():
+		return hcl.Diagnostics{origin.Error(fault.Conflict, wait.Of(cfg).Range, "config_map and wait together", "wait is for a file. How long the cluster is asked again is `retry` in the cluster block.")}
+	case cm.Set():
+		return stages.RequireCluster(cfg.Range, in.NoCluster)
 	}
 	return nil
 }
 
 // Gather implements stages.Gatherer.
 func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	if d := s.Check(cfg, stages.Inputs{}); d.HasErrors() {
+	if d := s.Check(cfg, stages.Inputs{NoCluster: env.Cluster.Filename == ""}); d.HasErrors() {
 		return stages.Output{}, d
 	}
 	cm, f := configMap.Of(cfg), file.Of(cfg)
@@ -72,9 +77,6 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 }
 
 func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[string], env stages.Env, r world.Source) (stages.Output, hcl.Diagnostics) {
-	if env.Cluster.Filename == "" {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "There is no cluster block", "A ConfigMap is fetched from the servers that it names. Write: cluster { servers = [\"HOST:6443\"] … }")}
-	}
 	ns, name, _ := strings.Cut(cm.V, "/")
 	a, ans, err := world.Object.Ask(ctx, r, world.ObjectReq{Access: env.Access, Namespace: ns, Name: name, Optional: optional.Of(cfg).V})
 	switch {
@@ -102,7 +104,8 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 }
 
 func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string], r world.Source) (stages.Output, hcl.Diagnostics) {
-	a, ans, err := world.File.Ask(ctx, r, world.FileReq{Path: f.V})
+	patience, _ := time.ParseDuration(wait.Of(cfg).V) // checked; "" is no wait
+	a, ans, err := world.File.Ask(ctx, r, world.FileReq{Path: f.V, WaitMillis: patience.Milliseconds()})
 	out := value.Absent(s.Outputs(stages.Declared{})).AsValueMap()
 	switch {
 	case ans.Code() == fault.Unread:
@@ -110,8 +113,10 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 		return stages.Unanswered(s.Outputs(stages.Declared{}), what, ans), hcl.Diagnostics{origin.NotRead(f.Range, what, []string{what})}
 	case ans.Code() == fault.Absent && optional.Of(cfg).V:
 		return stages.Output{Value: cty.ObjectVal(out)}, nil
+	case ans.Code() == fault.Absent && patience > 0:
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileLate, f.Range, "Timed out waiting for file "+f.V, "It did not come in %s. Look at what writes it, or raise wait.", wait.Of(cfg).V)}
 	case ans.Code() == fault.Absent:
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, or write optional = true if nodes without it are right.")}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileMissing, f.Range, "There is no file "+f.V, "The site needs it on this node. Make it, write wait = \"60s\" if something writes it during boot, or optional = true if nodes without it are right.")}
 	case err != nil:
 		return stages.Output{}, hcl.Diagnostics{stages.Diagnose(f.Range, ans.Fault.Raise(fault.FileUnusable, "Cannot read "+f.V))}
 	case value.HasPlaceholder(a.Text):
@@ -119,7 +124,7 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 	}
 	v, err := value.DecodeYAML([]byte(a.Text))
 	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is no YAML or JSON", "%s", stages.Sentence(err.Error(), "Mend the file"))}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is not YAML or JSON", "%s", stages.Sentence(err.Error(), "Fix the file"))}
 	}
 	out["value"] = v
 	var diags hcl.Diagnostics
@@ -152,7 +157,7 @@ func checkConfigMap(s string) error {
 
 func checkFile(s string) error {
 	if !strings.HasPrefix(s, "/") {
-		return fmt.Errorf("%q is not an absolute path", s)
+		return fmt.Errorf("%q is not an absolute path: write %q", s, "/"+s)
 	}
 	return nil
 }

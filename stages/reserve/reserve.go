@@ -97,6 +97,10 @@ func reservedMemoryType() cty.Type {
 func (s Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stages.Output, hcl.Diagnostics) {
 	unknown := stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}
 	req, known, diags := read(cfg, in.Address)
+	if in.NoDetect {
+		diags = append(diags, origin.Error(fault.MissingArgument, cfg.Range, "There is no stage \"detect-hw\"",
+			"What is reserved is computed from the number of CPUs and the memory. Write: stage \"detect-hw\" \"node\" {}"))
+	}
 	if diags.HasErrors() || !known || in.Facts == nil && in.Check {
 		return node.Contribution{}, unknown, diags
 	}

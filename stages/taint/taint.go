@@ -77,7 +77,8 @@ func (Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, stage
 		}
 		s, err := convert.Convert(v, cty.String)
 		if err != nil {
-			diags = append(diags, origin.Error(fault.WrongType, at, "A taint is no text", "%s.", err))
+			diags = append(diags, origin.Error(fault.WrongType, at, "A taint must be a string",
+				"Write it as \"gpu=true:NoSchedule\", KEY=VALUE:EFFECT. This is %s.", schema.Article(v.Type())))
 			continue
 		}
 		t, err := kubelet.ParseTaint(s.AsString())

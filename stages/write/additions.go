@@ -188,9 +188,9 @@ func (a *adder) addFlags(b schema.Body) {
 func (a *adder) addFlag(name string, v cty.Value, at hcl.Range, from []origin.Origin) {
 	switch {
 	case name == nodeLabels || name == taintFlag:
-		a.fail(fault.Conflict, at, "--"+name+" is made of stages",
-			"Labels come from stage \"label\", taints from stage \"taint\": "+
-				"so each has one owner, and explain can tell it.")
+		a.fail(fault.Conflict, at, "--"+name+" is generated from stages and cannot be set here",
+			"Write a label as stage \"label\" \"NAME\" { labels = { \"KEY\" = \"VALUE\" } }, "+
+				"a taint as stage \"taint\" \"NAME\" { taints = [\"KEY=VALUE:EFFECT\"] }.")
 	case !v.IsKnown():
 		a.whole = false
 	case v.IsNull():

@@ -3,6 +3,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -92,8 +93,12 @@ func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
 	}
 	c, err := kubelet.ParseConfig(src.text)
 	if err != nil {
-		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is no KubeletConfiguration", "%s",
-			stages.Sentence(src.where+": "+err.Error(), "Mend it at its source; nothing was changed on this node"))}
+		next := "Fix it at its source; nothing was changed on this node"
+		if src.code == fault.ConfigInvalid {
+			next = "It is a whole KubeletConfiguration: single fields belong into patch"
+		}
+		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is not a KubeletConfiguration", "%s",
+			stages.Sentence(src.where+": "+err.Error(), next))}
 	}
 	base.Config, base.ConfigKnown = c.Object(), true
 	if repeated := c.Repeated(); len(repeated) > 0 {
@@ -111,6 +116,8 @@ func (r baseReader) configSource(v schema.Value[string], dropIn bool) (source, h
 		where, at = from[0].Ref, from[0].Range // the place that brought it, not the one that left it out
 	}
 	switch {
+	case v.Set() && !isFetched(v.Origins()):
+		return source{text: v.V, where: where, at: at, code: fault.ConfigInvalid, known: true}, nil
 	case v.Set():
 		return source{text: v.V, where: where, at: at, code: fault.ClusterUnusable, known: true}, nil
 	case dropIn && v.Expr == nil:
@@ -130,6 +137,13 @@ func (r baseReader) configSource(v schema.Value[string], dropIn bool) (source, h
 			"A KubeletConfiguration is needed.")}
 	}
 	return unknownSource(v), nil
+}
+
+// isFetched reports whether a text rests on what a stage has fetched, and not on the site alone.
+func isFetched(from []origin.Origin) bool {
+	return slices.ContainsFunc(from, func(o origin.Origin) bool {
+		return o.Kind == origin.Object || o.Kind == origin.Default
+	})
 }
 
 // unknownSource is the text in a check without a machine, or where a recording does not tell (said already).

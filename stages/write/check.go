@@ -1,6 +1,8 @@
 package write
 
 import (
+	"strconv"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -11,6 +13,7 @@ import (
 // merge, which says the same, sees rendered files only.
 func (r *renderer) owners() {
 	have := map[string]hcl.Range{}
+	own := map[string]string{} // the block of stage write that writes a path without being asked to, by path
 	claim := func(p schema.Value[string], b schema.Body, preset string) {
 		path, at := p.V, p.Range
 		if !p.Set() {
@@ -19,11 +22,18 @@ func (r *renderer) owners() {
 		if !p.Cty.IsKnown() || path == "" || b.Undecided {
 			return
 		}
+		if first, ok := have[path]; ok && b.Type == "file" && own[path] != "" {
+			r.fail(fault.Conflict, at, "Two owners of "+path, "Stage \"write\" writes it by itself, by its %[1]s, at %[2]s. Change it there, or leave that out: %[1]s { when = false }.", own[path], first.Filename+":"+strconv.Itoa(first.Start.Line)+":"+strconv.Itoa(first.Start.Column))
+			return
+		}
 		if first, ok := have[path]; ok {
 			r.fail(fault.Conflict, at, "Two owners of "+path, "It is written here, and at %s:%d:%d. One owner for each path: remove one of them, or give it another path.", first.Filename, first.Start.Line, first.Start.Column)
 			return
 		}
 		have[path] = at
+		if b.Type != "file" && b.Type != "directory" {
+			own[path] = b.Type
+		}
 	}
 	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {
 		claim(bootPath.Of(b), b, "")

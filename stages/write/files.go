@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
+	"github.com/prelet/prelet/schema"
 )
 
 // bootstrap renders what the kubelet joins with, as long as it has not joined. The token stands in it by name.
@@ -24,7 +25,12 @@ func (r *renderer) bootstrap() {
 	}
 	ca := bootCA.Of(b)
 	server := bootServer.Of(b)
+	const noToken, giveToken = "No token to join with", "%s has not joined, and the cluster block names no token. Write " +
+		"token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }."
 	switch {
+	case r.in.Check && r.in.Access.Token == "" && !ca.Null(): // whether a machine has joined is not known
+		r.diags = append(r.diags, origin.Warning(fault.MissingArgument, b.Range, noToken, giveToken, "No plan is made for a node that"))
+		return
 	case !server.Cty.IsKnown() && !r.in.Check:
 		r.whole = false
 		return
@@ -32,7 +38,7 @@ func (r *renderer) bootstrap() {
 		r.whole = r.whole && ca.Cty.IsKnown() && server.Cty.IsKnown()
 		return
 	case r.in.Access.Token == "":
-		r.fail(fault.MissingArgument, b.Range, "No token to join with", "The node has not joined, and the cluster block names no token. Write token = credential(\"bootstrap-token\") there, or leave the file out: bootstrap_kubeconfig { when = false }.")
+		r.fail(fault.MissingArgument, b.Range, noToken, giveToken, "The node")
 		return
 	}
 	url := server.V
@@ -98,9 +104,10 @@ func (r *renderer) files() {
 		}
 		t, err := value.TextOf(c.Cty)
 		if err != nil {
-			r.fail(fault.WrongType, c.Range, "The content is no text", "file %q: %s.", b.Labels[0], err)
+			r.fail(fault.WrongType, c.Range, "The content must be a string", "file %q: this is %s. Encode it: yamlencode(…) or jsonencode(…).", b.Labels[0], schema.Article(u.Type()))
 			continue
 		}
+		r.warnMode(fileMode.Of(b))
 		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, CreateOnly: createOnly.Of(b).V, Purpose: "file", Origins: c.Origins()}
 		if len(t.Secrets()) > 0 {
 			if f.Mode&0o077 != 0 {
@@ -118,7 +125,24 @@ func (r *renderer) files() {
 		case !p.Set():
 			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
+			r.warnMode(dirMode.Of(b))
 			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Purpose: "directory", Origins: p.Origins()})
 		}
+	}
+}
+
+// warnMode warns about a mode that is hardly meant: everyone may write, or others may what the owner may not. A number
+// without quotes is taken as the digits that it has.
+func (r *renderer) warnMode(v schema.Value[string]) {
+	m := mode(v)
+	owner, others := m>>6&7, m>>3&7|m&7
+	switch {
+	case !v.Set() || m&0o1000 != 0:
+	case m&0o002 != 0:
+		r.diags = append(r.diags, origin.Warning(fault.WrongType, v.Range, "Everyone could write it",
+			"Mode %04o lets every user change what root reads. Write mode = \"%04o\".", m, m&^0o022))
+	case others&^owner != 0:
+		r.diags = append(r.diags, origin.Warning(fault.WrongType, v.Range, "Others may more than the owner",
+			"Mode %04o gives the owner less than others. It is octal, in quotes: mode = \"0644\" is 420 as a decimal number.", m))
 	}
 }

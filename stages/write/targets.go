@@ -61,7 +61,7 @@ var ownUnits = []string{"prelet.service", "prelet-apply.service", "prelet-verify
 func checkPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"):
-		return fmt.Errorf("%q is not an absolute path", p)
+		return fmt.Errorf("%q is not an absolute path: write %q", p, path.Clean("/"+p))
 	case path.Clean(p) != p || p == "/":
 		return fmt.Errorf("%q is not a clean path: write %q, without . and .. and double slashes", p, path.Clean(p))
 	case strings.ContainsFunc(p, func(r rune) bool { return !value.IsVisible(r) }):

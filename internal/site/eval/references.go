@@ -245,6 +245,9 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 			return nil
 		}
 	default:
+		if e.isInterpolated(at) {
+			return bad(at, fmt.Sprintf("Unknown name %q", root), "${…} in a text is a reference, which begins with var., local., stage., node. or each. To write ${ itself: $${%s}.", root)
+		}
 		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", e.suggestRoot(root), root)
 	}
 	return e.along(tr[rest:], typ, tr[:rest])
@@ -255,6 +258,15 @@ func copiesType(i *site.Instance) cty.Type {
 	m := map[string]cty.Type{"state": cty.String}
 	maps.Copy(m, i.Stage.Outputs(stages.Declared{}).AttributeTypes()) // no type with for_each has detectors in it
 	return cty.Map(cty.Object(m))
+}
+
+// isInterpolated reports whether a name is all that a ${…} of a text holds, as that of a shell's variable.
+func (e *Eval) isInterpolated(at hcl.Range) bool {
+	src := e.site.Sources[at.Filename]
+	if at.Start.Byte < 2 || at.End.Byte >= len(src) {
+		return false
+	}
+	return string(src[at.Start.Byte-2:at.Start.Byte]) == "${" && strings.ContainsRune("}:", rune(src[at.End.Byte]))
 }
 
 // suggestRoot is for a reference whose first name is none: mostly its prefix was forgotten.

@@ -212,6 +212,9 @@ func named(ds hcl.Diagnostics) hcl.Diagnostics {
 			continue
 		}
 		if x, ok := d.Extra.(hclsyntax.FunctionCallDiagExtra); ok {
+			if x.CalledFunctionName() == "contains" && strings.Contains(d.Detail, "argument must be list") {
+				d.Detail += " To look into a text: can(regex(\"Xeon\", TEXT))."
+			}
 			var m *MissingCredential
 			if errors.As(x.FunctionCallError(), &m) {
 				d.Summary, d.Detail = "A credential is needed", m.Error()

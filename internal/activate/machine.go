@@ -81,6 +81,7 @@ type Outcome struct {
 	Held       bool       // the plan of From is held
 	HeldBack   string     // the reason why the gate is shut; empty when it is open
 	Code       fault.Code // of the failure; "" when there is none
+	Overtaken  bool       // another process has put Generation in place while this one watched another
 }
 
 func (m *Machine) note(step, state, format string, args ...any) {

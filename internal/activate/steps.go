@@ -1,6 +1,7 @@
 package activate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -478,6 +479,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (trigger, error) {
 	m.startBound(t, h.plan)
 	t.watchedJournal = h.journal
+	t.firstWatched = cmp.Or(t.firstWatched, h.journal.Gen)
 
 	var watched error
 
@@ -648,6 +650,10 @@ func (m *Machine) reportOther(h location, t *walkState) error {
 		if info.Gen == out.From {
 			_, out.Held = m.Store.Held(info.PlanID)
 		}
+	}
+
+	if isGood && current.Gen != watched.Gen && !out.Held { // by hand: the plan that was left is not at fault
+		out = Outcome{Generation: current.Gen, Verdict: Good}
 	}
 
 	t.out = out

@@ -505,7 +505,7 @@ func TestVerdicts(t *testing.T) {
 				})
 				out, err := n.runSite(t.Context(), "two healthz=bad")
 				n.mustSucceed(err, "the first run")
-				checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
+				checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3, Overtaken: true})
 
 				if n.read(configPath) != "three" {
 					t.Errorf("config %q", n.read(configPath))
@@ -525,7 +525,7 @@ func TestVerdicts(t *testing.T) {
 			})
 			out, err := n.runSite(t.Context(), "two healthz=bad")
 			n.mustSucceed(err, "the first run")
-			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3})
+			checkOutcome(t, "the first run", out, Outcome{Verdict: Good, Generation: 3, Overtaken: true})
 		}},
 		{
 			"two at once, the second while the first writes: it is told that the lock is held",

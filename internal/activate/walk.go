@@ -28,6 +28,7 @@ type walkState struct {
 	deadline       time.Duration       // of the whole activation; 0: none
 	rounds         int                 // how often others took over
 	watchedJournal *generation.Journal // of the last watch
+	firstWatched   int                 // generation of the first watch; 0: none
 	finding        finding             // of the last watch
 
 	sinceJournal *generation.Journal // the journal that since belongs to
@@ -149,6 +150,8 @@ func (t *walkState) outcome() Outcome {
 	if t.rollback != nil && t.out.From == t.rollback.from {
 		t.out.Cause = t.rollback.cause
 	}
+
+	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
 
 	return t.out
 }

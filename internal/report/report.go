@@ -126,9 +126,24 @@ func (r *Reporter) Event(e Event) {
 		r.status.stage(e.Stage, e.State, ms)
 	}
 	r.tell(e)
-	if e.Time.Sub(r.written) >= writeEvery {
+	if e.Time.Sub(r.written) >= writeEvery && !r.isOfAnother() {
 		r.warn(r.write())
 	}
+}
+
+// IsOvertaken reports whether status.json is of another run of this boot that has ended since this one began.
+func (r *Reporter) IsOvertaken() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return r.isOfAnother()
+}
+
+// isOfAnother reports whether the report on the disk is that of another run, which has ended.
+func (r *Reporter) isOfAnother() bool {
+	s, err := Load(r.o.Dir)
+
+	return err == nil && s.BootID == r.o.BootID && s.Finished != nil && !s.Started.Equal(r.status.Started)
 }
 
 // Degrade adds one reason why this run is not wholly what the site says. The same code and summary count once.

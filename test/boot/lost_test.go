@@ -1,0 +1,123 @@
+package boot
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The state folder is lost while the kubelet runs, and cleaned before a reboot: the files are adopted. By hand the kubelet
+// is not stopped.
+func TestStateLost(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.do("rm", "-rf", "/var/lib/prelet")
+	if r := m.try("prelet", "run"); r.exit != 0 {
+		t.Errorf("prelet run: %+v", r)
+	}
+	m.well(2)
+	if n := len(m.starts()); n != 1 {
+		t.Errorf("starts of the kubelet: got %d, want 1", n)
+	}
+	if r := m.try("prelet", "rollback", "0"); r.exit != 64 {
+		t.Errorf("prelet rollback 0: got %+v, want 64", r)
+	}
+
+	m.do("systemctl", "reset-failed")
+	m.do("systemctl", "clean", "--what=state", "prelet-apply.service")
+	m.off()
+	m.boot()
+	m.verdict("good")
+	m.well(1)
+	if r := m.try("prelet", "status"); !strings.Contains(r.out, "adopted:") {
+		t.Errorf("prelet status: got %+v, want it to say adopted", r)
+	}
+
+	m.off()
+	before := m.disk()
+	m.boot()
+	m.well(1)
+	if d := differs(before, m.disk()); len(d) > 0 {
+		t.Errorf("the boot after it wrote: %q", d)
+	}
+}
+
+// The state folder is read-only at a boot with nothing to change: the gate opens, the status says so, and no unit is
+// started again and again.
+func TestStateReadOnly(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	m.put("/etc/systemd/system/readonly.service", "[Unit]\nBefore=prelet.service\n[Service]\nType=oneshot\n"+
+		"ExecStart=/bin/sh -c 'mount --bind /var/lib/prelet /var/lib/prelet && mount -o remount,bind,ro /var/lib/prelet'\n")
+	if err := os.Symlink("../readonly.service", m.root+"/etc/systemd/system/multi-user.target.wants/readonly.service"); err != nil {
+		t.Fatal(err)
+	}
+	m.boot()
+	s := m.status()
+	if s.Code != 2 || s.Exit != 0 || s.Generation != 1 || !s.Gate.Open || len(s.Degraded) != 1 {
+		t.Errorf("status: got %+v, want degraded with the gate open on generation 1", s)
+	}
+	m.running()
+	for _, unit := range []string{"prelet", "prelet-verify"} {
+		if n := m.property(unit, "NRestarts"); n != "0" {
+			t.Errorf("restarts of %s: got %s, want 0", unit, n)
+		}
+	}
+	m.do("umount", "/var/lib/prelet")
+	m.do("prelet", "run")
+	m.well(1)
+}
+
+// /run/prelet is removed while all runs, and then the kubelet crashes.
+func TestRunFolderLost(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.do("rm", "-rf", "/run/prelet")
+	if r := m.try("prelet", "status"); r.exit != 2 || !strings.Contains(r.out, "has run in this boot") {
+		t.Errorf("prelet status: got %+v, want that it has run, and 2", r)
+	}
+	m.do("systemctl", "kill", "--signal=KILL", "kubelet")
+	m.within(60*time.Second, "the kubelet runs again", func() string {
+		if n := len(m.starts()); n != 2 {
+			return fmt.Sprintf("%d starts", n)
+		}
+		return ""
+	})
+	m.well(1)
+}
+
+// The last good generation is damaged, and a boot brings a plan on which the kubelet dies: the good one before it comes
+// back.
+func TestLastGoodDamaged(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.edit(pool, `"example.com/pool" = "b"`)
+	m.do("prelet", "run")
+	m.well(2)
+	m.off()
+	file := m.root + "/var/lib/prelet/generations/2"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text[len(text)-2] ^= 1
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m.edit(pool, crash)
+	m.boot()
+	m.within(90*time.Second, "the way back", func() string {
+		if s := m.status(); s.State != "failed" || s.Generation != 4 || !s.Gate.Open || s.Verdict != "good" {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+	m.running("prelet-verify.service")
+	starts := m.starts()
+	if last := starts[len(starts)-1]; last.Labels["example.com/pool"] != "a" || last.Generation != "4" {
+		t.Errorf("last start: got %+v, want pool a on generation 4", last)
+	}
+}

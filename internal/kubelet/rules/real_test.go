@@ -36,10 +36,10 @@ func refusals(t *testing.T) (list []refusal) {
 // elsewhere are the rules that no entry of the file is for, and where a real kubelet shows them, or why none does.
 func elsewhere() map[string]string {
 	return map[string]string{
-		"flag-config-dir":               "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; tools/kubetables holds its words against the source of both",
-		"flag-hostname":                 "it needs a cluster: test/kube, TestKubeletSaysWhy",
-		"machine-cgroup-driver":         "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
-		"machine-many-numa-nodes":       "it needs a machine of more than 8 NUMA nodes, and none was recorded",
+		"flag-config-dir":         "it needs a kubelet of 1.28 or 1.29, which is built nowhere here; tools/kubetables holds its words against the source of both",
+		"flag-hostname":           "it needs a cluster: test/kube, TestKubeletSaysWhy",
+		"machine-cgroup-driver":   "it needs a runtime that does not tell its driver: test/kube, TestCgroupDriver",
+		"machine-many-numa-nodes": "it needs a machine of more than 8 NUMA nodes, and none was recorded",
 	}
 }
 

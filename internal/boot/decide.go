@@ -34,6 +34,7 @@ type basis struct {
 	identity    stages.NodeIdentity
 	base        node.Base
 	unknown     unknowns
+	readDropIns func(dir string) []dropIn // of the image; nil: nobody can
 }
 
 // stageInputs returns the basis in the form that a stage takes.
@@ -80,7 +81,7 @@ type Decided struct {
 // null fact causes in a label or a taint.
 func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
-	in.basis.identity = identity
+	in.basis.identity, in.basis.readDropIns = identity, in.readDropIns
 	in.basis.unknown = in.basis.unknown.join(found.Unknown)
 
 	out := Decided{eval: in.eval}

@@ -8,6 +8,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/stages"
 )
 
@@ -15,7 +16,8 @@ import (
 // that, a stage, the base, patch, or a flag. It returns what must not be as diagnostics. isWritten says that the
 // renderers have added to the node; before, taints of stages have no place in it.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
-	config, err := stages.EffectiveConfig(n, nil, b.kubelet.Version)
+	base, dropIns := b.separate(n)
+	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
 	if err != nil {
 		return n, nil // whoever renders the configuration reports it
 	}
@@ -33,6 +35,90 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 	}
 
 	return n, diags
+}
+
+// separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet merges over
+// it, in their order: those of the image, and the one that the plan writes.
+func (b basis) separate(n node.Node) (node.Node, []map[string]any) {
+	i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config-dir" })
+	if i < 0 || b.readDropIns == nil {
+		return n, nil
+	}
+
+	var dropIns []map[string]any
+	isOwnAdded := n.DropIn == ""
+	addOwn := func() {
+		isOwnAdded = true
+		c := kubelet.NewConfig()
+		for _, s := range n.Settings {
+			if s.Delete {
+				continue // a drop-in has a value that says so, or is refused
+			}
+			_ = c.Set(s.Path, s.Value) // whoever renders it reports an error
+		}
+		dropIns = append(dropIns, c.Object())
+	}
+	for _, d := range b.readDropIns(n.Flags[i].Value) {
+		if d.path == n.DropIn {
+			continue
+		}
+		if !isOwnAdded && d.path > n.DropIn {
+			addOwn()
+		}
+		dropIns = append(dropIns, d.config)
+	}
+	if !isOwnAdded {
+		addOwn()
+	}
+	if n.DropIn != "" {
+		n.Config = dropDeleted(b.base.Config, n.Settings)
+	}
+
+	return n, dropIns
+}
+
+// dropDeleted returns a configuration without the fields that settings take away.
+func dropDeleted(config map[string]any, settings []node.Setting) map[string]any {
+	c := kubelet.NewConfig()
+	if c.Merge(config) != nil {
+		return config
+	}
+	for _, s := range settings {
+		if s.Delete {
+			_ = c.Set(s.Path, nil) // there is nothing to take away then
+		}
+	}
+
+	return c.Object()
+}
+
+// dropIn is a drop-in of the kubelet's configuration that the image has.
+type dropIn struct {
+	path   string
+	config map[string]any
+}
+
+// readDropIns asks for the drop-ins of a folder, as they are without prelet. One that cannot be read or is no configuration
+// is left out: the kubelet refuses to start with it.
+func (in decideInput) readDropIns(dir string) (out []dropIn) {
+	if in.tape == nil {
+		return nil
+	}
+	list, _, err := world.DropIns.Ask(in.eval.AskContext(), in.tape, world.DropInsReq{Dir: dir})
+	if err != nil {
+		return nil
+	}
+	for _, path := range list.Paths {
+		a, err := in.readOriginal(path)
+		if err != nil || !a.Exists {
+			continue
+		}
+		if c, err := kubelet.ParseConfig(a.Text); err == nil {
+			out = append(out, dropIn{path, c.Object()})
+		}
+	}
+
+	return out
 }
 
 // listTaints returns the taints of a configuration, with their origins.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -148,5 +149,51 @@ func TestCompareLeftOpen(t *testing.T) {
 		if got := compareTarget(f, c.is).Action; got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestFinishedNodeWithDropIns: the kubelet merges what the image has beside prelet's own drop-in, in the order of their
+// names, over a configuration whose evictionHard has its defaults already.
+func TestFinishedNodeWithDropIns(t *testing.T) {
+	const dir = "/etc/kubernetes/kubelet.conf.d"
+	s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+stage "detect-hw" "node" {}
+stage "reserve" "r" {
+  policy = "static"
+  static { memory = "1Gi" }
+}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    layout = "drop-in"
+    patch  = { evictionHard = { "nodefs.available" = "20%" }, maxPods = 64 }
+  }
+}
+`)}}})
+	if diags.HasErrors() {
+		t.Fatal(diags)
+	}
+	text := func(fields string) string {
+		return `{"value":{"exists":true,"text":"` + strings.ReplaceAll(testKubeletConfig+fields, "\n", `\n`) + `"}}`
+	}
+	run := func(lines ...string) node.Reserved {
+		p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
+			Data: []byte(strings.Join(append(lines, "original config.yaml => "+text("kubeReserved: {cpu: 100m}\n")), "\n") + "\n")}}})})
+		if p.Node.Reserved == nil || !p.Complete {
+			t.Fatalf("got %v, want a complete plan", p.Diagnostics)
+		}
+
+		return *p.Node.Reserved
+	}
+
+	got := run(`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
+		"original 10-a.conf => "+text("systemReserved: {memory: 512Mi}\nmaxPods: 30\n"), "original 95-b.conf => "+text("maxPods: 50\n"))
+	want := map[string]string{"cpu": "1900m", "memory": "2460Mi"}
+	if !maps.Equal(got.Allocatable, want) || got.MaxPods != 50 || len(got.EvictionHard) != 5 || got.EvictionHard["nodefs.available"] != "20%" {
+		t.Errorf("with drop-ins of the image: got %+v, want allocatable %v, 50 pods, the kubelet's thresholds and nodefs 20%%", got, want)
+	}
+	if older := run(); older.MaxPods != 64 || older.Allocatable["memory"] != "2972Mi" {
+		t.Errorf("in a recording without that question: got %+v, want 64 pods and 2972Mi", older)
 	}
 }

@@ -92,6 +92,27 @@ func (l *Live) answerExists(path string) world.Answer {
 	return world.Exists.Answer(out)
 }
 
+// maxDropIns is how many files of a folder are looked at.
+const maxDropIns = 256
+
+// answerDropIns lists the files below a folder that the kubelet merges: cmd/kubelet/app/server.go,
+// mergeKubeletConfigurations. A folder that cannot be read has none; the kubelet refuses to start with it.
+func (l *Live) answerDropIns(r world.DropInsReq) world.Answer {
+	out := world.DropInsAns{Paths: []string{}}
+	_ = fs.WalkDir(os.DirFS(path.Join("/", l.o.Root, r.Dir)), ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || len(out.Paths) == maxDropIns:
+			return fs.SkipAll
+		case !d.IsDir() && path.Ext(name) == ".conf":
+			out.Paths = append(out.Paths, path.Join(r.Dir, name))
+		}
+
+		return nil
+	})
+
+	return world.DropIns.Answer(out)
+}
+
 // answerCredential reports whether a credential can be read, not its content.
 func (l *Live) answerCredential(r world.CredentialReq) world.Answer {
 	if _, err := l.Secret(r.Name); err != nil {

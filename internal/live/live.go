@@ -129,6 +129,8 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.Accepts, func(world.AcceptsReq) world.Answer { return l.answerAccepts(ctx) })
 	case world.KindExists:
 		return answer(q, world.Exists, func(r world.ExistsReq) world.Answer { return l.answerExists(r.Path) })
+	case world.KindDropIns:
+		return answer(q, world.DropIns, l.answerDropIns)
 	case world.KindServing:
 		return answer(q, world.Serving, l.answerServing)
 	case world.KindOriginal:

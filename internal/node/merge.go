@@ -41,7 +41,8 @@ type Node struct {
 	ConfigOrigins map[string][]origin.Origin // by JSON pointer of each contributed field
 	Settings      []Setting                  // what stages added to the base's Config
 	Reserved      *Reserved
-	TaintFlag     bool // taints are in --register-with-taints
+	TaintFlag     bool   // taints are in --register-with-taints
+	DropIn        string // the path of the drop-in that Settings are in; "": they are in the configuration itself
 	Files         []File
 	Activation    *Activation
 }
@@ -81,6 +82,9 @@ func Merge(base Base, in []Contribution) (Node, Messages) {
 			m.Reserved = c.Reserved
 		}
 		m.TaintFlag = m.TaintFlag || c.TaintFlag
+		if c.DropIn != "" {
+			m.DropIn = c.DropIn
+		}
 	}
 
 	return m.Node, m.messages

@@ -121,4 +121,5 @@ type Contribution struct {
 	Fill func(config map[string]any) []Setting
 	// TaintFlag says that the taints go to --register-with-taints, which the kubelet prefers to its configuration.
 	TaintFlag bool
+	DropIn    string // where the settings go, if that is a drop-in beside the configuration; else ""
 }

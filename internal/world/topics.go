@@ -171,6 +171,17 @@ type ExistsAns struct {
 	Target string `json:"target,omitempty"` // where links lead to; "" where the path is the file itself
 }
 
+// DropInsReq asks which files of a folder the kubelet merges into its configuration. Dir is absolute. In a recording that is
+// older than the question there are none.
+type DropInsReq struct {
+	Dir string `json:"dir"`
+}
+
+// DropInsAns has their paths, in the order in which the kubelet merges them.
+type DropInsAns struct {
+	Paths []string `json:"paths"`
+}
+
 // ServingReq asks whether a kubelet would take a file of CAs, or, with Key, a certificate and its private key. A text is what
 // the plan writes to that file, with placeholders where secrets go; nil: what is there counts.
 type ServingReq struct {

@@ -27,6 +27,7 @@ const (
 	KindKubelet    Kind = "kubelet"    // the kubelet at hand, and whether the node has joined
 	KindAccepts    Kind = "accepts"    // the flags and feature gates that the kubelet's binary takes
 	KindExists     Kind = "exists"     // is there something at a path that the kubelet will look at?
+	KindDropIns    Kind = "drop-ins"   // which drop-ins of the kubelet's configuration are in a folder?
 	KindServing    Kind = "serving"    // would the kubelet take the certificates that its API is served with?
 	KindOriginal   Kind = "original"   // what a target held before prelet
 	KindTarget     Kind = "target"     // what a target holds now
@@ -116,6 +117,7 @@ var (
 	Kubelet    = Topic[KubeletReq, KubeletAns]{KindKubelet}
 	Accepts    = Topic[AcceptsReq, AcceptsAns]{KindAccepts}
 	Exists     = Topic[ExistsReq, ExistsAns]{KindExists}
+	DropIns    = Topic[DropInsReq, DropInsAns]{KindDropIns}
 	Serving    = Topic[ServingReq, ServingAns]{KindServing}
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}

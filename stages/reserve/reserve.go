@@ -65,7 +65,7 @@ type Stage struct{}
 // Spec implements stages.Stage.
 func (Stage) Spec() stages.Spec {
 	return stages.Spec{Phase: schema.Decide, Singleton: true, Block: schema.Block{Type: "reserve",
-		Doc:    "Keeps a part of the machine from pods, for the kubelet, the runtime and the system. A result that leaves next to nothing to pods is refused, with its arithmetic. The plan and `node.reserved` have what the kubelet gets, whoever sets it: this stage, the base, `patch`, or a flag, which the kubelet prefers. The bounds of this stage hold for that as well. The outputs of this stage are of the base and its own part only.",
+		Doc:    "Keeps a part of the machine from pods, for the kubelet, the runtime and the system. A result that leaves next to nothing to pods is refused, with its arithmetic. The plan and `node.reserved` have what the kubelet gets, whoever sets it: this stage, the base, `patch`, a drop-in of the image in `--config-dir`, or a flag, which the kubelet prefers. The bounds of this stage hold for that as well. The outputs of this stage are of the base and its own part only.",
 		Fields: []schema.Field{policyAttr, maxPodsAttr, floorAttr, capAttr},
 		Blocks: []schema.Block{
 			{Type: "topology", Max: 1, Doc: "Reserves whole cores (reservedSystemCPUs) instead of an amount of cpu.", Fields: []schema.Field{coresAttr, spreadAttr}},

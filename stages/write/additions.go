@@ -57,6 +57,9 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	if hasConfig {
 		a.addTaintSettings(config, flags, n)
 	}
+	if hasConfig && configLayout.Of(config).V == "drop-in" {
+		a.DropIn = configTarget(config, in)
+	}
 	if hasConfig && hasFlags && configLayout.Of(config).V == "drop-in" {
 		a.Flags = append(a.Flags, node.Flag{
 			Name: "config-dir", Value: dropInDir(config, in), Origins: place(in.Address, config.Range),

@@ -31,6 +31,9 @@ type Attr[T any] struct {
 	Phase       Phase         // what the expression may refer to, if less than its block may
 	Items       bool          // an object literal whose items stand alone: one that fails for a null fact is left out
 	Const       bool          // a literal: no references, no functions
+	// Refs is the type of the stages that a list of static references names: [stage.TYPE.NAME]. The loader checks them,
+	// and the value is the list of the names.
+	Refs string
 }
 
 // RefDefault says "the only stage of that type": declared, so that graph, plan and explain can show the edge.
@@ -80,6 +83,7 @@ type Spec struct {
 	Type                   cty.Type
 	Required, Raw, Items   bool
 	Const                  bool
+	Refs                   string
 	Default                cty.Value
 	Ref                    *RefDefault
 	Phase                  Phase
@@ -102,7 +106,7 @@ type Block struct {
 // Spec implements Field.
 func (a Attr[T]) Spec() Spec {
 	s := Spec{Name: a.Name, Doc: a.Doc, Type: a.Type, Required: a.Required, Ref: a.Ref, Phase: a.Phase,
-		Items: a.Items, Const: a.Const, DefaultText: a.DefaultText}
+		Items: a.Items, Const: a.Const, Refs: a.Refs, DefaultText: a.DefaultText}
 	_, s.Raw = any(*new(T)).(cty.Value)
 	if s.Type == cty.NilType {
 		if s.Raw {

@@ -92,6 +92,7 @@ type Decider interface {
 // Inputs is what the code of decide and render needs beside its configuration.
 type Inputs struct {
 	Address     string                       // of this stage
+	IsOnly      bool                         // the site has no other stage of this type
 	Facts       *world.Facts                 // of the only detect-hw; nil: none, failed, or unknown
 	Recommended map[string]map[string]string // by detector
 	Base        node.Base                    // the node before decide
@@ -140,6 +141,7 @@ type Renderer interface {
 type Rendering struct {
 	Files      []node.File
 	Activation *node.Activation // nil: the stage says nothing of it
+	Unit       *node.Unit       // another unit than the kubelet's; nil: the stage says nothing of one
 }
 
 // Adder is a renderer that adds to the node before it renders. What it adds is merged into the node that its Render gets.

@@ -13,11 +13,11 @@ import (
 	"github.com/prelet/prelet/internal/world"
 )
 
-// readPurposes returns the purpose of each managed file of a generation by its path, from the stored plan; empty for a
+// readStoredFiles returns what the stored plan says of each managed file of a generation, by path; empty for a
 // generation without a plan.
-func readPurposes(s *generation.Store, gen int) map[string]string {
+func readStoredFiles(s *generation.Store, gen int) map[string]boot.StoredFile {
 	plan, _ := s.Blob(gen, "plan.json")
-	return boot.ParsePurposes(plan)
+	return boot.ParseStoredFiles(plan)
 }
 
 // adopt adds files of the generation in place that the plan does not name and that must not be restored to their old
@@ -38,7 +38,7 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		return err
 	}
 
-	var known map[string]string // read when the plan does not name a target
+	var known map[string]boot.StoredFile // read when the plan does not name a target
 
 	for _, e := range cur.Entries {
 		if e.Dropped || slices.ContainsFunc(out.Targets, func(t generation.Target) bool { return t.Path == e.Path }) {
@@ -46,10 +46,10 @@ func adopt(s *generation.Store, p *boot.Plan, out *generation.Proposal, act *act
 		}
 
 		if known == nil {
-			known = readPurposes(s, cur.Gen)
+			known = readStoredFiles(s, cur.Gen)
 		}
 
-		switch purpose := known[e.Path]; {
+		switch purpose := known[e.Path].Purpose; {
 		case purpose == "state" && e.New.Kind == generation.Absent:
 			if now, _, err := s.Observe(e.Path); err == nil && now.Kind == generation.Absent {
 				out.Targets = append(

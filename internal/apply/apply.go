@@ -339,20 +339,15 @@ func buildActivation(o Options) activate.Plan {
 
 // encodePlan returns the plan as a generation stores it: for history, and for the purpose of each file.
 func encodePlan(p *boot.Plan, on machineid.Machine) ([]byte, error) {
-	type file struct {
-		Path    string `json:"path"`
-		Purpose string `json:"purpose"`
-	}
-
 	doc := struct {
-		FormatVersion     int             `json:"format_version"`
-		Hash              string          `json:"plan_hash"`
-		Node              json.RawMessage `json:"node"`
-		Files             []file          `json:"files"` // read by readPurposes, here and in live
-		machineid.Machine                 // the machine that it was made on; read by machineid
-	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []file{}, Machine: on}
+		FormatVersion     int               `json:"format_version"`
+		Hash              string            `json:"plan_hash"`
+		Node              json.RawMessage   `json:"node"`
+		Files             []boot.StoredFile `json:"files"` // read by boot.ParseStoredFiles
+		machineid.Machine                   // the machine that it was made on; read by machineid
+	}{FormatVersion: 1, Hash: p.Hash, Node: p.Node.Canonical(), Files: []boot.StoredFile{}, Machine: on}
 	for _, f := range listTargetFiles(p) {
-		doc.Files = append(doc.Files, file{f.Path, f.Purpose})
+		doc.Files = append(doc.Files, boot.NewStoredFile(p.Node, f))
 	}
 
 	return json.Marshal(doc)

@@ -63,7 +63,7 @@ func TestPlanBlobIsReadBack(t *testing.T) {
 		t.Errorf("of another machine: %q", why)
 	}
 
-	if got := readPurposes(s, gen); len(got) != 1 || got["/etc/a"] != "ca" {
+	if got := readStoredFiles(s, gen); len(got) != 1 || got["/etc/a"].Purpose != "ca" {
 		t.Errorf("purposes: %v", got)
 	}
 }

@@ -59,6 +59,7 @@ type Plan struct {
 	Changes     []Change
 	Unjudged    []string // managed files whose change is unknown, because it depends on an answer that is missing; sorted
 	Restart     Restart
+	Units       []UnitChange // other units that managed files notify, in the order in which they are acted on
 	Kubelet     world.KubeletAns
 	Aside       *Aside            // the previous identity, which is set aside; nil: none
 	Accepts     *world.AcceptsAns // nil: the binary was not asked, or did not answer
@@ -317,7 +318,7 @@ func (p *progress) makePlan() *Plan {
 	plan := &Plan{
 		Site: p.site, Node: p.rendered.node, Tape: p.tape, Eval: p.eval,
 		Diagnostics: p.Diags, Degraded: p.Degraded, Unread: listUnread(p.Diags),
-		Changes: p.changed.changes, Unjudged: p.changed.unjudged, Restart: p.changed.restart,
+		Changes: p.changed.changes, Unjudged: p.changed.unjudged, Restart: p.changed.restart, Units: p.changed.units,
 		Kubelet: p.kubelet.KubeletAns, Accepts: p.kubelet.accepts, Aside: p.decided.aside,
 		Facts: p.gathered.facts, Access: p.prepared.env.Access,
 		OnCluster: p.settings.onCluster, MaxAge: p.settings.maxAge,

@@ -48,8 +48,8 @@ func TestRun(t *testing.T) {
 		again, _ := parseCase(a)
 		rec := &world.Recording{Entries: p.Tape.Entries()}
 		q := Run(context.Background(), again, Options{Source: rec.Source()})
-		got := showPlan(p)
-		if d := cmp.Diff(got, showPlan(q)); d != "" && !strings.Contains(string(a.Comment), "not replayed") {
+		got := showPlan(p) + showUnits(p)
+		if d := cmp.Diff(got, showPlan(q)+showUnits(q)); d != "" && !strings.Contains(string(a.Comment), "not replayed") {
 			t.Errorf("the plan of its own recording differs (-want +got):\n%s", d)
 		}
 		return got
@@ -264,4 +264,22 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 		return world.Failure(fault.Absent, "not installed", "")
 	}
 	return world.Failure(fault.Absent, "it is not there", "")
+}
+
+// showUnits returns what follows the changes of a plan that notifies other units than the kubelet's.
+func showUnits(p *Plan) string {
+	var b strings.Builder
+	for _, u := range p.Units {
+		fmt.Fprintf(&b, "unit %s %s %q files %v because %v system %t\n", u.Action, u.Unit.Unit, u.Stage, u.Files, u.Because, u.IsSystem)
+	}
+	if len(p.Units) > 0 {
+		fmt.Fprintf(&b, "kubelet %s restart %t because %v\n", p.Restart.Unit, p.Restart.Needed, p.Restart.Because)
+	}
+	for _, c := range p.Changes {
+		if c.Stays != "" {
+			fmt.Fprintf(&b, "stays %s %s\n", c.File.Path, c.Stays)
+		}
+	}
+
+	return b.String()
 }

@@ -25,7 +25,13 @@ type Change struct {
 	Drift  string // how it was edited since the last generation
 
 	Outdated bool // a state of the kubelet's managers that does not fit this boot's machine
+	// Notifies are the units that are restarted or reloaded when it changes: the kubelet's, and others.
+	Notifies []string
+	Stays    string // what the change takes out of it and stays in force until the next boot
 }
+
+// Changes reports whether the file changes on the disk.
+func (c Change) Changes() bool { return c.Action != "none" && c.Action != "keep" }
 
 // Restart says whether the kubelet must be restarted, and why.
 type Restart struct {
@@ -39,6 +45,7 @@ type Changed struct {
 	changes  []Change // sorted by path
 	unjudged []string // managed files whose change is unknown, sorted
 	restart  Restart
+	units    []UnitChange
 }
 
 // diff compares what is on the disk with what shall be.
@@ -59,7 +66,11 @@ func diff(n node.Node, aside *Aside, o Observed) (Changed, Findings) {
 	slices.SortStableFunc(out.changes, func(a, b Change) int { return strings.Compare(a.File.Path, b.File.Path) })
 	slices.Sort(out.unjudged)
 	out.unjudged = slices.Compact(out.unjudged)
-	out.restart = decideRestart(n, aside, out.changes)
+	stored := map[string][]string{}
+	for _, s := range o.undeclared {
+		stored[s.file.Path] = s.notify
+	}
+	out.restart, out.units = notify(n, aside, out.changes, stored)
 
 	return out, found
 }
@@ -135,31 +146,6 @@ func reportUnread(at hcl.Range, path string) Findings {
 		Diags:   hcl.Diagnostics{origin.NotRead(at, path, question)},
 		Unknown: newUnknowns(question, partTargets),
 	}
-}
-
-// decideRestart returns whether the kubelet must be restarted for changes.
-func decideRestart(n node.Node, aside *Aside, changes []Change) (out Restart) {
-	if n.Activation == nil {
-		return out
-	}
-
-	out.Unit = n.Activation.Unit
-	for _, c := range changes {
-		switch {
-		case c.File.Purpose == purposeIdentity: // all of them are one reason, below
-			out.Needed = true
-		case c.Action == "none" || c.Action == "keep":
-		case c.File.Purpose == "directory" || c.File.Purpose == "bootstrap-kubeconfig":
-		default:
-			out.Needed = true
-			out.Because = append(out.Because, c.File.Path+" "+describeAction(c.Action))
-		}
-	}
-	if aside != nil {
-		out.Because = append(out.Because, "the identity of "+aside.describeOwner()+" is set aside")
-	}
-
-	return out
 }
 
 func describeAction(action string) string {

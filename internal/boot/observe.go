@@ -28,8 +28,9 @@ type Observed struct {
 type observedFile struct {
 	file   node.File
 	is     world.TargetAns
-	action string // of undeclared ones
-	why    string // for action, or why a state must go
+	action string   // of undeclared ones
+	why    string   // for action, or why a state must go
+	notify []string // of undeclared ones: what the generation in place says, "restart UNIT"
 
 	isOutdated bool // a state that does not fit this boot's machine
 	failure
@@ -128,7 +129,7 @@ func (o *Observed) observeUndeclared(ctx context.Context, tape *world.Tape, n no
 		}
 		f := node.File{Path: t.Path, Kind: node.Missing, Purpose: t.Purpose}
 		s := observeFile(ctx, tape, f, world.TargetReq{Path: t.Path})
-		s.action, s.why = t.Action, t.Why
+		s.action, s.why, s.notify = t.Action, t.Why, t.Notify
 		o.undeclared = append(o.undeclared, s)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestParsePurposes(t *testing.T) {
+func TestParseStoredFiles(t *testing.T) {
 	for text, want := range map[string]map[string]string{
 		"":                {},
 		"{":               {},
@@ -13,7 +13,11 @@ func TestParsePurposes(t *testing.T) {
 		`{"machine":"x"}`: {},
 		`{"files":[{"path":"/a","purpose":"state","mode":1},{"path":"/b"}],"x":1}`: {"/a": "state", "/b": ""},
 	} {
-		if got := ParsePurposes([]byte(text)); !maps.Equal(got, want) {
+		got := map[string]string{}
+		for path, f := range ParseStoredFiles([]byte(text)) {
+			got[path] = f.Purpose
+		}
+		if !maps.Equal(got, want) {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}

@@ -71,6 +71,7 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 	if !n.isChecked { // nothing was written: what decide stages say is all
 		found.report(refused...)
 	}
+	found.report(checkUnits(n.Node)...)
 
 	return Rendered{eval: e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), node: n.Node, isDone: true}, found
 }
@@ -135,6 +136,9 @@ func (r renderer) runStage(i *site.Instance, e *eval.Eval, n renderedNode) rende
 		}
 	}
 	out.Stages = []StageReport{{i.Addr(), out.state, r.now().Sub(started)}}
+	if !copies.Known { // in a check, of a stage that may not be there
+		out.node.Units = n.Units
+	}
 
 	return out
 }
@@ -219,6 +223,9 @@ func (r renderer) addAndRender(i *site.Instance, cfg schema.Body, in stages.Inpu
 	if rendering.Activation != nil {
 		n.Activation = rendering.Activation
 	}
+	if rendering.Unit != nil {
+		n.Units = append(slices.Clip(n.Units), *rendering.Unit)
+	}
 
 	return o, &n, diags
 }
@@ -229,7 +236,7 @@ func (r renderer) merge(n renderedNode, c node.Contribution) (renderedNode, hcl.
 	before := slices.Concat(r.decided.contributions, n.added)
 	merged, messages := node.Merge(r.decided.basis.base, append(before, c))
 	merged, refused := r.decided.basis.finish(merged, true)
-	merged.Files, merged.Activation = n.Files, n.Activation
+	merged.Files, merged.Activation, merged.Units = n.Files, n.Activation, n.Units
 
 	return renderedNode{Node: merged, added: append(slices.Clip(n.added), c), isChecked: true},
 		append(messages.From(len(before)), refused...)

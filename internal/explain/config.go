@@ -151,8 +151,15 @@ func (w *walker) file(name string) (Explanation, bool) {
 		f := c.File
 		x := Explanation{Value: purposeOf(f), Whole: purposeOf(f), Present: f.Kind != node.Missing, Origins: f.Origins}
 		x.Range, x.Text = w.place(f.Origins)
-		if c.Action != "none" && c.Action != "keep" && c.Action != "unread" && w.plan.Restart.Needed && slices.ContainsFunc(w.plan.Restart.Because, func(b string) bool { return strings.HasPrefix(b, name+" ") }) {
-			x.TakesEffect = "restart"
+		switch {
+		case slices.Contains(c.Notifies, w.plan.Restart.Unit):
+			if c.Changes() && c.Action != "unread" {
+				x.TakesEffect = "restart"
+			}
+		case len(c.Notifies) > 0:
+			x.TakesEffect, x.Units = "unit", c.Notifies
+		case f.Purpose == "file":
+			x.TakesEffect = "reader"
 		}
 		s := Step{Text: "on disk", Note: join(actions[c.Action], c.Why, c.Drift), Ref: "file/" + name}
 		w.ofTarget(&s, f)

@@ -44,8 +44,9 @@ type Explanation struct {
 	Text        string    // what is written there
 	Origins     []origin.Origin
 	Chain       []Step
-	TakesEffect string // registration | restart | reconcile; "" where nothing would take effect
-	Summary     string // of an item that is not there: why, in a sentence
+	TakesEffect string   // registration | restart | reconcile | unit | reader; "" where nothing would take effect
+	Units       []string // of "unit": those that are restarted or reloaded
+	Summary     string   // of an item that is not there: why, in a sentence
 }
 
 // Step is one link of the chain, in the order of reading; Depth is its place in the tree.

@@ -195,10 +195,10 @@ func (l *Live) answerManaged() world.Answer {
 
 	out.Generation = cur.Gen
 	plan, _ := l.o.Store.Blob(cur.Gen, "plan.json") // without a plan, nothing has a purpose
-	purposes := boot.ParsePurposes(plan)
+	files := boot.ParseStoredFiles(plan)
 	for _, e := range c.Entries {
 		out.Targets = append(out.Targets, world.ManagedTarget{
-			Path: e.Path, Purpose: purposes[e.Path], Action: string(e.Action), Why: e.Why,
+			Path: e.Path, Purpose: files[e.Path].Purpose, Action: string(e.Action), Why: e.Why, Notify: files[e.Path].Notify,
 		})
 	}
 	return world.Managed.Answer(out)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -141,7 +142,7 @@ func TestManaged(t *testing.T) {
 		{Path: "/etc/plain", Purpose: "kubelet-config", Action: "restore"},
 		{Path: "/etc/secret", Action: "delete"},
 	} {
-		if got := got.Targets[i]; got != want {
+		if got := got.Targets[i]; !reflect.DeepEqual(got, want) {
 			t.Errorf("target %d: got %+v, want %+v", i, got, want)
 		}
 	}

@@ -16,6 +16,7 @@ func (n Node) Canonical() []byte {
 		Path, Kind, Text, Owner string
 		Mode                    uint32
 		CreateOnly              bool
+		Notify                  *[]string `json:",omitempty"`
 	}
 	doc := struct {
 		Version    int
@@ -25,7 +26,8 @@ func (n Node) Canonical() []byte {
 		Config     map[string]any
 		Files      []file
 		Activation *Activation
-	}{Version: 1, Config: n.Config, Activation: n.Activation}
+		Units      []Unit `json:",omitempty"`
+	}{Version: 1, Config: n.Config, Activation: n.Activation, Units: n.Units}
 	for _, l := range n.Labels {
 		doc.Labels = append(doc.Labels, [2]string{l.Key, l.Value})
 	}
@@ -37,7 +39,11 @@ func (n Node) Canonical() []byte {
 	}
 	for _, f := range n.Files {
 		if !f.OutsideHash {
-			doc.Files = append(doc.Files, file{f.Path, string(f.Kind), f.Text.Template(), f.Owner, f.Mode, f.CreateOnly})
+			x := file{f.Path, string(f.Kind), f.Text.Template(), f.Owner, f.Mode, f.CreateOnly, nil}
+			if f.Notify != nil {
+				x.Notify = &f.Notify
+			}
+			doc.Files = append(doc.Files, x)
 		}
 	}
 	b, err := json.Marshal(doc)

@@ -45,6 +45,7 @@ type Node struct {
 	DropIn        string // the path of the drop-in that Settings are in; "": they are in the configuration itself
 	Files         []File
 	Activation    *Activation
+	Units         []Unit // in site order
 }
 
 // Message is one finding of a merge. By is the index of the contribution that brings it.

@@ -86,8 +86,9 @@ type File struct {
 	Path        string
 	Kind        FileKind
 	Text        value.Text
-	Mode        uint32 // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
-	Owner       string // "user:group" or numbers; "" keeps the old one, or root
+	Mode        uint32   // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
+	Owner       string   // "user:group" or numbers; "" keeps the old one, or root
+	Notify      []string // names of restart stages, as the site says; nil: it says nothing
 	CreateOnly  bool
 	Purpose     string // bootstrap-kubeconfig | ca | kubelet-config | kubelet-flags | file | directory | state
 	OutsideHash bool   // bootstrap-kubelet.conf: planned only while the node has not joined
@@ -96,6 +97,7 @@ type File struct {
 
 // Activation is what apply shall do with the kubelet, as data.
 type Activation struct {
+	Stage           string    `json:"-"` // the name of its restart stage
 	Unit            string    `json:"unit"`
 	SettleMillis    int64     `json:"settle_ms"`
 	TimeoutMillis   int64     `json:"timeout_ms"`
@@ -104,6 +106,16 @@ type Activation struct {
 	ReconcileLabels bool      `json:"reconcile_labels,omitempty"`   // the node patches its own labels after a good verdict
 	Configz         string    `json:"configz_credential,omitempty"` // the name of the credential to ask /configz with
 	Range           hcl.Range `json:"-"`
+}
+
+// Unit is what apply shall do with a unit of the site's when a file changes that notifies it.
+type Unit struct {
+	Stage         string    `json:"stage"` // the name of its restart stage
+	Unit          string    `json:"unit"`
+	Action        string    `json:"action"` // restart | reload
+	TimeoutMillis int64     `json:"timeout_ms"`
+	SettleMillis  int64     `json:"settle_ms"`
+	Range         hcl.Range `json:"-"`
 }
 
 // Contribution is all that one stage adds. Zero fields add nothing. Labels, taints, flags and settings of one

@@ -35,7 +35,7 @@ func ExplainText(w io.Writer, x explain.Explanation, s Style) error {
 		}
 		fmt.Fprintf(&b, "    %s\n", s.dim("at "+s.cell(position(x.Range))))
 	}
-	if t := effects[x.TakesEffect]; t != "" && x.Present {
+	if t := describeEffect(x); t != "" && x.Present {
 		for i, l := range s.wrap("Takes effect "+t, s.Width-2) {
 			fmt.Fprintf(&b, "%s%s\n", strings.Repeat(" ", 2+2*min(i, 1)), l)
 		}
@@ -52,6 +52,16 @@ var effects = map[string]string{
 	"reconcile":    "when the node patches its own labels, after a good verdict.",
 	"registration": "when the kubelet registers the node: on one that has joined, `kubectl` changes it.",
 	"restart":      "when the kubelet starts anew.",
+	"reader":       "when somebody reads it: nothing is restarted for it, since it has no `notify`.",
+}
+
+// describeEffect returns when an item takes effect; "" where that is not said.
+func describeEffect(x explain.Explanation) string {
+	if x.TakesEffect == "unit" {
+		return "when " + strings.Join(x.Units, ", ") + " is restarted or reloaded, which follows its change."
+	}
+
+	return effects[x.TakesEffect]
 }
 
 // tree writes steps with lines for their depth. A place stands at the right where there is room, else below.
@@ -138,6 +148,7 @@ type explainDocument struct {
 	Text          string            `json:"text,omitempty"`
 	Summary       string            `json:"summary,omitempty"`
 	TakesEffect   string            `json:"takes_effect,omitempty"`
+	Units         []string          `json:"units,omitempty"`
 	Origins       []origin.Origin   `json:"origins"`
 	Chain         []explain.Step    `json:"chain"`
 	Diagnostics   []Diagnostic      `json:"diagnostics"`
@@ -147,7 +158,7 @@ type explainDocument struct {
 // Source is the recording, where there are several.
 func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagnostics) error {
 	d := explainDocument{FormatVersion: 1, Source: source, Item: x.Item.String(), Present: x.Present, Range: origin.RangeJSON(x.Range), Text: x.Text, Summary: x.Summary,
-		TakesEffect: x.TakesEffect, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
+		TakesEffect: x.TakesEffect, Units: x.Units, Origins: orEmpty(x.Origins), Chain: orEmpty(x.Chain), Diagnostics: DiagnosticsJSON(Sorted(ds))}
 	if x.Present {
 		d.Value = x.Whole
 	}

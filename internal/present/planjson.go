@@ -44,6 +44,7 @@ type planDocument struct {
 	Node        nodeDocument      `json:"node"`
 	Files       []fileDocument    `json:"files"`
 	Restart     restartDocument   `json:"restart"`
+	Units       []unitDocument    `json:"units"` // other units that managed files notify, in the order in which they are acted on
 	Stages      []stageDocument   `json:"stages"`
 	Diagnostics []Diagnostic      `json:"diagnostics"`
 }
@@ -98,6 +99,9 @@ type fileDocument struct {
 	Drift     string `json:"drift,omitempty"`
 	Why       string `json:"why,omitempty"`
 	Purpose   string `json:"purpose"`
+	// Notifies are the units that are restarted or reloaded when it changes, the kubelet's among them; none: nothing is.
+	Notifies []string `json:"notifies"`
+	Stays    string   `json:"stays,omitempty"` // what the change takes out of it and stays in force until the next boot
 }
 
 type restartDocument struct {
@@ -107,12 +111,29 @@ type restartDocument struct {
 	Because []string `json:"because"`
 }
 
+type unitDocument struct {
+	Unit    string   `json:"unit"`
+	Action  string   `json:"action"`          // restart | reload | create (systemd-tmpfiles, of the files)
+	Stage   string   `json:"stage,omitempty"` // restart.NAME; none: by the file's path, or the stage is gone
+	Needed  bool     `json:"needed"`
+	Because []string `json:"because"`
+	Files   []string `json:"files"`
+}
+
 // PlanJSON writes the plan as one document of format version 1, on failure too ("complete": false).
 func PlanJSON(w io.Writer, v View) error {
 	p := v.Plan
 	d := planDocument{FormatVersion: 1, Source: v.Source, PreletVersion: v.Version, Complete: p.Complete, PlanHash: p.Hash, Generation: v.Generation,
 		Degraded: orEmpty(p.Degraded), Assumed: p.Assumed, Unread: p.Unread, Unjudged: p.Unjudged, Files: []fileDocument{}, Stages: []stageDocument{}, Diagnostics: DiagnosticsJSON(Sorted(p.Diagnostics)),
 		Restart: restartDocument{Unit: p.Restart.Unit, Needed: p.Restart.Needed, When: "boot", Because: orEmpty(p.Restart.Because)}}
+	d.Units = []unitDocument{}
+	for _, u := range p.Units {
+		x := unitDocument{Unit: u.Unit.Unit, Action: u.Action, Needed: len(u.Because) > 0, Because: orEmpty(u.Because), Files: u.Files}
+		if u.Stage != "" {
+			x.Stage = "restart." + u.Stage
+		}
+		d.Units = append(d.Units, x)
+	}
 	if a := p.Aside; a != nil {
 		d.Identity = &identityDocument{a.Node, a.Why}
 	}
@@ -134,7 +155,8 @@ func PlanJSON(w io.Writer, v View) error {
 		d.Node.Flags = append(d.Node.Flags, flagDocument{f.Name, f.Value, orEmpty(f.Origins)})
 	}
 	for _, c := range p.Changes {
-		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose, Private: c.Old.Private}
+		f := fileDocument{Path: c.File.Path, Action: c.Action, Owner: owner(c), Sensitive: len(c.File.Text.Secrets()) > 0 || c.File.Purpose == "identity", Drift: c.Drift, Why: c.Why, Purpose: c.File.Purpose, Private: c.Old.Private,
+			Notifies: orEmpty(c.Notifies), Stays: c.Stays}
 		if c.File.Kind != node.Missing {
 			f.Mode = fmt.Sprintf("%04o", mode(c))
 		}

@@ -146,6 +146,9 @@ func files(b *strings.Builder, v View, s Style) {
 		if len(c.File.Text.Secrets()) > 0 {
 			note += " (sensitive)"
 		}
+		if follows := describeFollows(v.Plan, c); follows != "" {
+			note += "; " + follows
+		}
 		sign := signs[c.Action]
 		switch c.Action {
 		case "create":
@@ -171,6 +174,26 @@ func files(b *strings.Builder, v View, s Style) {
 		}
 	}
 	b.WriteString("\n")
+}
+
+// describeFollows returns what follows a change of a file of the site, except the kubelet's restart; "" for nothing to
+// say.
+func describeFollows(p *boot.Plan, c boot.Change) string {
+	if !c.Changes() || c.File.Purpose != "file" {
+		return ""
+	}
+	out := "then " + strings.Join(c.Notifies, ", ")
+	switch {
+	case len(c.Notifies) == 0:
+		out = "nothing is restarted for it"
+	case len(c.Notifies) == 1 && c.Notifies[0] == p.Restart.Unit:
+		out = ""
+	}
+	if c.Stays == "" {
+		return out
+	}
+
+	return strings.TrimPrefix(out+"; "+c.Stays, "; ")
 }
 
 // diffOf shows what changes inside a file; of a new one the kubelet's own are told above, so only those of the site.
@@ -218,6 +241,11 @@ func summary(b *strings.Builder, v View, s Style) {
 			}
 		}
 		fmt.Fprintf(b, "%s %s.", s.bold("Files:"), strings.Join(parts, ", "))
+		for _, u := range p.Units {
+			if len(u.Because) > 0 {
+				fmt.Fprintf(b, " %s", describeUnit(u))
+			}
+		}
 		if p.Restart.Needed {
 			fmt.Fprintf(b, " %s would start anew.", p.Restart.Unit)
 		}
@@ -238,6 +266,18 @@ func summary(b *strings.Builder, v View, s Style) {
 	for _, l := range s.wrap(incomplete+".", s.Width) {
 		fmt.Fprintf(b, "%s\n", s.yellow(l))
 	}
+}
+
+// describeUnit returns what would happen with a unit, in one sentence.
+func describeUnit(u boot.UnitChange) string {
+	switch u.Action {
+	case boot.ActionCreate:
+		return "systemd-tmpfiles would create what they say."
+	case "reload":
+		return u.Unit.Unit + " would be reloaded."
+	}
+
+	return u.Unit.Unit + " would be restarted."
 }
 
 // from is where an item came from, in a few words.

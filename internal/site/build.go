@@ -25,6 +25,7 @@ func (l *loader) build() {
 		}
 		l.add(d.schema.Check(d.body, metaNames(d.typ)...)...)
 		l.add(constants(d.schema, d.body)...)
+		l.resolveRefs(d.schema, d.body)
 		switch d.block.Type {
 		case schema.PreletBlock.Type:
 			l.site.Prelet = d.body

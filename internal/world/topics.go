@@ -255,4 +255,7 @@ type ManagedTarget struct {
 	Purpose string `json:"purpose,omitempty"`
 	Action  string `json:"action"` // delete | restore | keep | none
 	Why     string `json:"why,omitempty"`
+	// Notify is what the site said of it, as "restart chrony.service". Those of older versions have none: then the rule
+	// for files of which a site says nothing holds.
+	Notify []string `json:"notify,omitempty"`
 }

@@ -39,9 +39,12 @@ var (
 	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file before prelet; new: root, or that of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
 	createOnly  = schema.Attr[bool]{Name: "create_only", Default: false, Doc: "Only if there is none: never overwritten, never removed."}
 
-	dirPath  = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well. [Some places are refused](targets.md)."}
-	dirMode  = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder before prelet; new: `0755`", Check: checkFolderMode, Doc: "Octal, `0001` to `1777` without setgid."}
-	dirOwner = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder before prelet; new: root, or that of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+	fileNotify = schema.Attr[[]string]{Name: "notify", Refs: "restart", DefaultText: "[by its path](../how-to/files.md)", Doc: "The stages whose units are acted on when it changes: `[stage.restart.NAME]`, in JSON `[\"stage.restart.NAME\"]`. `[]` is none. One that is left out by its `when` is not notified."}
+
+	dirPath   = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing parents are made as well. [Some places are refused](targets.md)."}
+	dirMode   = schema.Attr[string]{Name: "mode", DefaultText: "that of the folder before prelet; new: `0755`", Check: checkFolderMode, Doc: "Octal, `0001` to `1777` without setgid."}
+	dirOwner  = schema.Attr[string]{Name: "owner", DefaultText: "that of the folder before prelet; new: root, or that of its parent", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}
+	dirNotify = schema.Attr[[]string]{Name: "notify", Refs: "restart", DefaultText: "none", Doc: "As in `file`; for the folder itself, its mode and owner, and not for what is in it."}
 )
 
 // Stage implements stages.Renderer and stages.Baser.
@@ -56,8 +59,8 @@ func (Stage) Spec() stages.Spec {
 			{Type: "ca_certificate", Max: 1, Always: true, ForEach: true, Doc: "The cluster's CA.", Fields: []schema.Field{caPath, caContent}},
 			{Type: "kubelet_config", Max: 1, Always: true, ForEach: true, Doc: "KubeletConfiguration, as a document: what prelet does not know stays as it is. Where nobody sets `resolvConf` and systemd-resolved is active, it is `/run/systemd/resolve/resolv.conf`, as kubeadm writes it at a join; that is decided once, before the first generation. `\"\"` and null are set.", Fields: []schema.Field{configBase, configPatch, configLayout, configPath}},
 			{Type: "kubelet_flags", Max: 1, Always: true, ForEach: true, Doc: "The kubelet's flags, in an environment file. Only changed flags are touched; all other text stays byte for byte.", Fields: []schema.Field{flagsBase, flagsValues, flagsPath, flagsVariable, flagsTaints}},
-			{Type: "file", Labels: []string{"name"}, ForEach: true, Doc: "A file.", Fields: []schema.Field{filePath, fileContent, fileMode, fileOwner, createOnly}},
-			{Type: "directory", Labels: []string{"name"}, ForEach: true, Doc: "A folder.", Fields: []schema.Field{dirPath, dirMode, dirOwner}},
+			{Type: "file", Labels: []string{"name"}, ForEach: true, Doc: "A file.", Fields: []schema.Field{filePath, fileContent, fileMode, fileOwner, createOnly, fileNotify}},
+			{Type: "directory", Labels: []string{"name"}, ForEach: true, Doc: "A folder.", Fields: []schema.Field{dirPath, dirMode, dirOwner, dirNotify}},
 		}}}
 }
 
@@ -84,6 +87,14 @@ func checkVariable(s string) error {
 		}
 	}
 	return nil
+}
+
+// notify returns the names of the stages that a block notifies; nil where it says nothing.
+func notify(v schema.Value[[]string]) []string {
+	if v.Expr == nil || !v.Set() {
+		return nil
+	}
+	return append([]string{}, v.V...)
 }
 
 func mode(v schema.Value[string]) uint32 {

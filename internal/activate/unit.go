@@ -18,6 +18,13 @@ type Unit = struct {
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
 
+	Type      string // of a service
+	CanReload bool
+	Since     time.Duration // when it last began to start since boot, on CLOCK_MONOTONIC; 0: never
+
+	ProtectSystem string
+	Writable      []string // ReadWritePaths
+
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last requested start
 	Started  time.Duration // start of the main process since boot, on CLOCK_MONOTONIC; 0: never

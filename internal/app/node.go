@@ -172,6 +172,7 @@ type node struct {
 	Store  *generation.Store      // nil where it could not be opened
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
 	waits  *waits
+	units  *systemd.Units // nil with a recording
 }
 
 // stateDir returns prelet's own folder.
@@ -216,11 +217,11 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	if n.Store == nil {
 		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: w.Root, Dir: w.stateDir()})
 	}
-	n.waits = &waits{say: e.Say}
+	n.waits, n.units = &waits{say: e.Say}, systemd.NewUnits(context.Background())
 	n.live = live.New(live.Options{
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: given, Redactor: e.Redactor,
 		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
-		Detectors: e.detectorHost(w),
+		Detectors: e.detectorHost(w), Units: n.units,
 		IsActive:  e.isActive(w),
 		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
@@ -262,6 +263,7 @@ func (e *Env) isActive(w Where) func(context.Context, string) bool {
 func (n *node) Close() {
 	if n.live != nil {
 		n.live.Close()
+		n.units.Close()
 	}
 }
 

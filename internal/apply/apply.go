@@ -223,7 +223,7 @@ func buildTarget(o Options, f node.File) (generation.Target, error) {
 		GID:        generation.Keep,
 		CreateOnly: f.CreateOnly,
 		Secret:     len(f.Text.Secrets()) > 0,
-		Parents:    f.Kind == node.Directory || isKubeletConfig(f),
+		Parents:    true,
 	}
 
 	t.Seen = observedState(o.Plan, f.Path, t.Secret)
@@ -284,12 +284,6 @@ func checkBearer(f node.File, secret func(string) ([]byte, error)) error {
 	}
 
 	return nil
-}
-
-// isKubeletConfig reports whether the folders above a file are the kubelet's own, which a fresh image may lack. The
-// folders of a site's other files must exist or be declared.
-func isKubeletConfig(f node.File) bool {
-	return f.Purpose != "file"
 }
 
 // newSecretFault returns the error for a file that needs credentials which cannot be used. It has the code of err, or

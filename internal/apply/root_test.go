@@ -68,10 +68,13 @@ func TestRunBelowRoot(t *testing.T) {
 	if err := os.RemoveAll(b.dir + "/etc"); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(b.dir+"/etc", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 
 	got := run("three", false)
 	if got.Code != fault.CannotWrite || got.Err == nil || got.Summary != got.Err.Error() {
-		t.Errorf("without a folder: got %q, %q, %v; want %q and the error as the summary",
+		t.Errorf("a file for a folder: got %q, %q, %v; want %q and the error as the summary",
 			got.Code, got.Summary, got.Err, fault.CannotWrite)
 	}
 }

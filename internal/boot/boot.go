@@ -300,6 +300,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 	if p.tape == nil {
 		return
 	}
+	p.addFindings(checkOnNode(ctx, p.tape, p.rendered.node))
 	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.gathered.facts, p.Unknown)
 	changed, found := diff(p.rendered.node, p.decided.aside, observed)
 	p.changed = changed

@@ -242,6 +242,8 @@ func answerAsUsual(q world.Question, facts map[string]any) world.Answer {
 		return world.Answer{Value: b}
 	}
 	switch q.Kind {
+	case world.KindOwner:
+		return world.Owner.Answer(world.OwnerAns{})
 	case world.KindLock: // as in a recording that is older than locks
 		return world.Failure(fault.Unread, "", "")
 	case world.KindFacts:

@@ -91,6 +91,8 @@ const (
 	Drift         Code = "drift"
 	NodeDrift     Code = "node-drift"
 	Adopted       Code = "adopted"
+	UnitMissing   Code = "unit-missing"
+	UnitFailed    Code = "unit-failed"
 )
 
 // exitStatuses contains the codes whose exit status is not 10 (the site is invalid).

@@ -18,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/site"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -40,6 +41,8 @@ type Options struct {
 	StateDir    string            // prelet's own folder, with the root in front
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
+	// Units is systemd; nil: none answers.
+	Units     *systemd.Units
 	Now       func() time.Time
 	// IsActive reports whether a unit of this machine is active or about to be; nil: none is.
 	IsActive  func(ctx context.Context, unit string) bool
@@ -139,6 +142,10 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 		return answer(q, world.Target, l.answerTarget)
 	case world.KindNode:
 		return answer(q, world.NodeOf, func(r world.NodeReq) world.Answer { return l.answerNode(ctx, r) })
+	case world.KindOwner:
+		return answer(q, world.Owner, l.answerOwner)
+	case world.KindUnit:
+		return answer(q, world.UnitOf, func(r world.UnitReq) world.Answer { return l.answerUnit(ctx, r.Name) })
 	case world.KindManaged:
 		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
 	}

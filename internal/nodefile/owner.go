@@ -1,6 +1,7 @@
 package nodefile
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -8,7 +9,7 @@ import (
 // OwnerName returns the owner of a file as USER:GROUP, by the names in /etc/passwd and /etc/group below the root. An id
 // without a name stays a number; 0 is always root.
 func (r Root) OwnerName(uid, gid int) string {
-	return r.nameOf("/etc/passwd", uid) + ":" + r.nameOf("/etc/group", gid)
+	return r.nameOf(Users, uid) + ":" + r.nameOf(Groups, gid)
 }
 
 // nameOf returns the name of an id in a file like /etc/passwd, or the id as a number.
@@ -24,4 +25,28 @@ func (r Root) nameOf(file string, id int) string {
 		}
 	}
 	return number
+}
+
+// The files that give names to ids. Other sources may not be available at boot.
+const (
+	Users  = "/etc/passwd"
+	Groups = "/etc/group"
+)
+
+// FindID returns the id of a name in a file like /etc/passwd below the root, or of a number.
+func (r Root) FindID(file, name string) (int, error) {
+	if n, err := strconv.Atoi(name); err == nil && n >= 0 {
+		return n, nil
+	}
+	if name == "root" {
+		return 0, nil
+	}
+
+	for line := range strings.Lines(r.TextIfReadable(file)) {
+		if p := strings.Split(line, ":"); len(p) > 2 && p[0] == name {
+			return strconv.Atoi(p[2])
+		}
+	}
+
+	return 0, fmt.Errorf("there is none of this name in %s", file)
 }

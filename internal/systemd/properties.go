@@ -16,13 +16,20 @@ func decode(name string, properties map[string]any) (Unit, error) {
 	r := reader{properties: properties}
 
 	state := Unit{
-		Name:     name,
-		Load:     read[string](&r, "LoadState"),
-		File:     read[string](&r, "UnitFileState"),
-		Active:   read[string](&r, "ActiveState"),
-		Sub:      read[string](&r, "SubState"),
-		Result:   read[string](&r, "Result"),
-		Unread:   read[bool](&r, "NeedDaemonReload"),
+		Name:      name,
+		Load:      read[string](&r, "LoadState"),
+		File:      read[string](&r, "UnitFileState"),
+		Active:    read[string](&r, "ActiveState"),
+		Sub:       read[string](&r, "SubState"),
+		Result:    read[string](&r, "Result"),
+		Unread:    read[bool](&r, "NeedDaemonReload"),
+		Type:      read[string](&r, "Type"),
+		CanReload: read[bool](&r, "CanReload"),
+		Since:     time.Duration(read[uint64](&r, "InactiveExitTimestampMonotonic")) * time.Microsecond,
+
+		ProtectSystem: read[string](&r, "ProtectSystem"),
+		Writable:      read[[]string](&r, "ReadWritePaths"),
+
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),
 		Started:  time.Duration(read[uint64](&r, "ExecMainStartTimestampMonotonic")) * time.Microsecond,

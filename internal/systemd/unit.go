@@ -15,6 +15,13 @@ type Unit = struct {
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: one of its files is not as systemd has read it
 
+	Type      string        // of a service: simple, oneshot, notify, …
+	CanReload bool          // it has an ExecReload=, or reloads otherwise
+	Since     time.Duration // when it last began to start, on CLOCK_MONOTONIC; 0: never
+
+	ProtectSystem string   // how much its processes may not write: strict, full, …
+	Writable      []string // ReadWritePaths=
+
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for
 	Started  time.Duration // ExecMainStartTimestampMonotonic: since boot, on CLOCK_MONOTONIC; 0: never

@@ -240,6 +240,26 @@ type TargetMeta struct {
 	GID  int    `json:"gid"`
 }
 
+// OwnerReq asks for an owner, USER:GROUP. The failure of one that is not there is fault.Absent.
+type OwnerReq struct {
+	Owner string `json:"owner"`
+}
+
+// OwnerAns is empty.
+type OwnerAns struct{}
+
+// UnitReq asks for a unit of systemd.
+type UnitReq struct {
+	Name string `json:"name"`
+}
+
+// UnitAns is what systemd has of it: LoadState, and what its processes may write.
+type UnitAns struct {
+	Load     string   `json:"load"`               // loaded, not-found, masked, …
+	Strict   bool     `json:"strict,omitempty"`   // ProtectSystem=strict
+	Writable []string `json:"writable,omitempty"` // ReadWritePaths=
+}
+
 // ManagedReq asks what the generation in place holds.
 type ManagedReq struct{}
 

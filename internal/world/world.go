@@ -32,6 +32,8 @@ const (
 	KindOriginal   Kind = "original"   // what a target held before prelet
 	KindTarget     Kind = "target"     // what a target holds now
 	KindNode       Kind = "node"       // does another machine have the name of this node?
+	KindOwner      Kind = "owner"      // are there this user and this group?
+	KindUnit       Kind = "unit"       // is there this unit, and what may it write?
 	KindManaged    Kind = "managed"    // what the generation in place holds
 	KindValidation Kind = "validation" // does a sensitive variable pass its rule?
 )
@@ -122,6 +124,8 @@ var (
 	Original   = Topic[OriginalReq, TargetAns]{KindOriginal}
 	Target     = Topic[TargetReq, TargetAns]{KindTarget}
 	NodeOf     = Topic[NodeReq, NodeAns]{KindNode}
+	Owner      = Topic[OwnerReq, OwnerAns]{KindOwner}
+	UnitOf     = Topic[UnitReq, UnitAns]{KindUnit}
 	Managed    = Topic[ManagedReq, ManagedAns]{KindManaged}
 	Validation = Topic[ValidationReq, ValidationAns]{KindValidation}
 )

@@ -6,6 +6,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -33,6 +35,9 @@ func (r *renderer) owners() {
 		have[path] = at
 		if b.Type != "file" && b.Type != "directory" {
 			own[path] = b.Type
+		}
+		if !node.IsWritable(path, nil) {
+			r.diags = append(r.diags, origin.Warning(fault.CannotWrite, at, "prelet.service may not write "+path, "%s", node.WhyReadOnly(path)))
 		}
 	}
 	if b, ok := r.cfg.One("bootstrap_kubeconfig"); ok {

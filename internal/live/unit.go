@@ -1,0 +1,41 @@
+package live
+
+import (
+	"context"
+	"strings"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// answerOwner reports whether a user and a group are there.
+func (l *Live) answerOwner(r world.OwnerReq) world.Answer {
+	if l.o.Hardware != "" {
+		return world.Failure(fault.Unread, "which users another machine has is not known", "")
+	}
+
+	user, group, _ := strings.Cut(r.Owner, ":")
+	if _, err := l.root().FindID(nodefile.Users, user); err != nil {
+		return world.Failure(fault.Absent, "user "+user+": "+err.Error(), "")
+	}
+	if _, err := l.root().FindID(nodefile.Groups, group); err != nil {
+		return world.Failure(fault.Absent, "group "+group+": "+err.Error(), "")
+	}
+
+	return world.Owner.Answer(world.OwnerAns{})
+}
+
+// answerUnit returns what systemd has of a unit. Below another root no unit runs, and prelet writes by itself.
+func (l *Live) answerUnit(ctx context.Context, name string) world.Answer {
+	if l.isOtherMachine() || l.o.Units == nil {
+		return world.Failure(fault.Systemd, "no systemd of this node answers", "")
+	}
+
+	u, err := l.o.Units.Look(ctx, name)
+	if err != nil {
+		return world.Failure(fault.Systemd, err.Error(), "")
+	}
+
+	return world.UnitOf.Answer(world.UnitAns{Load: u.Load, Strict: u.ProtectSystem == "strict", Writable: u.Writable})
+}

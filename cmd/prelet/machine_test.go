@@ -114,6 +114,14 @@ func (u *units) Stop(_ context.Context, _ string, _ time.Duration) (string, erro
 	return "done", nil
 }
 
+func (u *units) Act(context.Context, string, string, time.Duration) (string, error) {
+	return "done", nil
+}
+
+func (u *units) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
+	return "done", nil
+}
+
 func (u *units) Restart(_ context.Context, _ string, wait time.Duration) (string, error) {
 	u.kubelet.Job = 7
 	if wait == 0 {

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,7 @@ const (
 	openedFile   = "kubelet.opened"
 	owedFile     = "kubelet.owed"
 	seenFile     = "kubelet.seen"
+	doneFile     = "units.done"
 	gateVariable = "PRELET_GENERATION="
 )
 
@@ -101,6 +103,20 @@ func (g Gate) IsOwed(unit string) bool { return g.read(owedFile) == g.BootID+" "
 
 // ClearOwed removes the note of MarkOwed.
 func (g Gate) ClearOwed() error { return g.remove(owedFile) }
+
+// MarkDone notes what was done with a unit for a commit, where systemd does not show it.
+func (g Gate) MarkDone(key string) error {
+	if g.IsDone(key) {
+		return nil
+	}
+
+	return g.write(doneFile, strings.TrimPrefix(g.read(doneFile)+"\n", "\n")+g.BootID+" "+key)
+}
+
+// IsDone reports whether MarkDone was called for a key in this boot.
+func (g Gate) IsDone(key string) bool {
+	return slices.Contains(strings.Split(g.read(doneFile), "\n"), g.BootID+" "+key)
+}
 
 func (g Gate) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(g.Dir, name))

@@ -15,8 +15,10 @@ type location struct {
 	journal *generation.Journal // nil: no commit or rollback is in progress
 	current *generation.Info    // the generation in place; nil: there never was one
 	plan    Plan                // of the generation in place, or of the one that is being published
-	since   time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
+	since   time.Duration       // a kubelet that started earlier has not read them; 0: any has
 
+	keepsKubelet  bool // the change of files does not concern the kubelet, which is not stopped for it
 	gateOpen      bool
 	gate          int    // the generation that the gate is open on; -1 when its file is not from prelet
 	shutOnPurpose bool   // the gate is shut, and no process of this boot has opened it or was about to
@@ -38,6 +40,7 @@ type rollback struct {
 	cause       *Cause   // the cause of reason, from the kubelet's log
 	hold        bool     // hold the plan of from, if it was at fault
 	removeFiles []string // state files that a kubelet on the goal would reject
+	keeps       bool     // it changes nothing of the kubelet
 }
 
 // holds reports whether a fact is true here. It is pure.
@@ -88,7 +91,8 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 		h.phase = phaseOf(h.journal, h.current)
 	}
 
-	h.since = t.filesSince(m, h.journal)
+	h.placed = t.filesSince(m, h.journal)
+	h.since = h.placed
 	h.newBoot = h.journal != nil && h.journal.BootID != m.BootID
 
 	if h.gate, h.gateOpen, err = m.Gate.State(); err != nil {
@@ -99,7 +103,14 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
 	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened() && !m.isRunDirLost(ctx, on)
 
-	return h, m.readFacts(ctx, t, on, &h)
+	if err := m.readFacts(ctx, t, on, &h); err != nil {
+		return h, err
+	}
+	if h.journal != nil && m.keepsKubelet(&h) {
+		h.keepsKubelet, h.since = true, 0
+	}
+
+	return h, nil
 }
 
 // isRunDirLost reports whether somebody has emptied the run folder: a run of this boot succeeded, and nothing in the
@@ -288,6 +299,7 @@ func (m *Machine) planRollback(h *location, w rollback) error {
 	}
 
 	w.from, w.removeFiles = h.current.Gen, h.plan.staleStateFiles(goal)
+	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
 	h.rollback = &w
 
 	return nil

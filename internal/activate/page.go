@@ -28,6 +28,7 @@ var triggerNames = []word{
 	onVerify:     {"verify", "`prelet-verify.service`: the kubelet starts, or has crashed"},
 	onCommitted:  {"committed", "this process has just written the journal"},
 	onJudge:      {"judge", "the gate is open on a generation that awaits a verdict"},
+	onReady:      {"ready", "the units that changed files notify have read them, or are going to"},
 	onGood:       {"good", "the verdict: the kubelet is healthy"},
 	onBad:        {"bad", "the verdict: the kubelet is unhealthy"},
 	onUnknown:    {"unknown", "no verdict could be reached"},
@@ -83,8 +84,12 @@ var stepNames = []word{
 	complete:      {"complete", "finish the publish of an interrupted process"},
 	restore:       {"restore", "commit and publish the contents of an earlier generation, as a new one"},
 	reload:        {"reload", "make systemd read its unit files before the gate opens, if one changed"},
-	countTry:      {"count try", "count this boot as a try"},
-	openGate:      {"open gate", "open the gate if it is shut"},
+	actUnits: {
+		"act on units",
+		"restart and reload the units that changed files notify, as far as that is owed: systemd's, then the site's",
+	},
+	countTry: {"count try", "count this boot as a try"},
+	openGate: {"open gate", "open the gate if it is shut"},
 	requestStart: {
 		"request start",
 		"request a start of the kubelet if it is owed or the gate blocked it, without waiting for it",
@@ -125,7 +130,7 @@ in order; each may run twice. The last column is the next trigger, in the phase 
 	for _, r := range table {
 		if r.Never == "" {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
-				factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r.Then))
+				factNames[r.When].name, joinNames(stepNames, r.Do), describeNext(r))
 		}
 	}
 
@@ -166,13 +171,17 @@ func joinNames[T ~int](names []word, list []T) string {
 	return strings.Join(out, ", ")
 }
 
-func describeNext(on trigger) string {
+func describeNext(r row) string {
+	on := r.Then
 	switch on {
 	case done:
 		return "–"
 	case repeat:
 		return "the same"
 	case stepResult:
+		if r.Do[len(r.Do)-1] == actUnits {
+			return joinNames(triggerNames, []trigger{onReady, onBad})
+		}
 		return joinNames(triggerNames, []trigger{onGood, onBad, onUnknown, onSuperseded})
 	}
 

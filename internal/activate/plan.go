@@ -24,6 +24,9 @@ type Plan struct {
 	Bound    time.Duration // for the whole activation including a rollback and its watch; 0: no limit
 	Rollback bool          // roll back after a bad verdict
 
+	Units  []UnitPlan // in the order in which they are acted on
+	Others []string   // managed files that do not concern the kubelet
+
 	UnitFiles bool // a managed file is a unit file or a drop-in: a rollback needs a reload
 
 	// The expected state. A zero value is not checked.
@@ -139,6 +142,8 @@ type planDocument struct {
 	Reconcile  bool                `json:"reconcile_labels,omitempty"`
 	States     map[string]string   `json:"states,omitempty"`
 	Pods       string              `json:"pods,omitempty"`
+	Units      []UnitPlan          `json:"units,omitempty"`
+	Others     []string            `json:"others,omitempty"`
 }
 
 // Encode writes the plan for Proposal.Blobs[PlanBlob]. Equal plans give equal bytes.
@@ -155,6 +160,7 @@ func (p Plan) Encode() ([]byte, error) {
 			1, p.Unit, p.Settle.Milliseconds(), p.Timeout.Milliseconds(), p.Bound.Milliseconds(), p.Rollback,
 			p.UnitFiles, p.Healthz, p.Kubeconfig, p.Flags, p.Files, p.Node, p.Retire, p.Sources, p.Configz, p.Joins,
 			p.Labels, p.Taints, p.GoneLabels, p.GoneTaints, p.Reconcile, p.States, p.Pods,
+			p.Units, p.Others,
 		},
 	)
 }
@@ -217,5 +223,7 @@ func DecodePlan(text []byte) (Plan, error) {
 		Reconcile:  d.Reconcile,
 		States:     d.States,
 		Pods:       d.Pods,
+		Units:      d.Units,
+		Others:     d.Others,
 	}, nil
 }

@@ -54,6 +54,8 @@ type node struct {
 	logged     time.Time
 	onCommit   func() // called once, right after the commit
 	off        bool   // prelet=off in this boot
+	ntp        string // content of a file that another unit reads; "" there is none
+	ntpAction  string // what follows its change
 	storeFails func(method string) error
 
 	timeout  time.Duration
@@ -64,6 +66,8 @@ type node struct {
 const (
 	configPath = "/etc/kubernetes/kubelet.conf.d/90.conf"
 	flagsPath  = "/etc/default/kubelet"
+	ntpPath    = "/etc/kubernetes/ntp.conf"
+	ntpUnit    = "chrony.service"
 )
 
 func newNode(t testing.TB) *node {
@@ -106,6 +110,11 @@ func (n *node) reboot() {
 		startLimit: 90 * time.Second,
 	}
 	n.systemd.unit = kubeletUnit(n.run)
+	n.systemd.other = Unit{
+		Name: ntpUnit, Load: "loaded", Active: "active", Sub: "running", Result: "success", MainPID: 7,
+		Since: time.Second, Started: time.Second,
+	}
+	n.systemd.otherEnds = n.ntpEnds
 	n.systemd.behave = n.behave
 	n.systemd.lockHeld = func() bool { return n.locked }
 	n.systemd.onStart = n.checkWhole
@@ -368,6 +377,14 @@ func (n *node) plan(config string) Plan {
 		UnitFiles:  n.unitFiles,
 		Files:      map[string]string{configPath: hex.EncodeToString(sum[:]), flagsPath: hex.EncodeToString(sum[:])},
 	}
+	if n.ntp != "" {
+		sum := sha256.Sum256([]byte(n.ntp))
+		p.Files[ntpPath] = hex.EncodeToString(sum[:])
+		p.Others = []string{ntpPath}
+		p.Units = []UnitPlan{{
+			Unit: ntpUnit, Action: n.ntpAction, TimeoutMillis: 60_000, SettleMillis: 2_000, Files: []string{ntpPath},
+		}}
+	}
 	if n.shape != nil {
 		n.shape(&p)
 	}
@@ -382,7 +399,7 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			return Outcome{}, err
 		}
 
-		if _, held := n.store.Held(config); held {
+		if _, held := n.store.Held(config + n.ntp); held {
 			return m.Resume(ctx)
 		}
 
@@ -403,9 +420,16 @@ func (n *node) runSite(ctx context.Context, config string) (Outcome, error) {
 			}
 		}
 
+		targets := []generation.Target{target(configPath), target(flagsPath)}
+		if n.ntp != "" {
+			ntp := target(ntpPath)
+			ntp.Content = []byte(n.ntp)
+			targets = append(targets, ntp)
+		}
+
 		proposal := generation.Proposal{
-			PlanID:  config,
-			Targets: []generation.Target{target(configPath), target(flagsPath)},
+			PlanID:  config + n.ntp,
+			Targets: targets,
 			Blobs:   map[string][]byte{PlanBlob: blob},
 		}
 
@@ -526,4 +550,13 @@ func (n *node) status(gen int) (status generation.Status) {
 	n.mustSucceed(err, "list")
 
 	return status
+}
+
+// ntpEnds is the other unit, which fails on a file that says "broken".
+func (n *node) ntpEnds() string {
+	if n.read(ntpPath) == "broken" {
+		return "failed"
+	}
+
+	return ""
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // step runs one step. Only preflight, preflightBack and watch end with ctx: the steps after the commit are not
-// interrupted. Only watch returns a trigger.
+// interrupted. Only watch and actUnits return a trigger.
 func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *walkState) (trigger, error) {
 	steady := context.WithoutCancel(ctx)
 
@@ -53,6 +53,8 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		return done, m.restore(h, t)
 	case reload:
 		return done, m.reload(steady, h, t)
+	case actUnits:
+		return m.actUnits(ctx, h, t), nil
 	case countTry:
 		_, err := m.countTry(h.journal)
 		return done, wrapAfterCommit("counting the try", err)
@@ -205,6 +207,10 @@ func describeStopped(on trigger, h location) string {
 
 // stop stops the unit, so that no process reads the files that are about to change.
 func (m *Machine) stop(ctx context.Context, on trigger, h location, t *walkState) error {
+	if h.rollback == nil && h.keepsKubelet || h.rollback != nil && h.rollback.keeps {
+		return nil
+	}
+
 	err := m.stopUnit(ctx, h.plan.Unit, t)
 
 	// No kubelet has started behind a gate that was shut for the whole boot, so a recovery works without systemd. If
@@ -541,7 +547,7 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 		return finding{}, err
 	}
 
-	f, err := m.watch(ctx, h.plan, h.since, deadline, result, wait >= h.plan.Timeout-minStopWait)
+	f, err := m.watch(ctx, h, deadline, result, wait >= h.plan.Timeout-minStopWait)
 	if err == nil && f.verdict == Good {
 		f.checks = m.reconcile(ctx, h.plan, f.checks)
 	}

@@ -94,6 +94,10 @@ type fakeSystemd struct {
 	insidePrelet bool // the caller is that prelet.service
 	unreachable  bool // D-Bus does not answer
 
+	other     Unit                  // another unit
+	acts      []string              // what was done with it
+	otherEnds func() (ended string) // how it ends after a restart: "" well
+
 	job     *job
 	jobs    uint32
 	pids    uint32
@@ -129,6 +133,10 @@ var errBus = errors.New("connection closed by foreign host")
 func (f *fakeSystemd) Look(_ context.Context, name string) (Unit, error) {
 	if f.unreachable {
 		return Unit{}, errBus
+	}
+
+	if name == f.other.Name && name != "" {
+		return f.other, nil
 	}
 
 	if name != f.unit.Name {
@@ -178,6 +186,40 @@ func (f *fakeSystemd) Restart(ctx context.Context, _ string, wait time.Duration)
 
 func (f *fakeSystemd) Stop(ctx context.Context, _ string, wait time.Duration) (string, error) {
 	return f.ask(ctx, "stop", wait)
+}
+
+func (f *fakeSystemd) Act(_ context.Context, verb, name string, wait time.Duration) (string, error) {
+	if f.unreachable {
+		return "unanswered", errBus
+	}
+
+	f.acts = append(f.acts, verb+" "+name)
+	if name != f.other.Name {
+		return "done", nil
+	}
+
+	f.clk.advance(10 * time.Millisecond)
+	if verb != "reload" {
+		f.other.Since, f.other.Started = f.clk.now, f.clk.now
+		f.other.MainPID += 100
+	}
+	f.other.Active, f.other.Sub, f.other.Result = "active", "running", "success"
+
+	switch ended := f.otherEnds(); {
+	case ended != "":
+		f.other.Active, f.other.Sub, f.other.Result = "failed", "failed", "exit-code"
+		return ended, nil
+	case wait == 0:
+		return "queued", nil
+	}
+
+	return "done", nil
+}
+
+func (f *fakeSystemd) CreateTmpfiles(_ context.Context, files []string, _ time.Duration) (string, error) {
+	f.acts = append(f.acts, "create "+strings.Join(files, " "))
+
+	return "done", nil
 }
 
 func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) (string, error) {

@@ -29,6 +29,7 @@ const (
 	onVerify                    // prelet-verify: the kubelet starts, or has crashed
 	onCommitted                 // this process has just written the journal
 	onJudge                     // the kubelet may start on the generation in place, which awaits a verdict
+	onReady                     // the units that the files notify have read them
 	onGood                      // the verdict
 	onBad                       // the verdict
 	onUnknown                   // no verdict could be reached
@@ -36,7 +37,7 @@ const (
 
 	done       // nothing follows
 	repeat     // the same trigger again
-	stepResult // the result of the last step: onGood, onBad, onUnknown or onSuperseded
+	stepResult // the result of the last step: onGood, onBad, onUnknown or onSuperseded; of actUnits onReady or onBad
 )
 
 // fact is a condition of a row in addition to the phase.
@@ -69,6 +70,7 @@ const (
 	complete                  // finish the publish of an interrupted process
 	restore                   // put the contents of an earlier generation in place
 	reload                    // make systemd read its unit files, if one changed and the gate is shut
+	actUnits                  // restart and reload the units that changed files notify; what is owed is found
 	countTry                  // count this boot as a try
 	openGate                  // open the gate on the generation in place, if it is shut or names another
 	requestStart              // request a start if one is due, without waiting for it
@@ -143,14 +145,15 @@ var table = []row{
 	{In: []phase{settled}, On: []trigger{onResume}, Do: []step{openGate, requestStart}, Then: done},
 	{In: []phase{pending}, On: []trigger{onResume}, When: isExhausted, Do: rollbackSteps, Then: onResume},
 	{In: awaiting, On: []trigger{onResume}, When: isNewBoot, Do: []step{countTry, openGate}, Then: onJudge},
-	{In: awaiting, On: []trigger{onResume}, Do: []step{reload, openGate}, Then: onJudge},
+	{In: awaiting, On: []trigger{onResume}, Do: []step{reload, actUnits}, Then: stepResult},
+	{In: awaiting, On: []trigger{onReady}, Do: []step{openGate}, Then: onJudge},
 
 	// The kubelet starts or has crashed.
 	{In: []phase{settled}, On: []trigger{onVerify}, When: isOpen, Then: done},
 	{In: awaiting, On: []trigger{onVerify}, When: isOpen, Then: onJudge},
 	{In: inPlace, On: []trigger{onVerify}, When: isShutOnPurpose, Do: []step{reportShut}, Then: done},
 	{In: []phase{settled}, On: []trigger{onVerify}, When: isWhole, Do: []step{openGate, requestStart}, Then: done},
-	{In: awaiting, On: []trigger{onVerify}, When: isWhole, Do: []step{openGate}, Then: onJudge},
+	{In: awaiting, On: []trigger{onVerify}, When: isWhole, Do: []step{actUnits}, Then: stepResult},
 	{In: inPlace, On: []trigger{onVerify}, Do: []step{holdBack}, Then: done},
 
 	// By hand.
@@ -162,7 +165,8 @@ var table = []row{
 	{In: awaiting, On: []trigger{onGood}, Do: []step{retire, closeGood}, Then: done},
 	{In: awaiting, On: []trigger{onUnknown}, Do: []step{uncountTry}, Then: done},
 	{In: []phase{pending}, On: []trigger{onBad}, When: canGoBack, Do: rollbackSteps, Then: onResume},
-	{In: []phase{pending}, On: []trigger{onBad}, Then: done},
+	{In: []phase{pending}, On: []trigger{onBad}, When: isOpen, Then: done},
+	{In: []phase{pending}, On: []trigger{onBad}, Do: []step{openGate}, Then: onJudge},
 	{In: []phase{returning}, On: []trigger{onBad}, Do: []step{closeBad}, Then: done},
 	{In: awaiting, On: []trigger{onSuperseded}, When: hasTooManyRounds, Do: []step{leavePending}, Then: done},
 	{In: awaiting, On: []trigger{onSuperseded}, Then: onResume},
@@ -181,7 +185,7 @@ var table = []row{
 	},
 	{In: unmixed, On: []trigger{onCommitted}, Never: "the commit has written the journal under this lock"},
 	{
-		In: []phase{none, settled, mixed}, On: []trigger{onJudge, onGood, onBad, onUnknown},
+		In: []phase{none, settled, mixed}, On: []trigger{onJudge, onReady, onGood, onBad, onUnknown},
 		Never: "nothing awaits a verdict: the journal was read under this lock",
 	},
 }

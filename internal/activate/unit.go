@@ -54,6 +54,10 @@ type Units interface {
 	// Restart and Stop wait for wait at most; with 0 they do not wait.
 	Restart(ctx context.Context, unit string, wait time.Duration) (result string, err error)
 	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
+	// Act does what verb says with a unit: "restart", "try-restart" (only if it runs), or "reload" (a try-restart of one
+	// that cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Restart does.
+	Act(ctx context.Context, verb, unit string, wait time.Duration) (result string, err error)
+	CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (result string, err error)
 }
 
 // The units that the packages ship.
@@ -68,6 +72,7 @@ const (
 	jobQueued     = "queued"
 	jobUnanswered = "unanswered"
 	jobDependency = "dependency"
+	jobSkipped    = "skipped" // there was nothing to do, such as for a unit whose conditions do not hold
 )
 
 // requiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=

@@ -30,6 +30,7 @@ type walkState struct {
 	watchedJournal *generation.Journal // of the last watch
 	firstWatched   int                 // generation of the first watch; 0: none
 	finding        finding             // of the last watch
+	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
 	sinceJournal *generation.Journal // the journal that since belongs to
 	since        time.Duration
@@ -152,6 +153,7 @@ func (t *walkState) outcome() Outcome {
 	}
 
 	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
+	t.out.Trouble = t.trouble
 
 	return t.out
 }

@@ -1127,7 +1127,8 @@ func TestStories(t *testing.T) {
 	}
 
 	for i, r := range table {
-		if r.Never == "" && !seen[fmt.Sprint(r)] {
+		_, isUnused := unused[describeRow(r)]
+		if r.Never == "" && !seen[fmt.Sprint(r)] && !isUnused {
 			t.Errorf(
 				"row %d is in no story: %s, %s, %s", i, joinNames(phaseNames, r.In), joinNames(triggerNames, r.On),
 				factNames[r.When].name,
@@ -1305,6 +1306,7 @@ var surviving = map[string]string{
 // unused contains the expanded rows that no story uses, each with the reason.
 var unused = map[string]string{
 	"returning, superseded, too many rounds": "as on pending: the row has both phases",
+	"pending, bad, ":                         "it needs a unit beside the kubelet: TestOtherUnitFailsAtFirst",
 	"settled, finish, ":                      notRead,
 	"settled, change, ":                      notRead,
 	"mixed, resume, ":                        finishedFirst,

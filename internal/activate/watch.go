@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -64,15 +65,18 @@ type finding struct {
 }
 
 // watch checks the unit at least once, until there is a verdict or until deadline on the monotonic clock. result is how
-// the job ended that started the unit, if that was waited for. since is when the files were in place; a process that
-// started earlier has not read them. full is set if the deadline leaves the whole timeout of the plan, and not only the
+// the job ended that started the unit, if that was waited for. h is the generation, with its plan. full is set if the deadline leaves the whole timeout of the plan, and not only the
 // rest of the activation's time.
 func (m *Machine) watch(
-	ctx context.Context, p Plan, since, deadline time.Duration, result string, full bool,
+	ctx context.Context, h location, deadline time.Duration, result string, full bool,
 ) (finding, error) {
+	p, since := h.plan, h.since
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{m: m, plan: p, since: since, result: result, fullTimeout: full}
+	w := watcher{m: m, plan: p, since: since, placed: h.placed, result: result, fullTimeout: full}
+	if h.phase == pending && h.journal.BootID == m.BootID && h.journal.Tries <= 1 { // after a reboot all have read the files
+		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool { return u.System })
+	}
 
 	f, err := w.run(ctx, deadline)
 	if err == nil && f.verdict == Bad {
@@ -103,6 +107,8 @@ type watcher struct {
 	m           *Machine
 	plan        Plan
 	since       time.Duration
+	placed      time.Duration // when the files were in place
+	units       []UnitPlan    // of the site, that this generation restarted or reloaded
 	result      string
 	fullTimeout bool
 
@@ -141,7 +147,14 @@ func (w *watcher) run(ctx context.Context, deadline time.Duration) (finding, err
 			}
 		} else {
 			lastAnswer = now
-			if verdict, why := w.judge(ctx, u, now); verdict != Pending {
+			verdict, why := w.judge(ctx, u, now)
+			if verdict == Good || verdict == Pending {
+				switch units, because := w.judgeUnits(ctx); {
+				case units == Bad, units == Pending && verdict == Good:
+					verdict, why = units, because
+				}
+			}
+			if verdict != Pending {
 				return w.finish(verdict, why), nil
 			}
 		}

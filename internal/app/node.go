@@ -222,8 +222,8 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: given, Redactor: e.Redactor,
 		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
 		Detectors: e.detectorHost(w), Units: n.units,
-		IsActive:  e.isActive(w),
-		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
+		IsActive: e.isActive(w),
+		OnRetry:  n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
 	})
 	n.source = n.live
 	if w.KubeletVersion != "" {

@@ -315,6 +315,17 @@ func buildActivation(o Options) activate.Plan {
 		States:   boot.States(o.Plan.Node.Config),
 		Pods:     describePodSettings(o.Plan),
 	}
+	for _, u := range o.Plan.Units {
+		a.Units = append(a.Units, activate.UnitPlan{
+			Unit: u.Unit.Unit, Action: u.Action, TimeoutMillis: u.TimeoutMillis, SettleMillis: u.SettleMillis,
+			Files: u.Files, System: u.IsSystem,
+		})
+	}
+	for _, c := range o.Plan.Changes {
+		if !slices.Contains(c.Notifies, o.Plan.Restart.Unit) {
+			a.Others = append(a.Others, c.File.Path)
+		}
+	}
 	if x := o.Plan.Node.Activation; x != nil {
 		a.Unit, a.Rollback = x.Unit, x.Rollback
 		a.Reconcile = x.ReconcileLabels

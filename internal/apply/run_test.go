@@ -175,6 +175,14 @@ func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 	return "done", nil
 }
 
+func (b *bench) Act(context.Context, string, string, time.Duration) (string, error) {
+	return "done", nil
+}
+
+func (b *bench) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
+	return "done", nil
+}
+
 func (b *bench) Restart(context.Context, string, time.Duration) (string, error) {
 	b.now += time.Second
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.Started = "active", "running", b.now

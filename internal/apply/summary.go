@@ -83,6 +83,10 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 		rep.Verdict(string(out.Verdict), out.Why)
 	}
 
+	for _, why := range out.Trouble {
+		rep.Degrade(string(fault.UnitFailed), why)
+	}
+
 	if len(out.Checks) > 0 {
 		rep.Forget(string(fault.NodeDrift))
 	}

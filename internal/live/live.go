@@ -42,8 +42,8 @@ type Options struct {
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
 	// Units is systemd; nil: none answers.
-	Units     *systemd.Units
-	Now       func() time.Time
+	Units *systemd.Units
+	Now   func() time.Time
 	// IsActive reports whether a unit of this machine is active or about to be; nil: none is.
 	IsActive  func(ctx context.Context, unit string) bool
 	OnRetry   func(Retry) // called before the cluster is asked again

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
 )
 
 // jobMode lets a new job take the place of a queued one of the other kind, and merge with one of its own. The mode
@@ -34,6 +37,32 @@ func (c *Conn) Restart(ctx context.Context, name string, wait time.Duration) (st
 // ordered after: stop jobs go first.
 func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {
 	return c.job(ctx, "stop", manager.StopUnitContext, name, wait)
+}
+
+// Act does what verb says with a unit: "restart", "try-restart" (nothing if it does not run) or "reload" (a try-restart
+// of one that cannot reload). It waits as Start does.
+func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
+	switch verb {
+	case "reload":
+		return c.job(ctx, verb, manager.ReloadOrTryRestartUnitContext, name, wait)
+	case "try-restart":
+		return c.job(ctx, verb, manager.TryRestartUnitContext, name, wait)
+	}
+	return c.Restart(ctx, name, wait)
+}
+
+// CreateTmpfiles runs systemd-tmpfiles --create for files, as a unit of its own: prelet's may not write where they point. It waits
+// as Start does.
+func (c *Conn) CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (string, error) {
+	properties := []dbus.Property{
+		dbus.PropDescription("prelet: create what changed files of tmpfiles.d say"), dbus.PropType("oneshot"),
+		dbus.PropExecStart(append([]string{"/usr/bin/systemd-tmpfiles", "--create"}, files...), false),
+		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
+	}
+	start := func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error) {
+		return m.StartTransientUnitContext(ctx, name, mode, properties, result)
+	}
+	return c.job(ctx, "start", start, fmt.Sprintf("prelet-tmpfiles-%d.service", time.Now().UnixNano()), wait)
 }
 
 // job asks for a job and waits for its end. An end that does not come in time, or that ctx cuts short, is Unanswered: the job

@@ -96,5 +96,23 @@ func (u *Units) Stop(ctx context.Context, name string, wait time.Duration) (stri
 	return c.Stop(ctx, name, wait)
 }
 
+// Act is Conn.Act.
+func (u *Units) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
+	c, err := u.connect()
+	if err != nil {
+		return Unanswered, err
+	}
+	return c.Act(ctx, verb, name, wait)
+}
+
+// CreateTmpfiles is Conn.CreateTmpfiles.
+func (u *Units) CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (string, error) {
+	c, err := u.connect()
+	if err != nil {
+		return Unanswered, err
+	}
+	return c.CreateTmpfiles(ctx, files, wait)
+}
+
 // IsRunning reports whether systemd is the init of this machine, as sd_booted(3) does.
 func IsRunning() bool { return util.IsRunningSystemd() }

@@ -52,6 +52,9 @@ type manager interface {
 	StartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	RestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ResetFailedUnitContext(ctx context.Context, name string) error
+	TryRestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
+	ReloadOrTryRestartUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
+	StartTransientUnitContext(ctx context.Context, name, mode string, properties []dbus.Property, result chan<- string) (int, error)
 	StopUnitContext(ctx context.Context, name, mode string, result chan<- string) (int, error)
 	ReloadContext(ctx context.Context) error
 	Connected() bool

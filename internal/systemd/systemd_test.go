@@ -3,7 +3,9 @@ package systemd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -73,6 +75,15 @@ func (f *fakeManager) ListUnitsByNamesContext(_ context.Context, names []string)
 		out = append(out, u)
 	}
 	return out, f.err
+}
+func (f *fakeManager) TryRestartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+	return f.job("try-restart", name, mode, result)
+}
+func (f *fakeManager) ReloadOrTryRestartUnitContext(_ context.Context, name, mode string, result chan<- string) (int, error) {
+	return f.job("reload", name, mode, result)
+}
+func (f *fakeManager) StartTransientUnitContext(_ context.Context, _, mode string, p []dbus.Property, result chan<- string) (int, error) {
+	return f.job("transient", fmt.Sprint(p[2].Value), mode, result)
 }
 func (f *fakeManager) ReloadContext(context.Context) error { return f.err }
 func (f *fakeManager) Connected() bool                     { return !f.down }
@@ -170,7 +181,20 @@ func TestJobs(t *testing.T) {
 			t.Errorf("the channel has a buffer of %d: go-systemd would hang on it when nobody reads", f.buffer)
 		}
 	}
-	f := &fakeManager{}
+	f := &fakeManager{result: Done}
+	for _, verb := range []string{"restart", "try-restart", "reload"} {
+		if got, err := conn(f).Act(t.Context(), verb, "x.service", time.Minute); got != Done || err != nil {
+			t.Errorf("%s: got %s, %v; want done", verb, got, err)
+		}
+	}
+	if got, err := conn(f).CreateTmpfiles(t.Context(), []string{"/etc/tmpfiles.d/x.conf"}, time.Minute); got != Done || err != nil {
+		t.Errorf("tmpfiles: got %s, %v; want done", got, err)
+	}
+	want := []string{"restart x.service replace", "try-restart x.service replace", "reload x.service replace"}
+	if !slices.Equal(f.asked[:3], want) || !strings.Contains(f.asked[3], `["/usr/bin/systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {
+		t.Errorf("asked: got %q, want %q and a transient unit", f.asked, want)
+	}
+	f = &fakeManager{}
 	if got, err := conn(f).Start(t.Context(), "kubelet.service", 0); got != Queued || err != nil || f.buffer != -1 {
 		t.Errorf("without waiting: %s, %v, channel %d", got, err, f.buffer)
 	}

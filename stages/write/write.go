@@ -33,7 +33,7 @@ var (
 	flagsVariable = schema.Attr[string]{Name: "variable", Phase: schema.Gather, Default: "KUBELET_EXTRA_ARGS", Check: checkVariable, Doc: "The variable in it that holds the flags."}
 	flagsTaints   = schema.Attr[string]{Name: "taints", Default: "auto", Check: schema.OneOf("auto", "flag", "config"), Doc: "Where registration taints go: `flag` (`--register-with-taints`), `config` (`registerWithTaints`, since 1.23), or `auto`: the flag if the base has it or the kubelet is too old, else the configuration."}
 
-	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. [Some places are refused](targets.md)."}
+	filePath    = schema.Attr[string]{Name: "path", Required: true, Check: checkPath, Doc: "Absolute. Missing folders above it are made, 0755, with the owner of the folder above. [Some places are refused](targets.md)."}
 	fileContent = schema.Attr[cty.Value]{Name: "content", Required: true, Doc: "Its text. With a secret in it, the file is sensitive whole and 0600."}
 	fileMode    = schema.Attr[string]{Name: "mode", DefaultText: "that of the file before prelet; new: `0644`, with a secret `0600`", Check: checkFileMode, Doc: "Octal, `0001` to `0777`."}
 	fileOwner   = schema.Attr[string]{Name: "owner", DefaultText: "that of the file before prelet; new: root, or that of its folder", Check: checkOwner, Doc: "`USER:GROUP`, names or numbers."}

@@ -41,6 +41,7 @@ type machine struct {
 	image string // of its disk, where that can lose its power; else the disk is memory
 	loop  int    // the device that it is on
 
+	env    []string // of systemd-nspawn
 	limits []string // cgroups that it is in beside those of systemd, for their limits
 
 	container *exec.Cmd
@@ -246,6 +247,7 @@ exec unshare -m --propagation slave sh -c 'umount -R /sys/fs/cgroup && mount -t 
 	args = append(args, "--", "systemd-nspawn", "-D", m.root, "--boot", "--register=no", "--keep-unit", "--network-namespace-path=/run/netns/"+m.name,
 		"--machine="+m.name, "--hostname="+nodeName, "--console=read-only", "--link-journal=no", "--resolv-conf=off", "--timezone=off", "--capability=all")
 	cmd := exec.Command("sh", append(args, extra...)...)
+	cmd.Env = append(os.Environ(), m.env...)
 	console, err := os.OpenFile(m.dir+"/console.log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		m.t.Fatal(err)

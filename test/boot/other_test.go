@@ -1,0 +1,157 @@
+package boot
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+const readerUnit = `[Unit]
+Description=reads a file when it starts and when it is reloaded
+%s
+[Service]
+ExecStartPre=/bin/sh -c 'echo "start $(cat /etc/reader/x.conf)" >>/run/%s.log; ! grep -q broken /etc/reader/x.conf'
+ExecStart=/bin/sleep infinity
+ExecReload=/bin/sh -c 'echo "reload $(cat /etc/reader/x.conf)" >>/run/%s.log'
+[Install]
+WantedBy=multi-user.target
+`
+
+// reading is a machine with a service that reads a file of the site, before prelet, and one that starts after it.
+func reading(t *testing.T) *machine {
+	m := newMachine(t)
+	m.env = []string{"SYSTEMD_NSPAWN_API_VFS_WRITABLE=network"} // for the kernel's parameters of its network
+	m.put("/etc/systemd/system/reader.service", fmt.Sprintf(readerUnit, "Before=prelet.service", "reader", "reader"))
+	m.put("/etc/systemd/system/late.service", fmt.Sprintf(readerUnit, "After=prelet.service", "late", "late"))
+	m.put("/etc/reader/x.conf", "none\n")
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "reader.service", "late.service").CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: %v: %s", err, out)
+	}
+	m.reads("one", "restart")
+	m.boot()
+	m.verdict("good")
+
+	return m
+}
+
+// reads writes the site's file with a content.
+func (m *machine) reads(content, action string) {
+	m.put("/etc/prelet/reader.hcl", fmt.Sprintf(`override {
+  stage "write" "kubelet" {
+    file "reader" {
+      path    = "/etc/reader/x.conf"
+      content = "%s\n"
+      notify  = [stage.restart.reader, stage.restart.late]
+    }
+    file "sysctl" {
+      path    = "/etc/sysctl.d/90-x.conf"
+      content = "net.core.somaxconn = %d\n"
+    }
+    file "tmpfiles" {
+      path    = "/etc/tmpfiles.d/x.conf"
+      content = "d /var/lib/made-by-%s 0755 root root -\n"
+    }
+  }
+}
+stage "restart" "reader" {
+  unit   = "reader.service"
+  action = "%s"
+}
+stage "restart" "late" { unit = "late.service" }
+`, content, 3000+len(content), content, action))
+}
+
+func (m *machine) checkLog(unit string, want ...string) {
+	m.t.Helper()
+	got := strings.Join(strings.Fields(m.do("cat", "/run/"+unit+".log")), " ")
+	if got != strings.Join(want, " ") {
+		m.t.Errorf("%s: got %q, want %q", unit, got, want)
+	}
+}
+
+// What started before prelet is restarted at the first boot, what starts after it is not; a parameter of the kernel is
+// set before the kubelet starts. A change of these files leaves the kubelet alone, and a reboot needs nothing.
+func TestOtherUnits(t *testing.T) {
+	t.Parallel()
+	m := reading(t)
+	m.checkLog("reader", "start none", "start one")
+	m.checkLog("late", "start one")
+	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
+		t.Errorf("the kernel's parameter: got %s, want 3003", got)
+	}
+	if set, kubelet := m.monotonic("systemd-sysctl", "ExecMainStart"), m.monotonic("kubelet", "ExecMainStart"); set >= kubelet {
+		t.Errorf("parameters were set at %s, and the kubelet started at %s", set, kubelet)
+	}
+	m.do("test", "-d", "/var/lib/made-by-one")
+
+	pid := m.property("kubelet", "MainPID")
+	m.reads("two", "restart")
+	m.do("prelet", "run")
+	m.checkLog("reader", "start none", "start one", "start two")
+	m.checkLog("late", "start one", "start two")
+	m.reads("three", "reload")
+	m.do("prelet", "run")
+	m.checkLog("reader", "start none", "start one", "start two", "reload three")
+	if got := m.property("kubelet", "MainPID"); got != pid {
+		t.Errorf("the kubelet: got process %s, want %s", got, pid)
+	}
+	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3005" {
+		t.Errorf("the kernel's parameter: got %s, want 3005", got)
+	}
+
+	m.do("prelet", "rollback", "1")
+	m.checkLog("late", "start one", "start two", "start three", "start one")
+	if got := m.property("kubelet", "MainPID"); got != pid {
+		t.Errorf("after a rollback the kubelet: got process %s, want %s", got, pid)
+	}
+	m.off()
+	m.boot()
+	m.checkLog("reader", "start one")
+	m.checkLog("late", "start one")
+}
+
+// A unit that fails on its file takes the whole generation back, and runs again on the old one.
+func TestOtherUnitFails(t *testing.T) {
+	t.Parallel()
+	m := reading(t)
+	pid := m.property("kubelet", "MainPID")
+	m.reads("broken", "restart")
+	if r := m.try("prelet", "run"); r.exit != 50 || !strings.Contains(r.errors, "reader.service") {
+		t.Errorf("prelet run: got %+v, want 50 and the unit", r)
+	}
+	if got := m.read("/etc/reader/x.conf"); got != "one\n" {
+		t.Errorf("the file: got %q, want %q", got, "one\n")
+	}
+	if got := m.property("reader", "ActiveState") + " " + m.property("kubelet", "MainPID"); got != "active "+pid {
+		t.Errorf("reader and kubelet: got %s, want active %s", got, pid)
+	}
+	if s := m.status(); s.Held == nil || !s.Gate.Open {
+		t.Errorf("status: got %+v, want the plan held and the gate open", s)
+	}
+}
+
+// A run that is killed after it has published: the next one finds what is owed.
+func TestOtherUnitKilled(t *testing.T) {
+	t.Parallel()
+	m := reading(t)
+	pid := m.property("kubelet", "MainPID")
+	m.reads("two", "restart")
+	h := m.hold(atTheGate, func() bool { return m.journalNow().Phase == "verify" && !m.open() })
+	done := m.later("prelet", "run")
+	h.reached()
+	m.do("systemctl", "kill", "--signal=SIGKILL", "prelet-apply.service")
+	h.release()
+	<-done
+	m.within(60*time.Second, "somebody restarts the unit", func() string {
+		if got := m.do("cat", "/run/reader.log"); !strings.HasSuffix(got, "start two\n") {
+			return got
+		}
+		return ""
+	})
+	m.verdict("good")
+	if got := m.property("kubelet", "MainPID"); got != pid {
+		t.Errorf("the kubelet: got process %s, want %s", got, pid)
+	}
+}

@@ -23,7 +23,11 @@ func (a *cli) recover() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.printRecovered(was)
+			a.printRecovered(was.Journal)
+			for _, path := range was.Differing {
+				fmt.Fprintf(a.stdout, "%s is not as generation %d made it; prelet run puts it in place, or adopts it.\n",
+					path, was.InPlace)
+			}
 			return nil
 		},
 	}

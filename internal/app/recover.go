@@ -8,12 +8,18 @@ import (
 	"github.com/prelet/prelet/internal/generation"
 )
 
-// Recover finishes or undoes what a crash left, below a root or, where that is "", on this node. It returns the journal
-// that it found; nil where nothing was under way.
-func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, error) {
+// Recovered is the result of Recover.
+type Recovered struct {
+	Journal   *generation.Journal // that was found; nil where nothing was under way
+	InPlace   int                 // the generation in place; 0 for none
+	Differing []string            // files that are not as that one made them, although nothing is under way
+}
+
+// Recover finishes or undoes what a crash left, below a root or, where that is "", on this node.
+func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	w := Where{Root: root}
 	if err := w.check(); err != nil {
-		return nil, err
+		return Recovered{}, err
 	}
 	if w.Root != "" {
 		return e.recoverRoot(ctx, w)
@@ -23,7 +29,7 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 	defer h.Units.Close()
 	store, err := h.lockNode(ctx)
 	if err != nil {
-		return nil, err
+		return Recovered{}, err
 	}
 	defer store.Close()
 
@@ -32,21 +38,33 @@ func (e *Env) Recover(ctx context.Context, root string) (*generation.Journal, er
 		_, err = h.machine(store, nil).Recover(ctx) // what was staged and never committed
 	}
 	if err != nil {
-		return nil, addMessages(err)
+		return Recovered{}, addMessages(err)
 	}
 	if was != nil && was.Phase != generation.PhaseVerify {
-		err = e.finishInterrupted(ctx, h, store)
+		return Recovered{Journal: was}, e.finishInterrupted(ctx, h, store)
 	}
-	return was, err
+	return describeRecovered(store, was)
 }
 
-func (e *Env) recoverRoot(ctx context.Context, w Where) (*generation.Journal, error) {
+// describeRecovered returns what is to be said where nothing was interrupted. Somebody may have moved a journal aside in
+// the middle of a publish.
+func describeRecovered(store *generation.Store, was *generation.Journal) (r Recovered, err error) {
+	r.Journal = was
+	if cur, err := store.Current(); err == nil && cur != nil {
+		r.InPlace = cur.Gen
+	}
+	r.Differing, err = store.Differing()
+
+	return r, addMessages(err)
+}
+
+func (e *Env) recoverRoot(ctx context.Context, w Where) (Recovered, error) {
 	if err := e.refuseRunningRoot(w.Root); err != nil {
-		return nil, err
+		return Recovered{}, err
 	}
 	store, err := e.lockRoot(ctx, w)
 	if err != nil {
-		return nil, err
+		return Recovered{}, err
 	}
 	defer store.Close()
 
@@ -54,7 +72,10 @@ func (e *Env) recoverRoot(ctx context.Context, w Where) (*generation.Journal, er
 	if err == nil {
 		_, err = store.Recover()
 	}
-	return was, addMessages(err)
+	if err != nil {
+		return Recovered{}, addMessages(err)
+	}
+	return describeRecovered(store, was)
 }
 
 // finishInterrupted brings every file to one generation, opens the gate on it, and judges it.

@@ -73,6 +73,16 @@ func explainStuck(e *generation.StuckError) *hcl.Diagnostic {
 	}
 
 	detail = append(detail, after)
+
+	if len(e.Commands) > 0 {
+		detail = append(detail, "Next:")
+		for _, c := range e.Commands {
+			detail = append(detail, pasteLine(c))
+		}
+
+		return buildMessage(fault.NeedsPerson, "Recovery needs a person: "+e.Path, detail...)
+	}
+
 	if len(e.Ways) == 0 {
 		return buildMessage(
 			fault.NeedsPerson, "Recovery needs a person: "+e.Path,

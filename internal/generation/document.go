@@ -105,7 +105,7 @@ func decode(b []byte, into any, version *int) error {
 }
 
 // readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.
-func readDocument[T any](dir *folder, base, hint string, parse func([]byte) (*T, error)) (*T, []byte, error) {
+func readDocument[T any](s *Store, dir *folder, base string, parse func([]byte) (*T, error)) (*T, []byte, error) {
 	b, err := readFile(dir, base)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil, nil
@@ -115,14 +115,14 @@ func readDocument[T any](dir *folder, base, hint string, parse func([]byte) (*T,
 	}
 	v, err := parse(b)
 	if err != nil {
-		return nil, nil, stuckDocument(dir.name(base), hint, err)
+		return nil, nil, s.stuckDocument(dir.name(base), err)
 	}
 	return v, b, nil
 }
 
-func stuckDocument(p, hint string, err error) error {
+func (s *Store) stuckDocument(p string, err error) error {
 	if errors.Is(err, ErrNewer) {
 		return Stuck(p, "this version cannot read it", "install the newer version again, or finish with it before going back", err)
 	}
-	return Stuck(p, "it is damaged", hint, err)
+	return s.stuckAside(p, "it is damaged", err)
 }

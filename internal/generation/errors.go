@@ -3,6 +3,7 @@ package generation
 import (
 	"errors"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -48,6 +49,8 @@ type StuckError struct {
 	Path    string // the object, as the user knows it
 	Journal string // of the interrupted commit; "" when that is Path, or there is none
 	Ways    []Way  // out of it, for a person to choose from
+	// Commands are the way out where there is one, for a shell, one after the other. Next is the same in one line.
+	Commands []string
 	// Outdated says that the commit was interrupted in an earlier boot, as when the state folder was restored from a
 	// backup. Then Adopt and Begin go on over its journal, and no person is needed.
 	Outdated bool
@@ -57,6 +60,27 @@ type StuckError struct {
 type Way struct {
 	What    string // as in "put back the old content"
 	Command string // for a shell
+}
+
+// stuckAside is Stuck about a file of the store: it is moved aside, and the next run does without it.
+func (s *Store) stuckAside(path, why string, cause error) *StuckError {
+	return s.stuckUntil(path, why, cause, aside(path))
+}
+
+// aside is the command that moves a file aside.
+func aside(path string) string { return "mv " + quoted(path) + " " + quoted(path+".aside") }
+
+// stuckUntil is Stuck with the commands after which a run goes on.
+func (s *Store) stuckUntil(path, why string, cause error, commands ...string) *StuckError {
+	run := "prelet run"
+	if s.o.Root != "" && s.o.Root != "/" {
+		run += " --root " + quoted(s.o.Root)
+	}
+	commands = append(commands, run)
+	stuck := Stuck(path, why, strings.Join(commands, "; "), cause)
+	stuck.Commands = commands
+
+	return stuck
 }
 
 // Stuck says that recovery needs a person: at which object, why, and what to do next. cause may be nil.

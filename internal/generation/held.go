@@ -50,7 +50,10 @@ func (s *Store) held() (*held, error) {
 		return &held{}, nil // the commit has released it
 	}
 
-	h, _, err := readDocument(s.dir, heldName, "prelet rollback --release removes it, and with it every hold", parseHeld)
+	h, _, err := readDocument(s, s.dir, heldName, parseHeld)
+	if stuck := (*StuckError)(nil); damagedHeld(err) && errors.As(err, &stuck) {
+		stuck.Commands, stuck.Next = nil, "prelet rollback --release removes it, and with it every hold"
+	}
 	if h == nil {
 		h = &held{}
 	}

@@ -107,7 +107,7 @@ func (s *Store) manifest(n int, want string) (*manifest, error) {
 		return nil, err
 	}
 	if want != "" && p.sha != want {
-		return nil, Stuck(s.gens.name(p.name), "it is not the one that was committed", damagedHint, nil)
+		return nil, s.stuckAside(s.gens.name(p.name), "it is not the one that was committed", nil)
 	}
 	return p.m, nil
 }
@@ -126,11 +126,9 @@ func (s *Store) status(m *manifest) (*status, error) {
 }
 
 func (s *Store) recordedStatus(gen int) (*status, error) {
-	const hint = "move it aside: the generation then counts as not judged"
-
-	st, _, err := readDocument(s.gens, itoa(gen)+statusSuffix, hint, parseStatus)
+	st, _, err := readDocument(s, s.gens, itoa(gen)+statusSuffix, parseStatus)
 	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
-		err = stuckDocument(s.gens.name(itoa(gen)+statusSuffix), hint, fmt.Errorf("it is of generation %d", st.Gen))
+		err = s.stuckDocument(s.gens.name(itoa(gen)+statusSuffix), fmt.Errorf("it is of generation %d", st.Gen))
 	}
 
 	return st, err

@@ -64,9 +64,7 @@ func (s *Store) Journal() (*Journal, error) {
 	if s.dir == nil {
 		return nil, nil
 	}
-	j, _, err := readDocument(s.dir, journalName,
-		"compare the targets with the newest of generations/ (prelet history --show N), then move the journal aside; "+
-			"the next prelet run or recover removes the temporaries beside the targets", parseJournal)
+	j, _, err := readDocument(s, s.dir, journalName, parseJournal)
 	return j, err
 }
 

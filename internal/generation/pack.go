@@ -56,8 +56,6 @@ func (s *Store) pack(n int) (*pack, error) {
 	return nil, none
 }
 
-const damagedHint = "restore the state folder from a backup, or bring the targets in place by hand and move the state folder aside"
-
 func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
 	fd, err := unix.Openat(s.gens.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -70,7 +68,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 		return nil, wrap(fault.CannotWrite, "read", at, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, stuckDocument(at, damagedHint, errors.New("it is not a file"))
+		return nil, s.stuckDocument(at, errors.New("it is not a file"))
 	}
 	head, err := firstLine(fd)
 	if err != nil {
@@ -90,7 +88,7 @@ func (s *Store) readPack(n int, name string) (*pack, error) {
 		}
 	}
 	if err != nil {
-		return nil, stuckDocument(at, damagedHint, err)
+		return nil, s.stuckDocument(at, err)
 	}
 	return &pack{m: m, name: name, sha: sum(head), begin: int64(len(head))}, nil
 }
@@ -160,7 +158,7 @@ func (s *Store) read(p *pack, i int) ([]byte, error) {
 		from += n
 	}
 	if sum(b) != q.SHA256 {
-		return nil, Stuck(at, "its bytes are no longer those that were stored", "go back to another generation, or restore the state folder from a backup", nil)
+		return nil, s.stuckAside(at, "its bytes are no longer those that were stored", nil)
 	}
 	return b, nil
 }

@@ -1,7 +1,9 @@
 package generation
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"path"
 	"runtime"
 	"slices"
@@ -64,7 +66,7 @@ func (s *Store) Recover() (*Journal, error) {
 		}
 		m, err := s.manifest(n, "")
 		if err != nil {
-			return nil, stuckStaging(err)
+			return nil, s.stuckStaging(n, err)
 		}
 		if err := s.undoStaging(m); err != nil {
 			return nil, err
@@ -89,7 +91,8 @@ func (s *Store) Recover() (*Journal, error) {
 	}
 	m, err := s.manifest(j.Gen, j.Manifest)
 	if errors.Is(err, ErrNoGeneration) {
-		return nil, Stuck(s.dir.name(journalName), "it speaks of generation "+itoa(j.Gen)+", which is missing", "restore the state folder from a backup, or bring the targets in place by hand and move it aside", nil)
+		return nil, s.stuckUntil(s.dir.name(journalName), "it speaks of generation "+itoa(j.Gen)+", which is missing", nil,
+			s.removeTemps(j.Gen), aside(s.dir.name(journalName)))
 	}
 	if err != nil {
 		return nil, err
@@ -106,17 +109,23 @@ func (s *Store) Recover() (*Journal, error) {
 	return s.published(m, j)
 }
 
+// removeTemps is the command that removes the temporaries of a generation that cannot be read.
+func (s *Store) removeTemps(n int) string {
+	root := quoted(cmp.Or(s.o.Root, "/"))
+
+	return fmt.Sprintf("find %s -path /proc -prune -o -name '.prelet-%d-*%s' -exec rm {} +", root, n, tmpSuffix)
+}
+
 // isUnnamed says whether a generation that awaits a verdict is only staged: no way but Adopt leads there.
 func isUnnamed(j *Journal, l listing) bool {
 	return j != nil && j.Phase == PhaseVerify && slices.Contains(l.staged, j.Gen) && !slices.Contains(l.done, j.Gen)
 }
 
 // stuckStaging is for a generation that was made ready, never committed, and cannot be read any more.
-func stuckStaging(err error) error {
+func (s *Store) stuckStaging(n int, err error) error {
 	var stuck *StuckError
 	if errors.As(err, &stuck) {
-		f := stuck.Fault
-		return Stuck(stuck.Path, f.Why, "it was never committed: remove files named .prelet-*.tmp beside the targets, then remove it", f.Err)
+		return s.stuckUntil(stuck.Path, stuck.Fault.Why+", and was never committed", stuck.Fault.Err, s.removeTemps(n), "rm "+quoted(stuck.Path))
 	}
 
 	return err

@@ -68,7 +68,7 @@ func TestNothingPrinted(t *testing.T) {
 	defer full.Close()
 	for _, args := range []string{"version", "version -o json", "--version", "schema", "explain code/usage"} {
 		var stderr bytes.Buffer
-		if code := run(strings.Fields(args), full, &stderr); code != 70 || !strings.Contains(stderr.String(), "cannot print") {
+		if code := run(strings.Fields(args), full, &stderr); code != 40 || !strings.Contains(stderr.String(), "cannot print") {
 			t.Errorf("%s: exit %d: %s", args, code, &stderr)
 		}
 	}

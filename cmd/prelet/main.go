@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
@@ -29,7 +31,20 @@ import (
 var version = "0.1.0+dev"
 
 func main() {
+	abortOnThrow()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// abortOnThrow makes a failure of Go's runtime (no thread, no memory) end the process by SIGABRT. By itself it ends with 2,
+// which `plan --detailed-exitcode` gives for changes. It leaves no core, which would hold secrets: 1 byte is too little for
+// a file, and also for a core_pattern that is a program.
+func abortOnThrow() {
+	limit := unix.Rlimit{Cur: 1, Max: 1}
+
+	var now unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &now); err == nil && now.Cur == 1 || unix.Setrlimit(unix.RLIMIT_CORE, &limit) == nil {
+		debug.SetTraceback("crash")
+	}
 }
 
 // run is main for tests: it does not end the process.

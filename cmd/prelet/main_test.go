@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"testing"
@@ -28,6 +29,14 @@ func TestMain(m *testing.M) {
 				}
 			}
 			prelet()
+		},
+		// A failure of the runtime: a stack that is too large, as there is no other that can be made at will.
+		"prelet-that-throws": func() {
+			abortOnThrow()
+			debug.SetMaxStack(1 << 16)
+			var deep func(int) int
+			deep = func(n int) int { return 1 + deep(n+1) }
+			os.Exit(deep(0))
 		},
 		// With files of $FILE_LIMIT bytes at most: a write that fails in the middle, for everybody.
 		"prelet-with-limit": func() {

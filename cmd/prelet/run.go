@@ -124,7 +124,7 @@ func (a *cli) endRun(run app.Ran, asJSON bool) error {
 	diags = append(diags, run.Messages...)
 	if asJSON {
 		if err := a.printJSON(newRunResult(run, diags)); err != nil {
-			return err
+			a.complain(err.Error()) // what was done is done
 		}
 		return quit(run.Code)
 	}

@@ -63,11 +63,12 @@ type statusDocument struct {
 	} `json:"gate"`
 	Exit        int    `json:"status_exit"` // of this command
 	Interrupted string `json:"interrupted,omitempty"`
-	Problem     string `json:"problem,omitempty"` // why there is no report of the last run
+	Problem     string `json:"problem,omitempty"`     // why there is no report of the last run
+	NotStarted  string `json:"not_started,omitempty"` // why systemd could not start prelet.service
 }
 
 func newStatusDocument(s app.Standing) statusDocument {
-	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Problem: s.Problem}
+	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Problem: s.Problem, NotStarted: s.NotStarted}
 	d.Gate.Open, d.Gate.Generation, d.Gate.Why = s.Gate.Open, s.Gate.Generation, s.Gate.Why
 
 	return d
@@ -124,6 +125,9 @@ func printStatus(o io.Writer, s app.Standing, long bool) error {
 		row("prelet", "has not run in this boot; what follows is of an earlier one")
 	default:
 		row("prelet", "%s", s.State)
+	}
+	if s.NotStarted != "" {
+		row("systemd", "%s", s.NotStarted)
 	}
 	if s.Summary != "" {
 		row("last run", "%s", s.Summary)

@@ -62,7 +62,7 @@ type verdict struct {
 func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 	if asJSON {
 		if err := a.printJSON(newVerdict(v)); err != nil {
-			return err
+			a.complain(err.Error()) // what was done is done
 		}
 		return quit(v.Code)
 	}

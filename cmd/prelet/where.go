@@ -69,7 +69,7 @@ func (a *cli) say(s *site.Site, ds hcl.Diagnostics) {
 func (a *cli) print(f func(io.Writer) error) error {
 	a.printed = true
 	if err := a.printRedacted(a.stdout, f); err != nil {
-		return failure(fault.Internal, "cannot print: %s", err)
+		return failure(fault.CannotWrite, "cannot print: %s", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ type Unit = struct {
 	Active string // ActiveState
 	Sub    string // SubState
 	Result string // of the last run
+	Status int32  // of the last run's main process
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: a unit file has changed since systemd read it
 

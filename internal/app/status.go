@@ -20,6 +20,7 @@ type Standing struct {
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
 	Problem     string // why there is no report of the last run, although there was one; "" where there is one, or was none
+	NotStarted  string // why systemd could not start prelet.service; "" when it could
 }
 
 // Gate is whether the kubelet may start.
@@ -71,6 +72,9 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		}
 		if out.Problem != "" {
 			out.Generation = readInPlace(h)
+		}
+		if out.NotStarted = whyNotStarted(ctx, h); out.NotStarted != "" {
+			out.Condition = Failing
 		}
 		out.Kept, out.Interrupted = readStore(h, out.Generation)
 		if out.Interrupted != "" && out.Condition == Healthy {

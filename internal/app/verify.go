@@ -52,6 +52,12 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 		return Verified{Off: true}, nil
 	}
 
+	if h.Self == VerifyUnit && !hasBegun(h) {
+		if why := whyNotStarted(ctx, h); why != "" {
+			return e.keepWithoutRun(ctx, h, store, why)
+		}
+	}
+
 	if v, covered, err := e.runIfCovered(ctx, h, store); covered || err != nil {
 		return v, err
 	}
@@ -221,4 +227,17 @@ func requestRun(ctx context.Context, h *Host) error {
 	}
 
 	return nil
+}
+
+// keepWithoutRun ends a boot in which systemd cannot start prelet.service as a run that failed before its commit: a node
+// with a good generation starts on it.
+func (e *Env) keepWithoutRun(ctx context.Context, h *Host, store *generation.Store, why string) (Verified, error) {
+	rep := e.startReport(h, true)
+	r := &apply.Run{Store: store, Machine: h.machine(store, rep), Report: rep}
+	res := r.KeepWithoutRun(ctx, failure(fault.Systemd, "%s", why))
+
+	_, err := rep.Finish(res.Code, res.Summary)
+	res.Code = "" // prelet.service shows the failure
+
+	return Verified{Result: res}, err
 }

@@ -312,6 +312,15 @@ func (r *Run) endFailed(ctx context.Context, p *boot.Plan, h hold, code fault.Co
 	return r.end(ctx, p, h, e)
 }
 
+// KeepWithoutRun ends a boot in which no run could begin: the generation in place stays if possible.
+func (r *Run) KeepWithoutRun(ctx context.Context, err error) Result {
+	if _, broken := r.Machine.Recover(ctx); broken != nil {
+		return r.endBroken(ctx, broken)
+	}
+
+	return r.endFailed(ctx, nil, hold{}, fault.CodeOf(err), err)
+}
+
 func (r *Run) endBroken(ctx context.Context, err error) Result {
 	return r.end(ctx, nil, hold{}, ending{kind: broken, code: fault.CodeOf(err), failure: err.Error(), err: err})
 }

@@ -112,7 +112,12 @@ elsewhere, and not at all for what only a change on the node can mend.
 			"`prelet status` has statuses of its own: 0 well, 1 failed, 2 degraded, " +
 			"3 not run in this boot, or still running,\n" +
 			"the verdict on the kubelet included.\n" +
-			"`prelet verify`: 0 healthy, 50 not.\n\n## Codes by status\n",
+			"`prelet verify`: 0 healthy, 50 not.\n\n" +
+			"Where Go's runtime cannot go on (no thread, no memory), prelet ends by SIGABRT (134 in a shell), and leaves no\n" +
+			"core. Where it cannot even begin, with less than four tasks left (`TasksMax=`, `pids.max`), the runtime ends with 2\n" +
+			"and `runtime:` on stderr, before a line of prelet: a script that reads 2 as \"there are changes\" looks for a plan\n" +
+			"on stdout as well. 200 to 243 are systemd's: it could not start the unit, and `prelet status` says why.\n\n" +
+			"## Codes by status\n",
 	)
 
 	for _, s := range ExitStatuses() {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -51,6 +52,14 @@ func newPeer(t *testing.T) *peer {
 		}
 	}()
 	return p
+}
+
+// wasAsked reports whether a method was called.
+func (p *peer) wasAsked(member string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	return slices.Contains(p.calls, member)
 }
 
 func (p *peer) hangUp() {
@@ -286,7 +295,14 @@ func TestSystemdExecutesItselfAnew(t *testing.T) {
 		}
 	}
 
-	time.AfterFunc(20*time.Millisecond, p.hangUp)
+	go func() {
+		for !p.wasAsked("RestartUnit") {
+			time.Sleep(time.Millisecond)
+		}
+
+		time.Sleep(20 * time.Millisecond) // it has the reply, and waits
+		p.hangUp()
+	}()
 
 	if r, err := c.Restart(t.Context(), "kubelet.service", time.Minute); r != Done || err != nil {
 		t.Errorf("restart, with the connection ended meanwhile: got %s, %v; want %s", r, err, Done)

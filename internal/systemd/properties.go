@@ -29,6 +29,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 		ProtectSystem: read[string](&r, "ProtectSystem"),
 		Writable:      read[[]string](&r, "ReadWritePaths"),
+		Status:        read[int32](&r, "ExecMainStatus"),
 
 		MainPID:  read[uint32](&r, "MainPID"),
 		Restarts: read[uint32](&r, "NRestarts"),

@@ -12,6 +12,7 @@ type Unit = struct {
 	Active string // ActiveState: active, inactive, failed, activating, deactivating, …
 	Sub    string // SubState: running, auto-restart, dead, …
 	Result string // Result of the last run: success, exit-code, resources (a missing EnvironmentFile= too), …; empty for no service
+	Status int32  // ExecMainStatus of the last run: 200 and above are systemd's own, before the program runs
 	Job    uint32 // id of the queued job, 0 for none
 	Unread bool   // NeedDaemonReload: one of its files is not as systemd has read it
 

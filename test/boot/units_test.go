@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -339,5 +340,60 @@ func TestVerifyStopped(t *testing.T) {
 	}
 	m.do("systemctl", "restart", "kubelet")
 	m.verdict("good")
+	m.well(1)
+}
+
+// systemd cannot start prelet.service, before a line of prelet runs: a credential that is a folder, a link to itself; a state folder
+// that is a link. Status says so; a node with a good generation starts on it where prelet-verify can say so; and it heals.
+func TestUnitNotStarted(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	const token = "/etc/credstore/bootstrap-token"
+	told := func(want string) {
+		t.Helper()
+		m.within(30*time.Second, "status names it", func() string {
+			r := m.try("prelet", "status")
+			if said := strings.Join(strings.Fields(r.out), " "); r.exit != 1 || !strings.Contains(said, want) {
+				return fmt.Sprintf("got %+v, want 1 and %q", r, want)
+			}
+			return ""
+		})
+	}
+	for n, ill := range [][]string{{"mkdir", m.root + token}, {"ln", "-s", "bootstrap-token", m.root + token}} {
+		m.off()
+		text := m.read(token)
+		if err := os.Remove(m.root + token); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(ill[0], ill[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		m.start()
+		told("(243/CREDENTIALS): a credential of the unit is there and cannot be read")
+		m.within(30*time.Second, "the kubelet runs on the last good generation", func() string {
+			if got := m.starts(); len(got) != 2+n {
+				return fmt.Sprintf("%d starts", len(got))
+			}
+			return ""
+		})
+		if err := os.Remove(m.root + token); err != nil {
+			t.Fatal(err)
+		}
+		m.put(token, text)
+		m.within(30*time.Second, "prelet.service runs", func() string { return trouble("active", m.property("prelet", "ActiveState")) })
+		m.well(1)
+	}
+
+	m.off()
+	if err := errors.Join(os.Rename(m.root+"/var/lib/prelet", m.root+"/var/lib/elsewhere"), os.Symlink("elsewhere", m.root+"/var/lib/prelet")); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	told("(238/STATE_DIRECTORY): /var/lib/prelet cannot be made, or is a link")
+	if err := errors.Join(os.Remove(m.root+"/var/lib/prelet"), os.Rename(m.root+"/var/lib/elsewhere", m.root+"/var/lib/prelet")); err != nil {
+		t.Fatal(err)
+	}
+	m.within(60*time.Second, "prelet.service runs", func() string { return trouble("active", m.property("prelet", "ActiveState")) })
+	m.do("systemctl", "reset-failed")
 	m.well(1)
 }

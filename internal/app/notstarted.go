@@ -1,0 +1,64 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prelet/prelet/internal/report"
+)
+
+// setupStatuses are the exit statuses with which systemd itself ends a service before the program runs (systemd.exec(5),
+// "Process Exit Codes"), as far as prelet's units can meet them: the name, and what to look at.
+var setupStatuses = map[int32][2]string{
+	203: {"EXEC", "/usr/bin/prelet is missing or cannot be executed"},
+	226: {"NAMESPACE", "a folder of ReadWritePaths= is missing: systemd-tmpfiles --create prelet.conf makes those of the package"},
+	233: {"RUNTIME_DIRECTORY", "/run/prelet cannot be made, or is not a folder"},
+	238: {
+		"STATE_DIRECTORY",
+		"/var/lib/prelet cannot be made, or is a link: it must be a folder. To keep it elsewhere, mount that there " +
+			"(Options=bind)",
+	},
+	243: {
+		"CREDENTIALS",
+		"a credential of the unit is there and cannot be read: in /etc/credstore, /run/credstore and /usr/lib/credstore it " +
+			"must be a regular file of at most 1 MiB, no folder and no link to itself",
+	},
+}
+
+// whyNotStarted returns why systemd could not start prelet.service, before a line of prelet ran; "" if it could, or if
+// that is not known.
+func whyNotStarted(ctx context.Context, h *Host) string {
+	if !h.Systemd {
+		return ""
+	}
+
+	u, err := h.Units.Look(ctx, BootUnit)
+	if err != nil {
+		return ""
+	}
+
+	see := fmt.Sprintf("journalctl -b -u %s says more", BootUnit)
+
+	known, ok := setupStatuses[u.Status]
+	switch {
+	case u.Result == "exit-code" && ok:
+		return fmt.Sprintf("systemd could not start %s (%d/%s): %s; %s", BootUnit, u.Status, known[0], known[1], see)
+	case u.Result == "exit-code" && u.Status >= 200 && u.Status <= 243, u.Result == "resources":
+		return fmt.Sprintf("systemd could not start %s (%s, status %d); %s", BootUnit, u.Result, u.Status, see)
+	case u.Result == "timeout" && !hasBegun(h):
+		return fmt.Sprintf(
+			"systemd could not start %s in time, and prelet has not run: something that it opens for the unit does not "+
+				"answer, such as a FIFO in /etc/credstore; %s",
+			BootUnit, see,
+		)
+	}
+
+	return ""
+}
+
+// hasBegun reports whether a prelet has begun a run in this boot.
+func hasBegun(h *Host) bool {
+	s, err := report.Load(h.RunDir)
+
+	return err == nil && s.BootID == h.BootID
+}

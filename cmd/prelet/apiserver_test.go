@@ -276,7 +276,7 @@ var faults = map[string]func(*apiserver){
 	},
 	"503": answers(503, "ServiceUnavailable", "etcdserver: no leader"),
 	"big": func(s *apiserver) {
-		s.handle = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 1<<20+1)) }
+		s.handle = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 8<<20+1)) }
 	},
 	"truncated": func(s *apiserver) {
 		s.handle = raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":", false)

@@ -63,7 +63,7 @@ func classifyCause(err error, now time.Time, text string) *failure {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return fail(fault.ClusterUnreachable, again, hintReach, "no answer before the deadline")
 	case errors.As(err, &large):
-		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is larger than 1 MiB")
+		return fail(fault.ClusterUnusable, final, hintPortal, "the answer is larger than %d MiB", maxBody>>20)
 	case strings.Contains(text, "response headers exceeded"):
 		return fail(fault.ClusterUnusable, final, hintPortal,
 			"the head of the answer is larger than %d KiB", maxHead>>10)

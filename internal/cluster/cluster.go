@@ -32,7 +32,8 @@ import (
 
 // Limits that no option changes.
 const (
-	maxBody       = 1 << 20         // bytes of a response's body
+	// maxBody is bytes of a response's body. A ConfigMap holds 1 MiB of data, which JSON writes as up to six times as much.
+	maxBody       = 8 << 20
 	maxHead       = 64 << 10        // bytes of a response's head
 	defaultBudget = 5 * time.Minute // when the caller's context has no deadline
 )

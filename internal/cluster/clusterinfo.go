@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"crypto/x509"
+	"net/http"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -33,11 +34,15 @@ const hintClusterInfo = "Look at `kubectl -n kube-public get configmap cluster-i
 // readClusterInfo is parseClusterInfo but for the certificates, which stand in the text.
 func readClusterInfo(r *reply) (infoDoc, *failure) {
 	if f := classifyStatus(r); f != nil {
-		switch f.Code {
-		case fault.ClusterDenied:
+		switch {
+		case f.Code == fault.ClusterDenied && r.status == http.StatusUnauthorized:
+			f.Next = "The API server takes no anonymous request for cluster-info, whatever Roles there are: add its path to " +
+				"`anonymous.conditions` of the AuthenticationConfiguration (" + infoPath + "), or see --anonymous-auth; " +
+				"or give the CA by ca_file, which needs none"
+		case f.Code == fault.ClusterDenied:
 			f.Next = "Let anonymous users read cluster-info (`kubeadm init phase bootstrap-token` makes the Role " +
 				"kubeadm:bootstrap-signer-clusterinfo in kube-public), or give the CA by ca_file"
-		case fault.Absent:
+		case f.Code == fault.Absent:
 			f.Next = "Make cluster-info with `kubeadm init phase bootstrap-token`, or give the CA by ca_file"
 		}
 		return infoDoc{}, f

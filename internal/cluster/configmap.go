@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -11,7 +14,8 @@ import (
 // Object is what a ConfigMap holds.
 type Object struct {
 	ResourceVersion string
-	Data            map[string]string
+	Data            map[string]string // with the values of binaryData that are text
+	Binary          []string          // keys of binaryData whose values are not UTF-8, sorted
 }
 
 // parseConfigMap reads a reply with status 200.
@@ -24,7 +28,8 @@ func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
 			Namespace       string `json:"namespace"`
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
-		Data map[string]string `json:"data"`
+		Data       map[string]string `json:"data"`
+		BinaryData map[string][]byte `json:"binaryData"`
 	}
 	d := json.NewDecoder(bytes.NewReader(r.body))
 	if err := d.Decode(&cm); err != nil {
@@ -43,8 +48,21 @@ func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
 			"the answer is ConfigMap %q, another one than asked for",
 			quote(withhold(cm.Metadata.Namespace+"/"+cm.Metadata.Name, r.secret)))
 	}
-	if cm.Data == nil {
-		cm.Data = map[string]string{}
+
+	return newObject(cm.Metadata.ResourceVersion, cm.Data, cm.BinaryData), nil
+}
+
+// newObject puts the texts of binaryData beside the others. A key is in one of the two only.
+func newObject(version string, data map[string]string, binary map[string][]byte) Object {
+	out := Object{ResourceVersion: version, Data: map[string]string{}}
+	maps.Copy(out.Data, data)
+	for _, k := range slices.Sorted(maps.Keys(binary)) {
+		if utf8.Valid(binary[k]) {
+			out.Data[k] = string(binary[k])
+			continue
+		}
+		out.Binary = append(out.Binary, k)
 	}
-	return Object{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data}, nil
+
+	return out
 }

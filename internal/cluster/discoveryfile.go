@@ -15,6 +15,8 @@ import (
 // discoveryTimeout bounds the fetch of a discovery file.
 const discoveryTimeout = 15 * time.Second
 
+const maxDiscoveryFile = 1 << 20
+
 // FetchDiscoveryFile reads a discovery file of at most 1 MiB over https, trusting the CAs of this system. It follows no
 // redirect, uses no proxy of the environment, and asks for no compression. Certificates are judged by now.
 func FetchDiscoveryFile(ctx context.Context, url string, now func() time.Time) (string, *fault.Fault) {
@@ -47,11 +49,11 @@ func fetchDiscoveryFile(ctx context.Context, client *http.Client, url string) (s
 		return "", &fault.Fault{Code: fault.ClusterUnusable, Why: why}
 	}
 
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxDiscoveryFile+1))
 	if err != nil {
 		return "", &fault.Fault{Code: fault.ClusterUnreachable, Why: "discovery_file: " + err.Error()}
 	}
-	if len(b) > maxBody {
+	if len(b) > maxDiscoveryFile {
 		return "", &fault.Fault{Code: fault.ClusterUnusable, Why: "discovery_file: more than 1 MiB"}
 	}
 	return string(b), nil

@@ -20,9 +20,9 @@ func TestFetchDiscoveryFile(t *testing.T) {
 				_, _ = w.Write([]byte("text"))
 			}
 		case "/largest":
-			_, _ = w.Write(make([]byte, maxBody))
+			_, _ = w.Write(make([]byte, maxDiscoveryFile))
 		case "/larger":
-			_, _ = w.Write(make([]byte, maxBody+1))
+			_, _ = w.Write(make([]byte, maxDiscoveryFile+1))
 		case "/moved":
 			http.Redirect(w, r, "/file", http.StatusFound)
 		case "/cut":
@@ -52,7 +52,7 @@ func TestFetchDiscoveryFile(t *testing.T) {
 		why  string
 	}{
 		"/file":    {4, "", ""},
-		"/largest": {maxBody, "", ""},
+		"/largest": {maxDiscoveryFile, "", ""},
 		"/larger":  {0, fault.ClusterUnusable, "discovery_file: more than 1 MiB"},
 		"/moved":   {0, fault.ClusterUnusable, "answered 302 Found"},
 		"/none":    {0, fault.ClusterUnusable, "answered 404 Not Found"},

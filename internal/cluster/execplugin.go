@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	pluginTimeout   = 15 * time.Second // of one run: a plugin that hangs once may answer when it is run again
-	maxPluginOutput = 1 << 20          // bytes of a plugin's stdout
+	pluginTimeout   = time.Minute // of one run; the kubelet itself waits for ever: a plugin that hangs once may answer when it is run again
+	maxPluginOutput = 1 << 20     // bytes of a plugin's stdout
 )
 
 // errNoPlugin is a plugin that is not there. Waiting does not help.

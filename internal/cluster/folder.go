@@ -77,7 +77,8 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 			Namespace, Name string
 			ResourceVersion string `json:"resourceVersion"`
 		} `json:"metadata"`
-		Data map[string]string `json:"data"`
+		Data       map[string]string `json:"data"`
+		BinaryData map[string][]byte `json:"binaryData"`
 	}
 	if err := yaml.Unmarshal(text, &cm); err != nil || cm.Kind != "ConfigMap" {
 		return Object{}, &fault.Fault{
@@ -95,5 +96,5 @@ func parseConfigMapFile(path string, text []byte, namespace, name string) (Objec
 				"or put the one there that the site asks for",
 		}
 	}
-	return Object{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data}, nil
+	return newObject(cm.Metadata.ResourceVersion, cm.Data, cm.BinaryData), nil
 }

@@ -114,8 +114,8 @@ func TestAnswers(t *testing.T) {
 			return true
 		}, fault.ClusterUnreachable, true, "HTTP 502 with an HTML page"},
 		{"13 400", answerWith(400), fault.ClusterUnusable, false, "HTTP 400"},
-		{"14 body > 1 MiB", bigBody(false), fault.ClusterUnusable, false, "larger than 1 MiB"},
-		{"14 body > 1 MiB, chunked", bigBody(true), fault.ClusterUnusable, false, "larger than 1 MiB"},
+		{"14 body > 8 MiB", bigBody(false), fault.ClusterUnusable, false, "larger than 8 MiB"},
+		{"14 body > 8 MiB, chunked", bigBody(true), fault.ClusterUnusable, false, "larger than 8 MiB"},
 		{"14 endless head", raw("HTTP/1.1 200 OK\r\n" + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", (maxBody+maxHead)/1000+1)), fault.ClusterUnusable, false, "the head of the answer is larger than 64 KiB"},
 		{"15 truncated", raw("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{\"kind\":"), fault.ClusterUnreachable, true, "ended before a whole answer"},
 		{"15 truncated, chunked", raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{\"kind\":\r\n"), fault.ClusterUnreachable, true, "ended before a whole answer"},

@@ -79,7 +79,8 @@ func withEach(
 		var refused *failure
 		for _, cred := range creds {
 			f := read(ctx, t, cred)
-			if f != nil && f.noToken && refused != nil { // why the token was needed says more than that there is none
+			// Why the token was needed says more than that there is none that can be used.
+			if f != nil && refused != nil && (f.noToken || f.Code == fault.CredentialMissing) {
 				refused.Why += "; and " + f.Why
 				return refused
 			}

@@ -57,7 +57,7 @@ func readToken(ctx context.Context, read Token) (bootstrapToken, *failure) {
 	}
 	id, secret, err := ParseToken(s)
 	if err != nil {
-		return bootstrapToken{}, fail(fault.ClusterDenied, local, hint,
+		return bootstrapToken{}, fail(fault.CredentialMissing, local, hint,
 			"the bootstrap token is malformed: %v", err).because(err)
 	}
 	return bootstrapToken{id, secret}, nil

@@ -350,16 +350,17 @@ func TestTokenUnreadable(t *testing.T) {
 		name  string
 		token Token
 		cause error
+		code  fault.Code
 	}{
-		{"unreadable", func(context.Context) (string, error) { return "", gone }, gone},
-		{"malformed", func(context.Context) (string, error) { return "x" + testToken, nil }, nil},
+		{"unreadable", func(context.Context) (string, error) { return "", gone }, gone, fault.ClusterDenied},
+		{"malformed", func(context.Context) (string, error) { return "x" + testToken, nil }, nil, fault.CredentialMissing},
 	} {
 		trust, object := h.pinned(), h.object()
 		trust.Token, object.Token = c.token, c.token
 		_, errTrust := FetchTrust(within(t, time.Second), trust, fast())
 		_, errObject := fetchConfigMap(within(t, time.Second), object, fast())
 		for _, err := range []error{errTrust, errObject} {
-			want{code: fault.ClusterDenied, text: []string{"bootstrap token"}}.check(t, err)
+			want{code: c.code, text: []string{"bootstrap token"}}.check(t, err)
 			if c.cause != nil && !errors.Is(err, c.cause) {
 				t.Errorf("%s: the cause is lost: %v", c.name, err)
 			}

@@ -197,7 +197,7 @@ func objectAnswer(o cluster.Object, err error) world.Answer {
 	if err != nil {
 		return clusterFailure(err)
 	}
-	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data})
+	return world.Object.Answer(world.ObjectAns{ResourceVersion: o.ResourceVersion, Data: o.Data, Binary: o.Binary})
 }
 
 // addCredentials sets what a request identifies itself with: kubelet.conf on a joined node, and the token, if the site

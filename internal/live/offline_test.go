@@ -32,8 +32,11 @@ func TestOffline(t *testing.T) {
 		{"abcdef.0123456789abcdef", "right", "", "", ""},
 		{"abcdef.0123456789abcdef\n", "right", "", "", ""},
 		{"", "none", "", fault.Absent, "there is no"},
-		{"abcdef0123456789abcdef", "right", fault.ClusterDenied, fault.ClusterDenied, malformed},
-		{"ABCDEF.0123456789abcdef", "right", fault.ClusterDenied, fault.ClusterDenied, malformed},
+		{"abcdef0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"ABCDEF.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{" ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
 	} {
 		secrets := creds{}
 		if c.token != "" {

@@ -170,7 +170,7 @@ func (c *nodeClient) node(ctx context.Context, name string) (kubelet.Node, error
 	_ = json.Unmarshal(body, &status)
 	// A portal, or an API server without this path, answers 404 as well: only a Status about nodes tells.
 	if code == http.StatusNotFound && status.Reason == "NotFound" && status.Details.Kind == "nodes" {
-		return kubelet.Node{}, fmt.Errorf("the cluster has no node %s: the kubelet has not registered it (journalctl -u kubelet)", name)
+		return kubelet.Node{}, fmt.Errorf("the cluster has no node %s: the kubelet has not registered it yet (journalctl -u kubelet says why), or somebody deleted it; a kubelet that runs makes it again when it is restarted (systemctl restart kubelet)", name)
 	}
 	return kubelet.Node{}, unclear("%s answered %d for node %s", c.server, code, name)
 }

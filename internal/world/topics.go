@@ -81,6 +81,7 @@ type ObjectReq struct {
 type ObjectAns struct {
 	ResourceVersion string            `json:"resource_version"`
 	Data            map[string]string `json:"data"`
+	Binary          []string          `json:"binary,omitempty"` // keys whose values are not text
 }
 
 // NodeReq asks the cluster, with what the node joins with, whether another machine has its name. "" is the host's.

@@ -92,6 +92,10 @@ func (s Stage) object(ctx context.Context, cfg schema.Body, cm schema.Value[stri
 	if ans.Stale != 0 {
 		diags = append(diags, stages.StaleWarning(cfg.Range, "ConfigMap "+cm.V, ans))
 	}
+	if len(a.Binary) > 0 {
+		diags = append(diags, origin.Warning(fault.ClusterUnusable, cm.Range, "ConfigMap "+cm.V+" has keys that are no text",
+			"%s: in binaryData, and not UTF-8, so not in data. Save what is meant as text as UTF-8 and apply it again.", strings.Join(a.Binary, ", ")))
+	}
 	for _, k := range slices.Sorted(maps.Keys(a.Data)) {
 		if !value.IsExact(a.Data[k]) {
 			diags = append(diags, inexact(cm.Range, fmt.Sprintf("Key %q of ConfigMap %s", k, cm.V)))

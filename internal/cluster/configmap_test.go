@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/fault"
+)
+
+// TestLargestConfigMap reads as much data as the API takes, of the characters that JSON makes longest.
+func TestLargestConfigMap(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	text := strings.Repeat("<", 1<<20-100)
+	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.URL.Path != configPath {
+			return false
+		}
+		writeConfigMap(w, "kube-system", "kubelet-config", map[string]string{"kubelet": text})
+		return true
+	}
+	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
+	if err != nil || o.Data["kubelet"] != text {
+		t.Errorf("got %d bytes, %v; want %d", len(o.Data["kubelet"]), err, len(text))
+	}
+}
+
+// TestBinaryData reads texts that a client put into binaryData, and names what is no text.
+func TestBinaryData(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.URL.Path != configPath {
+			return false
+		}
+		writeJSON(w, 200, map[string]any{
+			"kind": "ConfigMap", "apiVersion": "v1",
+			"metadata":   map[string]string{"name": "kubelet-config", "namespace": "kube-system"},
+			"binaryData": map[string][]byte{"kubelet": []byte("maxPods: 3\n"), "utf16": {0xff, 0xfe, 'a', 0}},
+		})
+		return true
+	}
+	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
+	if err != nil || o.Data["kubelet"] != "maxPods: 3\n" || len(o.Data) != 1 || !slices.Equal(o.Binary, []string{"utf16"}) {
+		t.Errorf("got %+v, %v; want the text of kubelet, and utf16 named", o, err)
+	}
+}
+
+// TestAnonymousIsRefused looks at the next step after a 401 for cluster-info: no Role helps.
+func TestAnonymousIsRefused(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, n int) bool { return answerWith(401)(h, w, r, n) }
+	_, err := FetchTrust(within(t, time.Minute), h.pinned(), givingUp(fast(), 2))
+	var f *fault.Fault
+	if !errors.As(err, &f) || f.Code != fault.ClusterDenied || !strings.Contains(f.Next, "AuthenticationConfiguration") ||
+		!strings.Contains(f.Next, "ca_file") || strings.Contains(f.Next, "bootstrap-signer") {
+		t.Errorf("got %+v, want the conditions of anonymous requests, or ca_file, and no Role", f)
+	}
+}

@@ -273,6 +273,13 @@ func (in decideInput) callDecider(i *site.Instance, cfg schema.Body, t cty.Type)
 			hcl.Diagnostics{origin.NotRead(i.Range, "what is reserved", facts)}
 	}
 
+	if hw := in.checked.site.OfType("detect-hw"); i.Type == "reserve" && in.basis.facts == nil && len(hw) == 1 && !in.eval.Checking() {
+		return node.Contribution{}, stages.Output{Value: value.UnknownOutput(t)}, hcl.Diagnostics{origin.Error(
+			fault.ReserveRefused, i.Range, "The machine is not known, so nothing can be reserved",
+			"Stage %s did not give its facts: see its own message. on_failure = \"continue\" goes on without them, "+
+				"and what could not be read must never reserve 0.", hw[0].Addr())}
+	}
+
 	return i.Stage.(stages.Decider).Decide(cfg, in.basis.stageInputs(i, in.checked.site, in.eval))
 }
 

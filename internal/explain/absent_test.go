@@ -227,21 +227,21 @@ func TestReplacedOfBase(t *testing.T) {
 	p := sitePlan(t, `
 override {
   stage "write" "kubelet" {
-    kubelet_config { patch = { shutdownGracePeriod = "7m" } }
+    kubelet_config { patch = { clusterDomain = "other.example" } }
   }
 }`, nil)
 	found := false
 	for _, d := range p.Diagnostics {
-		if origin.IsReplaced(d, "config/shutdownGracePeriod") {
+		if origin.IsReplaced(d, "config/clusterDomain") {
 			found = true
-			d.Summary, d.Detail = "In other words", "The base has another period."
+			d.Summary, d.Detail = "In other words", "The base has another domain."
 		}
 	}
 	if !found {
 		t.Fatalf("got %v; want a note of the field", p.Diagnostics)
 	}
 
-	if got := text(t, explained(t, p, "config/shutdownGracePeriod")); !strings.Contains(got, "The base has another period") {
+	if got := text(t, explained(t, p, "config/clusterDomain")); !strings.Contains(got, "The base has another domain") {
 		t.Errorf("got\n%s\nwant what the base had", got)
 	}
 }

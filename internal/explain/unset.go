@@ -40,9 +40,26 @@ func (w *walker) unset(name string) (x Explanation, known bool) {
 	default:
 		x.Summary = "Neither the base nor the site sets it, so the kubelet's default holds."
 	}
+	x.Summary += w.explainTaken(field)
 	w.say(0, Step{Kind: origin.Base, Text: "the base", Note: "has no " + name, Ref: "base"})
 	w.baseText("kubelet_config", 1)
 	return x, true
+}
+
+// explainTaken says which override took away what has set a field of the kubelet's configuration; "" if none did.
+func (w *walker) explainTaken(field string) string {
+	argument := map[string]string{"maxPods": " max_pods"}[field]
+	for _, o := range w.plan.Site.Overrides {
+		isPatch := strings.HasSuffix(o.Address, " kubelet_config.patch") && strings.Contains(w.e.Text(o.Base), field)
+		isArgument := argument != "" && strings.HasSuffix(o.Address, argument)
+		if o.Base.Filename != "" && (isPatch || isArgument) {
+			_, name, _ := strings.Cut(o.Address, " ")
+			return fmt.Sprintf(" The site set it in %s at %s:%d, and the override at %s:%d replaced that whole.",
+				name, o.Base.Filename, o.Base.Start.Line, o.Over.Filename, o.Over.Start.Line)
+		}
+	}
+
+	return ""
 }
 
 // inFull is a default as it would stand in the configuration: short enough to be shown whole.

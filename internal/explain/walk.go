@@ -252,7 +252,7 @@ func (w *walker) overridden(o site.Override) string {
 	if o.Base.Filename == "" {
 		return "added by an override"
 	}
-	return fmt.Sprintf("an override; the base has: %s (%s:%d)", oneLine(w.e.Text(o.Base), maxShown), o.Base.Filename, o.Base.Start.Line)
+	return fmt.Sprintf("an override; without it: %s (%s:%d)", oneLine(w.e.Text(o.Base), maxShown), o.Base.Filename, o.Base.Start.Line)
 }
 
 func (w *walker) index(x *hclsyntax.IndexExpr, f *frame, p path, depth int) {

@@ -215,3 +215,16 @@ func TestMergeHasOneOrder(t *testing.T) {
 		t.Error("another order of stages is another plan")
 	}
 }
+
+// TestEqualAmounts: two stages that mean the same amount agree, and the "0s" of kubeadm's ConfigMap is replaced without a word.
+func TestEqualAmounts(t *testing.T) {
+	base := Base{Config: map[string]any{"shutdownGracePeriod": "0s"}}
+	n, messages := Merge(base, []Contribution{
+		set(1, "2Gi", "kubeReserved", "memory"), set(2, "2048Mi", "kubeReserved", "memory"), set(3, "60s", "shutdownGracePeriod"),
+	})
+	if diags := messages.From(0); len(diags) > 0 || show(n.Config) != `{"kubeReserved":{"memory":"2Gi"},"shutdownGracePeriod":"60s"}` {
+		t.Errorf("got %s, %v; want 2Gi and 60s, and no message", show(n.Config), diags)
+	}
+	_, messages = Merge(Base{}, []Contribution{set(1, "2Gi", "kubeReserved", "memory"), set(2, "2049Mi", "kubeReserved", "memory")})
+	checkOnly(t, messages.From(0), "2 error Two stages disagree on the kubelet's kubeReserved.memory")
+}

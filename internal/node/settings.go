@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
@@ -58,8 +59,8 @@ func (m *merger) settings(base Base, in []Contribution) {
 		for _, s := range c.Settings {
 			p := s.Pointer()
 			old, same := have[p]
-			if same = same && old.Delete == s.Delete && reflect.DeepEqual(old.Value, s.Value); same {
-				s.Origins = both(old.Origins, s.Origins)
+			if same = same && old.Delete == s.Delete && sameValue(old, s); same {
+				s.Value, s.Origins = old.Value, both(old.Origins, s.Origins)
 			} else if q, ok := overlap(have, inside, s.Path); ok {
 				m.say(n, settingConflict(have[q], s))
 				continue
@@ -77,7 +78,9 @@ func (m *merger) settings(base Base, in []Contribution) {
 	m.fill(in, have, by, inside)
 	for _, p := range slices.Sorted(maps.Keys(have)) {
 		s := have[p]
-		if old, ok := lookup(base.Config, s.Path); ok && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
+		old, ok := lookup(base.Config, s.Path)
+		// kubeadm's ConfigMap is full of "0s", which is not set.
+		if isSet := ok && old != nil && old != "" && old != "0s"; isSet && (s.Delete || !reflect.DeepEqual(old, s.Value)) {
 			summary := "The kubelet's " + strings.Join(s.Path, ".") + " of the base is replaced"
 			m.say(by[p], origin.Replaced("config"+p, rangeOf(s.Origins), summary,
 				"The base has %s; here it is %s.", show(old), showSetting(s)))
@@ -86,6 +89,21 @@ func (m *merger) settings(base Base, in []Contribution) {
 		m.ConfigOrigins[p] = s.Origins
 		m.Settings = append(m.Settings, s)
 	}
+}
+
+// sameValue reports whether two settings of one field mean the same: 2048Mi and 2Gi of what is reserved or kept free.
+func sameValue(a, b Setting) bool {
+	x, isText := a.Value.(string)
+	y, areTexts := b.Value.(string)
+	if isText && areTexts && slices.Contains([]string{"kubeReserved", "systemReserved", "evictionHard", "evictionSoft"}, a.Path[0]) {
+		p, errX := resource.ParseQuantity(x)
+		q, errY := resource.ParseQuantity(y)
+		if errX == nil && errY == nil {
+			return p.Cmp(q) == 0
+		}
+	}
+
+	return reflect.DeepEqual(a.Value, b.Value)
 }
 
 // fill adds the settings that contributions make of all others, but for fields that these are about.

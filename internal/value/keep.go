@@ -33,6 +33,9 @@ func (k keeper) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 
 	var seen []cty.Value
 	v, diags := captureParts(k.inner(), &seen).Value(ctx)
+	if x, ok := k.inner().(*hclsyntax.ObjectConsExpr); ok {
+		pointAtNullKey(x, diags)
+	}
 	if v.IsKnown() || diags.HasErrors() {
 		return v, diags
 	}
@@ -41,6 +44,21 @@ func (k keeper) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	}
 
 	return withDeepMarks(v, seen), diags
+}
+
+// pointAtNullKey moves HCL's error about a key that is null from the value of its item to the key.
+func pointAtNullKey(x *hclsyntax.ObjectConsExpr, diags hcl.Diagnostics) {
+	for _, d := range diags {
+		if d.Summary != "Null value as key" || d.Subject == nil {
+			continue
+		}
+		for _, item := range x.Items {
+			if item.ValueExpr.Range() == *d.Subject {
+				d.Subject = item.KeyExpr.Range().Ptr()
+				break
+			}
+		}
+	}
 }
 
 // captureParts returns a copy of a node whose parts remember their values in seen; the node itself if it is of a kind

@@ -87,3 +87,11 @@ func TestNullInLogic(t *testing.T) {
 		}
 	}
 }
+
+// TestNullKeyIsPointedAt: of an item of an object whose key is null, the key is the place.
+func TestNullKeyIsPointedAt(t *testing.T) {
+	_, diags := evaluate(t, `{ a = 1, (nothing) = "value" }`, map[string]cty.Value{"nothing": cty.NullVal(cty.String)})
+	if len(diags) != 1 || diags[0].Subject.Start.Column < 10 || diags[0].Subject.Start.Column > 11 || !NullCause(diags[0]) {
+		t.Errorf("got %v, want one error with a null cause at column 10 or 11", diags)
+	}
+}

@@ -354,3 +354,14 @@ func TestReservedMemoryIsWhereCPUsAre(t *testing.T) {
 		t.Errorf("got %s", raw)
 	}
 }
+
+// TestUnusedBlocksOfAChosenPolicy: a policy that is chosen by the machine has blocks for other machines, which is no news.
+func TestUnusedBlocksOfAChosenPolicy(t *testing.T) {
+	site := "policy = %s\nstatic { cpu = 1 }\nremainder { cpus = 1 }"
+	if r := mustDecide(t, fmt.Sprintf(site, `"static"`), machineOf(4, 8*gib)); len(r.diags) != 1 {
+		t.Errorf("literal policy: got %v, want a note of remainder", r.diags)
+	}
+	if r := mustDecide(t, fmt.Sprintf(site, `known ? "static" : "remainder"`), machineOf(4, 8*gib)); len(r.diags) != 0 {
+		t.Errorf("policy by the machine: got %v, want no note", r.diags)
+	}
+}

@@ -19,7 +19,7 @@ import (
 type scope struct{ schema.Evaluator }
 
 func (scope) Value(_ schema.Spec, e hclsyntax.Expression) (cty.Value, hcl.Diagnostics) {
-	return e.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"unknown": cty.DynamicVal}})
+	return e.Value(&hcl.EvalContext{Variables: map[string]cty.Value{"unknown": cty.DynamicVal, "known": cty.True}})
 }
 
 func (scope) Item(e hclsyntax.Expression, key string) hclsyntax.Expression {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -62,7 +63,9 @@ func read(cfg schema.Body, address string) (r request, known bool, diags hcl.Dia
 		return r, false, d.diags
 	}
 
-	d.noteUnused(cfg, r.policy)
+	if isLiteral(policy.Expr) { // else it is by the machine, and the blocks are for others
+		d.noteUnused(cfg, r.policy)
+	}
 	b, written := cfg.One(r.policy)
 	switch {
 	case !written:
@@ -146,6 +149,9 @@ func (d *reader) topology(b schema.Body) (cores bound, spread string) {
 	}
 	return cores, spread
 }
+
+// isLiteral reports whether an expression is a text that depends on nothing.
+func isLiteral(e hclsyntax.Expression) bool { return e != nil && len(e.Variables()) == 0 }
 
 // noteUnused names the blocks of other policies.
 func (d *reader) noteUnused(cfg schema.Body, policy string) {

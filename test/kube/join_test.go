@@ -130,6 +130,9 @@ func joined(t *testing.T, c *Cluster, n *Node, j joining) {
 	}
 	node, err := c.Ready(t.Context(), name)
 	must(t, err)
+	if len(p.Node.Taints) == 0 {
+		t.Error("the plan has no taints to compare")
+	}
 	asPlanned(t, p, node)
 	asWritten(t, c, n)
 	if _, err := n.Read("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {

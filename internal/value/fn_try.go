@@ -70,11 +70,24 @@ func canFunc(opts Options) function.Function {
 	})
 }
 
+// Uncaught is an error of a function that try and can may pass on: what the function looked for is there and cannot be used,
+// so that neither "there is one" nor "there is none" would be true.
+type Uncaught interface {
+	error
+	IsUncaught() bool
+}
+
 // arm evaluates one expression; err is what nobody may catch.
 func (o Options) arm(closure cty.Value) (cty.Value, hcl.Diagnostics, error) {
 	v, diags := customdecode.ExpressionClosureFromVal(closure).Value()
 	if SensitiveError(diags) {
 		return cty.NilVal, nil, sensitive(diags)
+	}
+	for _, d := range diags {
+		var broken Uncaught
+		if errors.As(callError(d), &broken) && broken.IsUncaught() {
+			return cty.NilVal, nil, broken
+		}
 	}
 	if o.OnUnsupported != nil {
 		for _, d := range diags {

@@ -327,7 +327,7 @@ func (e *Eval) functions() map[string]function.Function {
 			case ans.Code() == fault.Unread:
 				return e.unreadVal(cty.String, "credential "+name), nil
 			case err != nil:
-				return cty.NilVal, &MissingCredential{name, ans.Fault.Why}
+				return cty.NilVal, &MissingCredential{name, ans.Fault.Why, ans.Code() == fault.FileUnusable}
 			}
 			return value.Credential(name), nil
 		}})
@@ -346,8 +346,14 @@ func unread(path string, a world.Answer) error {
 	return fmt.Errorf("%s: %s", path, strings.TrimPrefix(a.Why(), path+": "))
 }
 
-// MissingCredential is the error of credential() for one that is not there.
-type MissingCredential struct{ Name, Why string }
+// MissingCredential is the error of credential() for one that is not there, or cannot be used.
+type MissingCredential struct {
+	Name, Why string
+	isThere   bool // and cannot be used
+}
+
+// IsUncaught implements value.Uncaught.
+func (m *MissingCredential) IsUncaught() bool { return m.isThere }
 
 func (m *MissingCredential) Error() string {
 	why := strings.TrimSuffix(m.Why, ".")

@@ -100,7 +100,11 @@ func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
 		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is not a KubeletConfiguration", "%s",
 			stages.Sentence(src.where+": "+err.Error(), next))}
 	}
-	base.Config, base.ConfigKnown = c.Object(), true
+	plain := kubelet.NewConfig() // null is not set: the file that is written has none
+	if err := plain.Merge(c.Object()); err != nil {
+		return base, hcl.Diagnostics{origin.Error(src.code, src.at, "The base is no KubeletConfiguration", "%s.", err)}
+	}
+	base.Config, base.ConfigKnown = plain.Object(), true
 	if repeated := c.Repeated(); len(repeated) > 0 {
 		diags = append(diags, origin.Warning(fault.ConfigInvalid, src.at, "The base has a key twice", "%s",
 			stages.Sentence(src.where+": "+strings.Join(repeated, "; ")+": the kubelet takes the last one",

@@ -113,6 +113,11 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		r.whole = false
 		return
 	}
+	merges, _ := n.Config["mergeDefaultEvictionSettings"].(bool)
+	if thresholds, ok := n.Config["evictionHard"].(map[string]any); ok && len(thresholds) == 0 && !merges {
+		r.diags = append(r.diags, origin.Warning(fault.ConfigInvalid, b.Range, "No threshold is left in evictionHard",
+			"It is there and empty, so the kubelet takes none of its defaults and never evicts a pod. Write evictionHard = null in patch for the defaults."))
+	}
 	doc := kubelet.NewConfig()
 	if configLayout.Of(b).V == "drop-in" {
 		for _, s := range n.Settings {

@@ -24,7 +24,7 @@ var (
 
 	configPath   = schema.Attr[string]{Name: "path", DefaultText: "`/var/lib/kubelet/config.yaml`; with `layout = \"drop-in\"` `/etc/kubernetes/kubelet.conf.d/90-prelet.conf`", Check: checkPath, Phase: schema.Gather, Doc: "Where it stands."}
 	configBase   = schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "key `kubelet` of the only fetch-config with `config_map`; with `layout = \"drop-in\"` the text of config.yaml", Ref: &schema.RefDefault{Stage: "fetch-config", Output: "data", Key: "kubelet", Having: "config_map", Optional: true, Unless: schema.Given{Attribute: "layout", Value: "drop-in"}}, Doc: "A KubeletConfiguration, YAML: what the node has before decide adds to it."}
-	configPatch  = schema.Attr[cty.Value]{Name: "patch", Doc: "A JSON merge patch: objects merge, null takes a field of the base away, lists replace."}
+	configPatch  = schema.Attr[cty.Value]{Name: "patch", Doc: "A JSON merge patch: objects merge, null takes a field of the base away, lists replace. Unlike RFC 7386, null in an object that the base does not have makes no empty object: an empty `evictionHard` would switch all thresholds off."}
 	configLayout = schema.Attr[string]{Name: "layout", Default: "file", Check: schema.OneOf("file", "drop-in"), Phase: schema.Gather, Doc: "`file` writes the whole configuration; `drop-in` leaves config.yaml alone and writes what is added beside it."}
 
 	flagsBase     = schema.Attr[string]{Name: "base", Phase: schema.Gather, DefaultText: "what the file held before prelet", Doc: "The text of the environment file."}

@@ -335,3 +335,22 @@ func TestLayouts(t *testing.T) {
 		})
 	}
 }
+
+// TestExamplesAreFormatted holds that the examples are as `prelet fmt --check` wants them in CI.
+func TestExamplesAreFormatted(t *testing.T) {
+	for _, pattern := range []string{"*/*.hcl", "*/*/*.hcl", "*/*/*.prelet.vars"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: got %d examples, %v; want some", pattern, len(names), err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := site.Format(text); string(got) != string(text) {
+				t.Errorf("%s: got\n%s\nwant it as prelet fmt writes it:\n%s", name, text, got)
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/schema"
 )
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:
@@ -34,7 +35,7 @@ func refuseArguments(c *cobra.Command, args []string) error {
 	case len(args) == 0:
 		return nil
 	case c.Flags().Lookup("config") != nil:
-		return failure(fault.Usage, "%s takes no argument: --config %s", c.Name(), args[0])
+		return failure(fault.Usage, "%s takes no arguments; did you mean --config %s?", c.Name(), args[0])
 	}
 	return failure(fault.Usage, "%s takes no argument, and there is %q\nprelet: `%s --help` shows what it takes",
 		c.Name(), args[0], c.CommandPath())
@@ -43,6 +44,13 @@ func refuseArguments(c *cobra.Command, args []string) error {
 // describeFlagError describes what is wrong with a flag, without the words of the number parser.
 func describeFlagError(c *cobra.Command, err error) error {
 	text := err.Error()
+	if wrong, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		var known []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := schema.Nearest(wrong, known); near != "" {
+			text += "; did you mean --" + near + "?"
+		}
+	}
 	var bad *pflag.InvalidValueError
 	var number *strconv.NumError
 	if errors.As(err, &bad) && errors.As(err, &number) {

@@ -72,6 +72,11 @@ func (w *Where) check() error {
 		} else if err != nil {
 			return failure(fault.Usage, "--hardware %s: there is no such folder or archive", w.Hardware)
 		}
+		if st, err := os.Stat(w.Hardware); err == nil && st.IsDir() {
+			if _, err := os.Stat(filepath.Join(w.Hardware, "sys")); err != nil {
+				return failure(fault.Usage, "--hardware %s: this is not a recorded machine: there is no folder sys in it", w.Hardware)
+			}
+		}
 	}
 	for _, v := range w.Variables {
 		if strings.Index(v, "=") < 1 {

@@ -22,7 +22,8 @@ func order() [][]string {
 		{"stages"}, // the contract only: a site holds instances of it
 		{"internal/kubelet/..."},
 		{"schema/...", "internal/node/...", "internal/world/..."},
-		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/...", "internal/nodefile/..."},
+		{"internal/value/...", "internal/origin/...", "internal/replace/...", "internal/machineid/..."},
+		{"internal/nodefile/..."},
 		{"internal/server/...", "internal/fault/..."},
 	}
 }

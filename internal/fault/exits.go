@@ -29,7 +29,7 @@ func ExitStatuses() []ExitStatus {
 	return []ExitStatus{
 		{0, "Done. Degraded too: `prelet status` says so.", "nobody", AgainNever},
 		{2, "`plan --detailed-exitcode`: there are changes, or the plan is not complete.", "nobody", AgainNever},
-		{3, "A command that judges judged no: `test`, `fmt --check`.", "who wrote the site", AgainNever},
+		{3, "A check found a problem: `doctor`, `fmt --check`.", "who wrote the site", AgainNever},
 		{
 			10,
 			"The site is not valid, or does not fit this node's files.",

@@ -2,10 +2,10 @@ package live
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet/program"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -53,8 +53,12 @@ func refusal(err error) world.Answer {
 }
 
 func (l *Live) isFolder(path string) bool {
-	st, err := os.Stat(l.root().Path(path))
-	return err == nil && st.IsDir()
+	look, err := l.root().Look(path, nodefile.FollowAll)
+	if err != nil {
+		return false
+	}
+	defer look.Close()
+	return look.Mode().IsDir()
 }
 
 // contentOf returns what a file will have: the planned text with its secrets, or, without one, what the file has now.

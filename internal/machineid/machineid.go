@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // Machine says on which machine something was made: hashes, because recordings and generations are read by others. ""
@@ -23,11 +23,25 @@ type Machine struct {
 // Of is the machine below a root; "" is the one that runs us.
 func Of(root string) Machine {
 	m := Machine{ID: hashedID(root)}
-	b, err := os.ReadFile(filepath.Join("/", root, "sys/class/dmi/id/product_uuid"))
-	if err == nil {
-		m.Product = productHash(string(b))
+	if text, ok := read(root, "/sys/class/dmi/id/product_uuid"); ok {
+		m.Product = productHash(text)
 	}
 	return m
+}
+
+// longest is the size in bytes of the longest file that is read.
+const longest = 4096
+
+// read returns the text of a file below a root. A link on the way stays below the root: that of an image must not lead to
+// the identity of the machine that builds it.
+func read(root, path string) (text string, ok bool) {
+	look, err := nodefile.Root(root).Look(path, nodefile.FollowAll)
+	if err != nil {
+		return "", false
+	}
+	defer look.Close()
+	b, err := look.Read(longest)
+	return string(b), err == nil
 }
 
 // Generations are what is read of a store: a file that a generation keeps.
@@ -111,11 +125,8 @@ func turn(hex string) string {
 
 // hashedID is the hashed machine id below a root.
 func hashedID(root string) string {
-	b, err := os.ReadFile(filepath.Join("/", root, "etc/machine-id"))
-	if err != nil {
-		return ""
-	}
-	return hashID(strings.TrimSpace(string(b)))
+	text, _ := read(root, "/etc/machine-id")
+	return hashID(strings.TrimSpace(text))
 }
 
 // hashID is a machine id as recordings carry it.

@@ -1,6 +1,8 @@
 package machineid
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,6 +19,32 @@ func TestProductHash(t *testing.T) {
 	for _, none := range []string{"", "Not Settable", "00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", "03000200-0400-0500-0006-000700080009", "4c4c4544"} {
 		if got := productHash(none); got != "" {
 			t.Errorf("%q counts as an identity", none)
+		}
+	}
+}
+
+// TestLinkOutOfARoot holds that an absolute link of an image stays in the image: the identity of the machine that builds it
+// is not the image's.
+func TestLinkOutOfARoot(t *testing.T) {
+	root, host := t.TempDir(), filepath.Join(t.TempDir(), "machine-id")
+	for path, text := range map[string]string{host: "11111111111111111111111111111111\n", filepath.Join(root, "data/id"): "2222\n"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[string]string{host: "", "/data/id": hashID("2222")} {
+		_ = os.Remove(filepath.Join(root, "etc/machine-id"))
+		if err := os.Symlink(to, filepath.Join(root, "etc/machine-id")); err != nil {
+			t.Fatal(err)
+		}
+		if got := Of(root).ID; got != want {
+			t.Errorf("a link to %s: got %q, want %q", to, got, want)
 		}
 	}
 }

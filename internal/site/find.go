@@ -79,7 +79,7 @@ func (f *finder) given(name string) {
 	case st.IsDir():
 		f.folder(name, false)
 	case !IsSiteFile(name):
-		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s or %s, and its name begins with no dot; tests (*%s) are run by prelet test. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, testSuffix)
+		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s or %s, and its name begins with no dot; *%s is not read. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, testSuffix)
 	default:
 		f.file(name, st)
 	}

@@ -3,6 +3,8 @@ package fetchconfig
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -128,7 +130,7 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 	}
 	v, err := value.DecodeYAML([]byte(a.Text))
 	if err != nil {
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is not YAML or JSON", "%s", stages.Sentence(err.Error(), "Fix the file"))}
+		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is not YAML or JSON", "%s", stages.Sentence(describeText(a.Text, err), "Fix the file"))}
 	}
 	out["value"] = v
 	var diags hcl.Diagnostics
@@ -143,6 +145,19 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 func inexact(at hcl.Range, what string) *hcl.Diagnostic {
 	return origin.Warning(fault.Encoding, at, what+" has characters that are combined",
 		"It has letters with combining marks (Unicode NFD), and values have these as one character (NFC): a path or name with one is another one then. Write it in NFC at its source, as `uconv -x nfc` does.")
+}
+
+// describeText returns what is wrong with a text that is not YAML. One that begins as JSON is meant as JSON, whose errors
+// have a place.
+func describeText(text string, err error) string {
+	var v any
+	var wrong *json.SyntaxError
+	begin := strings.TrimSpace(text)
+	if !strings.HasPrefix(begin, "{") && !strings.HasPrefix(begin, "[") || !errors.As(json.Unmarshal([]byte(text), &v), &wrong) {
+		return err.Error()
+	}
+	before := text[:wrong.Offset]
+	return fmt.Sprintf("line %d, column %d: %s", strings.Count(before, "\n")+1, len(before)-strings.LastIndex(before, "\n")-1, wrong)
 }
 
 func checkConfigMap(s string) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/fault"
-	"github.com/prelet/prelet/schema"
 )
 
 // refuseEmptyFlags refuses a flag whose value is empty, which its command would take for a flag that is not given:
@@ -47,7 +47,7 @@ func describeFlagError(c *cobra.Command, err error) error {
 	if wrong, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var known []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-		if near := schema.Nearest(wrong, known); near != "" {
+		if near := app.Nearest(wrong, known); near != "" {
 			text += "; did you mean --" + near + "?"
 		}
 	}

@@ -49,3 +49,30 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// TestLinkBelowARoot holds that an absolute link of an image is read inside the image, and never outside of it.
+func TestLinkBelowARoot(t *testing.T) {
+	root, outside := t.TempDir(), filepath.Join(t.TempDir(), "rack.json")
+	for path, text := range map[string]string{outside: "of the host", filepath.Join(root, "data/rack.json"): "of the image"} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"in": "/data/rack.json", "out": outside, "up": "../../../../../../../.." + outside} {
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if got, f := Root(root).Text("/in"); f != nil || got != "of the image" {
+		t.Errorf("a link inside: got %q, %v; want the image's file", got, f)
+	}
+	for _, name := range []string{"/out", "/up"} {
+		if got, f := Root(root).Text(name); f == nil || f.Code != fault.Absent {
+			t.Errorf("%s, a link out of the root: got %q, %v; want code %q", name, got, f, fault.Absent)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/hcl/v2"
 	"golang.org/x/tools/txtar"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -44,6 +45,9 @@ func TestEachAnswerMissing(t *testing.T) {
 			whole := Run(context.Background(), s, Options{Source: fakeWorld(t, a)})
 			all := whole.Tape.Entries()
 			for i := range all {
+				if hasDefault(whole, all[i].Question) {
+					continue
+				}
 				rec := world.Recording{Entries: slices.Delete(slices.Clone(all), i, i+1)}
 				again, _ := parseCase(a)
 				for _, problem := range compareWithout(whole, again, rec) {
@@ -52,6 +56,18 @@ func TestEachAnswerMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hasDefault reports whether a question has an answer for recordings that are older: see "Older recordings" in
+// docs/explanation/one-boot-one-function.md.
+func hasDefault(p *Plan, q world.Question) bool {
+	isStub := func(d *hcl.Diagnostic) bool { return strings.Contains(d.Summary, "stub") }
+	isState := func(c Change) bool {
+		return c.File.Purpose == "state" && strings.Contains(c.Why, "this boot") && strings.Contains(q.Args, c.File.Path)
+	}
+
+	return q.Kind == "node" || q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
+		q.Kind == world.KindTarget && slices.ContainsFunc(p.Changes, isState)
 }
 
 func compareWithout(whole *Plan, s *site.Site, rec world.Recording) (problems []string) {

@@ -152,8 +152,9 @@ func (w *walker) file(name string) (Explanation, bool) {
 		x := Explanation{Value: purposeOf(f), Whole: purposeOf(f), Present: f.Kind != node.Missing, Origins: f.Origins}
 		x.Range, x.Text = w.place(f.Origins)
 		switch {
+		case c.Action == "unread": // what follows it is not known either
 		case slices.Contains(c.Notifies, w.plan.Restart.Unit):
-			if c.Changes() && c.Action != "unread" {
+			if c.Changes() {
 				x.TakesEffect = "restart"
 			}
 		case len(c.Notifies) > 0:

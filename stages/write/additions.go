@@ -85,8 +85,12 @@ func (a *adder) addResolver(config schema.Body, n node.Node) {
 	_, isInBase := a.in.Base.Config["resolvConf"]
 	isSetting := func(s node.Setting) bool { return s.Path[0] == "resolvConf" }
 	isFlag := func(f node.Flag) bool { return f.Name == "resolv-conf" }
-	if file == "" || !a.in.Base.ConfigKnown || isInBase || !a.whole || slices.ContainsFunc(a.Settings, isSetting) ||
+	if !a.in.Base.ConfigKnown || isInBase || !a.whole || slices.ContainsFunc(a.Settings, isSetting) ||
 		slices.ContainsFunc(n.Settings, isSetting) || slices.ContainsFunc(n.Flags, isFlag) {
+		return
+	}
+	if file == "" {
+		a.isConfigUnread = a.isConfigUnread || a.in.Unread.Kubelet
 		return
 	}
 

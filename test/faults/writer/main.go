@@ -151,11 +151,17 @@ func (i idle) Look(_ context.Context, unit string) (activate.Unit, error) {
 }
 
 func (idle) Mounts(context.Context, []string) ([]activate.Mount, error) { return nil, nil }
-func (idle) MayWait(context.Context, string) (bool, error) { return false, nil }
-func (idle) Reload(context.Context) error                  { return nil }
+func (idle) MayWait(context.Context, string) (bool, error)              { return false, nil }
+func (idle) Reload(context.Context) error                               { return nil }
 
 func (idle) Restart(context.Context, string, time.Duration) (string, error) { return "queued", nil }
-func (idle) Stop(context.Context, string, time.Duration) (string, error)    { return "done", nil }
+func (idle) Act(context.Context, string, string, time.Duration) (string, error) {
+	return "done", nil
+}
+func (idle) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
+	return "done", nil
+}
+func (idle) Stop(context.Context, string, time.Duration) (string, error) { return "done", nil }
 
 // clock ticks by being asked, so that the same kill leaves the same bytes.
 type clock struct {

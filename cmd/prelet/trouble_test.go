@@ -225,7 +225,7 @@ func TestDamagedGeneration(t *testing.T) {
 	m.put("/var/lib/prelet/generations/1", `{"cut`)
 	before := m.disk()
 	for _, unit := range []string{"", app.BootUnit} {
-		m.want("run", m.as(unit, "run"), ended{41, "", "restore the state folder from a backup"})
+		m.want("run", m.as(unit, "run"), ended{41, "", "/generations/1.aside"})
 		m.unchanged("refused", before)
 	}
 	m.reboot()

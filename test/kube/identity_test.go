@@ -266,3 +266,37 @@ stage "restart" "kubelet" {
 		t.Errorf("without the credential: %s: %s", state, message)
 	}
 }
+
+// TestTwoMachinesOfOneName starts a machine under the name of one that is Ready: it does not join, but for a takeover, and then both
+// are told of by verify.
+func TestTwoMachinesOfOneName(t *testing.T) {
+	t.Parallel()
+	c := start(t, Options{})
+	first := newMember(t, c, NodeOptions{}, quick)
+	before, err := c.Node(t.Context(), "n1")
+	must(t, err)
+
+	n := newNode(t, c, NodeOptions{Name: "n2"}, "10.0.0.11:6443")
+	second := member{n, t, c, first.pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	second.site("node {\n  name = \"n1\"\n}\n", quick)
+	if r := second.run(22); !strings.Contains(r.Err, "Another machine is node n1 [node-name-taken]") {
+		t.Errorf("under the name of another machine: %s", r)
+	}
+	if _, err := n.Read("/etc/kubernetes/bootstrap-kubelet.conf"); err == nil {
+		t.Error("it got what it needs to join")
+	}
+	if after, err := c.Node(t.Context(), "n1"); err != nil || after.UID != before.UID || after.Status.NodeInfo.MachineID != before.Status.NodeInfo.MachineID {
+		t.Errorf("the Node was touched: %v", err)
+	}
+	first.run(0) // the machine whose name it is asks nothing
+
+	second.run(0, "--takeover")
+	must(t, within(t.Context(), 2*time.Minute, "verify tells of two machines", func() string {
+		r, err := first.Prelet(t.Context(), "verify")
+		if err != nil || r.Exit != 50 || !strings.Contains(r.Out+r.Err, "is another machine") {
+			return fmt.Sprint(r, err)
+		}
+		return ""
+	}))
+}

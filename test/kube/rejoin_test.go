@@ -330,6 +330,35 @@ stage "restart" "kubelet" {
 		}
 	})
 
+	// A boot in which the first NUMA node has one page less, as firmware and kernels may leave it (kubernetes#131253).
+	t.Run("of a boot with other memory", func(t *testing.T) {
+		const meminfo = "/sys/devices/system/node/node0/meminfo"
+		must(t, m.Systemctl(t.Context(), "stop"))
+		if r, err := m.Run(t.Context(), "sh", "-c", "awk '/MemTotal/ { $4 -= 4 } 1' "+meminfo+" > /run/meminfo && mount --bind /run/meminfo "+meminfo); err != nil || r.Exit != 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		must(t, m.Systemctl(t.Context(), "start"))
+		must(t, within(t.Context(), 30*time.Second, "the kubelet dies of its state", func() string {
+			if !strings.Contains(m.KubeletLog(), "the expected machine state is different from the real one") {
+				return "its log does not say so"
+			}
+			return ""
+		}))
+
+		must(t, m.Systemctl(t.Context(), "stop"))
+		m.run(0)
+		must(t, m.Systemctl(t.Context(), "start"))
+		m.run(0)
+		running, err := c.Configz(t.Context(), m.Node)
+		must(t, err)
+		if running["memoryManagerPolicy"] != "Static" {
+			t.Errorf("the kubelet runs with %v, want Static", running["memoryManagerPolicy"])
+		}
+		if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"changed":false`) { // the kubelet's new state fits
+			t.Errorf("a run with nothing to do: %s", r)
+		}
+	})
+
 	t.Run("and back", func(t *testing.T) {
 		m.site(policy("none", "None"))
 		m.drained()

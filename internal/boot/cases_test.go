@@ -96,7 +96,7 @@ func readPart(a *txtar.Archive, name string) string {
 func parseCase(a *txtar.Archive) (*site.Site, hcl.Diagnostics) {
 	var files []world.SiteFile
 	for _, f := range a.Files {
-		if strings.HasSuffix(f.Name, ".hcl") || strings.HasSuffix(f.Name, ".json") || strings.HasSuffix(f.Name, ".vars") {
+		if site.IsSiteFile(f.Name) {
 			files = append(files, world.SiteFile{Name: f.Name, Text: string(f.Data)})
 		}
 	}

@@ -25,17 +25,21 @@ const (
 	nativeSuffix = ".hcl"
 	jsonSuffix   = ".hcl.json"
 	varsSuffix   = ".prelet.vars"
-	testSuffix   = ".prelettest.hcl"
+	// templateSuffix is that of the templates of templatefile().
+	templateSuffix = ".tftpl"
+	testSuffix     = ".prelettest.hcl"
 )
 
-// IsSiteFile says whether a name in a site's folder is read: *.hcl, *.hcl.json and *.prelet.vars, but no dotfile,
-// no editor's backup and no test.
+// IsSiteFile says whether a name in a site's folder is read: *.hcl, *.hcl.json, *.prelet.vars and *.tftpl, but no
+// dotfile, no editor's backup and no test.
 func IsSiteFile(name string) bool {
 	base := path.Base(name)
 	if strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || strings.HasSuffix(base, testSuffix) {
 		return false
 	}
-	return strings.HasSuffix(base, nativeSuffix) || strings.HasSuffix(base, jsonSuffix) || strings.HasSuffix(base, varsSuffix)
+	endings := []string{nativeSuffix, jsonSuffix, varsSuffix, templateSuffix}
+
+	return slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(base, e) })
 }
 
 type finder struct {
@@ -79,7 +83,7 @@ func (f *finder) given(name string) {
 	case st.IsDir():
 		f.folder(name, false)
 	case !IsSiteFile(name):
-		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s or %s, and its name begins with no dot; *%s is not read. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, testSuffix)
+		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s, %s or %s, and its name begins with no dot; *%s is not read. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, templateSuffix, testSuffix)
 	default:
 		f.file(name, st)
 	}

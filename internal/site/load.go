@@ -57,7 +57,8 @@ func Parse(files []world.SiteFile, opts Options) (*Site, hcl.Diagnostics) {
 
 func empty() *Site {
 	return &Site{Sources: map[string][]byte{}, Variables: map[string]*Variable{}, Locals: map[string]*Local{},
-		Detectors: map[string]*Detector{}, Values: map[string]FileValue{}}
+		Detectors: map[string]*Detector{}, Values: map[string]FileValue{},
+		Templates: map[string]hclsyntax.Expression{}}
 }
 
 type stageType struct {
@@ -91,6 +92,10 @@ func (l *loader) load(files []world.SiteFile) {
 	for _, f := range files {
 		src := []byte(f.Text)
 		l.site.Sources[f.Name] = src
+		if hasSuffix(f.Name, templateSuffix) {
+			l.template(f.Name, src)
+			continue
+		}
 		body, diags := l.parse(f.Name, src)
 		l.add(diags...)
 		if diags.HasErrors() {

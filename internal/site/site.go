@@ -27,6 +27,7 @@ type Site struct {
 	Stages    []*Instance          // in site order: file, then position
 	Values    map[string]FileValue // from *.prelet.vars
 	Overrides []Override
+	Templates map[string]hclsyntax.Expression // the *.tftpl files, by name without folder
 }
 
 // Variable is a variable block. Type is its declared type, string by default.

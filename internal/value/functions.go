@@ -21,11 +21,12 @@ type Options struct {
 	OnUnsupported func(*hcl.Diagnostic)
 }
 
-// Functions is the table of functions but for those that ask the world (credential, file, fileexists).
+// Functions is the table of functions but for those that ask the world (credential, file, fileexists)
+// and templatefile, which needs the site.
 //
 // Under Terraform's names: cty's standard library, and what Terraform adds that a site needs. Left out
-// on purpose: what reads a clock, randomness or files (timestamp, plantimestamp, uuid, bcrypt, file…, templatefile,
-// pathexpand, abspath), because a plan is a function of its answers; what takes marks away or guesses at them
+// on purpose: what reads a clock, randomness or files (timestamp, plantimestamp, uuid, bcrypt, file…, pathexpand,
+// abspath), because a plan is a function of its answers; what takes marks away or guesses at them
 // (sensitive, nonsensitive, issensitive); other digests and encodings that nothing in a kubelet's files has (md5,
 // sha1, sha512, base64gzip, base64sha256, textencodebase64, rsadecrypt); type and defaults.
 func Functions() map[string]function.Function { return FunctionsWith(Options{}) }

@@ -79,6 +79,7 @@ func ours() []own {
 		{"credential", "credential(name)", "A secret that systemd gave to prelet.service (`LoadCredential=`, `LoadCredentialEncrypted=`, `ImportCredential=`). It can be carried into files and into the cluster's `token`, joined with other text and encoded; whatever else would look into it is refused, and labels, taints and flags refuse it. Plans and recordings hold its name only. Whether there is one is no secret: `can(credential(\"x\"))`. Its argument is literals and variables.", nil},
 		{"file", "file(path)", "The text of a file of the node: UTF-8, at most 2 MiB. One with a private key is refused, for what is read stands in recordings: that is what `credential` is for." + named, nil},
 		{"fileexists", "fileexists(path)", "Whether the node has that file." + named, nil},
+		{"templatefile", "templatefile(name, vars)", "The text of a template over an object of variables. A template is a file of the site, `NAME.tftpl` beside its other files, found by its name without a folder, and hidden by the same name in an earlier layer. It may call all functions but those that read (`file`, `fileexists`, `credential`, `templatefile`): give it their values. A secret goes into the text, which is then one.", nil},
 		{"try", "try(expressions...)", "The value of the first expression that has no error. It keeps the mark of secrets, and does not excuse a misspelt attribute that no machine has, nor an error inside a local: that belongs to the local.", [][2]string{
 			{`try({a = 1}["b"], 0)`, ""},
 		}},

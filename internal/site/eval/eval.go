@@ -315,6 +315,7 @@ func (e *Eval) functions() map[string]function.Function {
 		}
 		return cty.NilVal, unread(path, ans)
 	})
+	e.funcs["templatefile"] = e.templateFile()
 	e.funcs["credential"] = function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "name", Type: cty.String}}, Type: function.StaticReturnType(cty.String),
 		Impl: func(a []cty.Value, _ cty.Type) (cty.Value, error) {

@@ -139,11 +139,13 @@ func (r *Reporter) IsOvertaken() bool {
 	return r.isOfAnother()
 }
 
-// isOfAnother reports whether the report on the disk is that of another run, which has ended.
+// isOfAnother reports whether the report on the disk is that of another run, which has ended and awaits no verdict: the
+// verdict that this run has found instead belongs into it.
 func (r *Reporter) isOfAnother() bool {
 	s, err := Load(r.o.Dir)
 
-	return err == nil && s.BootID == r.o.BootID && s.Finished != nil && !s.Started.Equal(r.status.Started)
+	return err == nil && s.BootID == r.o.BootID && s.Finished != nil && s.Verdict != "pending" &&
+		!s.Started.Equal(r.status.Started)
 }
 
 // Degrade adds one reason why this run is not wholly what the site says. The same code and summary count once.

@@ -181,6 +181,32 @@ func TestVerifyGoesOnWithTheReportOfTheRun(t *testing.T) {
 	}
 }
 
+// The report of a run that took over stays if it has a verdict. One that awaits it gets the verdict that this run found.
+func TestOvertaken(t *testing.T) {
+	for verdict, want := range map[string]bool{"good": true, "": true, "pending": false} {
+		b := newBench(t)
+		first := b.reporter(t, nil)
+		b.now = b.now.Add(time.Second)
+
+		second := b.reporter(t, nil)
+		if first.IsOvertaken() {
+			t.Error("got overtaken by a run that has not ended, want not")
+		}
+
+		if verdict != "" {
+			second.Verdict(verdict, "")
+		}
+
+		if _, err := second.Finish("", "done"); err != nil {
+			t.Fatal(err)
+		}
+
+		if got := first.IsOvertaken(); got != want {
+			t.Errorf("verdict %q: got overtaken %t, want %t", verdict, got, want)
+		}
+	}
+}
+
 func TestRedaction(t *testing.T) {
 	b := newBench(t)
 	r := b.reporter(t, nil)

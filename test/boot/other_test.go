@@ -155,3 +155,27 @@ func TestOtherUnitKilled(t *testing.T) {
 		t.Errorf("the kubelet: got process %s, want %s", got, pid)
 	}
 }
+
+// The machine goes down between the publication and the restart: after the boot every unit runs on the new file, and
+// nothing is restarted once more.
+func TestOtherUnitRebooted(t *testing.T) {
+	t.Parallel()
+	m := reading(t)
+	m.reads("two", "restart")
+	h := m.hold(atTheGate, func() bool { return m.journalNow().Phase == "verify" && !m.open() })
+	m.later("prelet", "run")
+	h.reached()
+	m.kill()
+	h.release()
+
+	m.boot()
+	m.verdict("good")
+	m.checkLog("reader", "start two")
+	m.checkLog("late", "start two")
+	if got := m.read("/etc/sysctl.d/90-x.conf"); got != "net.core.somaxconn = 3003\n" {
+		t.Errorf("the parameters: got %q", got)
+	}
+	if got := strings.TrimSpace(m.do("cat", "/proc/sys/net/core/somaxconn")); got != "3003" {
+		t.Errorf("the kernel's parameter: got %s, want 3003", got)
+	}
+}

@@ -329,6 +329,12 @@ func (p *progress) makePlan() *Plan {
 		plan.Hash = p.rendered.node.Hash()
 	}
 
+	if p.tape != nil && plan.Code() == fault.Internal {
+		plan.Diagnostics = append(plan.Diagnostics, origin.Error(fault.Internal, hcl.Range{}, "A part of the plan is unknown",
+			"Unknown: %s. No question explains it, so this is a mistake of prelet. Please report it with a recording: prelet record.",
+			p.Unknown))
+	}
+
 	for _, i := range p.site.Stages {
 		if at := slices.IndexFunc(p.Stages, func(s StageReport) bool { return s.Address == i.Addr() }); at >= 0 {
 			plan.Stages = append(plan.Stages, p.Stages[at])

@@ -130,3 +130,15 @@ func compareWithout(whole *Plan, s *site.Site, rec world.Recording) (problems []
 	}
 	return problems
 }
+
+// TestUnexplained checks that a plan with an unknown that no question explains says so: such a run would end with 70
+// and no word.
+func TestUnexplained(t *testing.T) {
+	p := progress{site: &site.Site{}, tape: world.NewTape(nil), rendered: Rendered{isDone: true}}
+	p.Unknown = newUnknowns(nil, partLabels, partFlags)
+
+	plan := p.makePlan()
+	if got := showDiagnostics(plan.Diagnostics); !strings.Contains(got, "Unknown: flags, labels.") {
+		t.Errorf("got %q, want an error that names the flags and labels", got)
+	}
+}

@@ -3,6 +3,7 @@ package boot
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -44,6 +45,16 @@ func newUnknowns(questions []string, parts ...planPart) unknowns {
 	}
 
 	return out
+}
+
+// String lists the parts.
+func (u unknowns) String() string {
+	var names []string
+	for p := range u {
+		names = append(names, string(p))
+	}
+
+	return strings.Join(slices.Sorted(slices.Values(names)), ", ")
 }
 
 // join returns these parts and more, each with the reasons of both. It changes neither.

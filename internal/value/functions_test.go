@@ -280,6 +280,8 @@ func TestFunctionResults(t *testing.T) {
 		{`where(gpus, {vendor = "nvidia"})[*].mem`, "tolist([80])"},
 		{`where(gpus, {mem = "192"})[0].vendor`, `"amd"`}, // compared as the attribute's type
 		{`length(where(gpus, {vendor = null}))`, "1"},
+		{`contains(["a"], null)`, "false"}, // a null without a type is no unknown
+		{`contains(["a", null], null)`, "true"},
 		{`length(where(gpus, {vendor = "null"}))`, "0"},
 		{`where(gpus, {vendor = "x"})`, "none"},
 		{`where(gpus, {})`, "gpus"},

@@ -112,10 +112,16 @@ func takesAll(p function.Parameter) function.Parameter {
 func converted(args []cty.Value, of func(int) function.Parameter) ([]cty.Value, error) {
 	out := make([]cty.Value, len(args))
 	for i, a := range args {
-		c, err := Convert(a, of(i).Type)
+		p := of(i)
+		c, err := Convert(a, p.Type)
 		if err != nil {
 			return nil, function.NewArgError(i, err)
 		}
+
+		if c.IsNull() && c.Type() == cty.DynamicPseudoType && p.AllowNull && !p.AllowDynamicType {
+			c = cty.NullVal(cty.String).WithMarks(c.Marks()) // cty takes a null without a type for an unknown
+		}
+
 		out[i] = c
 	}
 	return out, nil

@@ -67,18 +67,6 @@ func TestRefused(t *testing.T) {
 		must(t, unix.Unmount(at, 0))
 		b.heals()
 	})
-	row(t, "32 parent missing", func(t *testing.T) {
-		const lost = "file \"lost\" {\n path = \"/etc/none/lost.conf\"\n content = var.v\n}\n"
-		b := onTmpfs(t, "size=4m", "")
-		b.expect(0, b.runs("1"))
-		b.site(lost)
-		b.refused("/etc/none", "declare it in the site")
-		b.site(lost + "directory \"none\" { path = \"/etc/none\" }\n")
-		b.heals()
-		if b.read("/etc/none/lost.conf") != "2" {
-			t.Error("the declared folder was not made")
-		}
-	})
 	row(t, "33 a link in a target's place", func(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.put("/etc/real.conf", "real\n", 0o644)
@@ -160,6 +148,15 @@ func chattr(t *testing.T, flag, p string) {
 
 // TestMended: what a run puts right by itself.
 func TestMended(t *testing.T) {
+	row(t, "32 parent missing", func(t *testing.T) {
+		b := onTmpfs(t, "size=4m", "")
+		b.expect(0, b.runs("1"))
+		b.site("file \"lost\" {\n path = \"/etc/none/below/lost.conf\"\n content = var.v\n}\n")
+		b.expect(0, b.runs("2"))
+		if got := b.read("/etc/none/below/lost.conf"); got != "2" {
+			t.Errorf("got %q, want the missing parents made", got)
+		}
+	})
 	row(t, "35 a secret that others may read", func(t *testing.T) {
 		b := onTmpfs(t, "size=4m", "")
 		b.expect(0, b.runs("2"))

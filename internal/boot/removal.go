@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
@@ -31,8 +32,13 @@ type removal struct {
 // kubelet.
 func (r removal) refuse(o Observed, changes []Change) (found Findings) {
 	var files, reasons []string
+	notified := map[string][]string{}
+	for _, t := range o.targets {
+		notified[t.Path] = t.Notify
+	}
+
 	note := func(path, purpose, action string) {
-		if reason := r.explain(path, purpose); reason != "" && (action == "delete" || action == "restore") {
+		if reason := r.explain(path, purpose, notified[path]); reason != "" && (action == "delete" || action == "restore") {
 			files = append(files, path)
 			if !slices.Contains(reasons, reason) {
 				reasons = append(reasons, reason)
@@ -69,15 +75,16 @@ func (r removal) refuse(o Observed, changes []Change) (found Findings) {
 	return found
 }
 
-// explain returns why a file of the kubelet must stay; "" where it may go, or is not the kubelet's.
-func (r removal) explain(path, purpose string) string {
+// explain returns why a file of the kubelet must stay; "" where it may go, or is not the kubelet's. notified is what the
+// generation in place says of the file: "restart UNIT".
+func (r removal) explain(path, purpose string, notified []string) string {
 	block := map[string]string{
 		"kubelet-config": "kubelet_config", "kubelet-flags": "kubelet_flags", "ca": "ca_certificate",
 		"bootstrap-kubeconfig": "bootstrap_kubeconfig",
 	}[purpose]
 	isMoved := slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Purpose == purpose })
 	switch {
-	case block == "" && (purpose != "file" || !r.isDropIn(path)), block != "" && isMoved:
+	case block == "" && (purpose != "file" || !r.isKubelets(path, notified)), block != "" && isMoved:
 		return ""
 	}
 
@@ -120,7 +127,7 @@ func (r removal) explainFile(i *site.Instance, path string) string {
 		if b.Type != "file" || a == nil {
 			continue
 		}
-		if v, diags := a.Expr.Value(nil); !diags.HasErrors() && v.IsKnown() && v.AsString() != path {
+		if v, diags := a.Expr.Value(nil); !diags.HasErrors() && !isText(v, path) {
 			continue
 		}
 		if by := r.findAsked(r.conditions(b.Body)...); by != "" {
@@ -129,6 +136,11 @@ func (r removal) explainFile(i *site.Instance, path string) string {
 	}
 
 	return ""
+}
+
+// isText reports whether a constant is a text, or may become it.
+func isText(v cty.Value, text string) bool {
+	return !v.IsKnown() || v.Type() == cty.String && !v.IsNull() && v.AsString() == text
 }
 
 // conditions returns the expressions that decide whether a block is there.
@@ -148,7 +160,7 @@ func (r removal) findAsked(xs ...hclsyntax.Expression) string {
 	reached := r.eval.Reach(xs...)
 	switch {
 	case reached.Asks:
-		return "a file of this machine"
+		return "a file or a credential of this machine"
 	case reached.Node:
 		return "the finished node"
 	}
@@ -170,22 +182,17 @@ func (r removal) findAsked(xs ...hclsyntax.Expression) string {
 	return ""
 }
 
-// isDropIn reports whether a file is of the kubelet's unit, or in its folder of configurations.
-func (r removal) isDropIn(file string) bool {
+// isKubelets reports whether a `file` block has written what the kubelet reads when it starts: its configuration,
+// flags, certificates and kubeconfigs too, in a site that makes them itself.
+func (r removal) isKubelets(file string, notified []string) bool {
 	unit := "kubelet.service"
 	if a := r.node.Activation; a != nil {
 		unit = a.Unit
 	}
-	dirs := []string{"/etc/kubernetes/kubelet.conf.d"}
-	for _, f := range r.node.Flags {
-		if f.Name == "config-dir" {
-			dirs = append(dirs, f.Value)
-		}
-	}
 
-	dir := path.Dir(file)
+	isIdentity := path.Dir(file) == "/etc/kubernetes" || covers("/etc/kubernetes/pki", file)
 
-	return slices.Contains(dirs, dir) || path.Base(dir) == unit+".d" || path.Base(file) == unit
+	return isIdentity || slices.Contains(notified, "restart "+unit) || isReadByKubelet(r.node, unit, file)
 }
 
 // checkNowhere refuses a site that decides something and has no stage that writes it.

@@ -2,6 +2,7 @@ package nodefile
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -33,11 +34,19 @@ const (
 	Groups = "/etc/group"
 )
 
+// maxID is the highest id of a user or a group: the one above stands for "leave it" in chown.
+const maxID = math.MaxUint32 - 1
+
 // FindID returns the id of a name in a file like /etc/passwd below the root, or of a number.
 func (r Root) FindID(file, name string) (int, error) {
-	if n, err := strconv.Atoi(name); err == nil && n >= 0 {
-		return n, nil
+	if n, err := strconv.ParseUint(name, 10, 64); err == nil {
+		if n > maxID {
+			return 0, fmt.Errorf("%s is more than %d, the highest id", name, uint32(maxID))
+		}
+
+		return int(n), nil
 	}
+
 	if name == "root" {
 		return 0, nil
 	}

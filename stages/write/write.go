@@ -5,6 +5,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -72,8 +73,15 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 func checkOwner(s string) error {
 	u, g, ok := strings.Cut(s, ":")
 	if !ok || u == "" || g == "" || strings.ContainsAny(s, " /\n\x00") || strings.Contains(g, ":") {
-		return fmt.Errorf("%q is no owner; write USER:GROUP", s)
+		return fmt.Errorf("%q is not an owner; write USER:GROUP", s)
 	}
+
+	for _, id := range []string{u, g} {
+		if n, err := strconv.ParseUint(id, 10, 64); err == nil && n >= math.MaxUint32 || errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%s is not an id; the highest is %d", id, uint32(math.MaxUint32-1))
+		}
+	}
+
 	return nil
 }
 

@@ -16,7 +16,7 @@ type Reached struct {
 	Stages []string // addresses, sorted
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
-	Asks   bool     // a file of the machine
+	Asks   bool     // a file or a credential of the machine
 	Phase  schema.Phase
 	Locals []string // in the order in which they were met
 }
@@ -31,7 +31,7 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 		if x == nil {
 			return
 		}
-		r.Asks = r.Asks || asksFile(x)
+		r.Asks = r.Asks || asksMachine(x)
 		for _, tr := range x.Variables() {
 			name, _, ok := second(tr)
 			switch tr.RootName() {
@@ -67,11 +67,11 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 	return r
 }
 
-// asksFile reports whether an expression calls a function that reads a file of the machine.
-func asksFile(x hclsyntax.Expression) (asks bool) {
+// asksMachine reports whether an expression calls a function that reads a file or a credential of the machine.
+func asksMachine(x hclsyntax.Expression) (asks bool) {
 	_ = hclsyntax.VisitAll(x, func(n hclsyntax.Node) hcl.Diagnostics {
-		if c, ok := n.(*hclsyntax.FunctionCallExpr); ok && (c.Name == "file" || c.Name == "fileexists") {
-			asks = true
+		if c, ok := n.(*hclsyntax.FunctionCallExpr); ok {
+			asks = asks || c.Name == "file" || c.Name == "fileexists" || c.Name == "credential"
 		}
 		return nil
 	})

@@ -1,10 +1,8 @@
 package reserve
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/stages"
 )
@@ -91,18 +90,12 @@ func (d *decision) base() hcl.Diagnostics {
 	d.kube = half{field: "kubeReserved", base: stages.Amounts(d.in.Base.Config, "kubeReserved"), amounts: map[string]int64{}}
 	d.system = half{field: "systemReserved", base: stages.Amounts(d.in.Base.Config, "systemReserved"), amounts: map[string]int64{}}
 	d.decided, d.formula, d.steps = map[string]bool{}, map[string]bool{}, map[string][]step{}
-	d.maxPods = kubelet.DefaultMaxPods
-	v, _ := d.config.Get("/maxPods")
-	if n, ok := v.(json.Number); ok {
-		if i, err := n.Int64(); err == nil && i >= 0 {
-			d.maxPods = i
-		}
+	base, _ := node.Merge(d.in.Base, nil)
+	effective, err := stages.EffectiveConfig(base, nil, d.in.Kubelet.Version)
+	if err != nil {
+		return d.baseFault(err.Error())
 	}
-	for _, f := range d.in.Base.Flags {
-		if i, err := strconv.ParseInt(f.Value, 10, 32); f.Name == "max-pods" && err == nil && i >= 0 {
-			d.maxPods = i // the flag wins over the file
-		}
-	}
+	d.maxPods = d.countPods(effective)
 	if n := d.req.maxPods.amount; n > 0 {
 		d.maxPods = n
 	}

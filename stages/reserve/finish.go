@@ -34,12 +34,7 @@ type both struct{ kube, system int64 }
 func (d *decision) reckon(config map[string]any) (f finished, err error) {
 	f = finished{
 		decision: d, kube: stages.Amounts(config, "kubeReserved"), system: stages.Amounts(config, "systemReserved"),
-		amounts: map[string]both{}, eviction: kubelet.EvictionHardOf(config), maxPods: kubelet.DefaultMaxPods,
-	}
-	if n, ok := config["maxPods"].(json.Number); ok {
-		if i, err := n.Int64(); err == nil && i >= 0 {
-			f.maxPods = i
-		}
+		amounts: map[string]both{}, eviction: kubelet.EvictionHardOf(config), maxPods: d.countPods(config),
 	}
 
 	list, _ := config["reservedSystemCPUs"].(string)
@@ -72,6 +67,28 @@ func (d *decision) reckon(config map[string]any) (f finished, err error) {
 	}
 
 	return f, nil
+}
+
+// countPods returns how many pods a kubelet with a configuration takes. podsPerCore lowers maxPods.
+//
+// Source: pkg/kubelet/nodestatus/setters.go, MachineInfo.
+func (d *decision) countPods(config map[string]any) int64 {
+	number := func(field string) (int64, bool) {
+		n, ok := config[field].(json.Number)
+		i, err := n.Int64()
+
+		return i, ok && err == nil && i >= 0
+	}
+
+	pods, ok := number("maxPods")
+	if !ok {
+		pods = kubelet.DefaultMaxPods
+	}
+	if perCore, _ := number("podsPerCore"); perCore > 0 && perCore < pods { // the product of larger ones may be too large
+		pods = min(pods, perCore*d.m.cpus)
+	}
+
+	return pods
 }
 
 // finish reckons what the kubelet of the finished node keeps from pods, and refuses what leaves next to nothing to them or
@@ -123,7 +140,7 @@ func (f finished) checkPods() hcl.Diagnostics {
 	}
 
 	return hcl.Diagnostics{origin.Warning(fault.Conflict, f.req.at, "The formula counts other pods than the kubelet",
-		"Policy %s reserves memory for %d pods, and the kubelet takes %d: patch, a drop-in or a flag says so. "+
+		"Policy %s reserves memory for %d pods, and the kubelet takes %d: maxPods or podsPerCore of the base, patch, a drop-in or a flag say so. "+
 			"Write max_pods = %d in this stage instead.", f.req.policy, f.decision.maxPods, f.maxPods, f.maxPods)}
 }
 

@@ -95,7 +95,7 @@ func (d *decision) base() hcl.Diagnostics {
 	if err != nil {
 		return d.baseFault(err.Error())
 	}
-	d.maxPods = d.countPods(effective)
+	d.maxPods = d.countPods(effective, base.Flags)
 	if n := d.req.maxPods.amount; n > 0 {
 		d.maxPods = n
 	}

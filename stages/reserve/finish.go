@@ -31,10 +31,10 @@ type finished struct {
 type both struct{ kube, system int64 }
 
 // reckon reads the configuration that the kubelet works with, as the kubelet does.
-func (d *decision) reckon(config map[string]any) (f finished, err error) {
+func (d *decision) reckon(config map[string]any, flags []node.Flag) (f finished, err error) {
 	f = finished{
 		decision: d, kube: stages.Amounts(config, "kubeReserved"), system: stages.Amounts(config, "systemReserved"),
-		amounts: map[string]both{}, eviction: kubelet.EvictionHardOf(config), maxPods: d.countPods(config),
+		amounts: map[string]both{}, eviction: kubelet.EvictionHardOf(config), maxPods: d.countPods(config, flags),
 	}
 
 	list, _ := config["reservedSystemCPUs"].(string)
@@ -69,10 +69,11 @@ func (d *decision) reckon(config map[string]any) (f finished, err error) {
 	return f, nil
 }
 
-// countPods returns how many pods a kubelet with a configuration takes. podsPerCore lowers maxPods.
+// countPods returns how many pods a kubelet with a configuration, flags included, takes. podsPerCore lowers maxPods, and
+// a maxPods of 0 stands for the default unless a flag sets it.
 //
-// Source: pkg/kubelet/nodestatus/setters.go, MachineInfo.
-func (d *decision) countPods(config map[string]any) int64 {
+// Source: pkg/kubelet/nodestatus/setters.go, MachineInfo; pkg/kubelet/apis/config/v1beta1/defaults.go.
+func (d *decision) countPods(config map[string]any, flags []node.Flag) int64 {
 	number := func(field string) (int64, bool) {
 		n, ok := config[field].(json.Number)
 		i, err := n.Int64()
@@ -81,7 +82,8 @@ func (d *decision) countPods(config map[string]any) int64 {
 	}
 
 	pods, ok := number("maxPods")
-	if !ok {
+	isFlag := slices.ContainsFunc(flags, func(f node.Flag) bool { return f.Name == "max-pods" })
+	if !ok || pods == 0 && !isFlag {
 		pods = kubelet.DefaultMaxPods
 	}
 	if perCore, _ := number("podsPerCore"); perCore > 0 && perCore < pods { // the product of larger ones may be too large
@@ -95,7 +97,7 @@ func (d *decision) countPods(config map[string]any) int64 {
 // breaks the site's bounds. config is the configuration that the kubelet works with, flags included. It returns nil for
 // one that cannot be reckoned with.
 func (d *decision) finish(config map[string]any, flags []node.Flag) (*node.Reserved, hcl.Diagnostics) {
-	f, err := d.reckon(config)
+	f, err := d.reckon(config, flags)
 	if err != nil {
 		return nil, d.baseFault(err.Error())
 	}
@@ -139,9 +141,14 @@ func (f finished) checkPods() hcl.Diagnostics {
 		return nil
 	}
 
+	way := fmt.Sprintf("Write max_pods = %d in this stage instead.", f.maxPods)
+	if f.maxPods == 0 {
+		way = "Take the flag --max-pods out: a kubelet with 0 takes no pod."
+	}
+
 	return hcl.Diagnostics{origin.Warning(fault.Conflict, f.req.at, "The formula counts other pods than the kubelet",
-		"Policy %s reserves memory for %d pods, and the kubelet takes %d: maxPods or podsPerCore of the base, patch, a drop-in or a flag say so. "+
-			"Write max_pods = %d in this stage instead.", f.req.policy, f.decision.maxPods, f.maxPods, f.maxPods)}
+		"Policy %s reserves memory for %d pods, and the kubelet takes %d: maxPods or podsPerCore of the base, patch, a drop-in or a flag say so. %s",
+		f.req.policy, f.decision.maxPods, f.maxPods, way)}
 }
 
 // flagsWin warns of flags that the kubelet silently prefers to the fields decided here.

@@ -118,7 +118,7 @@ func (s Stage) Decide(cfg schema.Body, in stages.Inputs) (node.Contribution, sta
 	if err != nil {
 		return node.Contribution{}, unknown, append(diags, d.baseFault(err.Error())...)
 	}
-	f, err := d.reckon(config)
+	f, err := d.reckon(config, alone.Flags)
 	if err != nil {
 		return node.Contribution{}, unknown, append(diags, d.baseFault(err.Error())...)
 	}

@@ -152,6 +152,7 @@ func cases() []one {
 		{rule: "config-cpu-option-unused", version: "1.36.3", config: "cpuManagerPolicyOptions: {full-pcpus-only: 'true'}", place: "/cpuManagerPolicyOptions/full-pcpus-only", says: "received unsupported options=map[full-pcpus-only"},
 		{rule: "config-topology-unused", version: "1.36.3", config: "topologyManagerPolicy: restricted", place: "/topologyManagerPolicy", says: "aligns only devices"},
 		{rule: "config-topology-align-by-socket", version: "1.36.3", config: "{featureGates: {CPUManagerPolicyAlphaOptions: true}, cpuManagerPolicy: static, reservedSystemCPUs: '0', topologyManagerPolicy: single-numa-node, cpuManagerPolicyOptions: {align-by-socket: 'true'}}", place: "/cpuManagerPolicyOptions/align-by-socket", says: "is incompatible with CPUManager"},
+		{rule: "config-pods-per-core", version: "1.36.3", config: "{podsPerCore: 10, maxPods: 0}", machine: single(), place: "/podsPerCore", says: "maxPods 110 is not reached", not: flags(Flag{"max-pods", "0"})},
 		{rule: "config-pods-per-core", version: "1.36.3", config: "podsPerCore: 10", machine: single(), place: "/podsPerCore", says: "maxPods 110 is not reached", not: machine(with(func(m *Machine) { m.CPUs = make([]int, 64) }))},
 		{rule: "gate-unknown", version: "1.36.3", config: "featureGates: {NoSuchGate: true}", place: "/featureGates/NoSuchGate", says: "unrecognized feature gate: NoSuchGate", not: func(s *Subject) {
 			s.Accepts = &Accepts{Gates: map[string]known.Gate{"NoSuchGate": {Stage: "alpha"}}}

@@ -89,7 +89,7 @@ func managerRules() []Rule {
 				return
 			}
 			pods, set := l.number("maxPods")
-			if !set {
+			if !set || pods == 0 && l.zeroIsUnset("maxPods") {
 				pods = kubelet.DefaultMaxPods
 			}
 			if most := per * int64(len(l.Machine.CPUs)); most < pods {

@@ -1,5 +1,9 @@
 package kubelet
 
+// IgnoreEvictionFlag is the flag that keeps nothing from pods for evictionHard; the thresholds themselves hold
+// (cmd/kubelet/app/server.go, run).
+const IgnoreEvictionFlag = "experimental-allocatable-ignore-eviction"
+
 // EvictionSignals are what evictions are measured by (pkg/kubelet/eviction/api, v1.36.3).
 func EvictionSignals() []string {
 	return []string{"memory.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "imagefs.inodesFree",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -23,7 +24,7 @@ type finished struct {
 	amounts      map[string]both   // by resource
 	cpus         cpuset.CPUSet
 	eviction     map[string]string
-	hardMemory   int64 // memory.available, in bytes
+	hardMemory   int64 // memory.available in bytes, as far as it is kept from pods
 	maxPods      int64
 }
 
@@ -64,6 +65,12 @@ func (d *decision) reckon(config map[string]any, flags []node.Flag) (f finished,
 
 	if f.hardMemory, err = thresholdBytes(f.eviction["memory.available"], d.capacity); err != nil {
 		return f, fmt.Errorf("evictionHard: memory.available: %w", err)
+	}
+	for _, flag := range flags {
+		ignores, err := strconv.ParseBool(flag.Value)
+		if flag.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores {
+			f.hardMemory = 0
+		}
 	}
 
 	return f, nil

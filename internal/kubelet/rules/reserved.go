@@ -211,8 +211,13 @@ func (l *look) reservedSum(name string) (total resource.Quantity, named bool) {
 	return total, named
 }
 
-// hardMemory is the memory of evictionHard, in bytes where it is a percentage of a machine that is at hand.
+// hardMemory is the memory that evictionHard keeps from pods, in bytes where it is a percentage of a machine that is at hand.
 func (l *look) hardMemory() (q resource.Quantity, ok bool) {
+	for _, f := range l.Flags {
+		if ignores, err := strconv.ParseBool(f.Value); f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores {
+			return q, true
+		}
+	}
 	l.reads([]string{"evictionHard", "memory.available"})
 	threshold := kubelet.EvictionHardOf(l.doc)["memory.available"]
 	percent, isPercent := strings.CutSuffix(threshold, "%")

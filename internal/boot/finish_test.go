@@ -34,6 +34,18 @@ func TestFinishedNode(t *testing.T) {
 config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
 		{name: "patch of the policy's threshold wins", reserve: gke, patch: `evictionHard = { "memory.available" = "200Mi" }`,
 			want: "\"eviction_hard\":{\"imagefs.available\":\"15%\",\"imagefs.inodesFree\":\"5%\",\"memory.available\":\"200Mi\"\n\"memory\":\"2872Mi\""},
+		{name: "patch of one threshold over a base with another", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n",
+			patch: `evictionHard = { "nodefs.available" = "20%" }`,
+			want: `!conflict
+config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"20%","nodefs.inodesFree":"5%"}`},
+		{name: "patch of the policy's threshold over a base with it", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n",
+			patch: `evictionHard = { "memory.available" = "200Mi" }`,
+			want: `!conflict
+config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"200Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
+		{name: "patch of the whole evictionHard of the base away", reserve: gke, base: "evictionHard: {memory.available: 3Gi}\n", patch: `evictionHard = null`,
+			want: "!conflict\n\"memory.available\":\"100Mi\",\"nodefs.available\":\"10%\""},
+		{name: "policy over a threshold of the base", reserve: gke, base: "evictionHard: {memory.available: 200Mi}\n",
+			want: `config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%"}`},
 		{name: "eks, patch of one threshold", reserve: "policy = \"eks\"\nmax_pods = 20", patch: `evictionHard = { "pid.available" = "5%" }`,
 			want: `"memory.available":"100Mi","nodefs.available":"10%","nodefs.inodesFree":"5%","pid.available":"5%"`},
 		{name: "a policy without thresholds adds none", reserve: memory, patch: `evictionHard = { "nodefs.available" = "20%" }`,

@@ -14,47 +14,40 @@ import (
 	"github.com/prelet/prelet/stages"
 )
 
-// thresholdSettings returns what the policy adds to the evictionHard of a configuration. Where evictionHard is set at
-// all the kubelet takes no default for what is missing in it, so a policy that changes one threshold sets all: policy over
-// base over the kubelet's defaults.
-func (d *decision) thresholdSettings(c *kubelet.Config) (out []node.Setting) {
+// fillThresholds returns what the policy adds to the evictionHard of a configuration, the base with all that the site adds
+// to it. Where evictionHard is set at all the kubelet takes no default for what is missing in it, so a policy that changes
+// one threshold sets all: policy over base over the kubelet's defaults. What the site sets itself wins over that,
+// whatever the base has.
+func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
+	c := kubelet.NewConfig()
+	if c.Merge(config) != nil {
+		return nil // whoever renders the configuration reports it
+	}
+
 	effective := kubelet.EffectiveEvictionHard(c)
-	changed := false
 	var steps []step
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := effective[signal]
 		if !ok || !sameThreshold(old, d.thresholds[signal]) {
-			changed = true
 			steps = append(steps, step{text: fmt.Sprintf("%s<%s", signal, d.thresholds[signal])})
 		}
 	}
-	if !changed {
+	if len(steps) == 0 {
 		return nil
 	}
 
-	base := stages.Amounts(c.Object(), "evictionHard")
+	present := stages.Amounts(c.Object(), "evictionHard")
 	all := kubelet.DefaultEvictionHard()
-	maps.Copy(all, base)
+	maps.Copy(all, present)
 	maps.Copy(all, d.thresholds)
 	from := append(slices.Clone(d.req.site), d.originsOf(steps)...)
 	for _, signal := range slices.Sorted(maps.Keys(all)) {
-		if old, ok := base[signal]; !ok || old != all[signal] {
+		if old, ok := present[signal]; !ok || old != all[signal] {
 			out = append(out, node.Setting{Path: []string{"evictionHard", signal}, Value: all[signal], Origins: from})
 		}
 	}
 
 	return out
-}
-
-// fillThresholds adds the policy's thresholds to an evictionHard that others than the base set: the kubelet would take no
-// default for them any more. It is asked again with all that the site adds to the base.
-func (d *decision) fillThresholds(config map[string]any) []node.Setting {
-	c := kubelet.NewConfig()
-	if c.Merge(config) != nil || config["evictionHard"] == nil {
-		return nil
-	}
-
-	return d.thresholdSettings(c)
 }
 
 // thresholdBytes is a threshold of memory in bytes. A percentage is computed as the kubelet does, in single and double

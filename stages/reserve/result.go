@@ -48,7 +48,6 @@ func (d *decision) contribution() node.Contribution {
 			}
 		}
 	}
-	c.Settings = append(c.Settings, d.thresholdSettings(d.config)...)
 	if len(d.thresholds) > 0 {
 		c.Fill = d.fillThresholds
 	}

@@ -38,7 +38,7 @@ func (r removal) refuse(o Observed, changes []Change) (found Findings) {
 	}
 
 	note := func(path, purpose, action string) {
-		if reason := r.explain(path, purpose, notified[path]); reason != "" && (action == "delete" || action == "restore") {
+		if reason := r.explain(path, purpose, action, notified[path]); reason != "" && (action == "delete" || action == "restore") {
 			files = append(files, path)
 			if !slices.Contains(reasons, reason) {
 				reasons = append(reasons, reason)
@@ -77,13 +77,17 @@ func (r removal) refuse(o Observed, changes []Change) (found Findings) {
 
 // explain returns why a file of the kubelet must stay; "" where it may go, or is not the kubelet's. notified is what the
 // generation in place says of the file: "restart UNIT".
-func (r removal) explain(path, purpose string, notified []string) string {
+func (r removal) explain(path, purpose, action string, notified []string) string {
 	block := map[string]string{
 		"kubelet-config": "kubelet_config", "kubelet-flags": "kubelet_flags", "ca": "ca_certificate",
 		"bootstrap-kubeconfig": "bootstrap_kubeconfig",
 	}[purpose]
 	isMoved := slices.ContainsFunc(r.node.Files, func(f node.File) bool { return f.Purpose == purpose })
+	// The kubelet reads only drop-ins that end in .conf: another one is the file that they add to.
+	isBeneath := purpose == "kubelet-config" && r.node.DropIn != "" && !strings.HasSuffix(path, ".conf")
 	switch {
+	case isBeneath && isMoved && action == "delete":
+		return "layout = \"drop-in\" adds to " + path + ", and prelet has made that: let the image or kubeadm make it, or use layout = \"file\""
 	case block == "" && (purpose != "file" || !r.isKubelets(path, notified)), block != "" && isMoved:
 		return ""
 	}

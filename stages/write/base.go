@@ -129,7 +129,7 @@ func (r baseReader) configSource(v schema.Value[string], dropIn bool) (source, h
 		src, exists, diags := r.file(p, v.Range, fault.FileUnusable)
 		if src.known && !exists {
 			return source{}, hcl.Diagnostics{origin.Error(fault.FileMissing, v.Range, "There is no "+p,
-				"layout = \"drop-in\" adds to it. Let the image or kubeadm make it, or use layout = \"file\".")}
+				"layout = \"drop-in\" adds to it as it was before prelet: what prelet wrote there goes with layout = \"file\". Let the image or kubeadm make it, or use layout = \"file\".")}
 		}
 		return src, diags
 	case v.Null() && v.Expr == nil:

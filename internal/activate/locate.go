@@ -12,7 +12,7 @@ import (
 // location is where a node is: its phase and the facts that the rows for one trigger need. Other facts are not read.
 type location struct {
 	phase   phase
-	journal *generation.Journal // nil: no commit or rollback is in progress
+	journal *generation.Journal // nil: no commit or rollback is in progress, or its generation was lost
 	current *generation.Info    // the generation in place; nil: there never was one
 	plan    Plan                // of the generation in place, or of the one that is being published
 	placed  time.Duration       // when its files were in place, on this boot's clock; 0: in an earlier boot
@@ -86,6 +86,15 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	if h.phase = phaseOf(h.journal, nil); h.phase != mixed && on != onFinish && on != onChange {
 		if h.current, err = m.Store.Current(); err != nil {
 			return h, err
+		}
+
+		if h.journal != nil && (h.current == nil || h.current.Gen != h.journal.Gen) { // its generation was lost
+			if on == onVerify {
+				m.note("verify", "notice", "generation %d awaited its verdict and was lost: the next run adopts its files",
+					h.journal.Gen)
+			}
+
+			h.journal = nil
 		}
 
 		h.phase = phaseOf(h.journal, h.current)

@@ -494,10 +494,22 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 		return done, err
 	}
 
+	current, err := m.Store.Current()
+	if err != nil {
+		return done, err
+	}
+
 	now, err := m.Store.Journal()
 	switch {
 	case err != nil:
 		return done, err
+	case current == nil || current.Gen < h.journal.Gen:
+		t.out = Outcome{
+			Verdict: Unknown, Generation: h.journal.Gen,
+			Why: "it was removed while it was watched: the next run adopts its files",
+		}
+
+		return done, nil
 	case !h.journal.Same(now):
 		t.rounds++
 

@@ -31,6 +31,9 @@ func (s *Store) listing() (l listing, err error) {
 		return l, err
 	}
 	all, err := names(s.gens)
+	if errors.Is(err, unix.ENOENT) { // the folder was removed after it was opened
+		return l, nil
+	}
 	if err != nil {
 		return l, err
 	}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/prelet/prelet/internal/app"
+)
+
+// awaitsVerdict is a node on which a boot has put generation 2 in place, and the kubelet runs on it without a verdict.
+func awaitsVerdict(t *testing.T) *machine {
+	t.Helper()
+	m := goodNode(t)
+	m.relabel("b")
+	m.reboot()
+	m.inside = true
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "Generation 2 is in place; prelet-verify judges it", ""})
+	m.inside = false
+	m.units.start()
+
+	return m
+}
+
+// remove removes files or folders of the state folder.
+func (m *machine) remove(names ...string) {
+	m.t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// A generation is lost while its verdict is awaited: prelet-verify has nothing to judge and leaves the kubelet alone,
+// and the next run adopts the files.
+func TestVerifyOfLostGeneration(t *testing.T) {
+	for _, lost := range []string{"generations", "generations/2"} {
+		t.Run(lost, func(t *testing.T) {
+			m := awaitsVerdict(t)
+			m.remove(lost)
+			before, pid, gate := m.managed(), m.kubelet.MainPID, m.gateSays()
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+			m.want("verify by hand", m.as("", "verify"), ended{0, "", ""})
+			m.sameFiles(before)
+			if m.kubelet.MainPID != pid || m.gateSays() != gate {
+				t.Errorf("kubelet %d, gate %q; want %d and %q", m.kubelet.MainPID, m.gateSays(), pid, gate)
+			}
+			m.want("run", m.as("", "run"), ended{0, "Generation 3 is in place, and the kubelet is healthy", ""})
+		})
+	}
+}
+
+// The same on a site that has nothing to write: the next boot opens the gate.
+func TestLostGenerationWithNothingToWrite(t *testing.T) {
+	m := awaitsVerdict(t)
+	m.remove("generations")
+	m.put("/etc/prelet/site.hcl", "stage \"restart\" \"kubelet\" {}\n")
+	m.reboot()
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "Nothing to write", ""})
+	m.want("verify", verify, ended{0, "", ""})
+	if len(m.starts) != 1 || m.gateSays() != "PRELET_GENERATION=0" {
+		t.Errorf("starts %q, gate %q; want one start on an open gate", m.starts, m.gateSays())
+	}
+}
+
+// A generation is removed while it is watched: there is no verdict, and the next run adopts the files.
+func TestGenerationLostInVerdict(t *testing.T) {
+	for _, lost := range []string{"generations", "generations/2"} {
+		t.Run(lost, func(t *testing.T) {
+			m := awaitsVerdict(t)
+			m.slept = func(context.Context) { m.remove(lost) }
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "removed while it was watched", ""})
+			if m.kubelet.Active != "active" || m.gateSays() == "" {
+				t.Errorf("kubelet %+v, gate %q; want both left alone", m.kubelet, m.gateSays())
+			}
+			m.want("run", m.as("", "run"), ended{0, "Generation 3 is in place, and the kubelet is healthy", ""})
+		})
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -61,6 +62,38 @@ func (m *machine) freeze() (thaw func()) {
 	return thaw
 }
 
+// fill moves the state folder to a file system that is full, until empty.
+func (m *machine) fill() (empty func()) {
+	m.t.Helper()
+	dir, filler := m.stateDir(), m.stateDir()+"/filler"
+	m.copyState(dir, m.root+"/copy")
+	lock, err := os.Stat(dir + "/lock")
+	if err == nil {
+		err = unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=700")
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	if err := os.CopyFS(dir, os.DirFS(m.root+"/copy")); err != nil {
+		m.t.Fatal(err)
+	}
+	if lock.Size() > 0 { // a copy may be sparse
+		if err := os.WriteFile(dir+"/lock", make([]byte, lock.Size()), 0o600); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filler, make([]byte, 4<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+		m.t.Fatalf("filling %s: got %v, want no space left", dir, err)
+	}
+
+	return func() {
+		if err := os.Remove(filler); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
 // TestReadOnlyStateInNamespace: /var/lib/prelet is read-only at a boot and at run time.
 func TestReadOnlyStateInNamespace(t *testing.T) {
 	if os.Getenv(mountNamespace) == "" {
@@ -110,6 +143,36 @@ func TestReadOnlyStateInNamespace(t *testing.T) {
 		}
 		m.want("verify, when it can be written again", m.as(app.VerifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
 	})
+
+	for _, reserve := range []bool{true, false} { // the space that a commit sets aside
+		t.Run(fmt.Sprintf("full, and a verdict is awaited; reserve %v", reserve), func(t *testing.T) {
+			m := awaitsVerdict(t)
+			if !reserve {
+				if err := os.Truncate(m.stateDir()+"/lock", 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			empty := m.fill()
+			for range 4 { // more boots than count as tries
+				m.reboot()
+				run, verify := m.boot()
+				m.want("run", run, ended{0, "eneration 2 is in place", ""})
+				m.want("verify", verify, ended{0, "", ""})
+				if len(m.starts) != 1 || m.gateSays() != "PRELET_GENERATION=2" {
+					t.Errorf("gate %q, starts %q; want one start on generation 2", m.gateSays(), m.starts)
+				}
+				if reserve {
+					m.want("status", m.as("", "status"), ended{m.as("", "status").exit, "good", ""})
+					break
+				}
+				m.want("status", m.as("", "status"), ended{2, "no space left", ""})
+			}
+			if !reserve {
+				empty()
+				m.want("verify, with space again", m.as(app.VerifyUnit, "verify"), ended{0, "the kubelet is healthy on it", ""})
+			}
+		})
+	}
 
 	t.Run("a change", func(t *testing.T) {
 		m := goodNode(t)

@@ -56,8 +56,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	case actUnits:
 		return m.actUnits(ctx, h, t), nil
 	case countTry:
-		_, err := m.countTry(h.journal)
-		return done, wrapAfterCommit("counting the try", err)
+		return done, wrapAfterCommit("counting the try", m.countTry(h.journal, t))
 	case openGate:
 		return done, m.openGate(h, t)
 	case requestStart:
@@ -65,13 +64,13 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 	case watch:
 		return m.watchUnlocked(ctx, h, t)
 	case uncountTry:
-		return done, m.endUnjudged(ctx, h)
+		return done, m.endUnjudged(ctx, h, t)
 	case retire:
-		return done, wrapAfterCommit("writing down the verdict", m.retire(h))
+		return done, m.endVerdict(h, t, m.retire(h))
 	case closeGood:
-		return done, wrapAfterCommit("writing down the verdict", m.closeGood(h, t))
+		return done, m.endVerdict(h, t, m.closeGood(h, t))
 	case closeBad:
-		return done, wrapAfterCommit("writing down the verdict", m.Store.Ill(h.journal.Gen, t.finding.reason))
+		return done, m.endVerdict(h, t, m.Store.Ill(h.journal.Gen, t.finding.reason))
 	case holdBack:
 		t.out.HeldBack = h.blockReason
 		return done, m.Gate.Shut(h.blockReason)
@@ -569,10 +568,8 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 
 // endUnjudged notes that the verification of this boot ended without a verdict. After SIGTERM it returns
 // fault.Interrupted.
-func (m *Machine) endUnjudged(ctx context.Context, h location) error {
-	if err := m.uncountTry(h.journal); err != nil {
-		return wrapAfterCommit("taking the try back", err)
-	}
+func (m *Machine) endUnjudged(ctx context.Context, h location, t *walkState) error {
+	m.uncountTry(h.journal, t)
 
 	switch {
 	case ctx.Err() == nil:
@@ -588,6 +585,21 @@ func (m *Machine) endUnjudged(ctx context.Context, h location) error {
 		Code: fault.Interrupted, Err: context.Cause(ctx), Next: "the next start of the kubelet, run or boot judges it",
 		Summary: fmt.Sprintf("stopped while generation %d was watched", h.journal.Gen),
 	}
+}
+
+// endVerdict returns the error of storing a verdict. If the store cannot be written, the walk ends without a verdict
+// instead: a unit that failed would be repeated each second. The next start of the kubelet judges again.
+func (m *Machine) endVerdict(h location, t *walkState, err error) error {
+	if fault.CodeOf(err) != fault.CannotWrite {
+		return wrapAfterCommit("writing down the verdict", err)
+	}
+
+	why := fmt.Sprintf("the verdict is %s, and cannot be stored: %v", t.finding.verdict, err)
+	t.finding.verdict, t.finding.reason = Unknown, why
+	t.out = describeVerdict(onUnknown, h, t.finding)
+	m.uncountTry(h.journal, t)
+
+	return nil
 }
 
 // retire removes those files of the plan that the generation has: after a rollback an older generation may not have
@@ -609,6 +621,10 @@ func (m *Machine) retire(h location) error {
 }
 
 func (m *Machine) closeGood(h location, t *walkState) error {
+	if t.finding.verdict != Good { // what it retires could not be removed
+		return nil
+	}
+
 	report, err := json.Marshal(
 		judgedReport{Good, t.finding.checks, m.Clock.Now().UTC(), m.BootID, h.since.Microseconds()},
 	)

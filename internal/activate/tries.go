@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 )
 
@@ -24,39 +26,48 @@ type unjudgedBoots struct {
 	Last   string    `json:"last,omitempty"` // boot id of the last one
 }
 
-// countTry counts this boot as one that begins to verify, and returns how many boots did so and did not finish,
-// including this one. On a read-only store nothing is counted: no verdict could be stored either.
-func (m *Machine) countTry(j *generation.Journal) (int, error) {
+// countTry counts this boot as one that begins to verify. On a store that cannot be written, because it is read-only or
+// full, nothing is counted, and the kubelet starts all the same.
+func (m *Machine) countTry(j *generation.Journal, t *walkState) error {
 	if m.Store.ReadOnly() != nil {
-		return j.Tries, nil
-	}
-
-	counted, err := m.Store.AddTry(m.BootID)
-	if err != nil {
-		return 0, err
-	}
-
-	u := m.readUnjudged(j)
-	if u.Last == m.BootID { // ended without a verdict earlier in this boot, and begins again
-		u.Boots, u.Last = u.Boots-1, ""
-		if err := m.writeUnjudged(u); err != nil {
-			return 0, err
-		}
-	}
-
-	return counted - u.Boots, nil
-}
-
-// uncountTry records that this boot's verification ended without a verdict.
-func (m *Machine) uncountTry(j *generation.Journal) error {
-	u := m.readUnjudged(j)
-	if u.Last == m.BootID {
 		return nil
 	}
 
-	u.Boots, u.Last = u.Boots+1, m.BootID
+	_, err := m.Store.AddTry(m.BootID)
+	if fault.CodeOf(err) == fault.CannotWrite {
+		m.reportUnwritten(t, "this boot could not be counted as a try", err)
+		return nil
+	}
 
-	return m.writeUnjudged(u)
+	if u := m.readUnjudged(j); err == nil && u.Last == m.BootID { // ended without a verdict, and begins again
+		u.Boots, u.Last = u.Boots-1, ""
+		m.storeUnjudged(t, u)
+	}
+
+	return err
+}
+
+// uncountTry records that this boot's verification ended without a verdict.
+func (m *Machine) uncountTry(j *generation.Journal, t *walkState) {
+	if u := m.readUnjudged(j); u.Last != m.BootID {
+		u.Boots, u.Last = u.Boots+1, m.BootID
+		m.storeUnjudged(t, u)
+	}
+}
+
+// storeUnjudged writes the file. If that fails, the boot counts as a try, as in readUnjudged.
+func (m *Machine) storeUnjudged(t *walkState, u unjudgedBoots) {
+	if err := m.writeUnjudged(u); err != nil {
+		m.reportUnwritten(t, "a boot without a verdict could not be recorded", err)
+	}
+}
+
+func (m *Machine) reportUnwritten(t *walkState, what string, err error) {
+	why := fmt.Sprintf("%s: %v", what, err)
+	if !slices.Contains(t.unwritten, why) {
+		t.unwritten = append(t.unwritten, why)
+		m.note("verify", "notice", "%s", why)
+	}
 }
 
 // readUnjudged reads the file. If it is missing, unreadable or of another commit, the count is 0. Then every boot is a
@@ -111,7 +122,7 @@ func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 
 	if err != nil {
 		_ = os.Remove(temporary) // the first error is returned, and the next call removes the file first
-		return fmt.Errorf("tries: writing %s: %w", path, err)
+		return generation.NewFault(fault.CannotWrite, "write", path, err, "")
 	}
 
 	folder, err := os.Open(m.StateDir)

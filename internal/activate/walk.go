@@ -32,6 +32,8 @@ type walkState struct {
 	finding        finding             // of the last watch
 	trouble        []string            // what follows a changed file and did not work, and does not undo the generation
 
+	unwritten []string // what could not be stored about tries, and is not a reason to keep the kubelet down
+
 	sinceJournal *generation.Journal // the journal that since belongs to
 	since        time.Duration
 
@@ -153,7 +155,7 @@ func (t *walkState) outcome() Outcome {
 	}
 
 	t.out.Overtaken = t.rounds > 0 && t.rollback == nil && t.out.Generation != t.firstWatched
-	t.out.Trouble = t.trouble
+	t.out.Trouble, t.out.Unwritten = t.trouble, t.unwritten
 
 	return t.out
 }

@@ -87,6 +87,10 @@ func ReportOutcome(rep *report.Reporter, out activate.Outcome) {
 		rep.Degrade(string(fault.UnitFailed), why)
 	}
 
+	for _, why := range out.Unwritten {
+		rep.Degrade(string(fault.CannotWrite), why)
+	}
+
 	if len(out.Checks) > 0 {
 		rep.Forget(string(fault.NodeDrift))
 	}

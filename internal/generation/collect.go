@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -90,6 +91,16 @@ func (s *Store) dropBallast() bool {
 		return false
 	}
 	return s.truncateLock() == nil && s.disk.sync(&folder{fd: s.lockFD, path: s.dir.name(lockName)}) == nil
+}
+
+// putAnyway makes a small document durable that ends something. If the disk is full, it uses that space.
+func (s *Store) putAnyway(dir *folder, name string, text []byte) error {
+	err := s.disk.put(dir, name, nil, text)
+	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+		err = s.disk.put(dir, name, nil, text)
+	}
+
+	return err
 }
 
 func (s *Store) truncateLock() error {

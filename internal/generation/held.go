@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/prelet/prelet/internal/fault"
 )
 
@@ -66,11 +64,8 @@ func (s *Store) putHeld(h *held) error {
 		return s.frozen
 	}
 	h.Version = formatVersion
-	err := s.disk.put(s.dir, heldName, nil, encode(h))
-	if errors.Is(err, unix.ENOSPC) && s.dropBallast() {
-		err = s.disk.put(s.dir, heldName, nil, encode(h))
-	}
-	return err
+
+	return s.putAnyway(s.dir, heldName, encode(h))
 }
 
 // damagedHeld says that held.json is there and is not what any version wrote.
@@ -195,7 +190,7 @@ func (s *Store) Release() error {
 		return err
 	}
 	j.HoldPlan = ""
-	return s.putJournal(j, nil)
+	return s.putAnyway(s.dir, journalName, encode(j))
 }
 
 // dropHeld removes held.json durably, if there is one.

@@ -56,7 +56,8 @@ func (s *Store) published(m *manifest, j *Journal) (*Journal, error) {
 // toVerify records that what the journal is about awaits a verdict.
 func (s *Store) toVerify(j *Journal) error {
 	j.Phase, j.Tries, j.BootID, j.CommitMono = PhaseVerify, 1, s.o.BootID, s.o.Mono()
-	return s.putJournal(j, nil)
+
+	return s.putAnyway(s.dir, journalName, encode(j))
 }
 
 // publish brings every target from its old or new state to its new one, durably. It may be called again after any

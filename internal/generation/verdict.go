@@ -108,7 +108,7 @@ func statusAfter(was *status) status {
 func (s *Store) putStatus(gen int, st *status) error {
 	st.Gen = gen
 
-	return s.disk.put(s.gens, itoa(gen)+statusSuffix, nil, encode(st))
+	return s.putAnyway(s.gens, itoa(gen)+statusSuffix, encode(st))
 }
 
 // Retire removes targets of the generation in place within it, such as credentials that are no longer needed once it is

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"testing"
 
@@ -76,6 +77,77 @@ func TestGenerationLostInVerdict(t *testing.T) {
 				t.Errorf("kubelet %+v, gate %q; want both left alone", m.kubelet, m.gateSays())
 			}
 			m.want("run", m.as("", "run"), ended{0, "Generation 3 is in place, and the kubelet is healthy", ""})
+		})
+	}
+}
+
+// What was recorded of a verdict is lost, or the journal that awaits one is damaged and moved aside as prelet says: the
+// files are judged again, and are what the next bad plan goes back to.
+func TestLostVerdict(t *testing.T) {
+	ways := map[string]func(t *testing.T) *machine{
+		"the status of the generation in place": func(t *testing.T) *machine {
+			m := goodThree(t)
+			m.remove("generations/3.status.json")
+			m.want("status", m.as("", "status"), ended{m.as("", "status").exit, "generation  3", ""})
+			m.want("run", m.as("", "run"), ended{0, "Generation 4 is in place, and the kubelet is healthy", ""})
+
+			return m
+		},
+		"the status, damaged": func(t *testing.T) *machine {
+			m := goodThree(t)
+			m.damage("generations/3.status.json", 0)
+			run := m.as("", "run")
+			m.want("run", run, ended{41, "", "3.status.json"})
+			for _, line := range commands(run.errors) {
+				m.paste(line)
+			}
+			m.want("status", m.as("", "status"), ended{0, "good", ""})
+
+			return m
+		},
+		"the journal": func(t *testing.T) *machine {
+			m := goodThree(t)
+			m.relabel("d")
+			m.reboot()
+			m.inside = true
+			m.want("run", m.as(app.BootUnit, "run"), ended{0, "Generation 4 is in place; prelet-verify judges it", ""})
+			m.inside = false
+			m.damage("journal.json", 9)
+			m.units.start()
+			verify := m.as(app.VerifyUnit, "verify")
+			m.want("verify", verify, ended{41, "", "journal.json"})
+			for _, line := range commands(verify.errors) {
+				m.paste(line)
+			}
+			m.want("status", m.as("", "status"), ended{0, "good", ""})
+
+			return m
+		},
+		"the status, at a boot": func(t *testing.T) *machine {
+			m := goodThree(t)
+			m.remove("generations/3.status.json")
+			m.reboot()
+			run, verify := m.boot()
+			m.want("run", run, ended{0, "Generation 4 is in place; prelet-verify judges it", ""})
+			m.want("verify", verify, ended{0, "the kubelet is healthy on it", ""})
+
+			return m
+		},
+	}
+	for name, lose := range ways {
+		t.Run(name, func(t *testing.T) {
+			m := lose(t)
+			flags := m.read("/etc/default/kubelet")
+			disk := m.disk()
+			m.want("the next run", m.as("", "run"), ended{0, "No changes", ""})
+			if after := m.disk(); !maps.Equal(disk, after) {
+				t.Error("the next run wrote to the disk")
+			}
+			m.relabel("bad")
+			m.want("a bad plan", m.as("", "run"), ended{50, "", "was ill and was left"})
+			if got := m.read("/etc/default/kubelet"); got != flags || m.kubelet.Active != "active" {
+				t.Errorf("kubelet %+v with flags %s, want it to run with %s", m.kubelet, got, flags)
+			}
 		})
 	}
 }

@@ -265,6 +265,19 @@ func (r *Run) isRotten() bool {
 	return err == nil && cur != nil && fault.CodeOf(r.Store.Intact(cur.Gen)) == fault.NeedsPerson
 }
 
+// hasLostVerdict reports whether the generation in place was never judged and nobody is going to: what was recorded of
+// its verdict was lost. Its files are adopted again, so that they are judged.
+func (r *Run) hasLostVerdict() bool {
+	cur, err := r.Store.Current()
+	if err != nil || cur == nil || cur.Status != generation.StatusPending {
+		return false
+	}
+
+	j, err := r.Store.Journal()
+
+	return err == nil && (j == nil || j.Gen != cur.Gen)
+}
+
 // hasLostGenerations reports whether there is no generation, although a plan can only be held while one is in place.
 func (r *Run) hasLostGenerations() bool {
 	cur, err := r.Store.Current()
@@ -288,7 +301,7 @@ func (r *Run) commit(
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
-	case !c.Changed && !proposal.Force && (c.Adopts || r.isRotten()):
+	case !c.Changed && !proposal.Force && (c.Adopts || r.isRotten() || r.hasLostVerdict()):
 		proposal.Force = true
 
 		return r.adoptFiles(ctx, p, proposal, act, h)
@@ -330,7 +343,7 @@ func (r *Run) commit(
 }
 
 // adoptFiles makes a generation of files that all are as planned, and that no generation in place records so: there is
-// none, it is damaged, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
+// none, it is damaged, its verdict was lost, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
 func (r *Run) adoptFiles(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
 ) (res Result, again bool) {

@@ -31,6 +31,7 @@ const (
 	owedFile     = "kubelet.owed"
 	seenFile     = "kubelet.seen"
 	doneFile     = "units.done"
+	failedFile   = "units.failed"
 	gateVariable = "PRELET_GENERATION="
 )
 
@@ -116,6 +117,29 @@ func (g Gate) MarkDone(key string) error {
 // IsDone reports whether MarkDone was called for a key in this boot.
 func (g Gate) IsDone(key string) bool {
 	return slices.Contains(strings.Split(g.read(doneFile), "\n"), g.BootID+" "+key)
+}
+
+// MarkFailed notes what failed when a unit was acted on for a commit. The verdict is on that too, whoever reaches it.
+func (g Gate) MarkFailed(key, why string) error {
+	return g.write(failedFile, g.BootID+" "+key+" "+strings.Join(strings.Fields(why), " "))
+}
+
+// Failure returns what failed for a key in this boot, or "".
+func (g Gate) Failure(key string) string {
+	if why, ok := strings.CutPrefix(g.read(failedFile), g.BootID+" "+key+" "); ok {
+		return why
+	}
+
+	return ""
+}
+
+// ClearFailure removes the note of MarkFailed.
+func (g Gate) ClearFailure(key string) error {
+	if g.Failure(key) == "" {
+		return nil
+	}
+
+	return g.remove(failedFile)
 }
 
 func (g Gate) read(name string) string {

@@ -146,7 +146,8 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 
 // actUnits acts on the units that files of the generation in place notify, as far as that is still owed. What is owed
 // is found: a unit that started after the files were in place has read them, and after a reboot all have. Only what
-// leaves no trace in systemd, such as a reload, is noted in the run folder.
+// leaves no trace in systemd, such as a reload, is noted in the run folder, and so is what failed: then the unit is acted
+// on again.
 //
 // It returns onBad if a unit of the site's fails, and onReady otherwise. After a rollback failures are only reported.
 func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
@@ -155,14 +156,25 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 	}
 
 	for _, u := range m.touchedUnits(&h) {
-		why := m.actUnit(ctx, u, h)
-		switch {
-		case why == "":
+		key := unitKey(h.journal, u)
+		why := m.actUnit(ctx, u, h, key)
+		if why == "" {
+			if err := m.Gate.ClearFailure(key); err != nil {
+				m.note("units", "notice", "%v", err)
+			}
+
 			continue
+		}
+
+		switch {
 		case u.System || h.phase == returning:
 			t.trouble = append(t.trouble, u.Unit+": "+why)
 			m.note("units", "failed", "%s: %s", u.Unit, why)
 		default:
+			if err := m.Gate.MarkFailed(key, why); err != nil {
+				why += "; " + err.Error()
+			}
+
 			m.note("units", "failed", "%s: %s", u.Unit, why)
 			t.finding = finding{verdict: Bad, reason: u.Unit + ": " + why}
 
@@ -173,10 +185,14 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 	return onReady
 }
 
+// unitKey names what follows a commit for one unit.
+func unitKey(j *generation.Journal, u UnitPlan) string {
+	return fmt.Sprintf("%d %d %s", j.Gen, j.CommitTime.UnixNano(), u.Unit)
+}
+
 // actUnit acts on one unit, and returns what failed.
-func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location) (why string) {
+func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string) {
 	steady := context.WithoutCancel(ctx)
-	key := fmt.Sprintf("%d %d %s", h.journal.Gen, h.journal.CommitTime.UnixNano(), u.Unit)
 
 	wait := time.Duration(u.TimeoutMillis) * time.Millisecond
 	if ctx.Err() != nil { // after SIGTERM it is requested, and not waited for
@@ -200,7 +216,7 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location) (why stri
 		return fmt.Sprintf("it is not there (%s)", now.Load)
 	case now.Load != "loaded": // the plan has reported it
 		return ""
-	case !u.System && !isBroken && (!isAlive(now) || startedAt(now) >= h.placed):
+	case !u.System && !isBroken && m.Gate.Failure(key) == "" && (!isAlive(now) || startedAt(now) >= h.placed):
 		return ""
 	}
 
@@ -220,14 +236,17 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location) (why stri
 	m.extendTimeout(wait)
 
 	result, err := m.Units.Act(steady, verb, u.Unit, wait)
-	if err == nil && (u.System || verb == actionReload || wasIll || isBroken) {
+	isLeft := wasIll || result == jobQueued || result == jobSkipped || result == jobUnanswered && m.hasJob(steady, u.Unit)
+	leavesNoTrace := verb == actionReload || wasIll || isBroken
+
+	if err == nil && (u.System || leavesNoTrace && (isLeft || result == jobDone)) {
 		err = m.Gate.MarkDone(key)
 	}
 
 	switch {
 	case err != nil:
 		return err.Error()
-	case wasIll, result == jobQueued, result == jobSkipped, result == jobUnanswered && m.hasJob(steady, u.Unit): // the verdict looks at it
+	case isLeft: // the verdict looks at it
 		m.note("units", "notice", "%s %s: %s", verb, u.Unit, result)
 		return ""
 	case result != jobDone:
@@ -312,6 +331,10 @@ func (m *Machine) settleUnit(ctx context.Context, u UnitPlan) (why string) {
 // judgeUnits returns the verdict on the units that this generation restarted; Pending with the reason to wait.
 func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 	for _, u := range w.units {
+		if why := w.m.Gate.Failure(unitKey(w.journal, u)); why != "" {
+			return Bad, w.addBad(u.Unit, "%s", why)
+		}
+
 		now, err := w.m.Units.Look(ctx, u.Unit)
 		if err != nil || now.Load != "loaded" {
 			continue

@@ -101,6 +101,50 @@ func TestOtherUnitFailsAtFirst(t *testing.T) {
 	}
 }
 
+// TestReloadFailsAtFirst: with nothing to go back to the generation stays bad in this boot, although the unit runs, until
+// a reload succeeds. After a reboot the unit has read the file.
+func TestReloadFailsAtFirst(t *testing.T) {
+	n := newNode(t)
+	n.ntp, n.ntpAction = "broken", "reload"
+
+	run, verify := n.bootWith("good")
+	for what, out := range map[string]Outcome{"run": run, "verify": verify, "verify again": n.verify()} {
+		if out.Verdict == Good || what != "run" && (out.Verdict != Bad || !strings.Contains(out.Why, ntpUnit)) {
+			t.Errorf("%s: got %+v; want it bad, with the unit in the reason", what, out)
+		}
+	}
+	if got := n.status(1); got == generation.StatusGood || n.systemd.unit.Active != "active" {
+		t.Errorf("got status %s, kubelet %s; want no good one, and a kubelet that runs", got, n.systemd.unit.Active)
+	}
+
+	n.systemd.otherEnds = func() string { return "" }
+	out, err := n.runSite(t.Context(), "good")
+	if err != nil || out.Verdict != Good || !slices.Equal(n.systemd.acts, []string{"reload " + ntpUnit, "reload " + ntpUnit}) {
+		t.Errorf("a run once it can reload: got %+v, %v, acts %q; want good after a second reload", out, err, n.systemd.acts)
+	}
+}
+
+// TestReloadFailsKilledAnywhere kills the run at each event: the next one goes back all the same.
+func TestReloadFailsKilledAnywhere(t *testing.T) {
+	for k := 1; ; k++ {
+		n := joinedNode(t, "reload")
+		n.ntp = "broken"
+		n.killAt = k
+		at := n.maybeKilled(func() { _, _ = n.runSite(t.Context(), "good") })
+		n.killAt = 0
+
+		if at == "" {
+			return
+		}
+
+		_, err := n.runSite(t.Context(), "good")
+		n.mustSucceed(err, "the next run")
+		if got := n.status(2); n.read(ntpPath) != "one" || got != generation.StatusRolledBack {
+			t.Errorf("killed at %s: got %q, %s; want the content before it, rolledback", at, n.read(ntpPath), got)
+		}
+	}
+}
+
 // TestOtherUnitWasIll: one that failed before cannot make a verdict bad.
 func TestOtherUnitWasIll(t *testing.T) {
 	n := joinedNode(t, "restart")

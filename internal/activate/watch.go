@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 )
 
@@ -73,7 +74,7 @@ func (m *Machine) watch(
 	p, since := h.plan, h.since
 	m.note("verify", "started", "%s", p.Unit)
 	m.extendTimeout(max(0, deadline-m.Clock.Monotonic()))
-	w := watcher{m: m, plan: p, since: since, placed: h.placed, result: result, fullTimeout: full}
+	w := watcher{m: m, plan: p, since: since, placed: h.placed, journal: h.journal, result: result, fullTimeout: full}
 	if h.phase == pending && h.journal.BootID == m.BootID && h.journal.Tries <= 1 { // after a reboot all have read the files
 		w.units = slices.DeleteFunc(m.touchedUnits(&h), func(u UnitPlan) bool { return u.System })
 	}
@@ -108,7 +109,8 @@ type watcher struct {
 	plan        Plan
 	since       time.Duration
 	placed      time.Duration // when the files were in place
-	units       []UnitPlan    // of the site, that this generation restarted or reloaded
+	journal     *generation.Journal
+	units       []UnitPlan // of the site, that this generation restarted or reloaded
 	result      string
 	fullTimeout bool
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -226,6 +227,46 @@ func (m *machine) adopted(gen int, before bool) {
 		}
 		if got := m.says(); !reflect.DeepEqual(got, s) {
 			m.t.Errorf("status.json after a rollback that was refused: got %+v, want %+v", got, s)
+		}
+	}
+}
+
+// Somebody has written the files as the site now wants them, and the kubelet runs on other flags: it is restarted once,
+// which no plan is blamed for. One that lacks the flags after that is ill.
+func TestAdoptWithOldFlags(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for _, reads := range []bool{true, false} {
+			t.Run(fmt.Sprintf("lost=%t reads=%t", lost, reads), func(t *testing.T) {
+				m := goodNode(t)
+				running, pid := m.args, m.kubelet.MainPID
+				m.lacks = func(now uint32, flags []string) error {
+					if (now == pid || !reads) && !reflect.DeepEqual(flags, running) {
+						return errors.New("the process has not the flag")
+					}
+					return nil
+				}
+				m.relabel("b")
+				m.put("/etc/default/kubelet", strings.Replace(m.read("/etc/default/kubelet"), "pool=a", "pool=b", 1))
+				before, gen := m.managed(), 2 // the gate knows the number that was lost
+				if lost {
+					m.remove("")
+				}
+				run := m.as("", "run")
+				switch {
+				case reads:
+					m.want("run", run, ended{0, fmt.Sprintf("Generation %d is in place, and the kubelet is healthy", gen), ""})
+					m.sameFiles(before)
+				case lost: // there is nothing to go back to
+					m.want("run", run, ended{50, "", "the process has not the flag"})
+					m.want("verify", m.as("", "verify"), ended{50, "", "the process has not the flag"})
+				default:
+					m.want("run", run, ended{50, "", "was ill and was left"})
+					return
+				}
+				if m.kubelet.MainPID != pid+1 {
+					t.Errorf("restarts of the kubelet: got %d, want 1", m.kubelet.MainPID-pid)
+				}
+			})
 		}
 	}
 }

@@ -45,6 +45,7 @@ type machine struct {
 	slept      func(context.Context) // once, at the next sleep
 	planned    func()                // after each plan of a run, before its commit: where a recording's header is made
 	args       []string              // of the kubelet's command line
+	lacks      func(pid uint32, flags []string) error
 	jitter     float64
 	kubeletLog []string
 	labels     map[string]string // of the Node object
@@ -252,8 +253,11 @@ func (m *machine) Healthz(context.Context, string) error {
 func (m *machine) Kubeconfig(ctx context.Context, path string) error {
 	return m.probe().Kubeconfig(ctx, path)
 }
-func (m *machine) Flags(_ context.Context, _ uint32, flags []string) error {
+func (m *machine) Flags(_ context.Context, pid uint32, flags []string) error {
 	m.args = flags
+	if m.lacks != nil {
+		return m.lacks(pid, flags)
+	}
 	return nil
 }
 func (m *machine) Files(ctx context.Context, want map[string]string) error {

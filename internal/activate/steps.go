@@ -415,7 +415,7 @@ func (m *Machine) requestStart(ctx context.Context, h location, t *walkState) er
 		t.out.Verdict = Pending
 	}
 
-	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate, since: h.since})
+	_, err := m.bringUp(ctx, h.plan.Unit, startRequest{opened: t.openedGate, since: h.since, adopted: h.adopted()})
 
 	return wrapAfterCommit(describeInPlace(&h), err)
 }
@@ -426,6 +426,35 @@ type startRequest struct {
 	wait    time.Duration // how long
 	opened  bool          // the gate was just opened: start a unit that failed at it or waits for a restart
 	since   time.Duration // a process that started before this has not read the files
+	adopted *adopted      // nil: the generation was not adopted
+}
+
+// adopted is a generation whose files were there before it: a kubelet that runs may have started before them. It has
+// not read them if it lacks their flags, and is restarted once.
+type adopted struct {
+	key   string // of the commit
+	flags []string
+}
+
+// adopted returns what bringUp needs of the generation that awaits its verdict; nil if prelet has put it in place.
+func (h location) adopted() *adopted {
+	if h.current == nil || !h.current.Adopted {
+		return nil
+	}
+
+	return &adopted{fmt.Sprintf("%d %d flags", h.journal.Gen, h.journal.CommitTime.UnixNano()), h.plan.Flags}
+}
+
+// lacksFlags reports whether the process of an active unit has not the flags of a generation that was adopted, and was
+// not restarted for that yet.
+func (m *Machine) lacksFlags(ctx context.Context, u Unit, a *adopted) bool {
+	if a == nil || len(a.flags) == 0 || u.Active != "active" || m.Gate.IsDone(a.key) {
+		return false
+	}
+
+	err := m.Probe.Flags(ctx, u.MainPID, a.flags)
+
+	return err != nil && !isUnknown(err)
 }
 
 // bringUp requests a start of the unit if that is owed, if the gate blocked it, or if the running process has not read
@@ -441,8 +470,9 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	old := u.Started < e.since
 	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
+	lacks := m.lacksFlags(steady, u, e.adopted)
 
-	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) {
+	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) && !lacks {
 		return "", nil
 	}
 
@@ -461,6 +491,12 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	if err != nil {
 		return result, fmt.Errorf("restarting %s: %w", unit, err)
+	}
+
+	if lacks {
+		if err := m.Gate.MarkDone(e.adopted.key); err != nil {
+			return result, err
+		}
 	}
 
 	if result != jobDependency { // the start never happened: it is still owed
@@ -552,7 +588,8 @@ func (m *Machine) start(ctx context.Context, h location, t *walkState) (finding,
 	deadline := m.Clock.Monotonic() + wait
 
 	result, err := m.bringUp(
-		ctx, h.plan.Unit, startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since},
+		ctx, h.plan.Unit,
+		startRequest{mayWait: true, wait: wait, opened: t.openedGate, since: h.since, adopted: h.adopted()},
 	)
 	if err != nil {
 		return finding{}, err

@@ -364,14 +364,20 @@ func (w *watcher) checkProbe(name string, err error) bool {
 		return true
 	}
 
-	var unknown interface{ Unknown() bool }
-	if errors.As(err, &unknown) && unknown.Unknown() {
+	if isUnknown(err) {
 		w.addUnknown(name, "%v", err)
 	} else {
 		w.addBad(name, "%v", err)
 	}
 
 	return false
+}
+
+// isUnknown reports whether the result of a check could not be determined.
+func isUnknown(err error) bool {
+	var unknown interface{ Unknown() bool }
+
+	return errors.As(err, &unknown) && unknown.Unknown()
 }
 
 func (w *watcher) addOK(name string) { w.checks = append(w.checks, Check{Name: name, State: "ok"}) }

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/app"
 	"github.com/prelet/prelet/internal/generation"
@@ -268,6 +269,27 @@ func TestAdoptWithOldFlags(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// The same with files that leave no trace on the command line: the kubelet is restarted if it is older than they are.
+func TestAdoptWithOldFiles(t *testing.T) {
+	for _, older := range []bool{true, false} {
+		t.Run(fmt.Sprintf("older=%t", older), func(t *testing.T) {
+			m := goodNode(t)
+			pid, want := m.kubelet.MainPID, m.kubelet.MainPID
+			if m.changed = m.kubelet.Started - time.Second; older {
+				m.changed, want = m.kubelet.Started+3*time.Second, pid+1
+			}
+			m.now += 10 * time.Second
+			m.relabel("b")
+			m.put("/etc/default/kubelet", strings.Replace(m.read("/etc/default/kubelet"), "pool=a", "pool=b", 1))
+			m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place, and the kubelet is healthy", ""})
+			m.want("verify", m.as("", "verify"), ended{0, "", ""})
+			if m.kubelet.MainPID != want {
+				t.Errorf("the kubelet's process: got %d, want %d", m.kubelet.MainPID, want)
+			}
+		})
 	}
 }
 

@@ -45,6 +45,7 @@ type machine struct {
 	slept      func(context.Context) // once, at the next sleep
 	planned    func()                // after each plan of a run, before its commit: where a recording's header is made
 	args       []string              // of the kubelet's command line
+	changed    time.Duration         // when the newest managed file was changed; 0: that cannot be read
 	lacks      func(pid uint32, flags []string) error
 	jitter     float64
 	kubeletLog []string
@@ -263,6 +264,7 @@ func (m *machine) Flags(_ context.Context, pid uint32, flags []string) error {
 func (m *machine) Files(ctx context.Context, want map[string]string) error {
 	return m.probe().Files(ctx, want)
 }
+func (m *machine) ChangedAgo([]string) (time.Duration, bool) { return m.now - m.changed, m.changed > 0 }
 func (m *machine) Node(_ context.Context, name string) (kubelet.Node, error) {
 	return kubelet.Node{Name: name, Labels: m.labels, Taints: m.taints, Age: -1}, nil
 }

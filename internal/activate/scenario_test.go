@@ -183,6 +183,8 @@ func (n *node) Flags(_ context.Context, pid uint32, _ []string) error {
 
 	return nil
 }
+func (n *node) ChangedAgo([]string) (time.Duration, bool) { return 0, false }
+
 func (n *node) Files(_ context.Context, want map[string]string) error {
 	for path, sum := range want {
 		if got := sha256.Sum256([]byte(n.read(path))); hex.EncodeToString(got[:]) != sum {

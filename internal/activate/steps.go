@@ -429,11 +429,12 @@ type startRequest struct {
 	adopted *adopted      // nil: the generation was not adopted
 }
 
-// adopted is a generation whose files were there before it: a kubelet that runs may have started before them. It has
-// not read them if it lacks their flags, and is restarted once.
+// adopted is a generation whose files were there before it: a kubelet that runs may have started before them, and is
+// restarted once then.
 type adopted struct {
 	key   string // of the commit
 	flags []string
+	files []string // that the kubelet reads
 }
 
 // adopted returns what bringUp needs of the generation that awaits its verdict; nil if prelet has put it in place.
@@ -442,13 +443,32 @@ func (h location) adopted() *adopted {
 		return nil
 	}
 
-	return &adopted{fmt.Sprintf("%d %d flags", h.journal.Gen, h.journal.CommitTime.UnixNano()), h.plan.Flags}
+	a := &adopted{key: fmt.Sprintf("%d %d adopted", h.journal.Gen, h.journal.CommitTime.UnixNano()), flags: h.plan.Flags}
+
+	for path := range h.plan.Files {
+		if !slices.Contains(h.plan.Others, path) {
+			a.files = append(a.files, path)
+		}
+	}
+
+	return a
 }
 
-// lacksFlags reports whether the process of an active unit has not the flags of a generation that was adopted, and was
-// not restarted for that yet.
-func (m *Machine) lacksFlags(ctx context.Context, u Unit, a *adopted) bool {
-	if a == nil || len(a.flags) == 0 || u.Active != "active" || m.Gate.IsDone(a.key) {
+// ageMargin is how much younger than the process a file has to be. Both ages are read one after the other.
+const ageMargin = time.Second
+
+// isOlder reports whether the process of an active unit has not read the files of a generation that was adopted: a file
+// was changed after the process started, or the process lacks a flag. One that was restarted for that is not.
+func (m *Machine) isOlder(ctx context.Context, u Unit, a *adopted) bool {
+	if a == nil || u.Active != "active" || m.Gate.IsDone(a.key) {
+		return false
+	}
+
+	if ago, ok := m.Probe.ChangedAgo(a.files); ok && m.Clock.Monotonic()-u.Started > ago+ageMargin {
+		return true
+	}
+
+	if len(a.flags) == 0 {
 		return false
 	}
 
@@ -470,9 +490,9 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	old := u.Started < e.since
 	waits := isWaitingToRestart(u) || hasGivenUp(u) || wasSkipped(u)
-	lacks := m.lacksFlags(steady, u, e.adopted)
+	older := m.isOlder(steady, u, e.adopted)
 
-	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) && !lacks {
+	if !m.Gate.IsOwed(unit) && !(waits && (e.opened || old)) && !(u.Active == "active" && old) && !older {
 		return "", nil
 	}
 
@@ -493,7 +513,7 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 		return result, fmt.Errorf("restarting %s: %w", unit, err)
 	}
 
-	if lacks {
+	if older {
 		if err := m.Gate.MarkDone(e.adopted.key); err != nil {
 			return result, err
 		}

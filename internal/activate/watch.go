@@ -24,6 +24,8 @@ type Probe interface {
 	Flags(ctx context.Context, pid uint32, flags []string) error
 	// Files checks the content of each path by its sha256.
 	Files(ctx context.Context, sha256 map[string]string) error
+	// ChangedAgo returns how long ago the newest of these files was changed; false if that cannot be read.
+	ChangedAgo(paths []string) (time.Duration, bool)
 	// Node returns the Node object.
 	Node(ctx context.Context, name string) (kubelet.Node, error)
 	// PatchLabels changes labels of the Node with the node's own identity, all or none. An error with a method

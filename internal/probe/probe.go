@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/prelet/prelet/internal/cluster"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
@@ -160,6 +162,25 @@ func (p Probe) Files(_ context.Context, want map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// ChangedAgo is how long ago the newest of these files was changed, by the time of its inode, which a copy or a rename
+// does not keep; false if there is none, one cannot be read, or the clock was set back since.
+func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
+	var newest time.Time
+	for _, path := range paths {
+		var st unix.Stat_t
+		if unix.Stat(p.path(path), &st) != nil {
+			return 0, false
+		}
+		if at := time.Unix(st.Ctim.Unix()); at.After(newest) {
+			newest = at
+		}
+	}
+
+	ago := time.Since(newest)
+
+	return ago, len(paths) > 0 && ago >= 0
 }
 
 func (p Probe) sum(path string) (string, error) {

@@ -276,3 +276,23 @@ func TestPatchLabels(t *testing.T) {
 		s.Close()
 	}
 }
+
+func TestChangedAgo(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(root+"/a", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(root+"/a", old, old); err != nil { // what a copy keeps does not count
+		t.Fatal(err)
+	}
+	p := Probe{Root: root}
+	if ago, ok := p.ChangedAgo([]string{"/a"}); !ok || ago > time.Minute {
+		t.Errorf("a file that was just changed: got %s, %t; want less than a minute", ago, ok)
+	}
+	for _, paths := range [][]string{nil, {"/a", "/gone"}} {
+		if ago, ok := p.ChangedAgo(paths); ok {
+			t.Errorf("%q: got %s; want it unknown", paths, ago)
+		}
+	}
+}

@@ -70,6 +70,8 @@ type units struct {
 	reloads int
 	apply   func() // prelet-apply.service's body
 	job     string // how its start ends; empty: done
+	applyIs string // its ActiveState
+	mounts  []activate.Mount
 }
 
 func (u *units) Close() {}
@@ -83,14 +85,14 @@ func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 	case name == "kubelet.service":
 		return u.kubelet, nil
 	case name == app.ApplyUnit && u.apply != nil:
-		return activate.Unit{Name: name, Load: "loaded"}, nil
+		return activate.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
 	case name == app.BootUnit, name == app.ApplyUnit:
 		return u.self, nil
 	}
 	return activate.Unit{Name: name, Load: "not-found"}, nil
 }
 
-func (u *units) Mounts(context.Context, []string) ([]activate.Mount, error) { return nil, nil }
+func (u *units) Mounts(context.Context, []string) ([]activate.Mount, error) { return u.mounts, nil }
 func (u *units) MayWait(context.Context, string) (bool, error) {
 	if u.gone {
 		return false, errors.New("connection refused")
@@ -238,6 +240,13 @@ func (m *machine) put(path, text string) {
 func (m *machine) read(path string) string {
 	b, _ := os.ReadFile(m.root + path)
 	return string(b)
+}
+
+func (m *machine) remove(path string) {
+	m.t.Helper()
+	if err := os.Remove(path); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *machine) bootID() string { return fmt.Sprintf("%032x", m.boots) }

@@ -18,7 +18,8 @@ import (
 // on a tmpfs, so the gate is shut at each boot.
 //
 // The other files in its folder record what a later process has to know about this boot: why the gate is shut, that
-// this boot opened it, that a kubelet was seen running, and that prelet stopped the kubelet and owes it a start.
+// this boot opened it, that a kubelet was seen running, that prelet stopped the kubelet and owes it a start, and why a run
+// was requested.
 type Gate struct {
 	Dir    string // the run folder, /run/prelet; it exists
 	BootID string // files of another boot (in a run folder on a disk) are ignored
@@ -32,6 +33,7 @@ const (
 	seenFile     = "kubelet.seen"
 	doneFile     = "units.done"
 	failedFile   = "units.failed"
+	askedFile    = "run.asked"
 	gateVariable = "PRELET_GENERATION="
 )
 
@@ -48,7 +50,7 @@ func (g Gate) Open(generation int) error {
 		return err
 	}
 
-	return g.remove(reasonFile)
+	return errors.Join(g.remove(reasonFile), g.remove(askedFile))
 }
 
 // Shut keeps the kubelet from starting, and stores the reason. It does not touch a running kubelet.
@@ -57,7 +59,7 @@ func (g Gate) Shut(why string) error {
 		return err
 	}
 
-	return g.write(reasonFile, strings.Join(strings.Fields(why), " "))
+	return g.write(reasonFile, oneLine(why))
 }
 
 // State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
@@ -141,6 +143,14 @@ func (g Gate) ClearFailure(key string) error {
 
 	return g.remove(failedFile)
 }
+
+// MarkAsked notes why a run was requested while the gate is shut.
+func (g Gate) MarkAsked(why string) error { return g.write(askedFile, g.BootID+" "+oneLine(why)) }
+
+// WasAsked reports whether MarkAsked was called for the same reason since the gate was last open.
+func (g Gate) WasAsked(why string) bool { return g.read(askedFile) == g.BootID+" "+oneLine(why) }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func (g Gate) read(name string) string {
 	text, err := os.ReadFile(filepath.Join(g.Dir, name))

@@ -77,7 +77,7 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 
 	// A gate that was open in this boot, over files that are not those of the generation: only a run puts them in place.
 	if h.Self != "" && res.Outcome.HeldBack != "" && h.gate().WasOpened() {
-		if err := requestRun(ctx, h); err != nil {
+		if _, err := requestRun(ctx, h, res.Outcome.HeldBack); err != nil {
 			e.Say(err.Error())
 		}
 	}
@@ -112,11 +112,12 @@ func (e *Env) runIfCovered(ctx context.Context, h *Host, store *generation.Store
 		return v, true, addMessages(err)
 	}
 
-	if err := requestRun(ctx, h); err != nil {
+	asked, err := requestRun(ctx, h, why)
+	if err != nil {
 		return v, true, failure(fault.Systemd, "%s; %s", why, err)
 	}
 
-	v.Outcome.Generation, v.Outcome.HeldBack = cur.Gen, why+"; "+ApplyUnit+" was asked for a run"
+	v.Outcome.Generation, v.Outcome.HeldBack = cur.Gen, why+"; "+asked
 	if h.Self == "" { // else the failure is that run's
 		v.Code = fault.RolledBack
 	}
@@ -214,19 +215,29 @@ func readLastRun(h *Host) (last apply.Ending) {
 	return apply.Ending{Code: s.ErrorCode(), Summary: s.Summary}
 }
 
-// requestRun asks for a run in prelet-apply.service, without waiting for it. One that is under way, or that has failed and
-// is not repeated by itself, is left alone: each crash of the kubelet comes here.
-func requestRun(ctx context.Context, h *Host) error {
+// requestRun requests a run in prelet-apply.service, without waiting for it, and returns what was done in words. Each crash
+// of the kubelet comes here, so a run that is under way is left alone. One that has failed is requested once for the same
+// reason: it may have failed before that reason, and what it failed of may be mended.
+func requestRun(ctx context.Context, h *Host, why string) (asked string, err error) {
 	u, err := h.Units.Look(ctx, ApplyUnit)
-	if err == nil && u.Active == "inactive" {
-		_, err = h.Units.Start(ctx, ApplyUnit, 0)
+
+	switch {
+	case err != nil:
+	case u.Active != "inactive" && u.Active != "failed":
+		return ApplyUnit + " is about to run", nil
+	case u.Active == "failed" && h.gate().WasAsked(why):
+		return ApplyUnit + " was asked for a run, which failed: prelet run tries again", nil
+	default:
+		if err = h.gate().MarkAsked(why); err == nil {
+			_, err = h.Units.Start(ctx, ApplyUnit, 0)
+		}
 	}
 
 	if err != nil {
-		return fmt.Errorf("prelet run puts the files in place, and could not be asked for: %w", err)
+		return "", fmt.Errorf("prelet run puts the files in place, and could not be asked for: %w", err)
 	}
 
-	return nil
+	return ApplyUnit + " was asked for a run", nil
 }
 
 // keepWithoutRun ends a boot in which systemd cannot start prelet.service as a run that failed before its commit: a node

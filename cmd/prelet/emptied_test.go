@@ -3,7 +3,11 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/prelet/prelet/internal/app"
 )
 
 // emptyRun removes everything from /run/prelet, as systemctl clean --what=runtime does.
@@ -44,11 +48,59 @@ func TestRunFolderEmptied(t *testing.T) {
 	m.want("status", m.as("", "status"), ended{0, "may start, on generation 1", ""})
 }
 
+// The same after a boot whose run failed and kept the node on its last good generation, and after prelet.service was
+// stopped. A generation without a verdict on a node that has not joined stays shut, as that run left it.
+func TestRunFolderEmptiedAfterFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		active string
+		spoil  func(*machine)
+		want   string // the gate
+	}{
+		"the run failed": {"failed", func(*machine) {}, "PRELET_GENERATION=1"},
+		"it was stopped": {"inactive", func(*machine) {}, "PRELET_GENERATION=1"},
+		"only the gate and the note of it are gone": {"failed", func(m *machine) {
+			m.remove(m.run + "/kubelet.opened")
+			m.remove(m.gate)
+		}, "PRELET_GENERATION=1"},
+		"a file was changed": {"failed", func(m *machine) { m.put("/etc/default/kubelet", "x") }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
+			m.reboot()
+			run, _ := m.boot()
+			m.want("boot", run, ended{10, "", ""})
+			if m.gateSays() != "PRELET_GENERATION=1" {
+				t.Fatalf("gate after a boot with an invalid site: got %q, want it open on generation 1", m.gateSays())
+			}
+
+			m.self.Active, m.self.Started = c.active, 6*time.Second
+			if name != "only the gate and the note of it are gone" {
+				m.emptyRun()
+			}
+			c.spoil(m)
+			m.kubelet.Active, m.kubelet.Sub, m.kubelet.MainPID = "activating", "auto-restart", 0
+			m.units.start()
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+			if m.gateSays() != c.want {
+				t.Errorf("gate: got %q, want %q", m.gateSays(), c.want)
+			}
+			if c.want == "" {
+				return
+			}
+			m.units.start()
+			if status := m.as("", "status"); strings.Contains(status.out, "prelet has not finished a run") {
+				t.Errorf("status: got %q, want no word of an unfinished run", status.out)
+			}
+		})
+	}
+}
+
 // The same where it must not heal: the files are not those of the generation, or prelet.service has not succeeded.
 func TestRunFolderEmptiedAndShut(t *testing.T) {
 	for name, spoil := range map[string]func(*machine){
 		"no run has ended well": func(m *machine) { m.self.Active = "activating" },
-		"the run failed":        func(m *machine) { m.self.Active = "failed" },
+		"no run has begun":      func(m *machine) { m.self.Active = "failed" },
 		"a file was changed":    func(m *machine) { m.put("/etc/default/kubelet", "x") },
 		"systemd is gone":       func(m *machine) { m.gone = true },
 	} {

@@ -1,6 +1,7 @@
 package activate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ type location struct {
 	exhausted     bool
 	mayWait       bool
 	mayPatch      bool
+	runDirLost    bool      // somebody has emptied the run folder after a run of this boot
 	noneStarted   bool      // no kubelet can have started in this boot
 	rollback      *rollback // nil: no rollback is possible
 	stayReason    string    // why no rollback is possible
@@ -110,7 +112,9 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 
 	h.noneStarted = !h.gateOpen && m.Gate.HasBlockedAll()
 	published := h.journal != nil && !h.newBoot // by a process that was killed before it opened the gate
-	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened() && !m.isRunDirLost(ctx, on)
+	h.shutOnPurpose = !h.gateOpen && !t.recovered && !published && !m.Gate.WasOpened()
+	h.runDirLost = h.shutOnPurpose && m.isRunDirLost(ctx, on)
+	h.shutOnPurpose = h.shutOnPurpose && !h.runDirLost
 
 	if err := m.readFacts(ctx, t, on, &h); err != nil {
 		return h, err
@@ -122,16 +126,25 @@ func (m *Machine) locate(ctx context.Context, t *walkState, on trigger) (locatio
 	return h, nil
 }
 
-// isRunDirLost reports whether somebody has emptied the run folder: a run of this boot succeeded, and nothing in the
+// isRunDirLost reports whether somebody has emptied the run folder: a run of this boot has ended, and nothing in the
 // folder says that the gate is shut on purpose.
 func (m *Machine) isRunDirLost(ctx context.Context, on trigger) bool {
-	if on != onVerify || m.BootUnit == "" || m.Gate.Reason() != "" {
-		return false
+	return on == onVerify && m.Gate.Reason() == "" && HasRun(context.WithoutCancel(ctx), m.Units)
+}
+
+// HasRun reports whether a run of this boot has ended, well or not, as far as systemd knows.
+func HasRun(ctx context.Context, units Units) bool {
+	for _, name := range []string{BootUnit, ApplyUnit} {
+		u, err := units.Look(ctx, name)
+
+		switch {
+		case err != nil:
+		case u.Active == "active", u.Started != 0 && !isAlive(u):
+			return true
+		}
 	}
 
-	u, err := m.Units.Look(context.WithoutCancel(ctx), m.BootUnit)
-
-	return err == nil && u.Active == "active"
+	return false
 }
 
 // phaseOf returns the phase of a journal and the generation in place. Either may be nil.
@@ -171,6 +184,10 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 
 		if !h.gateOpen {
 			h.blockReason = m.whyMixed(ctx, h.current.Gen)
+		}
+
+		if h.blockReason == "" && h.runDirLost { // that run may have failed, and shut the gate for this
+			h.blockReason = m.whyUnjoined(ctx, h.current)
 		}
 
 		if h.blockReason == "" {
@@ -230,16 +247,21 @@ func (m *Machine) whyNotGoOn(ctx context.Context, failure string, current *gener
 		)
 	}
 
-	why := m.whyMixed(ctx, current.Gen)
-	if why == "" && current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
-		why = fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
-	}
-
+	why := cmp.Or(m.whyMixed(ctx, current.Gen), m.whyUnjoined(ctx, current))
 	if why == "" {
 		return ""
 	}
 
 	return failure + "; and " + why
+}
+
+// whyUnjoined returns that a generation without a verdict is on a node that has not joined with it, or "".
+func (m *Machine) whyUnjoined(ctx context.Context, current *generation.Info) string {
+	if current.Status == generation.StatusPending && !m.hasJoined(ctx, current.Gen) {
+		return fmt.Sprintf("generation %d was never judged, and the node has not joined", current.Gen)
+	}
+
+	return ""
 }
 
 // readExhausted plans the rollback from a generation that more than maxTries boots began to verify, this one included.

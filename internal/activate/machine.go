@@ -25,8 +25,6 @@ type Machine struct {
 	Clock  Clock
 	Gate   Gate
 	BootID string
-	// BootUnit is the unit that runs prelet at boot, and is active once it has succeeded in this boot.
-	BootUnit string
 	// StateDir is the folder of the Store, or another folder that survives a reboot. It contains one small file: see
 	// tries.go.
 	StateDir string

@@ -126,7 +126,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activate.
 	}
 
 	return &activate.Machine{
-		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID, BootUnit: BootUnit,
+		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID,
 		StateDir: h.stateDir(), Note: notes,
 		Foreign:      func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
 		OtherMachine: func(n kubelet.Node) string { return describeOtherMachine(n, machineid.Of(h.Root)) },

@@ -56,7 +56,7 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			out.Status, out.Condition = emptyStatus(), Unfinished
-			if hasRun(ctx, h) {
+			if activate.HasRun(ctx, h.Units) {
 				out.Condition = Degraded
 				out.Problem = "has run in this boot; its report is gone from " + h.RunDir + " (prelet run writes it again)"
 			}
@@ -93,13 +93,6 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 			return out, nil // the state when the wait was stopped
 		}
 	}
-}
-
-// hasRun reports whether prelet.service has succeeded in this boot.
-func hasRun(ctx context.Context, h *Host) bool {
-	u, err := h.Units.Look(ctx, BootUnit)
-
-	return err == nil && u.Active == "active"
 }
 
 // readGate returns the state of the gate. One that is missing, and that nothing has shut, was removed.

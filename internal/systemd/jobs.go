@@ -3,6 +3,9 @@ package systemd
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
@@ -25,12 +28,16 @@ func (c *Conn) Start(ctx context.Context, name string, wait time.Duration) (stri
 // queued start, so the unit starts once. It waits as Start does. What came before does not count for StartLimitBurst=: a unit
 // that has failed at the gate too often is started all the same.
 func (c *Conn) Restart(ctx context.Context, name string, wait time.Duration) (string, error) {
-	// The restart itself reports what is wrong.
+	c.resetFailed(ctx, name)
+
+	return c.job(ctx, "restart", manager.RestartUnitContext, name, wait)
+}
+
+// resetFailed forgets earlier failures of a unit that is about to start: the start itself reports what is wrong.
+func (c *Conn) resetFailed(ctx context.Context, name string) {
 	_ = c.call(ctx, "resetting "+name, func(ctx context.Context, m manager) error {
 		return m.ResetFailedUnitContext(ctx, name)
 	})
-
-	return c.job(ctx, "restart", manager.RestartUnitContext, name, wait)
 }
 
 // Stop asks for a stop and waits as Start does. Waiting for it is safe anywhere, also inside a unit that the stopped one is
@@ -40,8 +47,18 @@ func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (strin
 }
 
 // Act does what verb says with a unit: "restart", "try-restart" (nothing if it does not run) or "reload" (a try-restart
-// of one that cannot reload). It waits as Start does.
+// of one that cannot reload). It waits as Start does. A socket is restarted together with its services.
 func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
+	if strings.HasSuffix(name, ".socket") {
+		services, isActive, err := c.servicesOf(ctx, name)
+		if err != nil {
+			return Unanswered, err
+		}
+		if len(services) > 0 && (isActive || verb == "restart") {
+			return c.restartSocket(ctx, name, services, wait)
+		}
+	}
+
 	switch verb {
 	case "reload":
 		return c.job(ctx, verb, manager.ReloadOrTryRestartUnitContext, name, wait)
@@ -51,18 +68,85 @@ func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (
 	return c.Restart(ctx, name, wait)
 }
 
+// servicesOf returns the services of a socket, each with whether it runs, and whether the socket is active. systemd refuses to
+// start a socket while its service runs. With Accept=yes there is none: each connection has a service of its own, which
+// stays.
+func (c *Conn) servicesOf(ctx context.Context, socket string) (services map[string]bool, isActive bool, err error) {
+	properties, err := c.properties(ctx, socket)
+	if err != nil {
+		return nil, false, err
+	}
+
+	r := reader{properties: properties}
+	accepts, active, names := read[bool](&r, "Accept"), read[string](&r, "ActiveState"), read[[]string](&r, "Triggers")
+	if r.err != nil || accepts {
+		return nil, false, r.err
+	}
+
+	services = map[string]bool{}
+	for _, name := range names {
+		u, err := c.Look(ctx, name)
+		if err != nil {
+			return nil, false, err
+		}
+
+		services[name] = u.Active != "inactive" && u.Active != "failed"
+	}
+
+	return services, active == "active", nil
+}
+
+// restartSocket stops a socket and its services, and starts it and those that ran. A unit of its own does it, so that it
+// is finished also if this process is killed. Not by jobs of their own: a service that a connection starts between its stop
+// and the start of the socket would make systemd refuse that one.
+func (c *Conn) restartSocket(
+	ctx context.Context, socket string, services map[string]bool, wait time.Duration,
+) (string, error) {
+	stop, start := []string{"/usr/bin/systemctl", "stop", socket}, []string{"/usr/bin/systemctl", "start", socket}
+	for _, name := range slices.Sorted(maps.Keys(services)) {
+		stop = append(stop, name)
+		if services[name] {
+			start = append(start, name)
+		}
+	}
+
+	c.resetFailed(ctx, socket)
+
+	return c.runOnce(ctx, "prelet-socket", "prelet: restart "+socket+" with its services", wait, stop, start)
+}
+
 // CreateTmpfiles runs systemd-tmpfiles --create for files, as a unit of its own: prelet's may not write where they point. It waits
 // as Start does.
 func (c *Conn) CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (string, error) {
+	return c.runOnce(ctx, "prelet-tmpfiles", "prelet: create what changed files of tmpfiles.d say", wait,
+		append([]string{"/usr/bin/systemd-tmpfiles", "--create"}, files...))
+}
+
+// runOnce runs commands one after the other as a unit of its own.
+func (c *Conn) runOnce(
+	ctx context.Context, name, description string, wait time.Duration, commands ...[]string,
+) (string, error) {
+	type command struct { // (sasb)
+		Path    string
+		Args    []string
+		Ignored bool // its failure
+	}
+
+	var run []command
+	for _, args := range commands {
+		run = append(run, command{Path: args[0], Args: args})
+	}
+
 	properties := []dbus.Property{
-		dbus.PropDescription("prelet: create what changed files of tmpfiles.d say"), dbus.PropType("oneshot"),
-		dbus.PropExecStart(append([]string{"/usr/bin/systemd-tmpfiles", "--create"}, files...), false),
+		dbus.PropDescription(description), dbus.PropType("oneshot"),
+		{Name: "ExecStart", Value: godbus.MakeVariant(run)},
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 	}
 	start := func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error) {
 		return m.StartTransientUnitContext(ctx, name, mode, properties, result)
 	}
-	return c.job(ctx, "start", start, fmt.Sprintf("prelet-tmpfiles-%d.service", time.Now().UnixNano()), wait)
+
+	return c.job(ctx, "start", start, fmt.Sprintf("%s-%d.service", name, time.Now().UnixNano()), wait)
 }
 
 // job asks for a job and waits for its end. An end that does not come in time, or that ctx cuts short, is Unanswered: the job

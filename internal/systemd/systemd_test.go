@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +215,42 @@ func TestJobs(t *testing.T) {
 	time.AfterFunc(time.Millisecond, func() { cancel(stop) })
 	if got, err := conn(&fakeManager{}).Restart(ctx, "kubelet.service", time.Minute); got != Unanswered || !errors.Is(err, stop) {
 		t.Errorf("told to stop: %s, %v", got, err)
+	}
+}
+
+// systemd refuses to start a socket whose service runs, so both are stopped first. A connection's own service stays.
+func TestRestartOfASocket(t *testing.T) {
+	both := `["/usr/bin/systemctl", "stop", "x.socket", "x.service"], false,), ` +
+		`("/usr/bin/systemctl", ["/usr/bin/systemctl", "start", "x.socket"`
+	for name, c := range map[string]struct {
+		socket  map[string]any
+		service string
+		want    string
+	}{
+		"the service runs":       {map[string]any{"Triggers": []string{"x.service"}}, "active", both + `, "x.service"]`},
+		"the service is stopped": {map[string]any{"Triggers": []string{"x.service"}}, "inactive", both + `]`},
+		"one service for each connection": {
+			map[string]any{"Triggers": []string{"x@1.service"}, "Accept": true}, "active", "try-restart x.socket replace",
+		},
+		"it does not run": {
+			map[string]any{"Triggers": []string{"x.service"}, "ActiveState": "inactive"}, "active", "try-restart x.socket replace",
+		},
+		"it has no service": {nil, "active", "try-restart x.socket replace"},
+		"it has failed":     {map[string]any{"Triggers": []string{"x.service"}, "ActiveState": "failed"}, "active", both + `, "x.service"]`},
+	} {
+		socket := map[string]any{"LoadState": "loaded", "ActiveState": "active", "Accept": false}
+		maps.Copy(socket, c.socket)
+		f := &fakeManager{result: Done, properties: map[string]map[string]any{
+			"x.socket": socket, "x.service": {"LoadState": "loaded", "ActiveState": c.service},
+		}}
+		verb := "try-restart"
+		if socket["ActiveState"] == "failed" {
+			verb = "restart"
+		}
+		got, err := conn(f).Act(t.Context(), verb, "x.socket", time.Minute)
+		if got != Done || err != nil || len(f.asked) != 1 || !strings.Contains(f.asked[0], c.want) {
+			t.Errorf("%s: got %s, %v, %q; want done by %q", name, got, err, f.asked, c.want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package boot
 import (
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +131,55 @@ func TestOtherUnitFails(t *testing.T) {
 	if s := m.status(); s.Held == nil || !s.Gate.Open {
 		t.Errorf("status: got %+v, want the plan held and the gate open", s)
 	}
+}
+
+// A socket whose service runs is restarted with it: systemd refuses to start such a socket alone. Where it cannot start, both
+// run again on the old file.
+func TestOtherSocket(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.put("/etc/systemd/system/x.socket", "[Socket]\nListenStream=/run/x.sock\n[Install]\nWantedBy=sockets.target\n")
+	m.put("/etc/systemd/system/x.service", "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "x.socket", "x.service").CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: %v: %s", err, out)
+	}
+	dropIn := func(lines string) {
+		m.put("/etc/prelet/socket.hcl", fmt.Sprintf(`override {
+  stage "write" "kubelet" {
+    file "socket" {
+      path    = "/etc/systemd/system/x.socket.d/10-site.conf"
+      content = "[Socket]\n%s\n"
+      notify  = [stage.restart.x]
+    }
+  }
+}
+stage "restart" "x" { unit = "x.socket" }
+`, lines))
+	}
+	check := func(when, backlog string) {
+		t.Helper()
+		got := []string{m.property("x.socket", "SubState"), m.property("x.socket", "Backlog"), m.property("x.service", "SubState")}
+		if want := []string{"running", backlog, "running"}; !slices.Equal(got, want) {
+			t.Errorf("%s: socket, its backlog and its service: got %q, want %q", when, got, want)
+		}
+	}
+
+	dropIn("Backlog=71")
+	m.boot()
+	m.verdict("good")
+	check("boot", "71")
+	pid := m.property("x.service", "MainPID")
+	dropIn("Backlog=72")
+	m.do("prelet", "run")
+	check("run", "72")
+	if got := m.property("x.service", "MainPID"); got == pid {
+		t.Errorf("the service: got process %s, want another one", got)
+	}
+	dropIn("ListenStream=/proc/none/x.sock")
+	if r := m.try("prelet", "run"); r.exit != 50 || !strings.Contains(r.errors, "x.socket") {
+		t.Errorf("prelet run: got %+v, want 50 and the socket", r)
+	}
+	check("rolled back", "72")
 }
 
 // A run that is killed after it has published: the next one finds what is owed.

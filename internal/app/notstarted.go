@@ -11,13 +11,8 @@ import (
 // "Process Exit Codes"), as far as prelet's units can meet them: the name, and what to look at.
 var setupStatuses = map[int32][2]string{
 	203: {"EXEC", "/usr/bin/prelet is missing or cannot be executed"},
-	226: {"NAMESPACE", "a folder of ReadWritePaths= is missing: systemd-tmpfiles --create prelet.conf makes those of the package"},
+	226: {"NAMESPACE", "a folder of ReadWritePaths= in a drop-in is missing: make it, or write \"-\" before it"},
 	233: {"RUNTIME_DIRECTORY", "/run/prelet cannot be made, or is not a folder"},
-	238: {
-		"STATE_DIRECTORY",
-		"/var/lib/prelet cannot be made, or is a link: it must be a folder. To keep it elsewhere, mount that there " +
-			"(Options=bind)",
-	},
 	243: {
 		"CREDENTIALS",
 		"a credential of the unit is there and cannot be read: in /etc/credstore, /run/credstore and /usr/lib/credstore it " +

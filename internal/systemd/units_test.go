@@ -44,8 +44,9 @@ func (l lines) words(key string) []string { return strings.Fields(strings.Join(l
 
 // mounts are those that all three units come after, if there are any, and do not need.
 var mounts = []string{
-	"local-fs.target", "var.mount", "var-lib.mount", "var-lib-kubelet.mount", "etc.mount", "etc-kubernetes.mount",
-	"var.automount", "var-lib.automount", "var-lib-kubelet.automount", "etc-kubernetes.automount",
+	"local-fs.target", "var.mount", "var-lib.mount", "var-lib-prelet.mount", "var-lib-kubelet.mount", "etc.mount",
+	"etc-kubernetes.mount",
+	"var.automount", "var-lib.automount", "var-lib-prelet.automount", "var-lib-kubelet.automount", "etc-kubernetes.automount",
 }
 
 // TestUnitsSayWhatWasProven holds the lines without which a scenario on a real boot failed. The comments in the units say which.
@@ -97,15 +98,22 @@ func TestUnitsSayWhatWasProven(t *testing.T) {
 func TestUnitsHaveInCommon(t *testing.T) {
 	for _, name := range ours {
 		u := parse(t, name)
-		if u["Unit.RequiresMountsFor"] != nil {
-			t.Errorf("%s: RequiresMountsFor= keeps a node down whose disk is absent", name)
+		// The others imply the first, each for its folders on a disk (systemd.exec(5)).
+		for _, key := range []string{
+			"Unit.RequiresMountsFor", "Service.StateDirectory", "Service.CacheDirectory", "Service.LogsDirectory",
+			"Service.PrivateTmp", "Service.WorkingDirectory", "Service.RootDirectory",
+		} {
+			if u[key] != nil {
+				t.Errorf("%s: %s= keeps a node down whose disk is absent", name, key)
+			}
 		}
 		for key, want := range map[string]string{
-			"Unit.WantsMountsFor":        "/etc/kubernetes /var/lib/kubelet",
+			"Unit.WantsMountsFor":        "/etc/kubernetes /var/lib/kubelet /var/lib/prelet",
+			"Service.ExecStartPre":       "-+/usr/bin/systemd-tmpfiles --create prelet.conf",
 			"Unit.StartLimitIntervalSec": "0", "Service.Restart": "on-failure", "Service.NotifyAccess": "main",
 			"Service.Environment":      "PRELET_BOOT_ID=%b GOMAXPROCS=4",
 			"Service.RuntimeDirectory": "prelet", "Service.RuntimeDirectoryMode": "0755", "Service.RuntimeDirectoryPreserve": "yes",
-			"Service.StateDirectory": "prelet", "Service.StateDirectoryMode": "0700", "Service.UMask": "0077",
+			"Service.UMask":         "0077",
 			"Service.ProtectSystem": "strict", "Service.NoNewPrivileges": "yes", "Service.DevicePolicy": "closed",
 			"Service.RestrictAddressFamilies": "AF_UNIX AF_INET AF_INET6 AF_NETLINK",
 			"Service.CapabilityBoundingSet":   "CAP_CHOWN CAP_FOWNER CAP_DAC_OVERRIDE CAP_SETUID CAP_SETGID CAP_KILL",
@@ -167,9 +175,9 @@ func TestCredentialsMayBeMissing(t *testing.T) {
 	}
 }
 
-// TestWritablePathsExist: a path of ReadWritePaths= without "-" that is missing is 226/NAMESPACE.
+// TestWritablePathsExist: a path of ReadWritePaths= without "-" that is missing is 226/NAMESPACE, also for ExecStartPre=+.
 func TestWritablePathsExist(t *testing.T) {
-	made := []string{"/etc", "/var/lib/prelet"} // every system has it; StateDirectory=
+	made := []string{"/etc"} // every system has it
 	text, err := os.ReadFile(filepath.Join(packaging, "tmpfiles.d/prelet.conf"))
 	if err != nil {
 		t.Fatal(err)
@@ -186,11 +194,11 @@ func TestWritablePathsExist(t *testing.T) {
 	}
 	for _, name := range ours {
 		paths := parse(t, name).words("Service.ReadWritePaths")
-		if !slices.Equal(paths, []string{"/etc", "/var/lib/prelet", "/var/lib/kubelet"}) {
+		if !slices.Equal(paths, []string{"/etc", "-/var/lib/prelet", "-/var/lib/kubelet"}) {
 			t.Errorf("%s: ReadWritePaths is %q", name, paths)
 		}
 		for _, path := range paths {
-			if !strings.HasPrefix(path, "-") && !slices.Contains(made, path) {
+			if !slices.Contains(made, strings.TrimPrefix(path, "-")) {
 				t.Errorf("%s: nobody makes %s", name, path)
 			}
 		}
@@ -214,11 +222,13 @@ func TestUnitsBoundDetectors(t *testing.T) {
 	}
 	for _, name := range ours {
 		u := parse(t, name)
-		want := map[string][]string{"Service.LimitCORE": {"1"}}
+		const own = ":size=64M,mode=1777,nosuid,nodev"
+		tmp := "/tmp" + own + " /var/tmp" + own
+		want := map[string][]string{"Service.LimitCORE": {"1"}, "Service.TemporaryFileSystem": {tmp}}
 		if slices.Contains(runs, name) {
 			want["Service.OOMPolicy"], want["Service.MemoryMax"] = []string{"continue"}, []string{"25%"}
 			want["Service.MemorySwapMax"] = []string{"0"}
-			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, folders
+			want["Service.TasksMax"], want["Service.TemporaryFileSystem"] = []string{"1200"}, append(slices.Clone(folders), tmp)
 		}
 		for key, lines := range want {
 			if got := u[key]; !slices.Equal(got, lines) {

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -127,6 +128,48 @@ func TestMountMissing(t *testing.T) {
 			t.Errorf("unmounted again: got %+v, want 0", r)
 		}
 		m.runsOn("unmounted again", "absent")
+	}
+}
+
+// The disk of the state folder, or of /var, is absent (nofail): prelet runs. The files that are there are adopted. With
+// the disk back its generations are, too.
+func TestStateMountMissing(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.off()
+	for _, at := range []string{"/var/lib/prelet", "/var/tmp", "/var"} {
+		m.fstab("/etc/hostname/none " + at + " none bind,nofail 0 0")
+		if at == "/var/lib/prelet" { // what is below the mount point
+			if err := errors.Join(os.Rename(m.root+at, m.root+"/data-state"), os.Mkdir(m.root+at, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.boot()
+		m.within(30*time.Second, at+" is absent: the kubelet runs", func() string {
+			return trouble("active", m.property("kubelet", "ActiveState"))
+		})
+		s := m.status()
+		missing := len(s.Degraded) == 1 && s.Degraded[0].Code == "mount-missing"
+		if missing != (at == "/var") { // no managed file is below the others
+			t.Errorf("%s is absent: status: %+v, want mount-missing: %v", at, s, at == "/var")
+		}
+		if at == "/var/lib/prelet" { // in the other boots nothing is new
+			m.verdict("good")
+			if out := m.do("prelet", "history"); !strings.Contains(out, "adopted") {
+				t.Errorf("%s is absent: history: got %s, want it adopted", at, out)
+			}
+		}
+		m.off()
+	}
+
+	m.fstab("/data-state /var/lib/prelet none bind,nofail,x-systemd.requires=slow.service 0 0")
+	m.boot()
+	m.running()
+	if s := m.status(); len(s.Degraded) != 0 || s.Code != 0 {
+		t.Errorf("the disk is back: status: %+v, want it ok", s)
+	}
+	if out := m.do("prelet", "history"); strings.Contains(out, "adopted") {
+		t.Errorf("the disk is back: history: got %s, want that of the disk", out)
 	}
 }
 

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -212,6 +214,89 @@ func TestCloneWithoutCluster(t *testing.T) {
 	m.reboot()
 	if run, _ = m.boot(); run.exit == 0 || m.gateSays() != "" {
 		t.Errorf("without a site: %+v, gate %q", run, m.gateSays())
+	}
+}
+
+// A copy that has joined under its own name stays that node when the generation in place is damaged or lost, and the
+// newest that is left is of the machine that was copied.
+func TestCloneWithoutItsGeneration(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(m *machine)
+	}{
+		{"its plan is damaged", func(m *machine) { m.flip("generations/2", `"plan_hash"`) }},
+		{"its first line is damaged", func(m *machine) { m.damage("generations/2", 9) }},
+		{"it is gone", func(m *machine) { m.remove("generations/2") }},
+		{"the image's folder is back", func(m *machine) {
+			m.remove("")
+			m.copyState(m.root+"/image", m.stateDir())
+		}},
+		{"a later one is as before prelet, and it is gone", func(m *machine) {
+			m.want("rollback 0", m.as("", "rollback", "0"), ended{0, "", ""})
+			m.want("release", m.as("", "rollback", "--release"), ended{0, "", ""})
+			m.remove("generations/2")
+		}},
+	} {
+		for _, token := range []bool{true, false} {
+			if !token && strings.HasPrefix(c.name, "a later one") {
+				continue // as before prelet, the cluster is read with the token
+			}
+			t.Run(fmt.Sprintf("%s, token %v", c.name, token), func(t *testing.T) {
+				m := template(t)
+				m.copyState(m.stateDir(), m.root+"/image")
+				m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
+				m.boot()
+				identity := m.read(kubeletConf) + m.read(strings.Replace(oldPEM, "01-01", "02-02", 1))
+				c.spoil(m)
+				if !token {
+					if err := os.Remove(m.creds + "/bootstrap-token"); err != nil {
+						t.Fatal(err)
+					}
+				}
+
+				m.reboot()
+				run, _ := m.boot()
+				if run.exit == 41 {
+					for _, line := range commands(run.errors) {
+						run = m.paste(line)
+					}
+				}
+				m.want("run", run, ended{0, "", ""})
+				m.reboot()
+				run, _ = m.boot()
+				m.want("the boot after", run, ended{0, "", ""})
+
+				now := m.read(kubeletConf) + m.read(strings.Replace(oldPEM, "01-01", "02-02", 1))
+				if m.node() != "n2" || now != identity {
+					t.Errorf("node: got %q, identity kept: %v; want n2 with the identity that it had", m.node(), now == identity)
+				}
+				if m.gateSays() == "" || m.kubelet.Active != "active" {
+					t.Errorf("gate %q, kubelet %s; want it open, and the kubelet to run", m.gateSays(), m.kubelet.Active)
+				}
+			})
+		}
+	}
+}
+
+// flip changes one bit of a text that a generation keeps.
+func (m *machine) flip(name, text string) {
+	m.t.Helper()
+	b, err := os.ReadFile(m.stateDir() + "/" + name)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	head := bytes.IndexByte(b, '\n')
+	at := bytes.Index(b[head:], []byte(text))
+	if at < 0 {
+		m.t.Fatalf("%s keeps no %q", name, text)
+	}
+	m.damage(name, head+at)
+}
+
+func (m *machine) remove(name string) {
+	m.t.Helper()
+	if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
+		m.t.Fatal(err)
 	}
 }
 

@@ -79,7 +79,7 @@ func (l *Live) membership() world.KubeletAns {
 	k := world.KubeletAns{}
 	k.Joined, k.JoinedWhy = id.Joined()
 	if id.There {
-		foreign, ours := l.foreign()
+		foreign, ours := l.foreign(n, id)
 		if foreign != "" {
 			k.Joined, k.JoinedWhy = false, "it belongs to another machine: "+foreign
 		}
@@ -96,7 +96,10 @@ func (l *Live) membership() world.KubeletAns {
 // foreign returns why the generation in place, and with it kubelet.conf, was made on another machine, "" if nothing
 // shows that; ours reports that there is a generation and that nothing shows it. A machine id or product uuid that is
 // unknown on one of the two sides shows nothing.
-func (l *Live) foreign() (why string, ours bool) {
+//
+// On a disk that was copied, the generations of this machine can be lost while those of the other one stay. An identity
+// of another node than that one planned, which is newer than it and than this machine's id, came with what is lost.
+func (l *Live) foreign(n joined.Node, id joined.Identity) (why string, ours bool) {
 	if l.o.Store == nil {
 		return "", false
 	}
@@ -106,6 +109,15 @@ func (l *Live) foreign() (why string, ours bool) {
 		return "", false
 	}
 	why = machineid.Foreign(l.o.Store, cur.Gen, machineid.Of(l.o.Root))
+	if why == "" {
+		return "", true
+	}
 
-	return why, why == ""
+	planned := machineid.PlannedNode(l.o.Store, cur.Gen)
+	isOther := planned != "" && id.Node != "" && planned != id.Node
+	if isOther && !id.Before(cur.Time) && !id.Before(n.MachineSince()) {
+		return "", false
+	}
+
+	return why, false
 }

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -44,7 +46,8 @@ func read(root, path string) (text string, ok bool) {
 	return string(b), err == nil
 }
 
-// Generations are what is read of a store: a file that a generation keeps.
+// Generations are what is read of a store: a file that a generation keeps. The error of one that it does not keep is
+// fs.ErrNotExist; of a generation that is lost it is another one.
 type Generations interface {
 	Blob(gen int, name string) ([]byte, error)
 }
@@ -63,16 +66,37 @@ func Foreign(s Generations, gen int, here Machine) string {
 }
 
 // madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it
-// tells.
+// tells. One that cannot be read, or is lost, says nothing: what is older may be of the machine that this disk is a copy of.
 func madeOn(s Generations, gen int) (Machine, int) {
 	const back = 100
 	for n := gen; n > 0 && n > gen-back; n-- {
-		var was Machine
-		if b, err := s.Blob(n, "plan.json"); err == nil && json.Unmarshal(b, &was) == nil {
-			return was, n
+		b, err := s.Blob(n, "plan.json")
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
+
+		var was Machine
+		if err != nil || json.Unmarshal(b, &was) != nil {
+			break
+		}
+
+		return was, n
 	}
+
 	return Machine{}, gen
+}
+
+// PlannedNode is the name of the node that a generation was made for, "" where that is not known.
+func PlannedNode(s Generations, gen int) string {
+	_, gen = madeOn(s, gen)
+	var plan struct {
+		Node string `json:"node"`
+	}
+	if b, err := s.Blob(gen, "activation.json"); err != nil || json.Unmarshal(b, &plan) != nil {
+		return ""
+	}
+
+	return plan.Node
 }
 
 // OfNode is the machine that a Node object says, by what its kubelet reports in nodeInfo.

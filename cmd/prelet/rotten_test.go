@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/prelet/prelet/internal/app"
 )
 
 // goodThree is a node at generation 3, whose three are good, and whose kubelet is ill on the label bad.
@@ -98,5 +100,103 @@ func TestRottenInPlace(t *testing.T) {
 			t.Errorf("gate %q, starts %q; want one start on generation 4", m.gateSays(), m.starts)
 		}
 		m.want("rollback 0", m.as("", "rollback", "0"), ended{0, "with everything as before prelet", ""})
+	}
+}
+
+// withMotd makes the site also write a file that an admin has written before.
+func (m *machine) withMotd() {
+	m.t.Helper()
+	m.put("/etc/motd.site", "old motd of the admin\n")
+	m.site = strings.Replace(m.site, `stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "motd" {
+    path    = "/etc/motd.site"
+    content = "new\n"
+  }
+}`, 1)
+	m.put("/etc/prelet/site.hcl", m.site)
+}
+
+// What a file was before prelet is damaged in the only generation that keeps it: runs adopt the file and apply changes,
+// and going back to before prelet is refused before the kubelet is stopped.
+func TestRottenOriginal(t *testing.T) {
+	m := newMachine(t)
+	m.withMotd()
+	m.boot()
+	m.flip("generations/1", "old motd of")
+	before, pid := m.disk(), m.kubelet.MainPID
+	m.want("rollback 0", m.as("", "rollback", "0"), ended{64, "", "nobody knows what was before prelet"})
+	if !maps.Equal(before, m.disk()) || m.gateSays() == "" || m.kubelet.Active != "active" || m.kubelet.MainPID != pid {
+		t.Errorf("rollback 0: gate %q, kubelet %+v; want nothing changed", m.gateSays(), m.kubelet)
+	}
+
+	m.want("run", m.as("", "run"), ended{0, "Generation 2 is in place", ""})
+	if s := m.says(); !strings.Contains(fmt.Sprint(s.Notes), "/etc/motd.site") {
+		t.Errorf("notes: got %+v, want that of /etc/motd.site", s.Notes)
+	}
+	m.want("run again", m.as("", "run"), ended{0, "No changes; generation 2 is in place.", ""})
+	m.relabel("b")
+	m.want("a change", m.as("", "run"), ended{0, "Generation 3 is in place", ""})
+
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, "/etc/motd.site", "/etc/motd.other", 1))
+	m.want("no longer declared", m.as("", "run"), ended{0, "Generation 4 is in place", ""})
+	if got := m.read("/etc/motd.site"); got != "new\n" {
+		t.Errorf("/etc/motd.site: got %q, want it to stay as it is", got)
+	}
+}
+
+// The same in a generation whose file was changed by the plan at once: the change is applied.
+func TestRottenOriginalAndChange(t *testing.T) {
+	m := newMachine(t)
+	m.withMotd()
+	m.boot()
+	m.flip("generations/1", "old motd of")
+	m.put("/etc/prelet/site.hcl", strings.Replace(m.site, "new", "newer", 1))
+	m.reboot()
+	run, verify := m.boot()
+	m.want("run", run, ended{0, "Generation 2 is in place", ""})
+	m.want("verify", verify, ended{0, "the kubelet is healthy on it", ""})
+	if got := m.read("/etc/motd.site"); got != "newer\n" {
+		t.Errorf("/etc/motd.site: got %q, want newer", got)
+	}
+}
+
+// The plan that is bad declares a file first, and what that was is damaged: the way back leaves the file, and the
+// kubelet runs on the good generation.
+func TestRottenOriginalOfIll(t *testing.T) {
+	m := goodThree(t)
+	m.withMotd()
+	m.relabel("bad")
+	m.reboot()
+	m.inside = true
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "", ""})
+	m.inside = false
+	m.units.start()
+	m.flip("generations/4", "old motd of")
+	m.want("the bad plan", m.as(app.VerifyUnit, "verify"), ended{50, "", ""})
+	if m.gateSays() != "PRELET_GENERATION=5" || m.kubelet.Active != "active" {
+		t.Errorf("gate %q, kubelet %+v; want it to run on generation 5", m.gateSays(), m.kubelet)
+	}
+	flags, motd := m.read("/etc/default/kubelet"), m.read("/etc/motd.site")
+	if !strings.Contains(flags, "pool=c") || motd != "new\n" {
+		t.Errorf("flags %s, motd %q; want the flags of generation 3, and the file as it is", flags, motd)
+	}
+}
+
+// Below a root a generation that is damaged in what a file was, or in what it is, is adopted, and changes are applied.
+func TestRottenBelowRoot(t *testing.T) {
+	for _, text := range []string{"old motd of", "new\n"} {
+		m := newMachine(t)
+		m.gone = true
+		m.withMotd()
+		run := func() ended { return m.as("", "run", "--root", m.root) }
+		m.want("run", run(), ended{0, "Generation 1", ""})
+		m.flip("generations/1", text)
+		m.want("damaged", run(), ended{0, "Generation 2", ""})
+		m.want("run again", run(), ended{0, "No changes", ""})
+		m.put("/etc/prelet/site.hcl", strings.Replace(m.site, "new", "newer", 1))
+		m.want("a change", run(), ended{0, "Generation 3", ""})
+		if got := m.read("/etc/motd.site"); got != "newer\n" {
+			t.Errorf("/etc/motd.site: got %q, want newer", got)
+		}
 	}
 }

@@ -412,6 +412,7 @@ func writeToDisk(o Options, release bool) (gen int, changed bool, err error) {
 
 	t, err := o.Store.Begin(p)
 	if errors.Is(err, generation.ErrNothing) {
+		p.Force = isRotten(o.Store)
 		if gen, err = o.Store.Adopt(p); !errors.Is(err, generation.ErrNothing) {
 			return gen, err == nil, err
 		}

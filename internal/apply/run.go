@@ -259,10 +259,12 @@ func (r *Run) isForeign() bool {
 }
 
 // isRotten reports whether the generation in place is damaged in what it stores, its files aside.
-func (r *Run) isRotten() bool {
-	cur, err := r.Store.Current()
+func (r *Run) isRotten() bool { return isRotten(r.Store) }
 
-	return err == nil && cur != nil && fault.CodeOf(r.Store.Intact(cur.Gen)) == fault.NeedsPerson
+func isRotten(s *generation.Store) bool {
+	cur, err := s.Current()
+
+	return err == nil && cur != nil && fault.CodeOf(s.Intact(cur.Gen)) == fault.NeedsPerson
 }
 
 // hasLostVerdict reports whether the generation in place was never judged and nobody is going to: what was recorded of
@@ -295,6 +297,10 @@ func (r *Run) commit(
 
 	r.recordMounts(&proposal)
 	c, err := r.Store.Compare(proposal)
+	if err == nil && len(c.Lost) > 0 {
+		r.Report.Note(string(fault.Adopted), "the generation in place is damaged in what these were before prelet, so "+
+			"nothing goes back to that: "+strings.Join(c.Lost, ", "))
+	}
 
 	switch {
 	case errors.Is(err, generation.ErrChanged):

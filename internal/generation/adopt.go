@@ -92,25 +92,26 @@ func (s *Store) giveName(n int) error {
 // KnowsBefore is nil when it is known what every target of the generation in place was before prelet, so that
 // Rollback to 0 can bring it back; else a Fault with fault.Usage that says why not.
 func (s *Store) KnowsBefore() error {
-	m, _, err := s.current()
+	m, st, err := s.current()
 	if err != nil || m == nil {
 		return err
 	}
 
-	return knowsBefore(m)
+	return s.knowsBefore(m, st)
 }
 
-func knowsBefore(m *manifest) error {
-	i := slices.IndexFunc(m.Entries, func(e Entry) bool { return e.Adopted != 0 && !e.Dropped && !e.CreateOnly })
+func (s *Store) knowsBefore(m *manifest, st *status) error {
+	inPlace, _ := s.liveKnown(m, st)
+	i := slices.IndexFunc(inPlace, func(e Entry) bool { return e.Adopted != 0 && !e.CreateOnly })
 	if i < 0 {
 		return nil
 	}
 
-	e := m.Entries[i]
+	e := inPlace[i]
 
 	return &fault.Fault{
 		Code: fault.Usage, Summary: "nobody knows what was before prelet, so there is no way back to it",
-		Why:  fmt.Sprintf("generation %d adopted %s as it was found", e.Adopted, e.Path),
+		Why:  fmt.Sprintf("generation %d adopted %s as it was found, or is damaged in what that was", e.Adopted, e.Path),
 		Next: "go back to another generation (prelet history lists them), or change the site",
 	}
 }

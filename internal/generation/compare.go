@@ -19,6 +19,9 @@ type Comparison struct {
 	// Adopts says that no target would change, and that no generation in place records them as they are: there is
 	// none, its state was lost, or the files are those of another one. Then Adopt makes a generation of them.
 	Adopts bool
+	// Lost are the targets of the generation in place whose bytes from before prelet no generation has undamaged: they
+	// count as adopted as they are now, and nothing goes back to what they were.
+	Lost []string
 
 	seen    []seen           // by entry
 	parents []bool           // by entry: missing folders above may be made
@@ -46,9 +49,11 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 		return nil, err
 	}
 	c := &Comparison{bytes: map[string][]byte{}, ours: map[string]Entry{}}
+	var inPlace []Entry
 	if m != nil {
 		c.parent, c.made = m.Gen, m.Folders
-		for _, e := range live(m, st) {
+		inPlace, c.Lost = s.liveKnown(m, st)
+		for _, e := range inPlace {
 			c.ours[e.Path] = e
 		}
 	}
@@ -56,12 +61,10 @@ func (s *Store) Compare(p Proposal) (*Comparison, error) {
 	for _, t := range p.Targets {
 		declared[t.Path] = true
 	}
-	if m != nil {
-		for _, e := range live(m, st) {
-			if !declared[e.Path] {
-				retired := st != nil && slices.Contains(st.Retired, e.Path)
-				c.drop(s, e, m.Gen, retired)
-			}
+	for _, e := range inPlace {
+		if !declared[e.Path] {
+			retired := st != nil && slices.Contains(st.Retired, e.Path)
+			c.drop(s, e, m.Gen, retired)
 		}
 	}
 	for _, t := range p.Targets {
@@ -105,6 +108,30 @@ func live(m *manifest, st *status) []Entry {
 		out = append(out, e)
 	}
 	return out
+}
+
+// liveKnown is live, with the targets whose bytes from before prelet are lost as if they were adopted now. lost are
+// their paths.
+func (s *Store) liveKnown(m *manifest, st *status) (out []Entry, lost []string) {
+	out = live(m, st)
+	for i := range out {
+		e := &out[i]
+		if e.Original.Kind != File {
+			continue
+		}
+		if _, err := s.Content(e.Original.SHA256); err == nil {
+			continue
+		}
+
+		now, err := s.tree.observe(e.Path)
+		if err == nil && now.state.Kind == File && now.state.SHA256 == e.Original.SHA256 {
+			continue // it is as it was
+		}
+		e.Original, e.Adopted = now.state, m.Gen
+		lost = append(lost, e.Path)
+	}
+
+	return out, lost
 }
 
 func (e Entry) changes() bool {

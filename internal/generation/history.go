@@ -170,24 +170,28 @@ func (s *Store) Check() error {
 }
 
 // Original is what a target of the generation in place was before the first generation that had it, with the content of a
-// file. ok is false when the generation in place does not have it: then it is as it always was.
+// file; of an adopted one, and where that content is lost, what it is now. ok is false when the generation in place does
+// not have it: then it is as it always was.
 func (s *Store) Original(p string) (st State, content []byte, ok bool, err error) {
 	m, ms, err := s.current()
 	if err != nil || m == nil {
 		return State{}, nil, false, err
 	}
-	for _, e := range live(m, ms) {
-		if e.Path != p {
-			continue
-		}
-		if e.Original.Kind == File {
-			if content, err = s.contentOf(m.Gen, e.Original.SHA256); err != nil {
-				return State{}, nil, false, err
-			}
-		}
-		return e.Original, content, true, nil
+	inPlace, lost := s.liveKnown(m, ms)
+	i := slices.IndexFunc(inPlace, func(e Entry) bool { return e.Path == p })
+	switch {
+	case i < 0:
+		return State{}, nil, false, nil
+	case slices.Contains(lost, p):
+		st, content, err = s.Observe(p)
+	case inPlace[i].Original.Kind == File:
+		st = inPlace[i].Original
+		content, err = s.Content(st.SHA256)
+	default:
+		st = inPlace[i].Original
 	}
-	return State{}, nil, false, nil
+
+	return st, content, err == nil, err
 }
 
 // Differing lists the targets of the generation in place that are not as it made them, in content, mode or owner; those

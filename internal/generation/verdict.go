@@ -202,7 +202,7 @@ func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool, witho
 }
 
 func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, without []string) (newGen int, err error) {
-	_, from, _, err := s.judged("go back from", fromGen)
+	_, from, st, err := s.judged("go back from", fromGen)
 	if err != nil {
 		return 0, err
 	}
@@ -219,7 +219,7 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 		}
 	}
 	if toGen == 0 {
-		if err := knowsBefore(from); err != nil {
+		if err := s.knowsBefore(from, st); err != nil {
 			return 0, err
 		}
 	}

@@ -200,3 +200,72 @@ func TestRottenBelowRoot(t *testing.T) {
 		}
 	}
 }
+
+// The newest generation is lost, or damaged, on a node where a generation was chosen by hand or a plan is held: what that
+// one had in place stays, and what was gone back from does not come back.
+func TestNewestLostWhileHeld(t *testing.T) {
+	holds := []struct {
+		name, newest, files string
+		hold                func(m *machine)
+	}{
+		{"a pin", "generations/4", "pool=b", func(m *machine) {
+			m.want("rollback", m.as("", "rollback", "2"), ended{0, "", ""})
+		}},
+		{"a pin on before prelet", "generations/4", "", func(m *machine) {
+			m.want("rollback", m.as("", "rollback", "0"), ended{0, "", ""})
+		}},
+		{"a held plan", "generations/5", "pool=c", func(m *machine) {
+			m.relabel("bad")
+			m.want("the bad plan", m.as("", "run"), ended{50, "", ""})
+		}},
+	}
+	losses := []struct {
+		name string
+		do   func(m *machine, newest string)
+	}{
+		{"gone", func(m *machine, newest string) { m.remove(newest) }},
+		{"its first line", func(m *machine, newest string) { m.damage(newest, 9) }},
+		{"its plan", func(m *machine, newest string) {
+			if m.read("/var/lib/prelet/"+newest) != "" && strings.Contains(m.read("/var/lib/prelet/"+newest), `"unit":"kubelet.service"`) {
+				m.flip(newest, `"unit":"kubelet.service"`)
+			}
+		}},
+	}
+	for _, h := range holds {
+		for _, l := range losses {
+			for _, boot := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, boot %v", h.name, l.name, boot), func(t *testing.T) {
+					m := goodThree(t)
+					h.hold(m)
+					flags, held := m.read("/etc/default/kubelet"), m.read("/var/lib/prelet/held.json")
+					l.do(m, h.newest)
+					for range 2 {
+						run := ended{}
+						if boot {
+							m.reboot()
+							run, _ = m.boot()
+						} else {
+							run = m.as("", "run")
+						}
+						if run.exit == 41 {
+							for _, line := range commands(run.errors) {
+								run = m.paste(line)
+							}
+						}
+						m.want("run", run, ended{0, "", ""})
+						if got := m.read("/etc/default/kubelet"); got != flags || !strings.Contains(got, h.files) {
+							t.Errorf("flags: got %q, want %q with %q", got, flags, h.files)
+						}
+					}
+					m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+					if m.gateSays() == "" || m.kubelet.Active != "active" && m.kubelet.Job == 0 {
+						t.Errorf("gate %q, kubelet %+v; want it open, and the kubelet to run", m.gateSays(), m.kubelet)
+					}
+					if got := m.read("/var/lib/prelet/held.json"); got != held {
+						t.Errorf("held: got %s, want %s", got, held)
+					}
+				})
+			}
+		}
+	}
+}

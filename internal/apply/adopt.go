@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"slices"
@@ -111,12 +112,54 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
 }
 
-// ProposeInPlace returns the generation in place as a proposal, to undo changes of its files while the site's plan is
-// held. ok is false when there is no generation or when it is the state before prelet.
-func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.Plan, ok bool, err error) {
-	cur, err := s.Current()
-	if err != nil || cur == nil || cur.Status == generation.StatusDamaged || cur.Restores == 0 {
-		return out, act, false, err
+// findInPlace returns the generation whose files are to stay while the site's plan is held: the one in place. Where the
+// newest was lost, that is one that was gone back from: then it is the one that was chosen by hand (0: before prelet), or
+// else the last good one. Of one that is damaged it is the one whose contents it has. Nil: none of them is left.
+func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
+	all, err := r.Store.List()
+	if err != nil {
+		return nil, err
+	}
+
+	isLeft := cur.Status == generation.StatusRolledBack
+	find := func(gen int) *generation.Info {
+		i := slices.IndexFunc(all, func(g generation.Info) bool { return g.Gen == gen })
+		if i < 0 || r.Store.Intact(gen) != nil || r.whyForeign(gen) != "" {
+			return nil
+		}
+
+		return &all[i]
+	}
+
+	pin, _, isPinned := r.Store.Pinned()
+	goal := find(pin)
+
+	switch {
+	case isPinned && pin == 0 && cur.Restores != 0:
+		return &generation.Info{}, nil
+	case isPinned && pin > 0 && goal != nil && (isLeft || cur.Restores != pin && goal.PlanID != cur.PlanID):
+		return goal, nil
+	case isLeft && isPinned && pin != generation.Unreadable:
+		return nil, nil
+	case isLeft:
+		good, _, _ := r.Store.LastIntact(cur.Gen)
+
+		return find(good), nil
+	}
+
+	if r.isRotten() && cur.Restores > 0 {
+		return cmp.Or(find(cur.Restores), cur), nil
+	}
+
+	return cur, nil
+}
+
+// ProposeGeneration returns what a generation has put in place as a proposal. ok is false for the state before prelet.
+func ProposeGeneration(
+	s *generation.Store, cur *generation.Info,
+) (out generation.Proposal, act activate.Plan, ok bool, err error) {
+	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
+		return out, act, false, nil
 	}
 
 	text, err := s.Blob(cur.Gen, activate.PlanBlob)
@@ -147,7 +190,7 @@ func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.
 			continue
 		}
 
-		now, _, err := s.Observe(e.Path)
+		now, content, err := s.Observe(e.Path)
 		if err == nil && now.Kind == generation.Absent && slices.Contains(act.Retire, e.Path) {
 			continue // it was removed with the verdict
 		}
@@ -170,6 +213,10 @@ func ProposeInPlace(s *generation.Store) (out generation.Proposal, act activate.
 
 			t.Mode, t.UID, t.GID = generation.Keep, generation.Keep, generation.Keep
 		case generation.File:
+			if t.Content = content; err == nil && now.Equal(e.New) {
+				break
+			}
+
 			if t.Content, err = s.Content(e.New.SHA256); err != nil {
 				return out, act, false, err
 			}

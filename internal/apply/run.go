@@ -446,14 +446,39 @@ func WhyHeld(s *generation.Store, p *boot.Plan) string {
 // restoreInPlace restores changed files of the generation in place and continues with it, because the site's plan is
 // held.
 func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
-	proposal, act, ok, err := ProposeInPlace(r.Store)
+	cur, err := r.Store.Current()
+
+	var goal *generation.Info
+	if err == nil && cur != nil {
+		goal, err = r.findInPlace(cur)
+	}
+
+	var (
+		proposal generation.Proposal
+		act      activate.Plan
+		ok       bool
+	)
+
+	switch {
+	case err != nil, cur == nil:
+	case goal == nil:
+		r.Report.Degrade(string(fault.Held), fmt.Sprintf(
+			"generation %d was gone back from, and what came after it is lost: the files stay as they are", cur.Gen,
+		))
+	case goal.Restores == 0 && cur.Restores != 0: // what came after it is lost, and was as before prelet
+		out, err := r.Machine.GoBack(ctx, 0, h.why)
+
+		return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: err == nil})
+	default:
+		proposal, act, ok, err = ProposeGeneration(r.Store, goal)
+	}
+
 	if err == nil && ok {
 		var c *generation.Comparison
 
-		if c, err = r.Store.Compare(proposal); err == nil && c.Changed {
+		if c, err = r.Store.Compare(proposal); err == nil && (c.Changed || c.Adopts || r.isRotten()) {
 			r.Report.Event(report.Event{
-				Stage: "commit", State: report.Notice,
-				Summary: "somebody changed files of the generation in place; they are put back",
+				Stage: "commit", State: report.Notice, Summary: describeRestored(cur, goal, c.Changed),
 			})
 
 			res, again := r.commit(ctx, p, proposal, act, h)
@@ -472,6 +497,21 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	out, err := r.Machine.Resume(ctx)
 
 	return r.endActivated(ctx, p, h, out, err)
+}
+
+// describeRestored returns why the files of the generation goal are put in place, or adopted as they are.
+func describeRestored(cur, goal *generation.Info, isChanged bool) string {
+	switch {
+	case goal.Gen != cur.Gen && cur.Status == generation.StatusRolledBack:
+		return fmt.Sprintf("generation %d was gone back from, and what came after it is lost: the contents of %d are "+
+			"in place again", cur.Gen, goal.Gen)
+	case goal.Gen != cur.Gen:
+		return fmt.Sprintf("the contents of generation %d are in place again, and not those of %d", goal.Gen, cur.Gen)
+	case isChanged:
+		return "somebody changed files of the generation in place; they are put back"
+	}
+
+	return "the generation in place is damaged; its files are adopted as they are"
 }
 
 // findPlanID returns the ID of a generation's plan.

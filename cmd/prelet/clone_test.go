@@ -293,13 +293,6 @@ func (m *machine) flip(name, text string) {
 	m.damage(name, head+at)
 }
 
-func (m *machine) remove(name string) {
-	m.t.Helper()
-	if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
-		m.t.Fatal(err)
-	}
-}
-
 // A copy on which the kubelet is ill goes back to nothing: what was good on the other machine is not.
 func TestCloneThatIsIll(t *testing.T) {
 	m := template(t)

@@ -250,7 +250,7 @@ func TestAdoptWithOldFlags(t *testing.T) {
 				m.put("/etc/default/kubelet", strings.Replace(m.read("/etc/default/kubelet"), "pool=a", "pool=b", 1))
 				before, gen := m.managed(), 2 // the gate knows the number that was lost
 				if lost {
-					m.remove("")
+					m.lose("")
 				}
 				run := m.as("", "run")
 				switch {

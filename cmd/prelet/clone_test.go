@@ -225,16 +225,18 @@ func TestCloneWithoutItsGeneration(t *testing.T) {
 		spoil func(m *machine)
 	}{
 		{"its plan is damaged", func(m *machine) { m.flip("generations/2", `"plan_hash"`) }},
+		{"its plan is damaged, at a boot", func(m *machine) { m.flip("generations/2", `"plan_hash"`); m.reboot(); m.boot() }},
+		{"it is gone, at a boot", func(m *machine) { m.lose("generations/2"); m.reboot(); m.boot() }},
 		{"its first line is damaged", func(m *machine) { m.damage("generations/2", 9) }},
-		{"it is gone", func(m *machine) { m.remove("generations/2") }},
+		{"it is gone", func(m *machine) { m.lose("generations/2") }},
 		{"the image's folder is back", func(m *machine) {
-			m.remove("")
+			m.lose("")
 			m.copyState(m.root+"/image", m.stateDir())
 		}},
 		{"a later one is as before prelet, and it is gone", func(m *machine) {
 			m.want("rollback 0", m.as("", "rollback", "0"), ended{0, "", ""})
 			m.want("release", m.as("", "rollback", "--release"), ended{0, "", ""})
-			m.remove("generations/2")
+			m.lose("generations/2")
 		}},
 	} {
 		for _, token := range []bool{true, false} {
@@ -247,21 +249,23 @@ func TestCloneWithoutItsGeneration(t *testing.T) {
 				m.copied("/etc/machine-id", "fedcba9876543210fedcba9876543210\n")
 				m.boot()
 				identity := m.read(kubeletConf) + m.read(strings.Replace(oldPEM, "01-01", "02-02", 1))
-				c.spoil(m)
 				if !token {
 					if err := os.Remove(m.creds + "/bootstrap-token"); err != nil {
 						t.Fatal(err)
 					}
 				}
-
-				m.reboot()
-				run, _ := m.boot()
+				c.spoil(m)
+				starts := len(m.starts)
+				run := m.as("", "run")
 				if run.exit == 41 {
 					for _, line := range commands(run.errors) {
 						run = m.paste(line)
 					}
 				}
 				m.want("run", run, ended{0, "", ""})
+				if len(m.starts) != starts && !strings.HasPrefix(c.name, "a later one") {
+					t.Errorf("starts of the kubelet: got %q, want none by a run that changes no file", m.starts[starts:])
+				}
 				m.reboot()
 				run, _ = m.boot()
 				m.want("the boot after", run, ended{0, "", ""})

@@ -23,8 +23,8 @@ func awaitsVerdict(t *testing.T) *machine {
 	return m
 }
 
-// remove removes files or folders of the state folder.
-func (m *machine) remove(names ...string) {
+// lose removes files or folders of the state folder.
+func (m *machine) lose(names ...string) {
 	m.t.Helper()
 	for _, name := range names {
 		if err := os.RemoveAll(m.stateDir() + "/" + name); err != nil {
@@ -39,7 +39,7 @@ func TestVerifyOfLostGeneration(t *testing.T) {
 	for _, lost := range []string{"generations", "generations/2"} {
 		t.Run(lost, func(t *testing.T) {
 			m := awaitsVerdict(t)
-			m.remove(lost)
+			m.lose(lost)
 			before, pid, gate := m.managed(), m.kubelet.MainPID, m.gateSays()
 			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
 			m.want("verify by hand", m.as("", "verify"), ended{0, "", ""})
@@ -55,7 +55,7 @@ func TestVerifyOfLostGeneration(t *testing.T) {
 // The same on a site that has nothing to write: the next boot opens the gate.
 func TestLostGenerationWithNothingToWrite(t *testing.T) {
 	m := awaitsVerdict(t)
-	m.remove("generations")
+	m.lose("generations")
 	m.put("/etc/prelet/site.hcl", "stage \"restart\" \"kubelet\" {}\n")
 	m.reboot()
 	run, verify := m.boot()
@@ -71,7 +71,7 @@ func TestGenerationLostInVerdict(t *testing.T) {
 	for _, lost := range []string{"generations", "generations/2"} {
 		t.Run(lost, func(t *testing.T) {
 			m := awaitsVerdict(t)
-			m.slept = func(context.Context) { m.remove(lost) }
+			m.slept = func(context.Context) { m.lose(lost) }
 			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "removed while it was watched", ""})
 			if m.kubelet.Active != "active" || m.gateSays() == "" {
 				t.Errorf("kubelet %+v, gate %q; want both left alone", m.kubelet, m.gateSays())
@@ -87,7 +87,7 @@ func TestLostVerdict(t *testing.T) {
 	ways := map[string]func(t *testing.T) *machine{
 		"the status of the generation in place": func(t *testing.T) *machine {
 			m := goodThree(t)
-			m.remove("generations/3.status.json")
+			m.lose("generations/3.status.json")
 			m.want("status", m.as("", "status"), ended{m.as("", "status").exit, "generation  3", ""})
 			m.want("run", m.as("", "run"), ended{0, "Generation 4 is in place, and the kubelet is healthy", ""})
 
@@ -125,7 +125,7 @@ func TestLostVerdict(t *testing.T) {
 		},
 		"the status, at a boot": func(t *testing.T) *machine {
 			m := goodThree(t)
-			m.remove("generations/3.status.json")
+			m.lose("generations/3.status.json")
 			m.reboot()
 			run, verify := m.boot()
 			m.want("run", run, ended{0, "Generation 4 is in place; prelet-verify judges it", ""})

@@ -223,11 +223,11 @@ func TestNewestLostWhileHeld(t *testing.T) {
 		name string
 		do   func(m *machine, newest string)
 	}{
-		{"gone", func(m *machine, newest string) { m.remove(newest) }},
+		{"gone", func(m *machine, newest string) { m.lose(newest) }},
 		{"its first line", func(m *machine, newest string) { m.damage(newest, 9) }},
 		{"its plan", func(m *machine, newest string) {
-			if m.read("/var/lib/prelet/"+newest) != "" && strings.Contains(m.read("/var/lib/prelet/"+newest), `"unit":"kubelet.service"`) {
-				m.flip(newest, `"unit":"kubelet.service"`)
+			if unit := `"unit":"kubelet.service"`; strings.Contains(m.read("/var/lib/prelet/"+newest), unit) {
+				m.flip(newest, unit)
 			}
 		}},
 	}

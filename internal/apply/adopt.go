@@ -112,9 +112,9 @@ func toState(a world.TargetAns, secret bool) *generation.State {
 	return &generation.State{Kind: generation.File, SHA256: a.SHA256, Mode: a.Mode, UID: a.UID, GID: a.GID}
 }
 
-// findInPlace returns the generation whose files are to stay while the site's plan is held: the one in place. Where the
-// newest was lost, that is one that was gone back from: then it is the one that was chosen by hand (0: before prelet), or
-// else the last good one. Of one that is damaged it is the one whose contents it has. Nil: none of them is left.
+// findInPlace returns the generation whose files are to stay while the site's plan is held: the one in place. Where
+// the newest was lost, that is one that was gone back from: then it is the one that was chosen by hand (0: before
+// prelet), or else the last good one. Of one that is damaged it is the one whose contents it has. Nil: none is left.
 func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 	all, err := r.Store.List()
 	if err != nil {

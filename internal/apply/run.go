@@ -307,11 +307,11 @@ func (r *Run) commit(
 		return Result{Plan: p, Err: err}, true
 	case err != nil:
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
-	case !c.Changed && !proposal.Force && (c.Adopts || r.isRotten() || r.hasLostVerdict()):
+	case !c.Changed && (proposal.Force || c.Adopts || r.isRotten() || r.hasLostVerdict()):
 		proposal.Force = true
 
 		return r.adoptFiles(ctx, p, proposal, act, h)
-	case !c.Changed && !proposal.Force:
+	case !c.Changed:
 		return r.resumeUnchanged(ctx, p, act, h), false
 	}
 
@@ -348,8 +348,9 @@ func (r *Run) commit(
 	return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 }
 
-// adoptFiles makes a generation of files that all are as planned, and that no generation in place records so: there is
-// none, it is damaged, its verdict was lost, or the state folder was lost or restored from a backup. The gate is not shut and the kubelet is not stopped.
+// adoptFiles makes a generation of files that all are as planned, and that no generation of this machine in place
+// records so: there is none, it is damaged, its verdict was lost, or the state folder was lost or restored from a
+// backup. The gate is not shut and the kubelet is not stopped.
 func (r *Run) adoptFiles(
 	ctx context.Context, p *boot.Plan, proposal generation.Proposal, act activate.Plan, h hold,
 ) (res Result, again bool) {

@@ -66,7 +66,8 @@ func Foreign(s Generations, gen int, here Machine) string {
 }
 
 // madeOn is the machine that a generation was made on. One that is as before prelet has no plan: then the one before it
-// tells. One that cannot be read, or is lost, says nothing: what is older may be of the machine that this disk is a copy of.
+// tells. One that cannot be read, or is lost, says nothing: what is older may be of the machine that this disk is a copy
+// of.
 func madeOn(s Generations, gen int) (Machine, int) {
 	const back = 100
 	for n := gen; n > 0 && n > gen-back; n-- {

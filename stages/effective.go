@@ -20,23 +20,22 @@ func EffectiveConfig(n node.Node, dropIns []map[string]any, version *string) (ma
 		return nil, err
 	}
 
-	for i, d := range dropIns {
-		if i == 0 {
-			preset := map[string]any{}
-			for signal, threshold := range kubelet.EffectiveEvictionHard(c) {
-				preset[signal] = threshold
-			}
-			_ = c.Set([]string{"evictionHard"}, preset) // of texts, and no object around it
-		}
+	s := rules.Subject{Config: c}
+	if version != nil {
+		s.Version = *version
+	}
+	preset := map[string]any{}
+	for signal, threshold := range kubelet.EffectiveEvictionHard(c, s.Version) {
+		preset[signal] = threshold
+	}
+	_ = c.Set([]string{"evictionHard"}, preset) // of texts, and no object around it
+
+	for _, d := range dropIns {
 		if err := c.Merge(d); err != nil {
 			return nil, err
 		}
 	}
 
-	s := rules.Subject{Config: c}
-	if version != nil {
-		s.Version = *version
-	}
 	for _, f := range n.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}

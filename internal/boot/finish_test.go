@@ -25,7 +25,7 @@ func TestFinishedNode(t *testing.T) {
 		cpu    = "policy = \"static\"\nstatic {\ncpu = 1\n}"
 	)
 	for _, c := range []struct {
-		name, reserve, base, patch, flags, baseFlags string
+		name, version, reserve, base, patch, flags, baseFlags string
 
 		want string // parts of the reservation as JSON, and of messages, by line; "!" before what must not be there
 	}{
@@ -74,6 +74,16 @@ config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"
 			want: "\"max_pods\":0\nthe kubelet takes 0\nTake the flag --max-pods out\n!Write max_pods"},
 		{name: "flag of the base of thresholds", reserve: gke, baseFlags: "--eviction-hard=memory.available<1Gi",
 			want: "\"eviction_hard\":{\"memory.available\":\"1Gi\"}\nThe base has --eviction-hard="},
+		{name: "merged defaults of the base", reserve: memory, base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
+			want: "\"memory.available\":\"100Mi\",\"nodefs.available\":\"30%\""},
+		{name: "merged defaults of the base under a flag", reserve: memory, base: "mergeDefaultEvictionSettings: true\n", flags: `eviction-hard = "nodefs.available<10%"`,
+			want: "\"eviction_hard\":{\"nodefs.available\":\"10%\"}\n\"memory\":\"3Gi\""},
+		{name: "merged defaults of the base in a kubelet that has none", version: "1.30.0", reserve: gke,
+			base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
+			want: `config {"imagefs.available":"15%","imagefs.inodesFree":"5%","memory.available":"100Mi","nodefs.available":"30%","nodefs.inodesFree":"5%"}`},
+		{name: "merged defaults of the base in a kubelet that has none, and a policy without thresholds", version: "1.30.0", reserve: memory,
+			base: "mergeDefaultEvictionSettings: true\nevictionHard: {nodefs.available: 30%}\n",
+			want: "\"eviction_hard\":{\"nodefs.available\":\"30%\"}\n\"memory\":\"3Gi\""},
 		{name: "flag of the site that ignores thresholds", reserve: memory, flags: `experimental-allocatable-ignore-eviction = true`,
 			want: "\"memory.available\":\"100Mi\"\n\"memory\":\"3Gi\"\n\"reserved_memory\":[{\"limits\":{\"memory\":\"1Gi\"}"},
 		{name: "flag of the base that ignores thresholds", reserve: memory, baseFlags: "--experimental-allocatable-ignore-eviction", want: "\"memory\":\"3Gi\""},
@@ -135,7 +145,11 @@ stage "detect-hw" "node" {}
 				t.Fatal(diags)
 			}
 
-			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{})})
+			answers := ""
+			if c.version != "" {
+				answers = fmt.Sprintf("kubelet => {\"value\":{\"version\":%q}}\n", c.version)
+			}
+			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
 			reserved, _ := json.Marshal(p.Node.Reserved)
 			eviction, _ := json.Marshal(p.Node.Config["evictionHard"])
 			messages := showDiagnostics(p.Diagnostics)
@@ -209,9 +223,9 @@ stage "write" "kubelet" {
 	text := func(fields string) string {
 		return `{"value":{"exists":true,"text":"` + strings.ReplaceAll(testKubeletConfig+fields, "\n", `\n`) + `"}}`
 	}
-	run := func(lines ...string) node.Reserved {
+	run := func(file string, lines ...string) node.Reserved {
 		p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world",
-			Data: []byte(strings.Join(append(lines, "original config.yaml => "+text("kubeReserved: {cpu: 100m}\n")), "\n") + "\n")}}})})
+			Data: []byte(strings.Join(append(lines, "original config.yaml => "+text(file)), "\n") + "\n")}}})})
 		if p.Node.Reserved == nil || !p.Complete {
 			t.Fatalf("got %v, want a complete plan", p.Diagnostics)
 		}
@@ -219,13 +233,21 @@ stage "write" "kubelet" {
 		return *p.Node.Reserved
 	}
 
-	got := run(`drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
+	const file = "kubeReserved: {cpu: 100m}\n"
+	got := run(file, `drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf","`+dir+`/90-prelet.conf","`+dir+`/95-b.conf"]}}`,
 		"original 10-a.conf => "+text("systemReserved: {memory: 512Mi}\nmaxPods: 30\n"), "original 95-b.conf => "+text("maxPods: 50\n"))
 	want := map[string]string{"cpu": "1900m", "memory": "2460Mi"}
 	if !maps.Equal(got.Allocatable, want) || got.MaxPods != 50 || len(got.EvictionHard) != 5 || got.EvictionHard["nodefs.available"] != "20%" {
 		t.Errorf("with drop-ins of the image: got %+v, want allocatable %v, 50 pods, the kubelet's thresholds and nodefs 20%%", got, want)
 	}
-	if older := run(); older.MaxPods != 64 || older.Allocatable["memory"] != "2972Mi" {
+	if older := run(file); older.MaxPods != 64 || older.Allocatable["memory"] != "2972Mi" {
 		t.Errorf("in a recording without that question: got %+v, want 64 pods and 2972Mi", older)
+	}
+
+	late := run(file+"evictionHard: {nodefs.available: 30%}\n", `drop-ins `+dir+` => {"value":{"paths":["`+dir+`/10-a.conf"]}}`,
+		"original 10-a.conf => "+text("mergeDefaultEvictionSettings: true\n"))
+	if len(late.EvictionHard) != 1 || late.Allocatable["memory"] != "3Gi" {
+		t.Errorf("with mergeDefaultEvictionSettings in a drop-in: got %v, %v; want nodefs.available alone, and 3Gi",
+			late.EvictionHard, late.Allocatable)
 	}
 }

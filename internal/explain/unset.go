@@ -28,7 +28,7 @@ func (w *walker) unset(name string) (x Explanation, known bool) {
 		}
 	}
 	_, there := config[field]
-	merges, _ := config["mergeDefaultEvictionSettings"].(bool)
+	merges := kubelet.MergesEvictionHard(config, version)
 	value, told := kubelet.FieldDefault(name, version)
 	switch {
 	case field == "evictionHard" && key != "" && there && !merges:

@@ -25,7 +25,7 @@ func TestFieldDefault(t *testing.T) {
 	if !ok {
 		t.Fatal("evictionHard has no default")
 	}
-	for signal, want := range EffectiveEvictionHard(empty) {
+	for signal, want := range EffectiveEvictionHard(empty, "") {
 		if one, ok := FieldDefault("evictionHard."+signal, ""); !ok || one != want || all.(map[string]any)[signal] != want {
 			t.Errorf("%s: %v, %v; not %s", signal, one, all, want)
 		}

@@ -1,5 +1,7 @@
 package kubelet
 
+import "maps"
+
 // IgnoreEvictionFlag is the flag that keeps nothing from pods for evictionHard; the thresholds themselves hold
 // (cmd/kubelet/app/server.go, run).
 const IgnoreEvictionFlag = "experimental-allocatable-ignore-eviction"
@@ -22,12 +24,37 @@ func DefaultEvictionHard() map[string]string {
 	}
 }
 
-// EffectiveEvictionHard returns the thresholds that the kubelet works with: the defaults where evictionHard is absent;
-// the configuration's alone where it is there, even empty; and both with mergeDefaultEvictionSettings.
-func EffectiveEvictionHard(c *Config) map[string]string { return EvictionHardOf(c.doc) }
+// EffectiveEvictionHard returns the thresholds of the file of --config: the defaults where evictionHard is absent; the
+// configuration's alone where it is there, even empty; and both with mergeDefaultEvictionSettings, in a version that has
+// it ("": the newest). The kubelet adds the defaults to that file alone: drop-ins and flags come over them
+// (cmd/kubelet/app/server.go, loadConfigFile).
+func EffectiveEvictionHard(c *Config, version string) map[string]string {
+	own := EvictionHardOf(c.doc)
+	if c.doc["evictionHard"] == nil || !MergesEvictionHard(c.doc, version) {
+		return own
+	}
 
-// EvictionHardOf is EffectiveEvictionHard for the members of a configuration.
+	all := DefaultEvictionHard()
+	maps.Copy(all, own)
+
+	return all
+}
+
+// MergesEvictionHard reports whether a kubelet adds its defaults to the evictionHard of a file of --config.
+func MergesEvictionHard(doc map[string]any, version string) bool {
+	const field = "mergeDefaultEvictionSettings"
+	merges, _ := doc[field].(bool)
+
+	return merges && KnownField(field, version)
+}
+
+// EvictionHardOf returns the thresholds that a kubelet works with, of the members of its effective configuration: the
+// defaults where there is no evictionHard.
 func EvictionHardOf(doc map[string]any) map[string]string {
+	if doc["evictionHard"] == nil {
+		return DefaultEvictionHard()
+	}
+
 	own := map[string]string{}
 	object, _ := doc["evictionHard"].(map[string]any)
 	for name, v := range object {
@@ -35,13 +62,6 @@ func EvictionHardOf(doc map[string]any) map[string]string {
 			own[name] = s
 		}
 	}
-	merge, _ := doc["mergeDefaultEvictionSettings"].(bool)
-	if doc["evictionHard"] != nil && !merge {
-		return own
-	}
-	all := DefaultEvictionHard()
-	for name, value := range own {
-		all[name] = value
-	}
-	return all
+
+	return own
 }

@@ -24,7 +24,14 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 		return nil // whoever renders the configuration reports it
 	}
 
-	effective := kubelet.EffectiveEvictionHard(c)
+	if v, _ := d.config.Get("/mergeDefaultEvictionSettings"); v != true {
+		_ = c.Set([]string{"mergeDefaultEvictionSettings"}, nil) // of the site's: it has no effect in a drop-in
+	}
+	version := ""
+	if v := d.in.Kubelet.Version; v != nil {
+		version = *v
+	}
+	effective := kubelet.EffectiveEvictionHard(c, version)
 	var steps []step
 	for _, signal := range slices.Sorted(maps.Keys(d.thresholds)) {
 		old, ok := effective[signal]

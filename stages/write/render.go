@@ -113,7 +113,11 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		r.whole = false
 		return
 	}
-	merges, _ := n.Config["mergeDefaultEvictionSettings"].(bool)
+	version := ""
+	if v := r.in.Kubelet.Version; v != nil {
+		version = *v
+	}
+	merges := kubelet.MergesEvictionHard(n.Config, version)
 	if thresholds, ok := n.Config["evictionHard"].(map[string]any); ok && len(thresholds) == 0 && !merges {
 		r.diags = append(r.diags, origin.Warning(fault.ConfigInvalid, b.Range, "No threshold is left in evictionHard",
 			"It is there and empty, so the kubelet takes none of its defaults and never evicts a pod. Write evictionHard = null in patch for the defaults."))

@@ -219,7 +219,11 @@ func (l *look) hardMemory() (q resource.Quantity, ok bool) {
 		}
 	}
 	l.reads([]string{"evictionHard", "memory.available"})
-	threshold := kubelet.EvictionHardOf(l.doc)["memory.available"]
+	thresholds := kubelet.EvictionHardOf(l.doc)
+	if l.Config != nil && !l.flagged["evictionHard"] {
+		thresholds = kubelet.EffectiveEvictionHard(l.Config, l.Version)
+	}
+	threshold := thresholds["memory.available"]
 	percent, isPercent := strings.CutSuffix(threshold, "%")
 	switch {
 	case threshold == "" || threshold == "0%" || threshold == "100%":

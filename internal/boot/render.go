@@ -7,7 +7,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/site"
 	"github.com/prelet/prelet/internal/site/eval"
 	"github.com/prelet/prelet/internal/value"
@@ -58,9 +60,11 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 
 	r := renderer{checked: c, decided: d, now: now}
 	n := renderedNode{Node: merged}
+	isLeftOut := false
 	for _, i := range orderRenderers(c) {
 		one := r.runStage(i, e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), n)
 		n, found = one.node, found.join(one.Findings)
+		isLeftOut = isLeftOut || i.Type == "write" && one.state == stateSkipped && len(one.Unknown) == 0
 		e = e.With(map[string]cty.Value{i.Addr(): one.output})
 
 		if found.Diags.HasErrors() && !e.Checking() {
@@ -70,10 +74,30 @@ func render(c Checked, d Decided, e *eval.Eval, now func() time.Time) (Rendered,
 
 	if !n.isChecked { // nothing was written: what decide stages say is all
 		found.report(refused...)
+		if isLeftOut && !found.Diags.HasErrors() {
+			found.report(d.refuseLost(c.site)...)
+		}
 	}
 	found.report(checkUnits(n.Node)...)
 
 	return Rendered{eval: e.WithNode(readNodeValue(n.Node, d.basis, e.Checking())), node: n.Node, isDone: true}, found
+}
+
+// refuseLost refuses what decide stages add to the node of a site that leaves its stage write out.
+func (d Decided) refuseLost(s *site.Site) hcl.Diagnostics {
+	for _, c := range d.contributions {
+		adds := len(c.Labels)+len(c.Taints)+len(c.Flags)+len(c.Settings) > 0 || c.Reserved != nil
+		i := s.Stage(c.Stage)
+		if !adds || i == nil {
+			continue
+		}
+
+		return hcl.Diagnostics{origin.Error(fault.Conflict, i.Range, "What the site decides has nowhere to go",
+			"stage.%s adds to the kubelet's files, and stage.%s, which writes them, is left out here (when). Write the same "+
+				"when in both.", c.Stage, s.OfType("write")[0].Addr())}
+	}
+
+	return nil
 }
 
 // orderRenderers returns the render stages in their order, but first those that add to the node, and what these need: the

@@ -22,8 +22,8 @@ func (e *Eval) templateFile() function.Function {
 		},
 		Type: function.StaticReturnType(cty.String),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			if args[0].IsMarked() {
-				return cty.NilVal, fmt.Errorf("the name of a template is no secret")
+			if args[0].IsMarked() || args[1].IsMarked() {
+				return cty.NilVal, fmt.Errorf("only values inside of vars may be secrets")
 			}
 
 			return e.renderTemplate(args[0].AsString(), args[1])
@@ -39,16 +39,15 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 				"(it has: %s)", name, strings.Join(slices.Sorted(maps.Keys(e.site.Templates)), ", "))
 	}
 
-	object, marks := vars.Unmark()
-	if !object.IsKnown() {
-		return cty.UnknownVal(cty.String).WithMarks(marks), nil
+	if !vars.IsKnown() {
+		return cty.UnknownVal(cty.String), nil
 	}
 
-	if object.IsNull() || !object.CanIterateElements() || !object.Type().IsObjectType() && !object.Type().IsMapType() {
+	if vars.IsNull() || !vars.Type().IsObjectType() && !vars.Type().IsMapType() {
 		return cty.NilVal, fmt.Errorf("vars must be an object, such as { servers = var.servers }")
 	}
 
-	scope := object.AsValueMap()
+	scope := vars.AsValueMap()
 	for _, used := range template.Variables() {
 		if _, ok := scope[used.RootName()]; !ok {
 			return cty.NilVal, fmt.Errorf("%s uses %q, which is not among vars (%s)",
@@ -68,7 +67,7 @@ func (e *Eval) renderTemplate(name string, vars cty.Value) (cty.Value, error) {
 		return cty.NilVal, fmt.Errorf("%s is not a text: %w", name, err)
 	}
 
-	return text.WithMarks(marks), nil
+	return text, nil
 }
 
 func positionOf(r hcl.Range) string {

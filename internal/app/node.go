@@ -177,7 +177,7 @@ type node struct {
 	Store  *generation.Store      // nil where it could not be opened
 	past   func() *world.LastGood // the last good generation's recording; nil where none counts
 	waits  *waits
-	units  *systemd.Units // nil with a recording
+	units  Manager // to be closed; nil where another has it, or there is none
 }
 
 // stateDir returns prelet's own folder.
@@ -222,14 +222,21 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	if n.Store == nil {
 		n.Store, _ = generation.OpenReadOnly(generation.Options{Root: w.Root, Dir: w.stateDir()})
 	}
-	n.waits, n.units = &waits{say: e.Say}, systemd.NewUnits(context.Background())
-	n.live = live.New(live.Options{
+	n.waits = &waits{say: e.Say}
+	options := live.Options{
 		Root: w.Root, Hardware: w.Hardware, Objects: w.Objects, Site: s, Variables: given, Redactor: e.Redactor,
 		Credentials: systemd.NewCredentials(e.Getenv), Store: n.Store, StateDir: w.stateDir(),
-		Detectors: e.detectorHost(w), Units: n.units,
-		IsActive: e.isActive(w),
-		OnRetry:  n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
-	})
+		Detectors: e.detectorHost(w),
+		OnRetry:   n.waits.retry, WaitClock: n.waits.clock(systemd.WaitClock),
+	}
+	if m := e.manager(); m != nil {
+		options.Units = m
+		if e.On == nil {
+			n.units = m
+		}
+	}
+
+	n.live = live.New(options)
 	n.source = n.live
 	if w.KubeletVersion != "" {
 		n.asked = &rehearsal{recording: n.live, site: s, kubelet: w.KubeletVersion}
@@ -241,33 +248,24 @@ func (e *Env) open(w Where, store *generation.Store) (*node, hcl.Diagnostics, er
 	return n, diags, nil
 }
 
-// isActive returns how to ask whether a unit of this machine is active, or is being started; nil below a root.
-func (e *Env) isActive(w Where) func(context.Context, string) bool {
-	if w.Root != "" || w.Hardware != "" {
-		return nil
+// manager returns systemd of the machine that commands work on; nil where there is none.
+func (e *Env) manager() Manager {
+	switch {
+	case e.On == nil && systemd.IsRunning():
+		return systemd.NewUnits(context.Background())
+	case e.On != nil && e.On.Systemd:
+		return e.On.Units
 	}
 
-	return func(ctx context.Context, name string) bool {
-		var units Manager
-		switch {
-		case e.On != nil && e.On.Systemd:
-			units = e.On.Units
-		case e.On == nil && systemd.IsRunning():
-			units = systemd.NewUnits(ctx)
-			defer units.Close()
-		default:
-			return false
-		}
-		u, err := units.Look(ctx, name)
-
-		return err == nil && u.Load == "loaded" && (u.Active == "active" || u.Active == "activating")
-	}
+	return nil
 }
 
 // Close ends what the node has open, without its store.
 func (n *node) Close() {
 	if n.live != nil {
 		n.live.Close()
+	}
+	if n.units != nil {
 		n.units.Close()
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/program"
 	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/site"
-	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -42,10 +41,8 @@ type Options struct {
 	// Detectors answers the questions "lock" and "detector". If it is nil, each detector counts as absent.
 	Detectors world.Source
 	// Units is systemd; nil: none answers.
-	Units *systemd.Units
-	Now   func() time.Time
-	// IsActive reports whether a unit of this machine is active or about to be; nil: none is.
-	IsActive  func(ctx context.Context, unit string) bool
+	Units     Units
+	Now       func() time.Time
 	OnRetry   func(Retry) // called before the cluster is asked again
 	WaitClock func(ctx context.Context) error
 }

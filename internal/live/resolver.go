@@ -27,7 +27,12 @@ func (l *Live) chooseResolver(ctx context.Context) string {
 		}
 		return was
 	}
-	if l.o.IsActive == nil || !l.o.IsActive(ctx, "systemd-resolved.service") {
+	if l.o.Units == nil {
+		return ""
+	}
+
+	u, err := l.o.Units.Look(ctx, "systemd-resolved.service")
+	if err != nil || u.Load != "loaded" || u.Active != "active" && u.Active != "activating" {
 		return ""
 	}
 

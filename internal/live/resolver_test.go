@@ -6,14 +6,24 @@ import (
 	"testing"
 
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
 
+// fakeResolved is a systemd that has systemd-resolved, active or not.
+type fakeResolved bool
+
+func (f fakeResolved) Look(_ context.Context, name string) (systemd.Unit, error) {
+	u := systemd.Unit{Name: name, Load: "loaded", Active: "inactive"}
+	if bool(f) && name == "systemd-resolved.service" {
+		u.Active = "active"
+	}
+
+	return u, nil
+}
+
 // TestResolver decides the resolver as kubeadm does, once: a generation in place keeps what was decided for it.
 func TestResolver(t *testing.T) {
-	active := func(is bool) func(context.Context, string) bool {
-		return func(_ context.Context, unit string) bool { return is && unit == "systemd-resolved.service" }
-	}
 	recorded := func(resolver string) *world.Recording {
 		e := world.Entry{
 			Question: world.Kubelet.Question(world.KubeletReq{}),
@@ -35,7 +45,7 @@ func TestResolver(t *testing.T) {
 		{"decided with a file that is gone", true, recorded("/nosuch/resolv.conf"), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := Options{IsActive: active(c.active)}
+			o := Options{Units: fakeResolved(c.active)}
 			if c.made != nil {
 				o.Store = storeWith(t, c.made)
 			}
@@ -47,7 +57,7 @@ func TestResolver(t *testing.T) {
 		})
 	}
 
-	l := New(Options{Root: t.TempDir(), IsActive: active(true)})
+	l := New(Options{Root: t.TempDir(), Units: fakeResolved(true)})
 	defer l.Close()
 	if got := l.chooseResolver(t.Context()); got != "" {
 		t.Errorf("below a root: got %q, want none", got)

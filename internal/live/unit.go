@@ -6,8 +6,14 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/nodefile"
+	"github.com/prelet/prelet/internal/systemd"
 	"github.com/prelet/prelet/internal/world"
 )
+
+// Units tells what systemd has of a unit.
+type Units interface {
+	Look(ctx context.Context, name string) (systemd.Unit, error)
+}
 
 // answerOwner reports whether a user and a group are there.
 func (l *Live) answerOwner(r world.OwnerReq) world.Answer {

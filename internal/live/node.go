@@ -34,7 +34,10 @@ func (l *Live) answerNode(ctx context.Context, r world.NodeReq) world.Answer {
 	defer cancel()
 	until := l.o.Now().Add(nodeWait)
 	for {
-		out.Taken, out.Note = l.readNode(waiting, r)
+		taken, note := l.readNode(waiting, r)
+		if out.Taken == "" || note == "" { // a cluster that stops answering does not take back what it said
+			out.Taken, out.Note = taken, note
+		}
 		if out.Taken == "" || l.o.Now().After(until) {
 			return world.NodeOf.Answer(out)
 		}

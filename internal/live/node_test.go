@@ -35,6 +35,7 @@ func TestNodeName(t *testing.T) {
 		{"another machine that is not ready", node(other, otherUUID, "False"), "", free, ""},
 		{"another machine that is not heard of", node(other, otherUUID, "Unknown"), "", free, ""},
 		{"another machine that goes", node(other, otherUUID, "True"), node(other, otherUUID, "Unknown"), free, ""},
+		{"another machine, and then no answer", node(other, otherUUID, "True"), "hidden", taken, ""},
 		{"this machine", node(ours, ourUUID, "True"), "", free, ""},
 		{"this machine, installed anew", node(other, ourUUIDInUpperCase, "True"), "", free, ""},
 		{"this disk in another machine", node(ours, otherUUID, "True"), "", free, ""},
@@ -62,11 +63,15 @@ func TestNodeName(t *testing.T) {
 			l := New(Options{
 				Root: root, Credentials: creds{"t": s.Token()}, Now: func() time.Time { return now },
 				OnRetry: func(Retry) {
-					if c.then != "" {
+					switch c.then {
+					case "":
+						now = now.Add(nodeWait) // the patience is over
+					case "hidden":
+						s.HideNodes()
+						now = now.Add(nodeWait)
+					default:
 						s.SetNode("n1", []byte(c.then))
-						return
 					}
-					now = now.Add(nodeWait) // the patience is over
 				},
 			})
 			defer l.Close()

@@ -118,20 +118,22 @@ func (u *units) Stop(_ context.Context, _ string, _ time.Duration) (string, erro
 	return "done", nil
 }
 
-func (u *units) Act(context.Context, string, string, time.Duration) (string, error) {
-	return "done", nil
-}
+func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (string, error) {
+	if name != activate.DefaultUnit {
+		return "done", nil
+	}
 
-func (u *units) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
-	return "done", nil
-}
-
-func (u *units) Restart(_ context.Context, _ string, wait time.Duration) (string, error) {
 	u.kubelet.Job = 7
 	if wait == 0 {
 		return "queued", nil
 	}
-	u.start()
+	if verb != "start" || u.kubelet.Active != "active" {
+		u.start()
+	}
+	return "done", nil
+}
+
+func (u *units) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
 	return "done", nil
 }
 

@@ -185,3 +185,23 @@ func TestTwoWatchTheWayBack(t *testing.T) {
 		}
 	}
 }
+
+// TestStartedBySystemd lets systemd start the kubelet itself, by its Restart=, as soon as the gate is open: prelet waits
+// for that start and does not restart the kubelet.
+func TestStartedBySystemd(t *testing.T) {
+	n := newNode(t)
+	n.bootWith("one")
+	before := len(n.systemd.starts)
+	n.onOpen = func() {
+		n.systemd.enqueue("start")
+		n.clk.runUntil(time.Minute, func() bool { return n.systemd.unit.Active == "active" })
+	}
+
+	out, err := n.runSite(t.Context(), "two")
+	n.mustSucceed(err, "run")
+	checkOutcome(t, "run", out, Outcome{Verdict: Good, Generation: 2})
+
+	if got := len(n.systemd.starts) - before; got != 1 {
+		t.Errorf("got %d starts of the kubelet on generation 2, want 1", got)
+	}
+}

@@ -53,6 +53,7 @@ type node struct {
 	fixedSince time.Duration // since when its pods start; 0: never
 	logged     time.Time
 	onCommit   func() // called once, right after the commit
+	onOpen     func() // called when the gate has been opened
 	off        bool   // prelet=off in this boot
 	ntp        string // content of a file that another unit reads; "" there is none
 	ntpAction  string // what follows its change
@@ -334,6 +335,9 @@ func (n *node) process(do func(m *Machine) (Outcome, error)) (Outcome, error) {
 // note records the events, and kills the process at event killAt, as SIGKILL would.
 func (n *node) note(e Event) {
 	n.events = append(n.events, e.Step+" "+e.State)
+	if n.onOpen != nil && strings.HasPrefix(e.Summary, "open on") {
+		n.onOpen()
+	}
 	if n.killAt == 0 {
 		return
 	}

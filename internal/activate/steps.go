@@ -498,15 +498,21 @@ func (m *Machine) bringUp(ctx context.Context, unit string, e startRequest) (res
 
 	m.note("restart", "started", "%s", unit)
 
+	// Where systemd itself has started the unit since the gate is open, that start is waited for instead of another one.
+	verb := "restart"
+	if isStarted(u) && !old && !older {
+		verb = "start"
+	}
+
 	// A unit that prelet stopped has to start again, also after SIGTERM. Then the start is requested and not waited
 	// for.
 	if e.mayWait && ctx.Err() == nil {
 		m.extendTimeout(e.wait)
-		result, err = m.Units.Restart(ctx, unit, e.wait)
+		result, err = m.Units.Act(ctx, verb, unit, e.wait)
 	}
 
 	if !e.mayWait || ctx.Err() != nil {
-		result, err = m.Units.Restart(steady, unit, 0)
+		result, err = m.Units.Act(steady, verb, unit, 0)
 	}
 
 	if err != nil {

@@ -188,7 +188,11 @@ func (f *fakeSystemd) Stop(ctx context.Context, _ string, wait time.Duration) (s
 	return f.ask(ctx, "stop", wait)
 }
 
-func (f *fakeSystemd) Act(_ context.Context, verb, name string, wait time.Duration) (string, error) {
+func (f *fakeSystemd) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
+	if name == DefaultUnit {
+		return f.ask(ctx, verb, wait)
+	}
+
 	if f.unreachable {
 		return "unanswered", errBus
 	}
@@ -229,7 +233,7 @@ func (f *fakeSystemd) ask(ctx context.Context, kind string, wait time.Duration) 
 		return "unanswered", errBus
 	}
 
-	if kind == "restart" && wait > 0 {
+	if kind != "stop" && wait > 0 {
 		if f.lockHeld() {
 			f.t.Errorf(
 				"%s: a start is waited for with the lock held: it waits for prelet.service, which waits for the lock",

@@ -52,11 +52,10 @@ type Units interface {
 	Mounts(ctx context.Context, paths []string) ([]Mount, error)
 	// Reload makes systemd read unit files again.
 	Reload(ctx context.Context) error
-	// Restart and Stop wait for wait at most; with 0 they do not wait.
-	Restart(ctx context.Context, unit string, wait time.Duration) (result string, err error)
+	// Stop waits for wait at most; with 0 it does not wait.
 	Stop(ctx context.Context, unit string, wait time.Duration) (result string, err error)
-	// Act does what verb says with a unit: "restart", "try-restart" (only if it runs), or "reload" (a try-restart of one
-	// that cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Restart does.
+	// Act does what verb says with a unit: "start", "restart", "try-restart" (only if it runs), or "reload" (a
+	// try-restart of one that cannot reload). CreateTmpfiles runs systemd-tmpfiles --create. Both wait as Stop does.
 	Act(ctx context.Context, verb, unit string, wait time.Duration) (result string, err error)
 	CreateTmpfiles(ctx context.Context, files []string, wait time.Duration) (result string, err error)
 }
@@ -90,6 +89,11 @@ func requiresFile(u Unit, file string) bool {
 
 // isWaitingToRestart reports whether systemd waits for RestartSec=.
 func isWaitingToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
+
+// isStarted reports whether a unit runs or is being started, by systemd itself or by another process.
+func isStarted(u Unit) bool {
+	return u.Active == "active" || u.Active == "activating" && u.MainPID != 0 && !isWaitingToRestart(u)
+}
 
 // isAlive reports whether a process of the unit may run, or systemd may start one at any moment. Such a unit is stopped
 // before its files change.

@@ -46,8 +46,8 @@ func (c *Conn) Stop(ctx context.Context, name string, wait time.Duration) (strin
 	return c.job(ctx, "stop", manager.StopUnitContext, name, wait)
 }
 
-// Act does what verb says with a unit: "restart", "try-restart" (nothing if it does not run) or "reload" (a try-restart
-// of one that cannot reload). It waits as Start does. A socket is restarted together with its services.
+// Act does what verb says with a unit: "start", "restart", "try-restart" (nothing if it does not run) or "reload" (a
+// try-restart of one that cannot reload). It waits as Start does. A socket is restarted together with its services.
 func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (string, error) {
 	if strings.HasSuffix(name, ".socket") {
 		services, isActive, err := c.servicesOf(ctx, name)
@@ -60,6 +60,8 @@ func (c *Conn) Act(ctx context.Context, verb, name string, wait time.Duration) (
 	}
 
 	switch verb {
+	case "start":
+		return c.Start(ctx, name, wait)
 	case "reload":
 		return c.job(ctx, verb, manager.ReloadOrTryRestartUnitContext, name, wait)
 	case "try-restart":

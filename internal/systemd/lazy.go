@@ -78,15 +78,6 @@ func (u *Units) Start(ctx context.Context, name string, wait time.Duration) (str
 	return c.Start(ctx, name, wait)
 }
 
-// Restart is Conn.Restart.
-func (u *Units) Restart(ctx context.Context, name string, wait time.Duration) (string, error) {
-	c, err := u.connect()
-	if err != nil {
-		return Unanswered, err
-	}
-	return c.Restart(ctx, name, wait)
-}
-
 // Stop is Conn.Stop.
 func (u *Units) Stop(ctx context.Context, name string, wait time.Duration) (string, error) {
 	c, err := u.connect()

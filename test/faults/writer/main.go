@@ -154,9 +154,8 @@ func (idle) Mounts(context.Context, []string) ([]activate.Mount, error) { return
 func (idle) MayWait(context.Context, string) (bool, error)              { return false, nil }
 func (idle) Reload(context.Context) error                               { return nil }
 
-func (idle) Restart(context.Context, string, time.Duration) (string, error) { return "queued", nil }
 func (idle) Act(context.Context, string, string, time.Duration) (string, error) {
-	return "done", nil
+	return "queued", nil
 }
 func (idle) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
 	return "done", nil

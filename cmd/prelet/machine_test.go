@@ -72,6 +72,10 @@ type units struct {
 	job     string // how its start ends; empty: done
 	applyIs string // its ActiveState
 	mounts  []activate.Mount
+	other   activate.Unit // one of the site's; no name: there is none
+	act     func(verb string) (string, error)
+
+	onReload func()
 }
 
 func (u *units) Close() {}
@@ -88,6 +92,8 @@ func (u *units) Look(_ context.Context, name string) (activate.Unit, error) {
 		return activate.Unit{Name: name, Load: "loaded", Active: u.applyIs}, nil
 	case name == app.BootUnit, name == app.ApplyUnit:
 		return u.self, nil
+	case name == u.other.Name:
+		return u.other, nil
 	}
 	return activate.Unit{Name: name, Load: "not-found"}, nil
 }
@@ -100,7 +106,13 @@ func (u *units) MayWait(context.Context, string) (bool, error) {
 	return !u.inside, nil
 }
 
-func (u *units) Reload(context.Context) error { u.reloads++; return nil }
+func (u *units) Reload(context.Context) error {
+	u.reloads++
+	if u.onReload != nil {
+		u.onReload()
+	}
+	return nil
+}
 
 func (u *units) Start(_ context.Context, name string, _ time.Duration) (string, error) {
 	if name == app.ApplyUnit && u.apply != nil {
@@ -119,6 +131,9 @@ func (u *units) Stop(_ context.Context, _ string, _ time.Duration) (string, erro
 }
 
 func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (string, error) {
+	if u.act != nil && name == u.other.Name {
+		return u.act(verb)
+	}
 	if name != activate.DefaultUnit {
 		return "done", nil
 	}

@@ -33,6 +33,7 @@ const (
 	seenFile     = "kubelet.seen"
 	doneFile     = "units.done"
 	failedFile   = "units.failed"
+	exemptFile   = "units.exempt"
 	askedFile    = "run.asked"
 	gateVariable = "PRELET_GENERATION="
 )
@@ -142,6 +143,24 @@ func (g Gate) ClearFailure(key string) error {
 	}
 
 	return g.remove(failedFile)
+}
+
+// SetExempt notes the units that no verdict on the next commit is about, in place of those that were noted before.
+func (g Gate) SetExempt(units []string) error {
+	if len(units) == 0 {
+		return g.remove(exemptFile)
+	}
+
+	return g.write(exemptFile, g.BootID+" "+strings.Join(units, " "))
+}
+
+// Exempt returns the units of SetExempt in this boot.
+func (g Gate) Exempt() []string {
+	if names, ok := strings.CutPrefix(g.read(exemptFile), g.BootID+" "); ok {
+		return strings.Fields(names)
+	}
+
+	return nil
 }
 
 // MarkAsked notes why a run was requested while the gate is shut.

@@ -103,6 +103,10 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 		return systemdFault("told to stop before COMMIT", context.Cause(ctx))
 	}
 
+	if err := m.exemptIll(ctx, t.change.Plan); err != nil {
+		return err
+	}
+
 	return m.noteAlive(unit)
 }
 
@@ -127,6 +131,10 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		if err := CheckPodState(unit, state, why, next); err != nil {
 			return err
 		}
+	}
+
+	if err := m.exemptIll(ctx, h.plan, m.planOrDefault(t.to)); err != nil {
+		return err
 	}
 
 	return m.noteAlive(unit)

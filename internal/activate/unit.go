@@ -2,6 +2,7 @@ package activate
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -72,7 +73,8 @@ const (
 	jobQueued     = "queued"
 	jobUnanswered = "unanswered"
 	jobDependency = "dependency"
-	jobSkipped    = "skipped" // there was nothing to do, such as for a unit whose conditions do not hold
+	jobCanceled   = "canceled" // somebody stopped the unit
+	jobSkipped    = "skipped"  // there was nothing to do, such as for a unit whose conditions do not hold
 )
 
 // requiresFile reports whether the unit does not start while the file is missing. It is false when no EnvironmentFile=
@@ -87,8 +89,14 @@ func requiresFile(u Unit, file string) bool {
 	return false
 }
 
-// isWaitingToRestart reports whether systemd waits for RestartSec=.
-func isWaitingToRestart(u Unit) bool { return u.Active == "activating" && u.Sub == "auto-restart" }
+// isWaitingToRestart reports whether systemd waits for RestartSec=, or since systemd 254 for what is started before the
+// unit (auto-restart-queued).
+func isWaitingToRestart(u Unit) bool {
+	return u.Active == "activating" && strings.HasPrefix(u.Sub, "auto-restart")
+}
+
+// isLoadable reports whether systemd understands the unit's files.
+func isLoadable(u Unit) bool { return u.Load != "bad-setting" && u.Load != "error" }
 
 // isStarted reports whether a unit runs or is being started, by systemd itself or by another process.
 func isStarted(u Unit) bool {

@@ -149,7 +149,8 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 // leaves no trace in systemd, such as a reload, is noted in the run folder, and so is what failed: then the unit is acted
 // on again.
 //
-// It returns onBad if a unit of the site's fails, and onReady otherwise. After a rollback failures are only reported.
+// It returns onBad if a unit of the site's fails, and onReady otherwise. Only reported is what fails after a rollback, or
+// of a unit that was unhealthy before the commit, and what systemd refuses.
 func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
 	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
 		return onReady
@@ -157,8 +158,8 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 
 	for _, u := range m.touchedUnits(&h) {
 		key := unitKey(h.journal, u)
-		why := m.actUnit(ctx, u, h, key)
-		if why == "" {
+		why, err := m.actUnit(ctx, u, h, key)
+		if why == "" && err == nil {
 			if err := m.Gate.ClearFailure(key); err != nil {
 				m.note("units", "notice", "%v", err)
 			}
@@ -166,8 +167,12 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 			continue
 		}
 
+		if err != nil {
+			why = err.Error()
+		}
+
 		switch {
-		case u.System || h.phase == returning:
+		case err != nil, u.System, h.phase == returning, m.isExempt(u.Unit):
 			t.trouble = append(t.trouble, u.Unit+": "+why)
 			m.note("units", "failed", "%s: %s", u.Unit, why)
 		default:
@@ -185,13 +190,40 @@ func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigge
 	return onReady
 }
 
+// exemptIll notes which units of the site's are unhealthy before a commit: no verdict on it is about them.
+func (m *Machine) exemptIll(ctx context.Context, plans ...Plan) error {
+	var ill []string
+
+	for _, p := range plans {
+		for _, u := range p.Units {
+			now, err := m.Units.Look(ctx, u.Unit)
+			crashed := now.Restarts > 0 && m.Clock.Monotonic()-now.Started < p.Timeout // it would in the verdict's time
+			isIll := crashed || now.Active == "failed" || isWaitingToRestart(now) || !isLoadable(now)
+
+			if err == nil && !u.System && isIll {
+				ill = append(ill, u.Unit)
+				m.note("units", "notice", "%s is %s/%s (result %s) before the commit, which is not judged by it", u.Unit,
+					now.Active, now.Sub, now.Result)
+			}
+		}
+	}
+
+	if err := m.Gate.SetExempt(ill); err != nil {
+		return systemdFault("noting which units are unhealthy", err)
+	}
+
+	return nil
+}
+
+func (m *Machine) isExempt(unit string) bool { return slices.Contains(m.Gate.Exempt(), unit) }
+
 // unitKey names what follows a commit for one unit.
 func unitKey(j *generation.Journal, u UnitPlan) string {
 	return fmt.Sprintf("%d %d %s", j.Gen, j.CommitTime.UnixNano(), u.Unit)
 }
 
-// actUnit acts on one unit, and returns what failed.
-func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string) {
+// actUnit acts on one unit, and returns what failed. An error means that systemd refused, or did not answer.
+func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key string) (why string, err error) {
 	steady := context.WithoutCancel(ctx)
 
 	wait := time.Duration(u.TimeoutMillis) * time.Millisecond
@@ -200,24 +232,26 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 	}
 
 	if m.Gate.IsDone(key) {
-		return ""
+		return "", nil
 	}
 	if u.Action == actionCreate {
 		return m.createTmpfiles(steady, u, h, key, wait)
 	}
 
 	now, err := m.Units.Look(steady, u.Unit)
-	isBroken := h.phase == returning && now.Active == "failed" // by the generation that was left
+	isBroken := h.phase == returning && now.Active == "failed" && !m.isExempt(u.Unit) // by the generation that was left
 
 	switch {
 	case err != nil:
-		return err.Error()
+		return "", err
+	case !isLoadable(now):
+		return fmt.Sprintf("systemd cannot load it (%s)", now.Load), nil
 	case now.Load != "loaded" && u.System:
-		return fmt.Sprintf("it is not there (%s)", now.Load)
+		return fmt.Sprintf("it is not there (%s)", now.Load), nil
 	case now.Load != "loaded": // the plan has reported it
-		return ""
+		return "", nil
 	case !u.System && !isBroken && m.Gate.Failure(key) == "" && (!isAlive(now) || startedAt(now) >= h.placed):
-		return ""
+		return "", nil
 	}
 
 	verb := tryRestart
@@ -230,27 +264,33 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 	if may, err := m.Units.MayWait(steady, u.Unit); err != nil || !may {
 		wait = 0
 	}
-	wasIll := isWaitingToRestart(now)
 
 	m.note("units", "started", "%s %s", verb, u.Unit)
-	m.extendTimeout(wait)
+	m.extendTimeout(wait + time.Duration(u.SettleMillis)*time.Millisecond)
 
 	result, err := m.Units.Act(steady, verb, u.Unit, wait)
-	isLeft := wasIll || result == jobQueued || result == jobSkipped || result == jobUnanswered && m.hasJob(steady, u.Unit)
-	leavesNoTrace := verb == actionReload || wasIll || isBroken
+	if err != nil {
+		return "", err
+	}
 
-	if err == nil && (u.System || leavesNoTrace && (isLeft || result == jobDone)) {
-		err = m.Gate.MarkDone(key)
+	isLeft := result == jobQueued || result == jobSkipped || result == jobUnanswered && m.hasJob(steady, u.Unit)
+	leavesNoTrace := u.System || verb == actionReload || isBroken
+
+	if leavesNoTrace && (isLeft || result == jobDone) {
+		if err := m.Gate.MarkDone(key); err != nil {
+			return "", err
+		}
 	}
 
 	switch {
-	case err != nil:
-		return err.Error()
+	case result == jobCanceled && !u.System:
+		m.note("units", "notice", "%s %s: somebody stopped it", verb, u.Unit)
+		return "", m.Gate.SetExempt(append(m.Gate.Exempt(), u.Unit))
 	case isLeft: // the verdict looks at it
 		m.note("units", "notice", "%s %s: %s", verb, u.Unit, result)
-		return ""
+		return "", nil
 	case result != jobDone:
-		return fmt.Sprintf("its %s ended with %q", verb, result)
+		return fmt.Sprintf("its %s ended with %q", verb, result), nil
 	case !u.System && verb != actionReload:
 		why = m.settleUnit(ctx, u)
 	}
@@ -259,11 +299,13 @@ func (m *Machine) actUnit(ctx context.Context, u UnitPlan, h location, key strin
 		m.note("units", "ok", "%s %s", verb, u.Unit)
 	}
 
-	return why
+	return why, nil
 }
 
-// createTmpfiles makes what changed files of tmpfiles.d say.
-func (m *Machine) createTmpfiles(ctx context.Context, u UnitPlan, h location, key string, wait time.Duration) string {
+// createTmpfiles makes what changed files of tmpfiles.d say, and returns what failed as actUnit does.
+func (m *Machine) createTmpfiles(
+	ctx context.Context, u UnitPlan, h location, key string, wait time.Duration,
+) (why string, err error) {
 	var files []string
 
 	info, _ := m.infoOf(h.journal.Gen)
@@ -273,25 +315,22 @@ func (m *Machine) createTmpfiles(ctx context.Context, u UnitPlan, h location, ke
 		}
 	}
 	if len(files) == 0 {
-		return ""
+		return "", nil
 	}
 
 	m.note("units", "started", "systemd-tmpfiles --create")
 	m.extendTimeout(wait)
 
 	result, err := m.Units.CreateTmpfiles(ctx, files, wait)
-	if err == nil {
-		err = m.Gate.MarkDone(key)
-	}
 
 	switch {
 	case err != nil:
-		return err.Error()
+		return "", err
 	case result != jobDone && result != jobQueued && result != jobUnanswered:
-		return fmt.Sprintf("it ended with %q", result)
+		return fmt.Sprintf("it ended with %q", result), nil
 	}
 
-	return ""
+	return "", m.Gate.MarkDone(key)
 }
 
 // startedAt returns when a unit last began to start, or its main process did.
@@ -331,6 +370,10 @@ func (m *Machine) settleUnit(ctx context.Context, u UnitPlan) (why string) {
 // judgeUnits returns the verdict on the units that this generation restarted; Pending with the reason to wait.
 func (w *watcher) judgeUnits(ctx context.Context) (Verdict, string) {
 	for _, u := range w.units {
+		if w.m.isExempt(u.Unit) {
+			continue
+		}
+
 		if why := w.m.Gate.Failure(unitKey(w.journal, u)); why != "" {
 			return Bad, w.addBad(u.Unit, "%s", why)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -133,5 +134,19 @@ func TestUnitToBlame(t *testing.T) {
 				t.Error("the file is still there; want it gone again")
 			}
 		})
+	}
+}
+
+// What systemd refuses to do with a unit is reported, and nothing is rolled back for it.
+func TestUnitRefuses(t *testing.T) {
+	m := withChrony(t)
+	m.act = func(string) (string, error) {
+		return "unanswered", errors.New("systemd refused: it may be requested by dependency only")
+	}
+	m.putChrony("restart", chronyConf)
+	m.want("run", m.as("", "run"), ended{0, "", ""})
+	m.want("status", m.as("", "status"), ended{2, "unit-failed: chrony.service: systemd refused", ""})
+	if m.read(chronyConf) == "" {
+		t.Error("the file was taken back; want it there")
 	}
 }

@@ -149,8 +149,8 @@ func (m *Machine) touchedUnits(h *location) (out []UnitPlan) {
 // leaves no trace in systemd, such as a reload, is noted in the run folder, and so is what failed: then the unit is acted
 // on again.
 //
-// It returns onBad if a unit of the site's fails, and onReady otherwise. Only reported is what fails after a rollback, or
-// of a unit that was unhealthy before the commit, and what systemd refuses.
+// It returns onBad if a unit of the site's fails, and onReady otherwise. Only reported is what fails after a rollback,
+// or of a unit that was unhealthy before the commit, and what systemd refuses.
 func (m *Machine) actUnits(ctx context.Context, h location, t *walkState) trigger {
 	if h.journal.BootID != m.BootID || h.journal.Tries > 1 { // published in an earlier boot
 		return onReady

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -12,7 +13,7 @@ import (
 )
 
 // checkOnNode asks the node what only it can tell of what apply is going to need: whether the owners of files and the
-// units that files notify are there, and whether prelet's own unit may write where files are planned.
+// units that files notify are there and may be restarted, and whether prelet's own unit may write where files are planned.
 //
 // A recording that was never asked, or a node whose systemd does not answer, says nothing against the plan: apply finds
 // it out as it did before.
@@ -42,16 +43,33 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 
 	for _, u := range n.Units {
 		a, _, err := world.UnitOf.Ask(ctx, tape, world.UnitReq{Name: u.Unit})
-		if err != nil || a.Load != "not-found" && a.Load != "masked" {
+
+		code := fault.UnitMissing
+		var summary, next string
+
+		switch {
+		case err != nil:
+			continue
+		case a.Load == "not-found":
+			summary = fmt.Sprintf("There is no %s on this node", u.Unit)
+			next = "Install the unit"
+		case a.Load == "masked":
+			summary = u.Unit + " is masked on this node"
+			next = "Unmask the unit"
+		case slices.Contains(a.Refuses, u.Action):
+			code = fault.UnitRefuses
+			summary = fmt.Sprintf("systemd refuses to restart %s by hand", u.Unit)
+			next = "Write RefuseManualStart=no and RefuseManualStop=no below [Unit] in a drop-in of it"
+			if !slices.Contains(a.Refuses, "reload") {
+				next = `Write action = "reload"`
+			}
+		default:
 			continue
 		}
-		summary := fmt.Sprintf("There is no %s on this node", u.Unit)
-		if a.Load == "masked" {
-			summary = u.Unit + " is masked on this node"
-		}
-		found.degrade(fault.UnitMissing, summary)
-		found.report(origin.Warning(fault.UnitMissing, u.Range, summary,
-			"Files that notify stage.restart.%s are written, and nothing follows. Install or unmask the unit, or leave the stage out where there is none: when = …", u.Stage))
+
+		found.degrade(code, summary)
+		found.report(origin.Warning(code, u.Range, summary, "Files that notify stage.restart.%s are written, and nothing "+
+			"follows. %s, or leave the stage out where this is so: when = …", u.Stage, next))
 	}
 
 	return found

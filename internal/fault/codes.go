@@ -92,6 +92,7 @@ const (
 	NodeDrift     Code = "node-drift"
 	Adopted       Code = "adopted"
 	UnitMissing   Code = "unit-missing"
+	UnitRefuses   Code = "unit-refuses"
 	UnitFailed    Code = "unit-failed"
 )
 

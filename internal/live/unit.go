@@ -43,5 +43,18 @@ func (l *Live) answerUnit(ctx context.Context, name string) world.Answer {
 		return world.Failure(fault.Systemd, err.Error(), "")
 	}
 
-	return world.UnitOf.Answer(world.UnitAns{Load: u.Load, Strict: u.ProtectSystem == "strict", Writable: u.Writable})
+	return world.UnitOf.Answer(describeUnit(u))
+}
+
+// describeUnit returns what a plan needs of a unit.
+func describeUnit(u systemd.Unit) world.UnitAns {
+	ans := world.UnitAns{Load: u.Load, Strict: u.ProtectSystem == "strict", Writable: u.Writable}
+	if u.Load == "loaded" && (u.NoStart || u.NoStop) {
+		ans.Refuses = []string{"restart"}
+		if !u.CanReload { // then a reload is a restart
+			ans.Refuses = append(ans.Refuses, "reload")
+		}
+	}
+
+	return ans
 }

@@ -254,11 +254,14 @@ type UnitReq struct {
 	Name string `json:"name"`
 }
 
-// UnitAns is what systemd has of it: LoadState, and what its processes may write.
+// UnitAns is what systemd has of it: LoadState, what its processes may write, and what it refuses.
 type UnitAns struct {
 	Load     string   `json:"load"`               // loaded, not-found, masked, …
 	Strict   bool     `json:"strict,omitempty"`   // ProtectSystem=strict
 	Writable []string `json:"writable,omitempty"` // ReadWritePaths=
+	// Refuses are the actions of a restart stage that systemd refuses by hand: restart, reload. A recording of an older
+	// prelet has none: what systemd refuses after the commit is reported then.
+	Refuses []string `json:"refuses,omitempty"`
 }
 
 // ManagedReq asks what the generation in place holds.

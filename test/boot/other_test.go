@@ -133,6 +133,54 @@ func TestOtherUnitFails(t *testing.T) {
 	}
 }
 
+// Units that were unhealthy before the commit, and one that systemd refuses to restart, do not take a generation back.
+func TestOtherUnitNotToBlame(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.put("/etc/systemd/system/loops.service", `[Unit]
+StartLimitIntervalSec=0
+[Service]
+ExecStart=/bin/sh -c 'sleep 0.3; exit 1'
+Restart=always
+RestartSec=1
+[Install]
+WantedBy=multi-user.target
+`)
+	m.put("/etc/systemd/system/refuses.service",
+		"[Unit]\nRefuseManualStop=yes\n[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")
+	if out, err := exec.Command("chroot", m.root, "systemctl", "enable", "loops", "refuses").CombinedOutput(); err != nil {
+		t.Fatalf("systemctl enable: %v: %s", err, out)
+	}
+	m.boot()
+	m.verdict("good")
+
+	for _, unit := range []string{"loops", "refuses"} {
+		m.put("/etc/prelet/other.hcl", fmt.Sprintf(`override {
+  stage "write" "kubelet" {
+    file "other" {
+      path    = "/etc/%[1]s.conf"
+      content = "one\n"
+      notify  = [stage.restart.other]
+    }
+  }
+}
+stage "restart" "other" { unit = "%[1]s.service" }
+`, unit))
+		if r := m.try("prelet", "plan"); strings.Contains(r.out+r.errors, "unit-refuses") != (unit == "refuses") {
+			t.Errorf("%s: plan: got %+v, want a warning of the unit that refuses only", unit, r)
+		}
+		if r := m.try("prelet", "run"); r.exit != 0 {
+			t.Errorf("%s: prelet run: got %+v, want 0", unit, r)
+		}
+		if got := m.read("/etc/" + unit + ".conf"); got != "one\n" {
+			t.Errorf("%s: its file: got %q, want %q", unit, got, "one\n")
+		}
+		if s := m.status(); len(s.Degraded) == 0 && unit == "refuses" {
+			t.Errorf("%s: status: got %+v, want it degraded", unit, s)
+		}
+	}
+}
+
 // A socket whose service runs is restarted with it: systemd refuses to start such a socket alone. Where it cannot start, both
 // run again on the old file.
 func TestOtherSocket(t *testing.T) {

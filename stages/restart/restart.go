@@ -29,7 +29,7 @@ var (
 		Doc: "How long the whole activation may take: the kubelet stopped, started on the new files and judged, and, if it is ill, put back and judged once more. When it is up nobody waits any longer, and a verdict that is still open is reached at the kubelet's next start. Not shorter than `verify.timeout`. Of another unit: how long to wait for its restart or reload."}
 	configz   = schema.Attr[string]{Name: "configz_credential", Check: checkCredential, Doc: "The name of a credential with which the verdict also asks the kubelet for the configuration that it runs with (`/configz`) and compares it with the planned one: a client certificate and its key, PEM in one text, of somebody who may get `nodes/configz`. A node's own may not. `prelet-verify.service` and `prelet-apply.service` need it (`LoadCredential=`); where they lack it, the rest is judged."}
 	action    = schema.Attr[string]{Name: "action", Default: actionRestart, Check: schema.OneOf(actionRestart, actionReload), Doc: "Of another unit: `restart`, or `reload`, which is a restart of a unit that cannot reload. A unit that does not run stays so."}
-	calm      = schema.Attr[string]{Name: "settle", Default: "2s", Check: schema.Duration, Doc: "Of another unit: how long it must run without a new process before it counts as healthy."}
+	calm      = schema.Attr[string]{Name: "settle", Default: "2s", Check: schema.Duration, Doc: "Of another unit: how long it must run without a new process before it counts as healthy. Shorter than `timeout`."}
 	condition = schema.Attr[cty.Value]{Name: "condition", Required: true, Doc: "Must be true of the finished node."}
 	message   = schema.Attr[string]{Name: "error_message", Required: true, Doc: "Why not, and what to do."}
 )
@@ -98,6 +98,9 @@ func renderUnit(cfg schema.Body, name string, in stages.Inputs) (*node.Unit, hcl
 		wait = defaultWait
 	}
 	quiet, _ := time.ParseDuration(calm.Of(cfg).V)
+	if calm.Of(cfg).Expr != nil && quiet > 0 && quiet >= wait {
+		diags = append(diags, origin.Error(fault.WrongType, calm.Of(cfg).Range, "The unit can never settle", "timeout (%s) must be longer than settle (%s).", wait, quiet))
+	}
 	switch {
 	case u.Null():
 		return nil, append(diags, origin.Error(fault.MissingArgument, u.Range, "Which unit?",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/app"
@@ -59,5 +60,17 @@ func TestChangedAfterFailedRun(t *testing.T) {
 	}
 	if asked != 1 {
 		t.Errorf("runs requested: got %d, want 1", asked)
+	}
+}
+
+// A mount whose job never ends is waited for once, not before each plan.
+func TestMountJobNeverEnds(t *testing.T) {
+	m := goodNode(t)
+	m.mounts = []activate.Mount{{Path: "/var/lib/kubelet", Unit: "var-lib-kubelet.mount", Job: true, State: "activating"}}
+	m.reboot()
+	begun := m.now
+	m.want("run", m.as(app.BootUnit, "run"), ended{0, "", ""})
+	if got := m.now - begun; got < 90*time.Second || got > 95*time.Second {
+		t.Errorf("the run waited for %s, want 90s in all", got)
 	}
 }

@@ -41,6 +41,8 @@ type Machine struct {
 	Note   func(Event)
 	Extend func(time.Duration)
 
+	mountsWaited time.Duration // by AwaitMounts so far
+
 	rows  []row            // nil: the table
 	onRow func(row)        // called with each row that runs; nil except in tests
 	hook  func(step, bool) // called before and, with true, after each step; nil except in tests

@@ -27,9 +27,12 @@ const (
 )
 
 // AwaitMounts returns the mounts at or above some files, once none of them has a job: a mount that comes later would
-// hide what is written before. It waits for mountWait at most. waited reports whether it did.
+// hide what is written before. All calls of one process wait for mountWait at most. waited reports whether this one did.
 func (m *Machine) AwaitMounts(ctx context.Context, files []string) (mounts []Mount, waited bool, err error) {
-	end := m.Clock.Monotonic() + mountWait
+	begun := m.Clock.Monotonic()
+	end := begun + mountWait - m.mountsWaited
+
+	defer func() { m.mountsWaited += m.Clock.Monotonic() - begun }()
 
 	for {
 		if mounts, err = m.Units.Mounts(ctx, files); err != nil {
@@ -44,7 +47,7 @@ func (m *Machine) AwaitMounts(ctx context.Context, files []string) (mounts []Mou
 		if !waited {
 			waited = true
 
-			m.extendTimeout(mountWait)
+			m.extendTimeout(end - begun)
 			m.note("mounts", "started", "waiting for %s (%s)", mounts[i].Path, mounts[i].Unit)
 		}
 

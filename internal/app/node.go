@@ -290,7 +290,7 @@ func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 			if _, ok := n.Store.LastGood(); ok {
 				n.live.Hurry(lastGoodTimeout)
 			}
-			return world.FallBack(n.past, maxAge, time.Now())
+			return world.FallBack(n.past, maxAge, time.Now(), n.newestKnown)
 		}
 	}
 	if n.waits != nil {
@@ -301,6 +301,18 @@ func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 		p.Assumed = n.asked.assumed()
 	}
 	return p
+}
+
+// newestKnown returns when the newest generation was made, whatever the clock shows now.
+func (n *node) newestKnown() (newest time.Time) {
+	all, _ := n.Store.List() // without it only the clock counts
+	for _, g := range all {
+		if g.Time.After(newest) {
+			newest = g.Time
+		}
+	}
+
+	return newest
 }
 
 // planUnless is Plan with the diagnostics of opening the node. Where they have an error, it does not plan.

@@ -3,6 +3,7 @@ package world
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,7 +73,12 @@ func readKept(s Generations, name string) *LastGood {
 // FallBack returns a function that replaces a failed answer of the cluster by the answer of the last good generation to
 // the same question, marked stale, if that is not older than maxAge. The function returns the failed answer and false for
 // questions about anything else: hardware, files and variables are always read now. last may return nil.
-func FallBack(last func() *LastGood, maxAge time.Duration, now time.Time) func(Question, Answer) (Answer, bool) {
+//
+// reached returns the newest time at which this machine is known to have been. Where the clock shows an earlier one, as
+// without a battery, the age is counted to that, and the answer says that it is not known.
+func FallBack(
+	last func() *LastGood, maxAge time.Duration, now time.Time, reached func() time.Time,
+) func(Question, Answer) (Answer, bool) {
 	return func(q Question, failed Answer) (Answer, bool) {
 		if q.Kind != KindTrust && q.Kind != KindObject {
 			return failed, false
@@ -89,12 +95,22 @@ func FallBack(last func() *LastGood, maxAge time.Duration, now time.Time) func(Q
 		}
 
 		at, err := time.Parse(time.RFC3339, good.Recording.Header.Time)
-		if err != nil || now.Sub(at) > maxAge {
+		if err != nil {
+			return failed, false
+		}
+
+		newest := slices.MaxFunc([]time.Time{now, at, reached()}, time.Time.Compare)
+		if newest.Sub(at) > maxAge {
 			return failed, false
 		}
 
 		old.Stale = good.Generation
 		old.Because = fmt.Sprintf("%s: %s", failed.Name(), strings.TrimSuffix(failed.Why(), "."))
+
+		if now.Before(newest) {
+			old.Because += fmt.Sprintf("; its age is not known: the clock shows %s, before %s",
+				now.UTC().Format(time.RFC3339), newest.UTC().Format(time.RFC3339))
+		}
 
 		return old, true
 	}

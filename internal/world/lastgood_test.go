@@ -23,25 +23,35 @@ func TestFallBackAge(t *testing.T) {
 	}}
 	failed := Failure(fault.ClusterUnreachable, "connection refused.", "")
 
+	const because = "unreachable: connection refused"
+	const years = -50 * 365 * 24 * time.Hour
+	unknown := because + "; its age is not known: the clock shows 1976-01-14T00:00:00Z, before "
+
 	for name, c := range map[string]struct {
-		good *LastGood
-		q    Question
-		age  time.Duration
-		want bool
+		good    *LastGood
+		q       Question
+		age     time.Duration // by the clock
+		reached time.Duration // the newest time that is known, after the recording
+		want    string        // because; "": the failed answer
 	}{
-		"young":              {good, trust, time.Hour, true},
-		"at its limit":       {good, trust, 2 * time.Hour, true},
-		"too old":            {good, trust, 2*time.Hour + time.Second, false},
-		"never asked":        {good, object, time.Hour, false},
-		"not the cluster's":  {good, file, time.Hour, false},
-		"no good generation": {nil, trust, time.Hour, false},
+		"young":                    {good, trust, time.Hour, 0, because},
+		"at its limit":             {good, trust, 2 * time.Hour, time.Hour, because},
+		"too old":                  {good, trust, 2*time.Hour + time.Second, 0, ""},
+		"never asked":              {good, object, time.Hour, 0, ""},
+		"not the cluster's":        {good, file, time.Hour, 0, ""},
+		"no good generation":       {nil, trust, time.Hour, 0, ""},
+		"a clock before it":        {good, trust, years, years, unknown + "2026-01-01T00:00:00Z"},
+		"the same, one run since":  {good, trust, years, time.Hour, unknown + "2026-01-01T01:00:00Z"},
+		"the same, known as old":   {good, trust, years, 3 * time.Hour, ""},
+		"after it, before the run": {good, trust, time.Hour, 3 * time.Hour, ""},
 	} {
-		a, ok := FallBack(func() *LastGood { return c.good }, 2*time.Hour, then.Add(c.age))(c.q, failed)
+		reached := func() time.Time { return then.Add(c.reached) }
+		a, ok := FallBack(func() *LastGood { return c.good }, 2*time.Hour, then.Add(c.age), reached)(c.q, failed)
 		switch {
-		case ok != c.want:
-			t.Errorf("%s: got %t, want %t", name, ok, c.want)
-		case ok && (a.Stale != 7 || a.Because != "unreachable: connection refused" || a.Fault != nil):
-			t.Errorf("%s: got %+v, want the answer of generation 7, stale because the cluster is unreachable", name, a)
+		case ok != (c.want != ""):
+			t.Errorf("%s: got %t, want %t", name, ok, c.want != "")
+		case ok && (a.Stale != 7 || a.Because != c.want || a.Fault != nil):
+			t.Errorf("%s: got %+v, want the answer of generation 7, stale because %q", name, a, c.want)
 		case !ok && a.Code() != failed.Code():
 			t.Errorf("%s: got %+v, want the failed answer", name, a)
 		}

@@ -29,6 +29,7 @@ const (
 	servingPrefix = "serving-"
 	replyPrefix   = "reply-"
 
+	replyTime  = time.Minute      // in which whoever asked takes its reply
 	followTime = 20 * time.Minute // two watches of the longest sensible timeout
 	followRuns = 4
 
@@ -40,14 +41,16 @@ type request struct {
 	PID  int      `json:"pid,omitempty"` // of the process that waits for the reply
 }
 
-// isAbandoned reports whether nobody waits for a reply any more: the process that asked has ended. Of a process of
-// another version, which does not give its number, it is known after followTime.
-func isAbandoned(pid int, asked time.Time) bool {
+// isAbandoned reports whether nobody takes a reply any more: the process that asked has ended, and the reply is not young.
+// A process in another PID namespace has a number there that nobody may have here. Of a process of another version, which
+// does not give its number, it is known after followTime.
+func isAbandoned(pid int, replied time.Time) bool {
+	age := time.Since(replied)
 	if pid > 0 {
-		return errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+		return age > replyTime && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 	}
 
-	return time.Since(asked) > followTime
+	return age > followTime
 }
 
 // Reply is the result and the output of a command that another process ran.

@@ -168,3 +168,49 @@ func (m *machine) write(name, text string) {
 		m.t.Fatal(err)
 	}
 }
+
+// The state folder and /run/prelet are emptied together on a healthy node (systemctl clean --what=all), or the state folder
+// and the gate: every command says what to do, the next crash of the kubelet asks for a run, and that adopts the files.
+func TestStateAndRunFolderEmptied(t *testing.T) {
+	for name, empty := range map[string]func(*machine){
+		"both":                     (*machine).emptyRun,
+		"the state and the gate":   func(m *machine) { m.remove(m.gate) },
+		"the same, after a reboot": func(m *machine) { m.reboot(); m.boot(); m.emptyRun() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			m.self.Active = "active"
+			empty(m)
+			m.self.Active = "active"
+			m.lose("")
+			m.want("status", m.as("", "status"), ended{m.as("", "status").exit, "prelet run adopts the files", ""})
+			m.want("verify by hand", m.as("", "verify"), ended{50, "", "prelet run adopts the files"})
+			m.want("recover", m.as("", "recover"), ended{0, "prelet run adopts the files", ""})
+
+			asked := 0
+			m.apply, m.applyIs = func() { asked++ }, "inactive"
+			m.kubelet.Active, m.kubelet.Sub, m.kubelet.MainPID = "activating", "auto-restart", 0
+			m.units.start()
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", "prelet run adopts the files"})
+			if asked != 1 || m.gateSays() != "" {
+				t.Errorf("runs requested: got %d, want 1; gate: got %q, want it shut", asked, m.gateSays())
+			}
+			m.want("status", m.as("", "status"), ended{1, "prelet run adopts", ""})
+
+			m.applyIs = "failed"
+			m.as(app.VerifyUnit, "verify")
+			if asked != 1 {
+				t.Errorf("runs requested after one that failed: got %d, want 1", asked)
+			}
+
+			before := m.managed()
+			m.apply = nil // the run, without systemd between
+			m.want("run", m.as(app.ApplyUnit, "run"), ended{0, "eneration 1 is in place, and the kubelet is healthy", ""})
+			m.sameFiles(before)
+			if m.gateSays() != "PRELET_GENERATION=1" || m.kubelet.Active != "active" {
+				t.Errorf("gate %q, kubelet %+v; want it to run on generation 1", m.gateSays(), m.kubelet)
+			}
+			m.want("status", m.as("", "status"), ended{0, "adopted:", ""})
+		})
+	}
+}

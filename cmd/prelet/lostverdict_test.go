@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/prelet/prelet/internal/app"
@@ -148,6 +149,28 @@ func TestLostVerdict(t *testing.T) {
 			if got := m.read("/etc/default/kubelet"); got != flags || m.kubelet.Active != "active" {
 				t.Errorf("kubelet %+v with flags %s, want it to run with %s", m.kubelet, got, flags)
 			}
+		})
+	}
+}
+
+// The generation in place is lost while the kubelet runs on it: every command says so, and what to do, and none says that
+// prelet has never run or that the generation is good.
+func TestCommandsAfterLoss(t *testing.T) {
+	for _, l := range losses() {
+		if strings.Contains(l.name, "middle") {
+			continue // recover finishes or refuses that
+		}
+		t.Run(l.name, func(t *testing.T) {
+			m := losingNode(t)
+			l.do(m)
+			const want = "2 is in place, and "
+			m.want("status", m.as("", "status"), ended{2, want, ""})
+			m.want("status -o json", m.as("", "status", "-o", "json"), ended{2, `"lost"`, ""})
+			m.want("verify", m.as("", "verify"), ended{0, want, ""})
+			m.want("recover", m.as("", "recover"), ended{0, want, ""})
+			m.want("the unit", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+			m.want("run", m.as("", "run"), ended{0, "in place", ""})
+			m.want("status", m.as("", "status"), ended{0, "adopted:", ""})
 		})
 	}
 }

@@ -28,6 +28,9 @@ func (a *cli) recover() *cobra.Command {
 				fmt.Fprintf(a.stdout, "%s is not as generation %d made it; prelet run puts it in place, or adopts it.\n",
 					path, was.InPlace)
 			}
+			if was.Lost != "" {
+				fmt.Fprintln(a.stdout, capitalize(was.Lost)+".")
+			}
 			return nil
 		},
 	}

@@ -63,12 +63,13 @@ type statusDocument struct {
 	} `json:"gate"`
 	Exit        int    `json:"status_exit"` // of this command
 	Interrupted string `json:"interrupted,omitempty"`
+	Lost        string `json:"lost,omitempty"`        // that the generation in place was lost
 	Problem     string `json:"problem,omitempty"`     // why there is no report of the last run
 	NotStarted  string `json:"not_started,omitempty"` // why systemd could not start prelet.service
 }
 
 func newStatusDocument(s app.Standing) statusDocument {
-	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Problem: s.Problem, NotStarted: s.NotStarted}
+	d := statusDocument{Status: s.Status, Exit: statusExit(s.Condition), Interrupted: s.Interrupted, Lost: s.Lost, Problem: s.Problem, NotStarted: s.NotStarted}
 	d.Gate.Open, d.Gate.Generation, d.Gate.Why = s.Gate.Open, s.Gate.Generation, s.Gate.Why
 
 	return d
@@ -150,6 +151,9 @@ func printStatus(o io.Writer, s app.Standing, long bool) error {
 		row("kubelet", "may not start: %s", s.Gate.Why)
 	default:
 		row("kubelet", "may not start: prelet has not finished a run in this boot")
+	}
+	if s.Lost != "" && s.Gate.Why != s.Lost {
+		row("lost", "%s", s.Lost)
 	}
 	if s.Interrupted != "" {
 		row("stopped", "%s", s.Interrupted)

@@ -79,6 +79,8 @@ func (a *cli) endVerify(v app.Verified, asJSON bool) error {
 		a.complain("the kubelet may not start: " + v.Outcome.HeldBack)
 	case v.Code != "":
 		a.complain(v.Summary)
+	case v.Outcome.Generation == 0 && v.Outcome.Why != "":
+		fmt.Fprintln(a.stdout, capitalize(v.Outcome.Why)+".")
 	case v.Outcome.Generation == 0:
 		fmt.Fprintln(a.stdout, "There is no generation to judge: prelet has written none on this node.")
 	case v.Outcome.Verdict == activate.Unchanged:

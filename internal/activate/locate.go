@@ -147,6 +147,24 @@ func HasRun(ctx context.Context, units Units) bool {
 	return false
 }
 
+// WhyLost returns that this boot has put a generation in place which the store does not have, with what to do; "" if the
+// store has it, or if nothing shows that there was one. Then the state folder was lost, or restored from a backup.
+func (m *Machine) WhyLost(ctx context.Context) string {
+	current, err := m.Store.Current()
+	gen, open, gateErr := m.Gate.State()
+
+	switch {
+	case err != nil || gateErr != nil:
+		return ""
+	case open && (current == nil && gen > 0 || current != nil && gen > current.Gen):
+		return fmt.Sprintf("generation %d is in place, and %s has lost it: prelet run adopts the files", gen, m.StateDir)
+	case !open && current == nil && m.Gate.Reason() == "" && (m.Gate.WasOpened() || HasRun(ctx, m.Units)):
+		return fmt.Sprintf("prelet has run in this boot, and %s has no generation: prelet run adopts the files", m.StateDir)
+	}
+
+	return ""
+}
+
 // phaseOf returns the phase of a journal and the generation in place. Either may be nil.
 func phaseOf(j *generation.Journal, current *generation.Info) phase {
 	switch {

@@ -75,7 +75,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 		t.out.HeldBack = h.blockReason
 		return done, m.Gate.Shut(h.blockReason)
 	case reportShut:
-		t.out.HeldBack = m.whyShut(h)
+		t.out.HeldBack = m.whyShut(steady, h)
 		return done, nil
 	case reportOther:
 		return done, m.reportOther(h, t)
@@ -707,8 +707,8 @@ func (m *Machine) closeGood(h location, t *walkState) error {
 }
 
 // whyShut returns the stored reason of the gate, or a default.
-func (m *Machine) whyShut(h location) string {
-	if why := m.Gate.Reason(); why != "" {
+func (m *Machine) whyShut(ctx context.Context, h location) string {
+	if why := cmp.Or(m.Gate.Reason(), m.WhyLost(ctx)); why != "" {
 		return why
 	}
 

@@ -13,6 +13,7 @@ type Recovered struct {
 	Journal   *generation.Journal // that was found; nil where nothing was under way
 	InPlace   int                 // the generation in place; 0 for none
 	Differing []string            // files that are not as that one made them, although nothing is under way
+	Lost      string              // that the generation in place was lost, and what to do; "" when it was not
 }
 
 // Recover finishes or undoes what a crash left, below a root or, where that is "", on this node.
@@ -43,7 +44,10 @@ func (e *Env) Recover(ctx context.Context, root string) (Recovered, error) {
 	if was != nil && was.Phase != generation.PhaseVerify {
 		return Recovered{Journal: was}, e.finishInterrupted(ctx, h, store)
 	}
-	return describeRecovered(store, was)
+	r, err := describeRecovered(store, was)
+	r.Lost = h.machine(store, nil).WhyLost(ctx)
+
+	return r, err
 }
 
 // describeRecovered returns what is to be said where nothing was interrupted. Somebody may have moved a journal aside in

@@ -20,6 +20,7 @@ type Standing struct {
 	Kept        string // status of the generation in place, as it is stored; "" where this user may not read it
 	ThisBoot    bool   // the last run was in this boot
 	Problem     string // why there is no report of the last run, although there was one; "" where there is one, or was none
+	Lost        string // that the generation in place was lost, and what to do; "" when it was not
 	NotStarted  string // why systemd could not start prelet.service; "" when it could
 }
 
@@ -76,7 +77,13 @@ func (e *Env) Status(ctx context.Context, wait bool) (Standing, error) {
 		if out.NotStarted = whyNotStarted(ctx, h); out.NotStarted != "" {
 			out.Condition = Failing
 		}
-		out.Kept, out.Interrupted = readStore(h, out.Generation)
+		readStore(ctx, h, &out)
+		if out.Lost != "" && !out.Gate.Open && h.gate().Reason() == "" {
+			out.Gate.Why = out.Lost
+		}
+		if out.Lost != "" && out.Condition == Healthy {
+			out.Condition = Degraded
+		}
 		if out.Interrupted != "" && out.Condition == Healthy {
 			out.Condition = Failing
 		}
@@ -150,22 +157,24 @@ func isIdle(ctx context.Context, h *Host, s Standing) bool {
 	return err == nil && u.Job == 0 && u.Load != "not-found" && (u.Active == "inactive" || u.Active == "failed")
 }
 
-// readStore returns the stored status of a generation and what was interrupted, as far as this user may read them.
-func readStore(h *Host, gen int) (status, interrupted string) {
+// readStore adds the stored status of the generation in place, what was interrupted and what was lost, as far as this user
+// may read them.
+func readStore(ctx context.Context, h *Host, out *Standing) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
-		return "", ""
+		return
 	}
 	defer store.Close()
+
 	if j := store.Abandoned(); j != nil {
-		interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; "+
+		out.Interrupted = fmt.Sprintf("whoever put generation %d in place is gone, in the middle of it; "+
 			"prelet recover finishes it, if no unit of prelet does", j.Gen)
 	}
-	cur, err := store.Current()
-	if err != nil || cur == nil || cur.Gen != gen {
-		return "", interrupted
+
+	out.Lost = h.machine(store, nil).WhyLost(ctx)
+	if cur, err := store.Current(); err == nil && cur != nil && cur.Gen == out.Generation {
+		out.Kept = string(cur.Status)
 	}
-	return string(cur.Status), interrupted
 }
 
 // emptyStatus is the status of a node where prelet has not run.

@@ -33,8 +33,10 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 	h := e.host(ctx)
 	defer h.Units.Close()
 
-	if h.Self == "" && !h.isOff() && neverRan(h) {
-		return Verified{}, nil
+	if h.Self == "" && !h.isOff() {
+		if v, ok := lookWithoutGeneration(ctx, h); ok {
+			return v, nil
+		}
 	}
 
 	store, err := h.lockNode(ctx)
@@ -70,13 +72,15 @@ func (e *Env) verify(ctx context.Context) (Verified, error) {
 		}
 	}
 
+	// A gate that was open in this boot, over files that are not those of the generation, or of none: only a run helps.
+	needsRun := h.Self != "" && (h.gate().WasOpened() || h.machine(store, nil).WhyLost(ctx) != "")
+
 	res, err := e.judge(ctx, h, store)
 	if err != nil {
 		e.Say(err.Error())
 	}
 
-	// A gate that was open in this boot, over files that are not those of the generation: only a run puts them in place.
-	if h.Self != "" && res.Outcome.HeldBack != "" && h.gate().WasOpened() {
+	if needsRun && res.Outcome.HeldBack != "" {
 		if _, err := requestRun(ctx, h, res.Outcome.HeldBack); err != nil {
 			e.Say(err.Error())
 		}
@@ -144,23 +148,31 @@ func (e *Env) judge(ctx context.Context, h *Host, store *generation.Store) (appl
 	return res, err
 }
 
-// neverRan reports whether prelet has done nothing on this node yet and does not hold the kubelet back: there is no
-// generation, no unfinished commit, and no run of this boot that shut the gate. It changes nothing. It returns false
-// where the store cannot be read.
-func neverRan(h *Host) bool {
+// lookWithoutGeneration returns what there is to say of a node whose store has no generation in place: prelet has done
+// nothing on it yet, or the generation was lost. It changes nothing. ok is false where there is something to judge, where a
+// commit is unfinished or a run of this boot has shut the gate, and where the store cannot be read.
+func lookWithoutGeneration(ctx context.Context, h *Host) (v Verified, ok bool) {
 	store, err := generation.OpenReadOnly(h.storeOptions())
 	if err != nil {
-		return false
+		return v, false
 	}
 	defer store.Close()
 
-	j, err := store.Journal()
-	if err != nil || j != nil {
-		return false
+	if j, err := store.Journal(); err != nil || j != nil {
+		return v, false
 	}
+
+	if v.Outcome.Why = h.machine(store, nil).WhyLost(ctx); v.Outcome.Why != "" {
+		if _, open, err := h.gate().State(); err == nil && !open {
+			v.Outcome.HeldBack, v.Code = v.Outcome.Why, fault.RolledBack
+		}
+
+		return v, true
+	}
+
 	cur, err := store.Current()
 
-	return err == nil && cur == nil && h.gate().Reason() == ""
+	return v, err == nil && cur == nil && h.gate().Reason() == ""
 }
 
 // checkKubelet checks a kubelet that was judged already, and writes nothing.

@@ -269,3 +269,117 @@ func TestNewestLostWhileHeld(t *testing.T) {
 		}
 	}
 }
+
+// The activation plan of the generation in place is damaged, every file is right, and the run cannot plan: a typing error in
+// the site, or the cluster away. The kubelet starts on what is in place; where a file was changed as well it does not.
+func TestRottenPlanInPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(m *machine)
+		exit  int
+		open  bool
+	}{
+		"a typing error": {func(m *machine) { m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n") }, 10, true},
+		"a typing error, with only one generation": {func(m *machine) { m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n") }, 10, true},
+		"the cluster is away": {func(m *machine) {
+			if err := m.server.Close(); err != nil {
+				m.t.Fatal(err)
+			}
+		}, 0, true},
+		"the site is gone": {func(m *machine) { m.remove(m.root + "/etc/prelet/site.hcl") }, 0, true},
+		"a typing error and a changed file": {func(m *machine) {
+			m.put("/etc/prelet/site.hcl", m.site+"stage \"lable\" \"x\" {}\n")
+			m.put("/etc/default/kubelet", "changed")
+		}, 10, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, gen := goodThree(t), "generations/3"
+			if strings.Contains(name, "only") {
+				m, gen = goodNode(t), "generations/1"
+			}
+			m.flip(gen, `"unit":"kubelet.service"`)
+			c.spoil(m)
+			for range 2 {
+				m.reboot()
+				run, verify := m.boot()
+				m.want("run", run, ended{c.exit, "", ""})
+				if isOpen := m.gateSays() != ""; isOpen != c.open || (m.kubelet.Active == "active") != c.open {
+					t.Errorf("gate %q, kubelet %+v; want it open and the kubelet to run: %t\n%s%s", m.gateSays(), m.kubelet, c.open, run.errors, verify.errors)
+				}
+			}
+			if !c.open {
+				return
+			}
+			m.self.Active = "active" // and the gate is lost
+			m.emptyRun()
+			m.kubelet.Active, m.kubelet.Sub, m.kubelet.MainPID = "activating", "auto-restart", 0
+			m.units.start()
+			m.want("verify", m.as(app.VerifyUnit, "verify"), ended{0, "", ""})
+			if m.gateSays() == "" {
+				t.Error("gate after it was lost: got it shut, want prelet-verify to open it")
+			}
+		})
+	}
+}
+
+// The generation in place is damaged in what it keeps, while a generation was chosen by hand or the site's plan is held, and
+// nobody else has what was damaged: the files stay and are adopted once, and the kubelet starts.
+func TestRottenWhileHeld(t *testing.T) {
+	holds := map[string]struct {
+		hold    func(m *machine)
+		damaged []string
+		next    int
+	}{
+		"a pin": {func(m *machine) {
+			m.want("rollback", m.as("", "rollback", "2"), ended{0, "", ""})
+		}, []string{"generations/4", "generations/2"}, 5},
+		"a held plan, and another one since": {func(m *machine) {
+			m.relabel("bad")
+			m.want("the bad plan", m.as("", "run"), ended{50, "", ""})
+			m.relabel("d")
+			m.want("another", m.as("", "run"), ended{0, "Generation 6 is in place", ""})
+			m.relabel("bad")
+			m.labels["example.com/pool"] = "d"
+		}, []string{"generations/6"}, 7},
+	}
+	for name, h := range holds {
+		for _, text := range []string{`"unit":"kubelet.service"`, `"plan_hash"`, `"format":`, "pool="} {
+			for _, boot := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s, boot %v", name, text, boot), func(t *testing.T) {
+					m := goodThree(t)
+					h.hold(m)
+					for _, name := range h.damaged {
+						m.flip(name, text)
+					}
+					flags, held, pid := m.read("/etc/default/kubelet"), m.read("/var/lib/prelet/held.json"), m.kubelet.MainPID
+					again := func() (run ended) {
+						if !boot {
+							return m.as("", "run")
+						}
+						m.reboot()
+						pid = 0
+						run, _ = m.boot()
+						return run
+					}
+					m.want("run", again(), ended{0, fmt.Sprintf("eneration %d is in place", h.next), ""})
+					disk := m.disk()
+					m.want("run again", again(), ended{0, fmt.Sprintf("generation %d is in place", h.next), ""})
+					if !maps.Equal(disk, m.disk()) {
+						t.Error("the second run wrote to the disk, want nothing to do")
+					}
+					if got := m.read("/etc/default/kubelet"); got != flags {
+						t.Errorf("flags: got %q, want %q", got, flags)
+					}
+					if got := m.read("/var/lib/prelet/held.json"); got != held {
+						t.Errorf("held: got %s, want %s", got, held)
+					}
+					if m.gateSays() != fmt.Sprintf("PRELET_GENERATION=%d", h.next) || m.kubelet.Active != "active" || pid != 0 && m.kubelet.MainPID != pid {
+						t.Errorf("gate %q, kubelet %+v; want it to run on", m.gateSays(), m.kubelet)
+					}
+					m.want("release", m.as("", "rollback", "--release"), ended{0, "", ""})
+					m.relabel("e")
+					m.want("a change", m.as("", "run"), ended{0, "the kubelet is healthy on it", ""})
+				})
+			}
+		}
+	}
+}

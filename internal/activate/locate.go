@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/generation"
@@ -413,22 +414,46 @@ func (m *Machine) hasJoined(ctx context.Context, gen int) bool {
 }
 
 // planOf returns the plan of a generation. After a rollback this is the plan of the generation whose contents were
-// restored.
+// restored. If the stored plan is damaged, the files are those of the generation's manifest, and the unit is that of the
+// newest plan which can be read: what is in place is known, and a kubelet may start on it.
 func (m *Machine) planOf(gen int) (Plan, error) {
 	all, err := m.Store.List()
 	if err != nil {
 		return Plan{}, err
 	}
 
-	for _, info := range all {
-		// The state before prelet has no plan, so only that the kubelet runs can be checked.
-		if info.Gen == gen && info.Restores == 0 {
-			plan, err := m.newestPlan(all)
-			return plan.planWithoutPrelet(), err
+	i := slices.IndexFunc(all, func(info generation.Info) bool { return info.Gen == gen })
+	if i >= 0 && all[i].Restores == 0 { // the state before prelet has no plan: only that the kubelet runs can be checked
+		plan, err := m.newestPlan(all)
+		return plan.planWithoutPrelet(), err
+	}
+
+	plan, err := m.readPlan(gen)
+	if i < 0 || !isDamaged(err) || all[i].Status == generation.StatusDamaged {
+		return plan, err
+	}
+
+	newest, err := m.newestPlan(all)
+	plan = newest.planWithoutPrelet()
+	plan.Rollback, plan.Kubeconfig, plan.Files = newest.Rollback, newest.Kubeconfig, map[string]string{}
+
+	for _, e := range all[i].Entries {
+		if e.New.Kind == generation.File && !e.Dropped && !e.CreateOnly && !slices.Contains(all[i].Retired, e.Path) {
+			plan.Files[e.Path] = e.New.SHA256
 		}
 	}
 
-	return m.readPlan(gen)
+	return plan, err
+}
+
+// PlanOf returns how the unit is started on a generation, as far as that can be read.
+func (m *Machine) PlanOf(gen int) (Plan, error) { return m.planOf(gen) }
+
+// isDamaged reports whether an error is about something that the store keeps and that is not as it was stored.
+func isDamaged(err error) bool {
+	var stuck *generation.StuckError
+
+	return errors.As(err, &stuck) && !errors.Is(err, generation.ErrNewer)
 }
 
 func (m *Machine) readPlan(gen int) (Plan, error) {
@@ -445,12 +470,14 @@ func (m *Machine) readPlan(gen int) (Plan, error) {
 	return plan, nil
 }
 
-// newestPlan returns the newest plan. The unit and its health address of the state before prelet are only known from
+// newestPlan returns the newest plan that is not damaged. The unit and its health address of the state before prelet are only known from
 // there.
 func (m *Machine) newestPlan(all []generation.Info) (Plan, error) {
 	for i := len(all) - 1; i >= 0; i-- {
 		if all[i].Restores != 0 && all[i].Status != generation.StatusDamaged {
-			return m.readPlan(all[i].Gen)
+			if plan, err := m.readPlan(all[i].Gen); !isDamaged(err) {
+				return plan, err
+			}
 		}
 	}
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prelet/prelet/internal/activate"
 	"github.com/prelet/prelet/internal/boot"
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -154,28 +155,34 @@ func (r *Run) findInPlace(cur *generation.Info) (*generation.Info, error) {
 	return cur, nil
 }
 
-// ProposeGeneration returns what a generation has put in place as a proposal. ok is false for the state before prelet.
-func ProposeGeneration(
-	s *generation.Store, cur *generation.Info,
+// proposeGeneration returns what a generation has put in place as a proposal. What is damaged of what it keeps beside its
+// files is what this run found out for the site's plan p, which is held. ok is false for the state before prelet.
+func (r *Run) proposeGeneration(
+	p *boot.Plan, cur *generation.Info,
 ) (out generation.Proposal, act activate.Plan, ok bool, err error) {
 	if cur.Status == generation.StatusDamaged || cur.Restores == 0 {
 		return out, act, false, nil
 	}
 
-	text, err := s.Blob(cur.Gen, activate.PlanBlob)
-	if err != nil {
+	s := r.Store
+	if act, err = r.Machine.PlanOf(cur.Gen); err != nil {
 		return out, act, false, err
 	}
 
-	if act, err = activate.DecodePlan(text); err != nil {
-		return out, act, false, err
-	}
-
-	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{activate.PlanBlob: text}}
-	for _, name := range []string{"plan.json", world.RecordingBlob, world.TrustBlob} {
+	out = generation.Proposal{PlanID: cur.PlanID, Blobs: map[string][]byte{}}
+	for _, name := range []string{activate.PlanBlob, "plan.json", world.RecordingBlob, world.TrustBlob} {
 		b, err := s.Blob(cur.Gen, name)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT) {
+
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOENT):
 			continue
+		case fault.CodeOf(err) == fault.NeedsPerson && name == activate.PlanBlob:
+			act.Node = r.Options(p).NodeName
+			b, err = act.Encode()
+		case fault.CodeOf(err) == fault.NeedsPerson:
+			var known map[string][]byte
+			known, err = buildBlobs(r.Options(p), act)
+			b = known[name]
 		}
 
 		if err != nil {

@@ -471,7 +471,7 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 
 		return r.end(ctx, p, h, ending{kind: activated, out: out, activateErr: err, changed: err == nil})
 	default:
-		proposal, act, ok, err = ProposeGeneration(r.Store, goal)
+		proposal, act, ok, err = r.proposeGeneration(p, goal)
 	}
 
 	if err == nil && ok {

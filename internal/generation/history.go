@@ -246,6 +246,9 @@ func infoOf(m *manifest, st *status, newest bool) Info {
 	if m.Restores != nil {
 		i.Restores = *m.Restores
 	}
+	if st != nil {
+		i.Retired = st.Retired
+	}
 	switch {
 	case st != nil && st.Status != StatusPending:
 		i.Status, i.Why = st.Status, st.Why

@@ -151,6 +151,7 @@ type Info struct {
 	Why      string
 	Restores int // going back: the generation whose contents these are, 0 for as before prelet; else -1
 	Entries  []Entry
+	Retired  []string // files that went with its verdict
 	Folders  []string // made by this or an earlier generation, still in use
 	Adopted  bool     // made by Adopt
 }

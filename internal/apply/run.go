@@ -268,10 +268,12 @@ func isRotten(s *generation.Store) bool {
 }
 
 // hasLostVerdict reports whether the generation in place was never judged and nobody is going to: what was recorded of
-// its verdict was lost. Its files are adopted again, so that they are judged.
+// its verdict was lost. Its files are adopted again, so that they are judged. One that came by going back and was judged
+// ill says why.
 func (r *Run) hasLostVerdict() bool {
 	cur, err := r.Store.Current()
-	if err != nil || cur == nil || cur.Status != generation.StatusPending {
+	if err != nil || cur == nil ||
+		cur.Status != generation.StatusPending && (cur.Status != generation.StatusRestored || cur.Why != "") {
 		return false
 	}
 
@@ -358,6 +360,14 @@ func (r *Run) adoptFiles(
 		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
 	}
 
+	if h.release { // before the files are adopted, which the next run does as well
+		if err := r.Store.Release(); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		}
+
+		r.reportReleased(h)
+	}
+
 	gen, err := r.Store.Adopt(proposal)
 
 	switch {
@@ -375,14 +385,6 @@ func (r *Run) adoptFiles(
 		Stage: "commit", State: report.OK, Message: report.MessageCommitted,
 		Summary: fmt.Sprintf("generation %d: every file was as planned already, and is adopted", gen),
 	})
-
-	if h.release {
-		if err := r.Store.Release(); err != nil {
-			return r.end(ctx, p, h, ending{kind: activated, activateErr: err, changed: true}), false
-		}
-
-		r.reportReleased(h)
-	}
 
 	out, err := r.Machine.Resume(ctx)
 
@@ -477,7 +479,7 @@ func (r *Run) restoreInPlace(ctx context.Context, p *boot.Plan, h hold) Result {
 	if err == nil && ok {
 		var c *generation.Comparison
 
-		if c, err = r.Store.Compare(proposal); err == nil && (c.Changed || c.Adopts || r.isRotten()) {
+		if c, err = r.Store.Compare(proposal); err == nil && (c.Changed || c.Adopts || r.isRotten() || r.hasLostVerdict()) {
 			r.Report.Event(report.Event{
 				Stage: "commit", State: report.Notice, Summary: describeRestored(cur, goal, c.Changed),
 			})
@@ -512,7 +514,7 @@ func describeRestored(cur, goal *generation.Info, isChanged bool) string {
 		return "somebody changed files of the generation in place; they are put back"
 	}
 
-	return "the generation in place is damaged; its files are adopted as they are"
+	return "what is kept of the generation in place is damaged or lost; its files are adopted as they are"
 }
 
 // findPlanID returns the ID of a generation's plan.

@@ -44,6 +44,8 @@ type bench struct {
 	onLook  func() // called when systemd is asked for mounts
 	looked  int    // how often it was
 	away    bool   // the API server does not answer
+
+	onWrite func(op, path string) error // called before each operation of the store that changes anything; may be nil
 }
 
 func newBench(t *testing.T) *bench {
@@ -75,6 +77,13 @@ func (b *bench) open(again bool) {
 
 	s, err := generation.Open(b.t.Context(), generation.Options{
 		Root: b.dir, Dir: b.dir + "/state", BootID: bootID, Mono: func() int64 { return b.now.Microseconds() },
+		Fault: func(op, path string) error {
+			if b.onWrite != nil {
+				return b.onWrite(op, path)
+			}
+
+			return nil
+		},
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -454,6 +463,55 @@ func TestOutdatedState(t *testing.T) {
 		if res.Code != "" || (err == nil) != runs || isSaid != runs {
 			t.Errorf("a kubelet runs: %v: got %+v, the state: %v, degraded %v; want it kept, and degraded, only then",
 				runs, res, err, status.Degraded)
+		}
+	}
+}
+
+// TestRetryKilledAnywhere kills a run with Retry of a held plan, whose files somebody has put in place already, before each
+// write of the store: a plan that is adopted is not held.
+func TestRetryKilledAnywhere(t *testing.T) {
+	type killed struct{}
+
+	for at, over := 1, false; !over; at++ {
+		b := newBench(t)
+		b.do(t.Context(), complete("one"))
+		b.open(true)
+		two := complete("two")
+		if err := errors.Join(b.Store.Hold(PlanID(two), "it was ill"), os.WriteFile(b.dir+"/etc/a", []byte("two"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+
+		b.open(true)
+		b.plan, b.Retry = two, true
+		writes := 0
+		b.onWrite = func(string, string) error {
+			if writes++; writes == at {
+				panic(killed{})
+			}
+
+			return nil
+		}
+		func() {
+			defer func() {
+				if r := recover(); r != nil && r != (killed{}) {
+					panic(r)
+				}
+			}()
+			b.Do(t.Context())
+			over = true
+		}()
+
+		b.onWrite = nil
+		b.open(true)
+		cur, err := b.Store.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why, held := b.Store.Held(PlanID(two)); held && cur.PlanID == PlanID(two) {
+			t.Errorf("killed before write %d: generation %d is adopted and its plan held (%s), want one of them", at, cur.Gen, why)
+		}
+		if over && cur.PlanID != PlanID(two) {
+			t.Errorf("the run to its end: got generation %d of %s in place, want it of %s", cur.Gen, cur.PlanID, PlanID(two))
 		}
 	}
 }

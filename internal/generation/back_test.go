@@ -388,6 +388,14 @@ func TestRollbackToJudge(t *testing.T) {
 			t.Error("a plan is held by a journal that is gone")
 		}
 	})
+	t.Run("superseded by its own contents", func(t *testing.T) {
+		b, s := setUp(t)
+		b.write("/etc/kubernetes/a", "drift", 0o644)
+		b.apply(s, plan("p1", file("/etc/kubernetes/a", "1")))
+		if why, held := s.Held("p2"); !held {
+			t.Errorf("held: got %t (%q), want p2 held as before", held, why)
+		}
+	})
 	t.Run("without what somebody made meanwhile", func(t *testing.T) {
 		b, s := setUp(t)
 		b.apply(s, plan("p4", file("/etc/kubernetes/a", "4")))

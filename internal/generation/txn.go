@@ -297,6 +297,9 @@ func (t *Txn) commit(j *Journal) error {
 	visible := false
 	err := t.unchanged()
 	if err == nil {
+		err = t.keepHold()
+	}
+	if err == nil {
 		err = t.s.putJournal(j, &visible)
 	}
 	if err == nil {
@@ -309,6 +312,22 @@ func (t *Txn) commit(j *Journal) error {
 	}
 	_ = t.s.undoStaging(t.m)
 	return err
+}
+
+// keepHold holds the plan that the journal holds until the verdict on a way back, if this commit puts the same contents in
+// place: a file had drifted. Another plan supersedes the way back, and nobody knows then whether that plan was at fault.
+func (t *Txn) keepHold() error {
+	was, err := t.s.Journal()
+	if err != nil || was == nil || was.HoldPlan == "" || t.release {
+		return err
+	}
+
+	to, err := t.s.manifest(was.To, "")
+	if err != nil || to.PlanID != t.m.PlanID { // what is damaged tells nothing
+		return nil
+	}
+
+	return t.s.Hold(was.HoldPlan, was.Why)
 }
 
 // unchanged says whether every target still is the inode that was observed.

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -172,5 +175,60 @@ func TestCommandsAfterLoss(t *testing.T) {
 			m.want("run", m.as("", "run"), ended{0, "in place", ""})
 			m.want("status", m.as("", "status"), ended{0, "adopted:", ""})
 		})
+	}
+}
+
+// The state folder, or all that is in it, is removed during the verdict of a run by hand: the kubelet runs on, the run ends
+// without a verdict and promises nothing that is gone, and the next run adopts the files.
+func TestStateLostInVerdict(t *testing.T) {
+	for name, lose := range map[string]func(m *machine){
+		"the folder":    func(m *machine) { m.lose("") },
+		"what is in it": func(m *machine) { m.lose("journal.json", "generations", "lock", "held.json") },
+		"files, not folders": func(m *machine) {
+			m.lose("journal.json", "lock")
+			for _, dir := range []string{"generations"} {
+				left, _ := filepath.Glob(m.stateDir() + "/" + dir + "/*")
+				for _, p := range left {
+					m.remove(p)
+				}
+			}
+		},
+		"the folder, another is made": func(m *machine) {
+			m.lose("")
+			if err := os.Mkdir(m.stateDir(), 0o700); err != nil {
+				m.t.Fatal(err)
+			}
+		},
+	} {
+		for _, who := range []string{"", app.VerifyUnit} {
+			for _, ill := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %s ill %v", name, who, ill), func(t *testing.T) {
+					m := goodNode(t)
+					command := "run"
+					if m.relabel("b"); who != "" {
+						m, command = awaitsVerdict(t), "verify"
+					}
+					m.slept = func(context.Context) {
+						lose(m)
+						if ill {
+							m.sick = func() error { return errors.New("500") }
+						}
+					}
+					res := m.as(who, command)
+					text := res.out + res.errors
+					m.want(command, res, ended{0, "", ""})
+					if !strings.Contains(text, "removed while it was watched: the next run adopts its files") || strings.Contains(text, "journal is kept") {
+						t.Errorf("%s: got %s; want that it was removed", command, text)
+					}
+					if m.kubelet.Active != "active" || m.gateSays() != "PRELET_GENERATION=2" {
+						t.Errorf("kubelet %+v, gate %q; want both left alone", m.kubelet, m.gateSays())
+					}
+					m.sick = nil
+					before := m.managed()
+					m.want("the next run", m.as("", "run"), ended{0, "Generation 3 is in place, and the kubelet is healthy", ""})
+					m.sameFiles(before)
+				})
+			}
+		}
 	}
 }

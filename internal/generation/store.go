@@ -143,7 +143,7 @@ func (s *Store) openDir() (err error) {
 	if err := unix.Fstat(s.dir.fd, &st); err != nil {
 		return wrap(fault.CannotWrite, "stat", s.o.Dir, err)
 	}
-	if st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) {
+	if isOthers(st) {
 		return NewFault(fault.CannotWrite, "open", s.o.Dir, fmt.Errorf("the state folder belongs to uid %d", st.Uid), "chown it to root after looking at what is in it")
 	}
 	if st.Mode&0o077 != 0 {
@@ -152,11 +152,46 @@ func (s *Store) openDir() (err error) {
 			return err
 		}
 	}
+	if err := s.checkOwners(); err != nil {
+		return err
+	}
 	s.lockFD, err = s.openLock()
 	if err = s.freezeOn(err); err == nil && s.lockFD < 0 {
 		s.lockFD, err = s.openFrozenLock()
 	}
 	return err
+}
+
+// isOthers says whether something belongs neither to root nor to this user.
+func isOthers(st unix.Stat_t) bool { return st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) }
+
+// checkOwners refuses what others have put into the state folder while its mode let them: a journal is finished, and a
+// generation comes back, without asking anybody. That the mode is right by now tells nothing: systemd-tmpfiles sets it.
+func (s *Store) checkOwners() error {
+	check := func(f *folder) error {
+		all, err := names(f)
+		if err != nil {
+			return err
+		}
+		for _, n := range all {
+			var st unix.Stat_t
+			if unix.Fstatat(f.fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && isOthers(st) { // else it went meanwhile
+				return NewFault(fault.CannotWrite, "open", f.name(n), fmt.Errorf("it belongs to uid %d, and the folder is root's", st.Uid),
+					"find out who made it; then move it away, or, if it is prelet's, chown it to root")
+			}
+		}
+
+		return nil
+	}
+
+	if err := check(s.dir); err != nil {
+		return err
+	}
+	if err := s.openGens(); err != nil || s.gens == nil {
+		return err
+	}
+
+	return check(s.gens)
 }
 
 // freezeOn takes a read-only file system for a store that cannot be written, and passes any other error on.

@@ -8,12 +8,14 @@ import (
 )
 
 // Collect removes old generations: the newest keep of them stay, the last good one (and the last intact one, if that
-// is rotten), and whatever the journal speaks of. Each generation is complete by itself, so nothing that stays
-// depends on what goes. Nothing to remove: nothing is written.
+// is rotten), and whatever the journal speaks of. What was moved aside goes when keep newer ones are there: it may hold
+// a secret. Each generation is complete by itself, so nothing that stays depends on what goes. Nothing to remove: nothing
+// is written.
 func (s *Store) Collect(keep int) error {
 	if err := s.mayWrite("collect"); err != nil {
 		return err
 	}
+	keep = max(keep, 1)
 	kept, err := s.committed()
 	if err != nil {
 		return err
@@ -26,7 +28,7 @@ func (s *Store) Collect(keep int) error {
 	if err != nil {
 		return err
 	}
-	stay := slices.Clone(kept[max(0, len(kept)-max(keep, 1)):])
+	stay := slices.Clone(kept[max(0, len(kept)-keep):])
 	if good, ok := s.LastGood(); ok {
 		stay = append(stay, good)
 		if len(kept) > len(stay) && s.Intact(good) != nil { // then an older one is the way back
@@ -54,6 +56,13 @@ func (s *Store) Collect(keep int) error {
 	for _, n := range l.statuses {
 		if goes(n) {
 			if err := s.disk.unlink(s.gens, itoa(n)+statusSuffix); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range sortedKeys(l.asides) {
+		if len(kept) >= keep && l.asides[name] < kept[len(kept)-keep] {
+			if err := s.disk.unlink(s.gens, name); err != nil {
 				return err
 			}
 		}

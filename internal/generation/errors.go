@@ -67,8 +67,11 @@ func (s *Store) stuckAside(path, why string, cause error) *StuckError {
 	return s.stuckUntil(path, why, cause, aside(path))
 }
 
+// asideSuffix is what a file has at its end that was moved aside.
+const asideSuffix = ".aside"
+
 // aside is the command that moves a file aside.
-func aside(path string) string { return "mv " + quoted(path) + " " + quoted(path+".aside") }
+func aside(path string) string { return "mv " + quoted(path) + " " + quoted(path+asideSuffix) }
 
 // stuckUntil is Stuck with the commands after which a run goes on.
 func (s *Store) stuckUntil(path, why string, cause error, commands ...string) *StuckError {

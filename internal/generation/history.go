@@ -23,6 +23,7 @@ type listing struct {
 	staged   []int // N.staged: made ready for a commit
 	statuses []int // N.status.json
 	temps    []string
+	asides   map[string]int // what a person has moved aside as we said, by name: the generation
 }
 
 // listing reads the names in the folder of generations. What is none of ours is passed over.
@@ -52,6 +53,11 @@ func (s *Store) listing() (l listing, err error) {
 			l.statuses = append(l.statuses, i)
 		case rest == stagedSuffix+tmpSuffix, rest == statusSuffix+tmpSuffix:
 			l.temps = append(l.temps, n)
+		case rest == asideSuffix, rest == stagedSuffix+asideSuffix, rest == statusSuffix+asideSuffix:
+			if l.asides == nil {
+				l.asides = map[string]int{}
+			}
+			l.asides[n] = i
 		}
 	}
 	for _, list := range [][]int{l.done, l.staged, l.statuses} {

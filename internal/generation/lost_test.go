@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -84,5 +85,48 @@ func TestLitterGoesWithItsGeneration(t *testing.T) {
 		if got := b.read(p); !strings.HasPrefix(got, "left") {
 			t.Errorf("%s: got %q, want it kept", p, got)
 		}
+	}
+}
+
+// TestAsideGoesWithTheLimit moves files aside as the messages say: they stay while they may be of use, and go, with the
+// secrets that they may hold, when as many newer generations are kept as stay.
+func TestAsideGoesWithTheLimit(t *testing.T) {
+	b := newBox(t)
+	s := b.open()
+	next := func(n int) {
+		t.Helper()
+		b.apply(s, plan(fmt.Sprint("p", n), file("/etc/kubernetes/a", fmt.Sprint(n))))
+		if err := s.Good(n, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Collect(3); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() (out []string) {
+		all, _ := filepath.Glob(filepath.Join(s.o.Dir, "generations", "*.aside"))
+		for _, p := range all {
+			out = append(out, filepath.Base(p))
+		}
+
+		return out
+	}
+
+	next(1)
+	next(2)
+	names := []string{"2.aside", "2.staged.aside", "2.status.json.aside", "2.notours.aside", "note.aside"}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(s.o.Dir, "generations", name), []byte("token"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next(3)
+	next(4)
+	if got := left(); len(got) != len(names) {
+		t.Errorf("with two newer generations: got %q, want all of %q", got, names)
+	}
+	next(5)
+	if got := left(); len(got) != 2 || got[0] != "2.notours.aside" || got[1] != "note.aside" {
+		t.Errorf("with three newer generations: got %q, want only what no message names", got)
 	}
 }

@@ -91,6 +91,29 @@ func TestRunFolderLost(t *testing.T) {
 	m.well(1)
 }
 
+// The state folder and /run/prelet are removed together while all runs, as by systemctl clean --what=all, and then the kubelet
+// crashes: prelet-verify asks for a run, which adopts the files, and the kubelet starts again.
+func TestStateAndRunFolderLost(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	m.do("rm", "-rf", "/run/prelet", "/var/lib/prelet")
+	if r := m.try("prelet", "status"); !strings.Contains(r.out, "prelet run adopts the files") {
+		t.Errorf("prelet status: got %+v, want that prelet run adopts the files", r)
+	}
+	m.do("systemctl", "kill", "--signal=KILL", "kubelet")
+	m.within(60*time.Second, "the kubelet runs again", func() string {
+		if n := len(m.starts()); n < 2 {
+			return fmt.Sprintf("%d starts", n)
+		}
+		return ""
+	})
+	m.verdict("good")
+	m.well(1)
+	if r := m.try("prelet", "status"); !strings.Contains(r.out, "adopted:") {
+		t.Errorf("prelet status: got %+v, want it to say adopted", r)
+	}
+}
+
 // The last good generation is damaged, and a boot brings a plan on which the kubelet dies: the good one before it comes
 // back.
 func TestLastGoodDamaged(t *testing.T) {

@@ -97,6 +97,7 @@ type Inputs struct {
 	Recommended map[string]map[string]string // by detector
 	Base        node.Base                    // the node before decide
 	Kubelet     world.KubeletAns
+	Start       *world.StartAns // how the kubelet's unit starts it; nil: not known
 	Node        NodeIdentity
 	Access      world.Access
 	NoCluster   bool            // the site has no cluster block

@@ -26,6 +26,8 @@ type Unit = struct {
 
 	ProtectSystem string
 	Writable      []string // ReadWritePaths
+	Environment   []string
+	Command       []string // ExecStart
 
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last requested start

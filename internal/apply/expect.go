@@ -40,7 +40,10 @@ func Flags(p *boot.Plan) []string {
 
 func matchesNode(f *kubelet.Flags, n node.Node) bool {
 	for _, x := range n.Flags {
-		if v, ok := f.Lookup(x.Name); !ok || !x.NoValue && v != x.Value {
+		if x.Inherited {
+			continue
+		}
+		if v, ok := f.Lookup(x.Name); !ok || !x.NoValue && v != x.Written() {
 			return false
 		}
 	}
@@ -57,7 +60,7 @@ func matchesNode(f *kubelet.Flags, n node.Node) bool {
 	}
 
 	for _, l := range n.Labels {
-		if !slices.Contains(have, kubelet.Label{Key: l.Key, Value: l.Value}) {
+		if !l.Inherited && !slices.Contains(have, kubelet.Label{Key: l.Key, Value: l.Value}) {
 			return false
 		}
 	}

@@ -30,6 +30,7 @@ type basis struct {
 	recommended labelsByDetector
 	trust       *world.TrustAns
 	kubelet     world.KubeletAns
+	start       *world.StartAns // how the kubelet's unit starts it; nil: nobody knows
 	access      world.Access
 	identity    stages.NodeIdentity
 	base        node.Base
@@ -42,7 +43,7 @@ func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.
 	hasDetect := slices.ContainsFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" })
 	return stages.Inputs{
 		NoCluster: s.Cluster == nil, NoDetect: !hasDetect,
-		Address: i.Addr(), IsOnly: len(s.OfType(i.Type)) == 1, Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Node: b.identity,
+		Address: i.Addr(), IsOnly: len(s.OfType(i.Type)) == 1, Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Start: b.start, Node: b.identity,
 		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.toUnread(), Detectors: sortKeys(s.Detectors),
 	}
 }
@@ -81,7 +82,7 @@ type Decided struct {
 // null fact causes in a label or a taint.
 func decide(in decideInput) (Decided, Findings) {
 	identity, found := decodeNodeBlock(in.checked.site, in.eval)
-	in.basis.identity, in.basis.readDropIns = identity, in.readDropIns
+	in.basis.identity, in.basis.readDropIns, in.basis.start = identity, in.readDropIns, in.readStart()
 	in.basis.unknown = in.basis.unknown.join(found.Unknown)
 
 	out := Decided{eval: in.eval}

@@ -16,6 +16,7 @@ import (
 // that, a stage, the base, patch, or a flag. It returns what must not be as diagnostics. isWritten says that the
 // renderers have added to the node; before, taints of stages have no place in it.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
+	n = inherit(n, b.base.Inherited)
 	base, dropIns := b.separate(n)
 	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
 	if err != nil {

@@ -286,7 +286,12 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 		return setter{at: j.findFileRange(purpose), name: "nobody: it is the default", isBase: true, isDefault: true}
 	}
 
-	return setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
+	name := "the base"
+	if slices.ContainsFunc(j.node.Flags, func(x node.Flag) bool { return x.Inherited && x.Name == f.Flag }) {
+		name = from[0].Ref
+	}
+
+	return setter{at: j.findFileRange(purpose), name: name, isBase: true}
 }
 
 // findServer returns where the site names the ConfigMap that brought what a finding is about; not ok: none brought it.

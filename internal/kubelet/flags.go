@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,26 @@ func ParseFlags(value string) (*Flags, error) {
 		return nil, err
 	}
 	return newFlags(value, false), nil
+}
+
+// FlagsOf reads the words of a command line, behind the program. They cannot be changed.
+func FlagsOf(argv []string) *Flags {
+	f := &Flags{}
+	for _, text := range argv {
+		f.words = append(f.words, word{text: text})
+	}
+	f.uses = readUses(f.words)
+
+	return f
+}
+
+// JoinFlag returns the value that the kubelet takes for a flag which is given twice.
+func JoinFlag(name, first, second string) string {
+	if !isListFlag(FlagName(name)) || first == "" || second == "" {
+		return cmp.Or(second, first)
+	}
+
+	return first + "," + second
 }
 
 func newFlags(raw string, env bool) *Flags {

@@ -142,7 +142,7 @@ func (l *Live) ask(ctx context.Context, q world.Question) world.Answer {
 	case world.KindOwner:
 		return answer(q, world.Owner, l.answerOwner)
 	case world.KindUnit:
-		return answer(q, world.UnitOf, func(r world.UnitReq) world.Answer { return l.answerUnit(ctx, r.Name) })
+		return answer(q, world.UnitOf, func(r world.UnitReq) world.Answer { return l.answerUnit(ctx, r) })
 	case world.KindManaged:
 		return answer(q, world.Managed, func(world.ManagedReq) world.Answer { return l.answerManaged() })
 	}

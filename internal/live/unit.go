@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -33,17 +34,22 @@ func (l *Live) answerOwner(r world.OwnerReq) world.Answer {
 }
 
 // answerUnit returns what systemd has of a unit. Below another root no unit runs, and prelet writes by itself.
-func (l *Live) answerUnit(ctx context.Context, name string) world.Answer {
+func (l *Live) answerUnit(ctx context.Context, r world.UnitReq) world.Answer {
 	if l.isOtherMachine() || l.o.Units == nil {
 		return world.Failure(fault.Systemd, "no systemd of this node answers", "")
 	}
 
-	u, err := l.o.Units.Look(ctx, name)
+	u, err := l.o.Units.Look(ctx, r.Name)
 	if err != nil {
 		return world.Failure(fault.Systemd, err.Error(), "")
 	}
 
-	return world.UnitOf.Answer(describeUnit(u))
+	out := describeUnit(u)
+	if r.Start && u.Load == "loaded" && len(u.Command) > 0 {
+		out.Start = describeStart(u)
+	}
+
+	return world.UnitOf.Answer(out)
 }
 
 // describeUnit returns what a plan needs of a unit.
@@ -57,4 +63,24 @@ func describeUnit(u systemd.Unit) world.UnitAns {
 	}
 
 	return ans
+}
+
+// describeStart returns how a unit starts its process. A variable may hold a secret, so only those that become words of
+// the command line, which everybody reads, are told.
+func describeStart(u systemd.Unit) *world.StartAns {
+	out := &world.StartAns{Words: u.Command, Vars: map[string]string{}}
+	for _, f := range u.EnvironmentFiles {
+		out.Files = append(out.Files, f.Path)
+	}
+	for _, set := range u.Environment {
+		name, text, _ := strings.Cut(set, "=")
+		if text != "" {
+			out.Sets = append(out.Sets, name)
+		}
+		if slices.Contains(u.Command, "$"+name) || slices.Contains(u.Command, "${"+name+"}") {
+			out.Vars[name] = text
+		}
+	}
+
+	return out
 }

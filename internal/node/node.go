@@ -3,6 +3,8 @@
 package node
 
 import (
+	"cmp"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/value"
@@ -11,12 +13,14 @@ import (
 // Label is a label that the kubelet shall register with.
 type Label struct {
 	Key, Value string
+	Inherited  bool // as of a Flag
 	Origins    []origin.Origin
 }
 
 // Taint is a registration taint. An empty value is legal.
 type Taint struct {
 	Key, Value, Effect string
+	Inherited          bool // as of a Flag
 	Origins            []origin.Origin
 }
 
@@ -33,7 +37,15 @@ type Flag struct {
 	Name, Value string
 	NoValue     bool // a boolean written alone: --fail-swap-on
 	Origins     []origin.Origin
+
+	// Inherited is one that the kubelet gets from its unit, or from a file that prelet does not write.
+	Inherited bool
+	// Own is what the flags file has where the kubelet adds Value up, of an inherited flag and of that; "" for Value.
+	Own string
 }
+
+// Written is the value that the flags file has.
+func (f Flag) Written() string { return cmp.Or(f.Own, f.Value) }
 
 // Setting is one field of KubeletConfiguration. Delete takes the base's field away.
 type Setting struct {

@@ -172,8 +172,18 @@ func properties(own bool) map[string]dbus.Variant {
 		ID   uint32
 		Path dbus.ObjectPath
 	}
+	type command struct {
+		Path                                       string
+		Words                                      []string
+		Ignore                                     bool
+		Started, StartedMono, Stopped, StoppedMono uint64
+		PID                                        uint32
+		Code, Status                               int32
+	}
 	p := map[string]dbus.Variant{
-		"LoadState": dbus.MakeVariant("loaded"), "ActiveState": dbus.MakeVariant("active"), "SubState": dbus.MakeVariant("running"),
+		"Environment": dbus.MakeVariant([]string{"KUBELET_CONFIG_ARGS=--config=/x"}),
+		"ExecStart":   dbus.MakeVariant([]command{{Path: "/usr/bin/kubelet", Words: []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}, PID: 812}}),
+		"LoadState":   dbus.MakeVariant("loaded"), "ActiveState": dbus.MakeVariant("active"), "SubState": dbus.MakeVariant("running"),
 		"UnitFileState": dbus.MakeVariant("enabled"), "Result": dbus.MakeVariant("success"),
 		"After": dbus.MakeVariant([]string{"prelet.service"}), "Job": dbus.MakeVariant(queued{0, "/"}),
 		"MainPID": dbus.MakeVariant(uint32(812)), "NRestarts": dbus.MakeVariant(uint32(2)),
@@ -223,6 +233,9 @@ func TestOverTheWire(t *testing.T) {
 	if u.Active != "active" || u.Job != 0 || u.MainPID != 812 || u.Restarts != 2 || u.Started != 9_000_001*time.Microsecond ||
 		len(u.EnvironmentFiles) != 2 || u.EnvironmentFiles[0].Path != "/run/prelet/kubelet.env" || u.EnvironmentFiles[0].Optional || !u.EnvironmentFiles[1].Optional {
 		t.Errorf("%+v", u)
+	}
+	if want := []string{"/usr/bin/kubelet", "$KUBELET_CONFIG_ARGS"}; !slices.Equal(u.Command, want) || len(u.Environment) != 1 {
+		t.Errorf("how it starts: got %q, %q; want %q and one variable", u.Command, u.Environment, want)
 	}
 	if may, err := c.MayWait(t.Context(), "kubelet.service"); may || err != nil {
 		t.Errorf("in prelet.service with a job: may wait %v, %v", may, err)

@@ -29,6 +29,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 		ProtectSystem: read[string](&r, "ProtectSystem"),
 		Writable:      read[[]string](&r, "ReadWritePaths"),
+		Environment:   read[[]string](&r, "Environment"),
 		Status:        read[int32](&r, "ExecMainStatus"),
 
 		MainPID:  read[uint32](&r, "MainPID"),
@@ -54,6 +55,7 @@ func decode(name string, properties map[string]any) (Unit, error) {
 
 	r.store("Job", &job)
 	r.store("EnvironmentFiles", &state.EnvironmentFiles) // a(sb)
+	state.Command = readCommand(&r)
 	state.Job = job.ID
 
 	if state.Load == "" {
@@ -85,6 +87,25 @@ func read[T any](r *reader, name string) T {
 	}
 
 	return typed
+}
+
+// readCommand returns the words of a unit's last ExecStart=, the program first. Variables in them are not expanded.
+func readCommand(r *reader) []string {
+	var commands []struct { // a(sasbttttuii)
+		Path                 string
+		Words                []string
+		Ignore               bool
+		Started, StartedMono uint64
+		Stopped, StoppedMono uint64
+		PID                  uint32
+		Code, Status         int32
+	}
+	r.store("ExecStart", &commands)
+	if len(commands) == 0 {
+		return nil
+	}
+
+	return commands[len(commands)-1].Words
 }
 
 // isFalse reports whether a property is there and false.

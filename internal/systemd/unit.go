@@ -22,6 +22,8 @@ type Unit = struct {
 
 	ProtectSystem string   // how much its processes may not write: strict, full, …
 	Writable      []string // ReadWritePaths=
+	Environment   []string // NAME=VALUE
+	Command       []string // the words of ExecStart=, the program first
 
 	MainPID  uint32        // 0: no main process
 	Restarts uint32        // NRestarts: automatic restarts since the last start that somebody asked for

@@ -249,9 +249,10 @@ type OwnerReq struct {
 // OwnerAns is empty.
 type OwnerAns struct{}
 
-// UnitReq asks for a unit of systemd.
+// UnitReq asks for a unit of systemd; with Start, how it starts its process.
 type UnitReq struct {
-	Name string `json:"name"`
+	Name  string `json:"name"`
+	Start bool   `json:"start,omitempty"`
 }
 
 // UnitAns is what systemd has of it: LoadState, what its processes may write, and what it refuses.
@@ -262,6 +263,16 @@ type UnitAns struct {
 	// Refuses are the actions of a restart stage that systemd refuses by hand: restart, reload. A recording of an older
 	// prelet has none: what systemd refuses after the commit is reported then.
 	Refuses []string `json:"refuses,omitempty"`
+
+	Start *StartAns `json:"start,omitempty"` // of a unit that is loaded
+}
+
+// StartAns is how a unit starts its process. Values of variables that its words do not name are not in it.
+type StartAns struct {
+	Words []string          `json:"words"`           // the program and its arguments, with variables as they are written
+	Files []string          `json:"files,omitempty"` // EnvironmentFile=
+	Vars  map[string]string `json:"vars,omitempty"`  // of Environment=, those that words name
+	Sets  []string          `json:"sets,omitempty"`  // the names of those in Environment= that are not empty
 }
 
 // ManagedReq asks what the generation in place holds.

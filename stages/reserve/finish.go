@@ -175,6 +175,9 @@ func (d *decision) flagsWin(flags []node.Flag) (diags hcl.Diagnostics) {
 		if len(f.Origins) == 0 || f.Origins[0].Kind == origin.Base {
 			who, way = "The base", "Take the flag out of the base."
 		}
+		if f.Inherited {
+			who, way = strings.Replace(f.Origins[0].Ref, "the ", "The ", 1), "Take the flag out there."
+		}
 		diags = append(diags, origin.Warning(fault.Conflict, d.req.at, "A flag wins over what is reserved here",
 			"%s has --%s=%s, and the kubelet prefers a flag to its configuration's %s without a word. %s",
 			who, f.Name, strings.TrimSpace(f.Value), name, way))

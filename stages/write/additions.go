@@ -54,6 +54,9 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	if hasFlags && in.Unread.Kubelet && len(n.Taints) > 0 && !in.Base.TaintFlag && flagsTaints.Of(flags).V == "auto" {
 		a.areFlagsUnread, a.isConfigUnread = true, true // it depends on the kubelet's version where they go
 	}
+	if !hasFlags {
+		a.refuseTaints(cfg, n)
+	}
 	if hasConfig {
 		a.addTaintSettings(config, flags, n)
 	}
@@ -232,12 +235,39 @@ func (a *adder) chooseTaintPlace(b schema.Body, hasConfig bool) (inFlag bool) {
 		if a.in.Base.TaintFlag {
 			a.fail(fault.Conflict, v.Range, "The base has --register-with-taints",
 				"It would win over registerWithTaints without a word. "+
-					"Write taints = \"flag\", or take it out of the base.")
+					"Write taints = \"flag\", or take it out of %s.", a.nameTaintFlag())
 		}
 		return false
 	}
 
 	return a.in.Base.TaintFlag || !hasConfig || a.in.Kubelet.Version != nil && tooOldForConfigTaints(*a.in.Kubelet.Version)
+}
+
+// nameTaintFlag returns where the base has --register-with-taints, for a message.
+func (a *adder) nameTaintFlag() string {
+	for _, t := range a.in.Base.Taints {
+		if t.Inherited {
+			return t.Origins[0].Ref
+		}
+	}
+
+	return "the base"
+}
+
+// refuseTaints refuses taints of a site that leaves its flags out: an inherited --register-with-taints would win over
+// registerWithTaints without a word.
+func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
+	i := slices.IndexFunc(n.Taints, func(t node.Taint) bool { return !t.Inherited })
+	if !a.in.Base.TaintFlag || i < 0 {
+		return
+	}
+	at := cfg.Range
+	if from := n.Taints[i].Origins; len(from) > 0 && from[0].Range.Filename != "" {
+		at = from[0].Range
+	}
+	a.fail(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",
+		"--register-with-taints of %s wins over registerWithTaints without a word, and kubelet_flags is left out (when = "+
+			"false). Let prelet write the flags, or take that flag out.", a.nameTaintFlag())
 }
 
 // tooOldForConfigTaints: registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).
@@ -253,10 +283,11 @@ func (a *adder) addTaintSettings(config, flags schema.Body, n node.Node) {
 	path := []string{"registerWithTaints"}
 	isPatched := func(s node.Setting) bool { return s.Path[0] == path[0] && !s.Delete }
 	switch i := slices.IndexFunc(a.Settings, isPatched); {
-	case a.TaintFlag && i >= 0:
+	case (a.TaintFlag || a.in.Base.TaintFlag) && i >= 0:
 		a.fail(fault.Conflict, a.Settings[i].At(config.Range), "registerWithTaints has no effect here",
 			"The taints are in --register-with-taints, which the kubelet prefers without a word. "+
 				"Write a stage \"taint\", or taints = \"config\" in kubelet_flags.")
+	case a.in.Base.TaintFlag && !a.TaintFlag: // inherited, and of the site there are none
 	case !a.TaintFlag:
 		a.registerWithTaints(n)
 	case configLayout.Of(config).V == "file" && a.in.Base.Config["registerWithTaints"] != nil:

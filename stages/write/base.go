@@ -34,6 +34,7 @@ func (Stage) Base(
 	if b, ok := cfg.One("kubelet_flags"); ok {
 		base, diags = r.flags(b)
 	}
+	diags = append(diags, r.inherit(&base, cfg)...)
 	b, ok := cfg.One("kubelet_config")
 	if !ok {
 		return base, diags

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -73,9 +74,8 @@ func (r *renderer) dropped(n node.Node) {
 	_, hasConfig := r.cfg.One("kubelet_config")
 	_, hasFlags := r.cfg.One("kubelet_flags")
 	if !hasFlags {
-		for _, l := range n.Labels {
-			r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", l.Key))
-			break
+		if i := slices.IndexFunc(n.Labels, func(l node.Label) bool { return !l.Inherited }); i >= 0 {
+			r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Labels have nowhere to go", "Label %s needs --node-labels, but kubelet_flags is left out (when = false).", n.Labels[i].Key))
 		}
 		if r.in.Node.Name != nil || r.in.Node.IP != nil {
 			at, what := r.in.Node.NameRange, "name needs --hostname-override"
@@ -88,7 +88,8 @@ func (r *renderer) dropped(n node.Node) {
 	if !hasConfig && len(n.Settings) > 0 {
 		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Settings have nowhere to go", "%s is set by %s, but kubelet_config is left out (when = false).", strings.Join(n.Settings[0].Path, "."), n.Settings[0].Origins[0].Ref))
 	}
-	if !hasConfig && !r.added.TaintFlag && len(n.Taints) > 0 {
+	isInherited := r.in.Base.TaintFlag && !slices.ContainsFunc(n.Taints, func(t node.Taint) bool { return !t.Inherited })
+	if !hasConfig && !r.added.TaintFlag && len(n.Taints) > 0 && !isInherited {
 		r.diags = append(r.diags, origin.Error(fault.Conflict, r.cfg.Range, "Taints have nowhere to go", "Taint %s needs registerWithTaints, but kubelet_config is left out (when = false).", n.Taints[0]))
 	}
 }
@@ -177,17 +178,20 @@ func (r *renderer) flagsFile(b schema.Body, n node.Node) {
 		if len(f.Origins) > 0 && f.Origins[0].Kind == origin.Base {
 			continue
 		}
-		set(f.Name, f.Value)
+		set(f.Name, f.Written())
 	}
-	if len(n.Labels) > 0 {
-		m := map[string]string{}
-		for _, l := range n.Labels {
+	m := map[string]string{}
+	for _, l := range n.Labels {
+		if !l.Inherited {
 			m[l.Key] = l.Value
 		}
+	}
+	if len(m) > 0 {
 		old, _ := fl.Lookup(nodeLabels)
 		set(nodeLabels, kubelet.MergeList(old, kubelet.LabelItems(m)))
 	}
-	if r.added.TaintFlag && len(n.Taints) > 0 {
+	isOwn := func(t node.Taint) bool { return !t.Inherited }
+	if r.added.TaintFlag && slices.ContainsFunc(n.Taints, isOwn) { // the flag replaces an inherited one
 		var ts []kubelet.Taint
 		for _, t := range n.Taints {
 			ts = append(ts, kubelet.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect})

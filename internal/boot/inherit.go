@@ -1,0 +1,64 @@
+package boot
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// readStart asks how the kubelet's unit starts it. nil: nobody knows, as below another root, or in a recording that is
+// older than the question.
+func (in decideInput) readStart() *world.StartAns {
+	if in.tape == nil {
+		return nil
+	}
+
+	unit := "kubelet.service"
+	for _, i := range in.checked.site.OfType("restart") {
+		a := i.Body.Attributes["unit"]
+		if a == nil || i.Addr() != "restart.kubelet" {
+			continue
+		}
+		if v, diags := a.Expr.Value(nil); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
+			unit = v.AsString()
+		}
+	}
+	a, _, _ := world.UnitOf.Ask(in.eval.AskContext(), in.tape, world.UnitReq{Name: unit, Start: true}) // a failure has none
+
+	return a.Start
+}
+
+// inherit adds to a node what its kubelet gets before the flags of the flags file: of a flag the last use counts, and
+// some add up.
+func inherit(n node.Node, from node.Contribution) node.Node {
+	var first []node.Flag
+	n.Flags = slices.Clone(n.Flags)
+	for _, f := range from.Flags {
+		i := slices.IndexFunc(n.Flags, func(o node.Flag) bool { return o.Name == f.Name })
+		if i < 0 {
+			first = append(first, f)
+			continue
+		}
+		own := n.Flags[i]
+		if joined := kubelet.JoinFlag(f.Name, f.Value, own.Value); joined != own.Value && own.Value != "" {
+			n.Flags[i].Own, n.Flags[i].Value = own.Value, joined
+			n.Flags[i].Origins = append(slices.Clip(own.Origins), f.Origins...)
+		}
+	}
+	n.Flags = append(first, n.Flags...)
+
+	n.Labels = slices.Clone(n.Labels)
+	for _, l := range from.Labels {
+		if !slices.ContainsFunc(n.Labels, func(o node.Label) bool { return o.Key == l.Key }) {
+			n.Labels = append(n.Labels, l)
+		}
+	}
+	slices.SortStableFunc(n.Labels, func(a, b node.Label) int { return strings.Compare(a.Key, b.Key) })
+
+	return n
+}

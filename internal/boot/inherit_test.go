@@ -1,0 +1,132 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
+)
+
+// TestInheritedFlags: flags that the kubelet gets from kubeadm's file or from its unit are in the finished node, with
+// their place, come before those of the flags file, and are never written.
+func TestInheritedFlags(t *testing.T) {
+	const kubeadm = "/var/lib/kubelet/kubeadm-flags.env"
+	unit := func(start string) string {
+		return `unit kubelet.service => {"value":{"load":"loaded","start":` + start + `}}` + "\n"
+	}
+	for _, c := range []struct {
+		name, stages, config, flags string // flags: of the block
+		kubeadm, own                string // what the files hold
+		world                       string
+
+		want string // by line; "!" before what must not be there
+	}{
+		{name: "amounts and pods", stages: `stage "reserve" "r" { policy = "gke" }`,
+			kubeadm: "--max-pods=20 --eviction-hard=memory.available<1Gi --system-reserved=memory=512Mi",
+			want: "pods 20\nmemory.available:1Gi\n--max-pods=20 of " + kubeadm +
+				"\nconflict\n" + kubeadm + " has --eviction-hard\nEXTRA \"\""},
+		{name: "labels", stages: `stage "label" "l" { labels = { "e.com/a" = "1", "e.com/b" = "2" } }`, kubeadm: "--node-labels=e.com/a=0,e.com/k=3",
+			want: "labels e.com/a=1 e.com/b=2 e.com/k=3\nEXTRA \"--node-labels=e.com/a=1,e.com/b=2\""},
+		{name: "a flag of the flags file wins", kubeadm: "--max-pods=20 --v=4", own: "--max-pods=30",
+			want: "--max-pods=30 of /etc/default/kubelet\n--v=4 of " + kubeadm + "\nEXTRA \"--max-pods=30\""},
+		{name: "a flag of the site wins", kubeadm: "--max-pods=20", flags: `flags = { max-pods = 40 }`,
+			want: "--max-pods=40\nEXTRA \"--max-pods=40\""},
+		{name: "feature gates add up", kubeadm: "--feature-gates=AllAlpha=false", flags: `flags = { feature-gates = "AllBeta=false" }`,
+			want: "--feature-gates=AllAlpha=false,AllBeta=false\nEXTRA \"--feature-gates=AllBeta=false\""},
+		{name: "taints, none of the site", kubeadm: "--register-with-taints=a=b:NoSchedule", want: "taints a=b:NoSchedule\nEXTRA \"\"\n!registerWithTaints"},
+		{name: "taints of the site go to the flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			want: "taints a=b:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=a=b:NoSchedule,s=1:NoSchedule\"\n!registerWithTaints"},
+		{name: "the own flag for taints wins", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			own: "--register-with-taints=c:NoSchedule", want: "taints c:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=c:NoSchedule,s=1:NoSchedule\""},
+		{name: "taints of the site in the configuration", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			flags: `taints = "config"`, want: "exit 10\ntake it out of " + kubeadm},
+		{name: "taints of patch", config: `patch = { registerWithTaints = [{ key = "z", effect = "NoSchedule" }] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			want: "exit 10\nregisterWithTaints has no effect here"},
+		{name: "taints where the flags are left out", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			flags: "when = false", want: "exit 10\nTaint s=1:NoSchedule has no effect here\n" + kubeadm},
+		{name: "flags of a file that is left out", own: "--max-pods=30", kubeadm: "--v=4", flags: "when = false",
+			want: "exit 0\n--max-pods=30 of /etc/default/kubelet\n--v=4 of " + kubeadm},
+		{name: "kubeadm's variable in the flags file", kubeadm: "--max-pods=20", own: "--v=2\"\nKUBELET_KUBEADM_ARGS=\"--max-pods=25",
+			want: "--max-pods=25 of /etc/default/kubelet"},
+		{name: "a unit that does not read the file", kubeadm: "--max-pods=20", own: "--v=2",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["/etc/default/kubelet"]}`),
+			want:  "!max-pods\n--v=2"},
+		{name: "a unit that does not pass the variable", kubeadm: "--max-pods=20",
+			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`), want: "!max-pods"},
+		{name: "a unit with flags of its own", kubeadm: "--max-pods=20",
+			world: unit(`{"words":["/usr/bin/kubelet","--max-pods=22","$ARGS","--config=/x","$KUBELET_EXTRA_ARGS"],"vars":{"ARGS":"--v=3 --kubeconfig=/y"}}`),
+			want:  "--max-pods=22 of the kubelet's unit\n--v=3 of the kubelet's unit\n!/x\n!/y"},
+		{name: "a unit that starts a script", kubeadm: "--max-pods=20", world: unit(`{"words":["/opt/start.sh"]}`), want: "--max-pods=20 of " + kubeadm},
+		{name: "a file that systemd cannot read", world: "original kubeadm-flags.env => {\"fail\":\"absent\",\"detail\":\"a folder\"}\n", want: "exit 0"},
+		{name: "a file that this user may not read", world: "original kubeadm-flags.env => {\"fail\":\"denied\",\"detail\":\"not root\"}\n",
+			want: "complete false\nnot root"},
+		{name: "a recording that is older", world: "original kubeadm-flags.env => {\"fail\":\"unread\",\"detail\":\"never asked\"}\n", want: "exit 0\ncomplete true"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
+stage "detect-hw" "node" {}
+%s
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    base = %q
+    %s
+  }
+  kubelet_flags {
+    %s
+  }
+}
+`, c.stages, testKubeletConfig, c.config, c.flags)}}})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			file := func(path, variable, flags string) string {
+				if flags == "" {
+					return ""
+				}
+				text := strings.NewReplacer(`"`, `\"`, "\n", `\n`).Replace(variable + `="` + flags + "\"\n")
+				return "original " + path + ` => {"value":{"exists":true,"text":"` + text + "\"}}\n"
+			}
+			answers := c.world + file(kubeadm, "KUBELET_KUBEADM_ARGS", c.kubeadm) + file("/etc/default/kubelet", "KUBELET_EXTRA_ARGS", c.own)
+			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+
+			var plan strings.Builder
+			fmt.Fprintf(&plan, "exit %d\ncomplete %t\n%s\n", origin.Exit(p.Diagnostics), p.Complete, showDiagnostics(p.Diagnostics))
+			if r := p.Node.Reserved; r != nil {
+				fmt.Fprintf(&plan, "pods %d\n%v %v\n", r.MaxPods, r.EvictionHard, r.System)
+			}
+			plan.WriteString("labels")
+			for _, l := range p.Node.Labels {
+				fmt.Fprintf(&plan, " %s=%s", l.Key, l.Value)
+			}
+			plan.WriteString("\ntaints")
+			for _, taint := range p.Node.Taints {
+				fmt.Fprintf(&plan, " %s", taint)
+			}
+			plan.WriteString("\n")
+			for _, f := range p.Node.Flags {
+				fmt.Fprintf(&plan, "--%s=%s of %s\n", f.Name, f.Value, f.Origins[0].Ref)
+			}
+			for _, f := range p.Node.Files {
+				switch f.Purpose {
+				case "kubelet-flags":
+					text, _, _ := strings.Cut(strings.TrimPrefix(f.Text.Template(), "KUBELET_EXTRA_ARGS="), "\n")
+					fmt.Fprintf(&plan, "EXTRA \"%s\"\n", strings.Trim(text, `"`))
+				case "kubelet-config":
+					plan.WriteString(f.Text.Template())
+				}
+			}
+			for _, want := range strings.Split(c.want, "\n") {
+				part, isAbsent := strings.CutPrefix(want, "!")
+				if strings.Contains(plan.String(), part) == isAbsent {
+					t.Errorf("got %s\nwant %q", plan.String(), want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,150 @@
+package write
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/kubelet"
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/schema"
+)
+
+// inherit adds to the base what the kubelet gets before the flags that this stage writes: words of its unit, and flags
+// in files that the unit reads.
+func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
+	own, ownFile := "", layout(r.in).FlagsFile
+	if b, ok := cfg.One("kubelet_flags"); ok {
+		if !base.FlagsKnown {
+			return nil
+		}
+		own, ownFile = flagsVariable.Of(b).V, flagsFile(b, r.in)
+	}
+
+	hadTaints := base.TaintFlag
+	start := r.chooseStart(ownFile)
+	files, denied := r.readVariables(*base, start.Files, own, ownFile)
+	if denied != nil {
+		base.FlagsKnown, base.Unread = false, append(base.Unread, "the kubelet's flags")
+
+		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
+	}
+	for _, w := range start.Words[1:] {
+		name, isVariable := strings.CutPrefix(w, "$")
+		name = strings.Trim(name, "{}")
+		file, isOfFile := files[name]
+		switch {
+		case isVariable && name == own:
+			return nil
+		case isOfFile:
+			addInherited(base, file.flags, file.path, hadTaints)
+		case isVariable:
+			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
+				addInherited(base, f, "the kubelet's unit", hadTaints)
+			}
+		case strings.HasPrefix(w, "-") && !strings.Contains(w, "$"):
+			addInherited(base, kubelet.FlagsOf([]string{w}), "the kubelet's unit", hadTaints)
+		}
+	}
+
+	return nil
+}
+
+// chooseStart returns how the kubelet's unit starts it: as kubeadm's drop-in does where nobody knows, and where it starts
+// another program.
+func (r baseReader) chooseStart(flagsFile string) world.StartAns {
+	if s := r.in.Start; s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet" {
+		return *s
+	}
+
+	l := layout(r.in)
+
+	return world.StartAns{
+		Words: []string{"kubelet", "$" + l.KubeadmFlagsVariable, "$" + l.FlagsVariable},
+		Files: []string{l.KubeadmFlagsFile, flagsFile},
+	}
+}
+
+// flagsOfFile are the flags in a variable of an environment file.
+type flagsOfFile struct {
+	flags *kubelet.Flags
+	path  string
+}
+
+// readVariables returns the variables of kubeadm's file and of the flags file, of which the last one that a unit reads
+// counts. Others may hold secrets. One that is not there, or that systemd cannot read, has none; so has one that a
+// recording was never asked for. denied is why this user may not read one.
+func (r baseReader) readVariables(base node.Base, files []string, own, ownFile string) (
+	out map[string]flagsOfFile, denied *fault.Fault,
+) {
+	out = map[string]flagsOfFile{}
+	for _, p := range files {
+		var env *kubelet.EnvFile
+		if read, ok := base.FlagsFile.(flagsRead); ok && p == ownFile && own != "" {
+			env = read.EnvFile
+		} else if slices.Contains([]string{layout(r.in).KubeadmFlagsFile, ownFile}, p) {
+			a, err := r.original(p)
+			if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Code == fault.Denied {
+				return nil, f
+			}
+			if err != nil || !a.Exists {
+				continue
+			}
+			if env, err = kubelet.ParseEnvFile(a.Text); err != nil {
+				continue
+			}
+		} else {
+			continue
+		}
+
+		for _, name := range env.Names() {
+			f, _ := env.Get(name)
+			out[name] = flagsOfFile{f, p}
+		}
+	}
+
+	return out, nil
+}
+
+// addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits.
+func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints bool) {
+	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: where}}
+	in := &base.Inherited
+	for _, name := range flags.Names() {
+		text, _ := flags.Lookup(name)
+		switch name {
+		case "config", "kubeconfig", "bootstrap-kubeconfig": // of each unit
+		case nodeLabels:
+			labels, _ := kubelet.ParseLabels(text)
+			for _, l := range labels {
+				one := node.Label{Key: l.Key, Value: l.Value, Inherited: true, Origins: from}
+				in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool { return o.Key == l.Key })
+				in.Labels = append(in.Labels, one)
+			}
+		case taintFlag:
+			if hasTaints {
+				continue
+			}
+			base.TaintFlag, base.Taints = true, nil
+			taints, _ := kubelet.ParseTaints(text)
+			for _, t := range taints {
+				base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Origins: from})
+			}
+		default:
+			one := node.Flag{Name: name, Value: text, Inherited: true, Origins: from}
+			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool { return o.Name == name })
+			if i < 0 {
+				in.Flags = append(in.Flags, one)
+				continue
+			}
+			one.Value = kubelet.JoinFlag(name, in.Flags[i].Value, text)
+			in.Flags[i] = one
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -65,7 +66,7 @@ func (g Gate) Shut(why string) error {
 
 // State reports whether the gate is open, and on which generation; -1 when the file is not from prelet.
 func (g Gate) State() (generation int, open bool, err error) {
-	text, err := os.ReadFile(g.Path())
+	text, err := nodefile.ReadFile(g.Path(), nodefile.Max)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, false, nil
@@ -172,7 +173,7 @@ func (g Gate) WasAsked(why string) bool { return g.read(askedFile) == g.BootID+"
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func (g Gate) read(name string) string {
-	text, err := os.ReadFile(filepath.Join(g.Dir, name))
+	text, err := nodefile.ReadFile(filepath.Join(g.Dir, name), nodefile.Max)
 	if err != nil {
 		return ""
 	}

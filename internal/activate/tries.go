@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // unjudgedFile counts the boots whose verification ended without a verdict. The journal counts a boot when it begins to
@@ -75,7 +77,7 @@ func (m *Machine) reportUnwritten(t *walkState, what string, err error) {
 func (m *Machine) readUnjudged(j *generation.Journal) unjudgedBoots {
 	none := unjudgedBoots{Gen: j.Gen, Commit: j.CommitTime}
 
-	text, err := os.ReadFile(filepath.Join(m.StateDir, unjudgedFile))
+	text, err := nodefile.ReadFile(filepath.Join(m.StateDir, unjudgedFile), nodefile.Max)
 	if err != nil {
 		return none
 	}
@@ -125,7 +127,7 @@ func (m *Machine) writeUnjudged(u unjudgedBoots) (err error) {
 		return generation.NewFault(fault.CannotWrite, "write", path, err, "")
 	}
 
-	folder, err := os.Open(m.StateDir)
+	folder, err := os.OpenFile(m.StateDir, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return fmt.Errorf("tries: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/prelet/prelet/internal/boot"
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/report"
 )
 
@@ -140,7 +141,7 @@ func (e *Env) follow(ctx context.Context, h *Host, r request) (*Reply, error) {
 			}
 			return nil, failure(fault.Systemd, "%s", err)
 		}
-		if b, err := os.ReadFile(answer); err == nil {
+		if b, err := nodefile.ReadFile(answer, nodefile.Max); err == nil {
 			return decodeReply(b)
 		}
 		if result == "canceled" { // by a stop, which another start would cancel in its turn
@@ -236,7 +237,7 @@ func describeAfterKill(h *Host, serving string) string {
 
 func (e *Env) serveOne(name string) replyFile {
 	var r request
-	b, err := os.ReadFile(name)
+	b, err := nodefile.ReadFile(name, nodefile.Max)
 	if err == nil {
 		err = json.Unmarshal(b, &r)
 	}
@@ -251,7 +252,7 @@ func (e *Env) serveOne(name string) replyFile {
 
 // readRequest returns a request, or an empty one if it cannot be read.
 func readRequest(name string) (r request) {
-	b, err := os.ReadFile(name)
+	b, err := nodefile.ReadFile(name, nodefile.Max)
 	if err != nil || json.Unmarshal(b, &r) != nil {
 		return request{}
 	}
@@ -264,7 +265,7 @@ func removeAbandoned(h *Host) {
 	for _, name := range listRequests(h.RunDir, replyPrefix) {
 		var r replyFile
 
-		b, err := os.ReadFile(name)
+		b, err := nodefile.ReadFile(name, nodefile.Max)
 		if err != nil || json.Unmarshal(b, &r) != nil {
 			r.PID = 0
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -22,7 +23,7 @@ const attemptsFile = "attempts"
 
 // Failures returns the count.
 func (a Attempts) Failures() int {
-	b, err := os.ReadFile(filepath.Join(a.Dir, attemptsFile))
+	b, err := nodefile.ReadFile(filepath.Join(a.Dir, attemptsFile), nodefile.Max)
 	if err != nil {
 		return 0
 	}
@@ -81,7 +82,7 @@ func NeedsDelay(code fault.Code) bool {
 // WriteIfChanged replaces a small file of the state folder or the run folder with mode 0600, if its content differs.
 // The content can be obtained again, so the file is not synced to disk.
 func WriteIfChanged(name string, text []byte) error {
-	if old, err := os.ReadFile(name); err == nil && string(old) == string(text) {
+	if old, err := nodefile.ReadFile(name, nodefile.Max); err == nil && string(old) == string(text) {
 		return nil
 	}
 

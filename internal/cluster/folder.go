@@ -3,7 +3,6 @@ package cluster
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +20,7 @@ type Folder string
 // cover the CA.
 func (d Folder) ReadTrust(servers, pins []string) (Trust, error) {
 	path := filepath.Join(string(d), "ca.crt")
-	text, err := os.ReadFile(path)
+	text, err := nodefile.ReadFile(path, nodefile.Max)
 	if err != nil {
 		return Trust{}, &fault.Fault{
 			Code: fault.Absent, Why: path + ": " + nodefile.Reason(err),
@@ -55,7 +54,7 @@ func (d Folder) ReadConfigMap(namespace, name string) (Object, error) {
 	var tried []string
 	for _, ext := range []string{".yaml", ".json"} {
 		path := filepath.Join(string(d), namespace, name+ext)
-		text, err := os.ReadFile(path)
+		text, err := nodefile.ReadFile(path, nodefile.Max)
 		if err != nil {
 			tried = append(tried, path)
 			continue

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 const maxNamedFile = 1 << 20 // bytes of a file that a kubeconfig names
@@ -198,7 +200,7 @@ func checkFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) erro
 	if user.TokenFile == "" {
 		return nil
 	}
-	token, err := os.ReadFile(user.TokenFile)
+	token, err := nodefile.ReadFile(user.TokenFile, nodefile.Max)
 	if err == nil && !isToken(strings.TrimSpace(string(token))) {
 		return fmt.Errorf("names as tokenFile %s, which holds a character that no token has", quote(user.TokenFile))
 	}

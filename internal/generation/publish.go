@@ -279,7 +279,7 @@ func holds(have, want map[string][]byte) bool {
 
 // syncFile makes a file that somebody else wrote durable.
 func (s *Store) syncFile(dir *folder, base string) error {
-	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(dir.fd, base, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return wrap(fault.CannotWrite, "open", dir.name(base), err)
 	}

@@ -209,7 +209,7 @@ func (s *Store) freezeOn(err error) error {
 // openFrozenLock opens the lock on a read-only file system, or the folder itself where there never was one: flock(2)
 // asks for no right to write.
 func (s *Store) openFrozenLock() (int, error) {
-	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(s.dir.fd, lockName, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		fd, err = unix.Openat(s.dir.fd, ".", openFolder, 0)
 	}

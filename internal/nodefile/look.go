@@ -211,6 +211,17 @@ func (l *Look) Mode() fs.FileMode {
 	return m
 }
 
+// ReadFile reads a regular file of this machine, max bytes at most. Unlike os.ReadFile it never waits, as for the writer of a
+// FIFO. Links are followed: it is for files of prelet's own, and for those that somebody named.
+func ReadFile(name string, max int64) ([]byte, error) {
+	look, err := Find(name, FollowAll)
+	if err != nil {
+		return nil, err
+	}
+	defer look.Close()
+	return look.Read(max)
+}
+
 // Open opens the regular file that was found, and nothing else.
 func (l *Look) Open() (*os.File, error) {
 	if m := l.Mode(); !m.IsRegular() {

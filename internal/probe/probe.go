@@ -184,11 +184,18 @@ func (p Probe) ChangedAgo(paths []string) (time.Duration, bool) {
 }
 
 func (p Probe) sum(path string) (string, error) {
-	f, err := os.Open(p.path(path))
+	look, err := nodefile.Find(p.path(path), nodefile.FollowAll)
+	if err != nil {
+		return "", err
+	}
+	defer look.Close()
+
+	f, err := look.Open()
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+
 	h := sha256.New()
 	if _, err := io.Copy(h, io.LimitReader(f, generation.MaxContent+1)); err != nil {
 		return "", err

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/replace"
 )
 
@@ -88,17 +87,9 @@ func (s Status) ErrorCode() fault.Code {
 // Load reads status.json of a run folder. The error wraps fs.ErrNotExist when there is none: prelet has not run.
 func Load(dir string) (*Status, error) {
 	path := filepath.Join(dir, StatusFile)
-	file, err := os.Open(path)
+	text, err := nodefile.ReadFile(path, statusLimit)
 	if err != nil {
 		return nil, fmt.Errorf("status of the last run: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, statusLimit+1))
-	if err != nil {
-		return nil, fmt.Errorf("status of the last run: %w", err)
-	}
-	if len(text) > statusLimit {
-		return nil, fmt.Errorf("status of the last run: %s is longer than %d bytes, so prelet did not write it", path, statusLimit)
 	}
 	s, err := decodeStatus(text)
 	if err != nil {

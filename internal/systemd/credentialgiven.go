@@ -81,7 +81,7 @@ func findLoaded(root, unit, name string) (file, conf string, ok bool) {
 		dropIns, _ := filepath.Glob(filepath.Join("/", root, folder, unit+".d", "*.conf"))
 
 		for _, conf := range append(dropIns, filepath.Join("/", root, folder, unit)) {
-			text, err := os.ReadFile(conf)
+			text, err := nodefile.ReadFile(conf, nodefile.Max)
 			if err != nil {
 				continue
 			}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/prelet/prelet/internal/nodefile"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -54,7 +55,7 @@ func Find(root, cache string) *Binary {
 
 		b := &Binary{file: file, now: now}
 		var kept VersionCache
-		text, err := os.ReadFile(cache)
+		text, err := nodefile.ReadFile(cache, nodefile.Max)
 		if err == nil && json.Unmarshal(text, &kept) == nil && kept.Version != "" && kept.isFile(now) {
 			b.kept = &kept
 		}

@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,8 @@ import (
 // jobMode lets a new job take the place of a queued one of the other kind, and merge with one of its own. The mode
 // "ignore-dependencies" must never stand here: it starts the kubelet at once, past all ordering, containerd's too.
 const jobMode = "replace"
+
+const unitExists = "org.freedesktop.systemd1.UnitExists"
 
 type verb func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error)
 
@@ -145,7 +148,14 @@ func (c *Conn) runOnce(
 		{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 	}
 	start := func(m manager, ctx context.Context, name, mode string, result chan<- string) (int, error) {
-		return m.StartTransientUnitContext(ctx, name, mode, properties, result)
+		id, err := m.StartTransientUnitContext(ctx, name, mode, properties, result)
+
+		var refused godbus.Error
+		if errors.As(err, &refused) && refused.Name == unitExists { // an earlier try was heard, and its answer lost
+			return m.StartUnitContext(ctx, name, mode, result)
+		}
+
+		return id, err
 	}
 
 	return c.job(ctx, "start", start, fmt.Sprintf("%s-%d.service", name, time.Now().UnixNano()), wait)
@@ -207,7 +217,10 @@ func (c *Conn) job(ctx context.Context, what string, ask verb, name string, wait
 				return Unanswered, err
 			}
 
-			if u.Job != uint32(id) {
+			switch {
+			case u.Load == "not-found": // it ended, and was forgotten with its result
+				return Unanswered, nil
+			case u.Job != uint32(id):
 				return resultOf(what, u), nil
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
 )
 
 // fakeManager answers in the D-Bus types that go-systemd hands on: (uo) as []any, a(sb) as [][]any.
@@ -22,7 +23,8 @@ type fakeManager struct {
 	mounts     map[string]dbus.UnitStatus
 	down       bool // Connected is false
 	asked      []string
-	buffer     int // capacity of the last result channel; -1: nil
+	heard      bool // a transient unit of that name is there
+	buffer     int  // capacity of the last result channel; -1: nil
 	err        error
 }
 
@@ -84,6 +86,9 @@ func (f *fakeManager) ReloadOrTryRestartUnitContext(_ context.Context, name, mod
 	return f.job("reload", name, mode, result)
 }
 func (f *fakeManager) StartTransientUnitContext(_ context.Context, _, mode string, p []dbus.Property, result chan<- string) (int, error) {
+	if f.heard {
+		return 0, godbus.Error{Name: "org.freedesktop.systemd1.UnitExists"}
+	}
 	return f.job("transient", fmt.Sprint(p[2].Value), mode, result)
 }
 func (f *fakeManager) ReloadContext(context.Context) error { return f.err }
@@ -190,6 +195,13 @@ func TestJobs(t *testing.T) {
 	}
 	if got, err := conn(f).CreateTmpfiles(t.Context(), []string{"/etc/tmpfiles.d/x.conf"}, time.Minute); got != Done || err != nil {
 		t.Errorf("tmpfiles: got %s, %v; want done", got, err)
+	}
+	again := &fakeManager{heard: true, result: Done}
+	if got, err := conn(again).CreateTmpfiles(t.Context(), []string{"/x.conf"}, time.Minute); got != Done || err != nil {
+		t.Errorf("tmpfiles, whose first answer was lost: got %s, %v; want done", got, err)
+	}
+	if len(again.asked) != 1 || !strings.HasPrefix(again.asked[0], "start prelet-tmpfiles-") {
+		t.Errorf("asked: got %q, want the unit that is there to be started", again.asked)
 	}
 	want := []string{"restart x.service replace", "try-restart x.service replace", "reload x.service replace"}
 	if !slices.Equal(f.asked[:3], want) || !strings.Contains(f.asked[3], `["/usr/bin/systemd-tmpfiles", "--create", "/etc/tmpfiles.d/x.conf"]`) {

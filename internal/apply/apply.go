@@ -312,7 +312,7 @@ func buildActivation(o Options) activate.Plan {
 		Flags:    o.Flags,
 		Node:     o.NodeName,
 		Files:    map[string]string{},
-		States:   boot.States(o.Plan.Node.Config),
+		States:   boot.States(o.Plan.Node.Effective),
 		Pods:     describePodSettings(o.Plan),
 	}
 	for _, u := range o.Plan.Units {

@@ -301,7 +301,7 @@ func (p *progress) runObserveAndDiff(ctx context.Context) {
 		return
 	}
 	p.addFindings(checkOnNode(ctx, p.tape, p.rendered.node))
-	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.gathered.facts, p.Unknown)
+	observed := observe(ctx, p.tape, p.rendered.node, p.decided.aside, p.decided.basis, p.gathered.facts, p.Unknown)
 	changed, found := diff(p.rendered.node, p.decided.aside, observed)
 	p.changed = changed
 	p.addFindings(found)

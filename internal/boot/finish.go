@@ -17,11 +17,18 @@ import (
 // renderers have added to the node; before, taints of stages have no place in it.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
 	n = inherit(n, b.base.Inherited)
-	base, dropIns := b.separate(n)
+	own := kubelet.NewConfig()
+	for _, s := range n.Settings {
+		if !s.Delete { // a drop-in has a value that says so, or is refused
+			_ = own.Set(s.Path, s.Value) // whoever renders it reports an error
+		}
+	}
+	base, dropIns := b.separate(n, own.Object())
 	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
 	if err != nil {
 		return n, nil // whoever renders the configuration reports it
 	}
+	n.Effective = config
 
 	_, isSet := n.ConfigOrigins["/registerWithTaints"]
 	if _, has := config["registerWithTaints"]; isWritten && !n.TaintFlag && (has || isSet) {
@@ -39,8 +46,8 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 }
 
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet merges over
-// it, in their order: those of the image, and the one that the plan writes.
-func (b basis) separate(n node.Node) (node.Node, []map[string]any) {
+// it, in their order: those of the image, and the one that the plan writes, which is own.
+func (b basis) separate(n node.Node, own map[string]any) (node.Node, []map[string]any) {
 	i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config-dir" })
 	if i < 0 || b.readDropIns == nil {
 		return n, nil
@@ -50,14 +57,7 @@ func (b basis) separate(n node.Node) (node.Node, []map[string]any) {
 	isOwnAdded := n.DropIn == ""
 	addOwn := func() {
 		isOwnAdded = true
-		c := kubelet.NewConfig()
-		for _, s := range n.Settings {
-			if s.Delete {
-				continue // a drop-in has a value that says so, or is refused
-			}
-			_ = c.Set(s.Path, s.Value) // whoever renders it reports an error
-		}
-		dropIns = append(dropIns, c.Object())
+		dropIns = append(dropIns, own)
 	}
 	for _, d := range b.readDropIns(n.Flags[i].Value) {
 		if d.path == n.DropIn {

@@ -9,57 +9,201 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
-// observeOutdated asks for the states of managers that are on. A kubelet does not start with the state of a machine that
-// had other memory or other CPUs, and a reboot may bring either: the firmware and the kernel keep a little more or less
-// for themselves (kubernetes#131253), a DIMM or a CPU is gone. Such a state goes in the commit; the kubelet makes a new one.
-//
-// What is not known says nothing: facts that could not be read, and a recording that is older than the question.
-func (o *Observed) observeOutdated(
-	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, facts *world.Facts,
-) {
+// managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other
+// reserved CPUs or memory, the kubelet does not start until the file is removed.
+type managerState struct {
+	path      string
+	policy    string   // field of the configuration
+	byDefault string   // its value where none is written
+	others    []string // further fields that the state depends on
+}
+
+func listManagerStates() []managerState {
+	return []managerState{
+		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none",
+			[]string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
+		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "None", []string{"reservedMemory"}},
+	}
+}
+
+// States returns the state files of the managers that are on in a configuration, by path, each with the fields that it
+// depends on; nil for none.
+func States(config map[string]any) map[string]string {
+	var out map[string]string
 	for _, m := range listManagerStates() {
-		isOff := m.readPolicy(n) == m.byDefault
-		if isOff || aside != nil && slices.Contains(aside.Files, m.path) {
+		policy, ok := config[m.policy].(string)
+		if !ok || policy == "" || policy == m.byDefault {
 			continue
 		}
-
-		at := slices.IndexFunc(o.states, func(s observedFile) bool { return s.file.Path == m.path })
-		var s observedFile
-		if at >= 0 {
-			s = o.states[at]
-		} else {
-			f := node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}
-			s = observeFile(ctx, tape, f, world.TargetReq{Path: m.path})
+		if out == nil {
+			out = map[string]string{}
 		}
-		if s.why != "" || s.err != nil || !s.is.Exists || s.is.Text == "" {
-			continue
-		}
-
-		if facts == nil {
-			f, _, err := world.FactsOf.Ask(ctx, tape, world.FactsReq{})
-			if err != nil {
-				return
+		out[m.path] = policy
+		for _, field := range m.others {
+			if config[field] != nil {
+				out[m.path] += fmt.Sprintf(" %s=%v", field, config[field])
 			}
-			facts = &f
 		}
-		if s.why = m.compare(n, decodeState(s.is.Text), *facts); s.why == "" {
+	}
+
+	return out
+}
+
+// observeStates asks for the states of the kubelet's managers, and keeps those that are in the way of the finished node:
+// made by another policy, or with other values that the state depends on, or on a machine that had other memory or other
+// CPUs. The kubelet does not start with one, so it goes in the commit, and the kubelet makes a new one. A reboot may bring
+// another machine: the firmware and the kernel keep a little more or less for themselves (kubernetes#131253), a DIMM or a
+// CPU is gone.
+//
+// What is not known says nothing: facts that could not be read, and a recording that was never asked, unless the
+// configuration in place changes.
+func (o *Observed) observeStates(
+	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, b basis, facts *world.Facts,
+) {
+	at := slices.IndexFunc(o.files, func(s observedFile) bool { return s.file.Purpose == "kubelet-config" })
+	if at < 0 || o.files[at].err != nil || n.Effective == nil {
+		return // nobody knows what is configured
+	}
+
+	isUpdate := compareTarget(o.files[at].file, o.files[at].is).Action == "update"
+	isNew := n.DropIn == "" && !o.files[at].is.Exists // then nothing says what the state was made with
+	isUnchanged := !slices.ContainsFunc(o.files, func(s observedFile) bool {
+		return s.err != nil || compareTarget(s.file, s.is).Changes()
+	})
+	old := o.readEffective(b, n, func(s observedFile) string {
+		if s.is.Private { // then the state itself has its policy
+			return s.file.Text.Template()
+		}
+		return s.is.Text
+	})
+	planned := o.readEffective(b, n, func(s observedFile) string { return s.file.Text.Template() })
+
+	for _, m := range listManagerStates() {
+		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue
 		}
-		s.why += ", and the kubelet refuses to start with it"
-		s.isOutdated = true
-		if at >= 0 {
-			o.states[at] = s
-		} else {
+		s := observeFile(ctx, tape, node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, world.TargetReq{Path: m.path})
+		changed := m.findChange(old, planned)
+		switch {
+		case s.isUnread() && isUpdate && len(changed) > 0:
+			o.states = append(o.states, s)
+			continue
+		case s.err != nil || !s.is.Exists:
+			continue
+		}
+
+		doc := decodeState(s.is.Text)
+		policy := m.readPolicy(n.Effective)
+		if doc.PolicyName != "" { // which tells more than what the configuration was
+			changed = slices.DeleteFunc(changed, func(field string) bool { return isNew || field == m.policy })
+		}
+		switch {
+		case doc.PolicyName != "" && doc.PolicyName != policy:
+			s.why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
+			s.isOutdated = isUnchanged
+		case len(changed) > 0:
+			s.why = changed[0] + " changes, and this is the state of the old one"
+		case policy != m.byDefault && doc.PolicyName != "":
+			if facts == nil {
+				if f, _, err := world.FactsOf.Ask(ctx, tape, world.FactsReq{}); err == nil {
+					facts = &f
+				}
+			}
+			s.why, s.isOutdated = m.compare(doc, n.Effective, facts), true
+		}
+		if s.why != "" {
+			s.why += ", so the kubelet refuses to start with it"
 			o.states = append(o.states, s)
 		}
 	}
+}
+
+// readEffective returns the configuration that the kubelet works with where the node's files have the texts that are
+// given: those in place, or those that are planned.
+func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) string) map[string]any {
+	own := map[string]any{}
+	n.Flags, n.Config = nil, b.base.Config
+	for _, s := range o.files {
+		switch {
+		case s.file.Purpose == "kubelet-config" && n.DropIn == "":
+			n.Config = parseConfig(text(s))
+		case s.file.Purpose == "kubelet-config":
+			own = parseConfig(text(s))
+		case s.file.Purpose == "kubelet-flags":
+			n.Flags = parseFlags(text(s))
+		}
+	}
+
+	base, dropIns := b.separate(inherit(n, b.base.Inherited), own)
+	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
+	if err != nil {
+		return map[string]any{} // of a file that no kubelet reads either
+	}
+
+	return config
+}
+
+// parseFlags returns the flags in all variables of an environment file.
+func parseFlags(text string) (out []node.Flag) {
+	env, err := kubelet.ParseEnvFile(text)
+	if err != nil {
+		return nil
+	}
+	for _, variable := range env.Names() {
+		flags, _ := env.Get(variable)
+		for _, name := range flags.Names() {
+			value, _ := flags.Lookup(name)
+			out = append(out, node.Flag{Name: name, Value: value})
+		}
+	}
+
+	return out
+}
+
+// findChange returns the fields that change, of those that the state depends on.
+func (m managerState) findChange(old, planned map[string]any) (changed []string) {
+	for _, field := range append([]string{m.policy}, m.others...) {
+		if (field == "kubeReserved" || field == "systemReserved") && m.readPolicy(planned) != "static" {
+			continue
+		}
+		was, is := fmt.Sprint(old[field]), fmt.Sprint(planned[field])
+		if field == m.policy {
+			was, is = m.readPolicy(old), m.readPolicy(planned)
+		}
+		if was != is {
+			changed = append(changed, field)
+		}
+	}
+
+	return changed
+}
+
+// readPolicy returns the policy that a configuration has.
+func (m managerState) readPolicy(config map[string]any) string {
+	if p, ok := config[m.policy].(string); ok && p != "" {
+		return p
+	}
+
+	return m.byDefault
+}
+
+// parseConfig returns a KubeletConfiguration as an object; empty where the text is not one.
+func parseConfig(text string) map[string]any {
+	c, err := kubelet.ParseConfig(text)
+	if err != nil {
+		return map[string]any{}
+	}
+
+	return c.Object()
 }
 
 // managerStateDoc is what a state file holds, as far as the kubelet compares it with the machine
@@ -73,7 +217,8 @@ type managerStateDoc struct {
 
 	Machine map[string]struct {
 		Memory map[string]struct {
-			Total uint64 `json:"total"`
+			Total    uint64 `json:"total"`
+			Reserved uint64 `json:"systemReserved"`
 		} `json:"memoryMap"`
 	} `json:"machineState"`
 
@@ -91,21 +236,22 @@ func decodeState(text string) (doc managerStateDoc) {
 	return doc
 }
 
-// compare returns how a state does not fit the machine; "" where it fits, or where that is not known.
-func (m managerState) compare(n node.Node, doc managerStateDoc, f world.Facts) string {
+// compare returns how a state of the planned policy does not fit the machine or what is reserved; "" where it fits, or
+// where that is not known.
+func (m managerState) compare(doc managerStateDoc, config map[string]any, f *world.Facts) string {
 	switch {
-	case doc.PolicyName != m.readPolicy(n):
+	case f == nil:
 		return ""
 	case m.policy == "memoryManagerPolicy":
-		return compareMemory(doc, f)
+		return compareMemory(doc, *f, config)
 	}
 
-	return compareCPUs(doc, f, n)
+	return compareCPUs(doc, *f, config)
 }
 
 // compareMemory is areMachineStatesEqual of pkg/kubelet/cm/memorymanager/policy_static.go, for what the machine brings:
-// the NUMA nodes, the memory of each, and its huge pages.
-func compareMemory(doc managerStateDoc, f world.Facts) string {
+// the NUMA nodes, the memory of each, and its huge pages; and for what reservedMemory keeps of them.
+func compareMemory(doc managerStateDoc, f world.Facts, config map[string]any) string {
 	if len(doc.Machine) == 0 || strings.Contains(f.Evidence["numa"], "meminfo") { // a kernel without NUMA tells no node's size
 		return ""
 	}
@@ -118,6 +264,7 @@ func compareMemory(doc managerStateDoc, f world.Facts) string {
 		return fmt.Sprintf("it is of the NUMA nodes %s, and this boot has %s", strings.Join(was, ", "), strings.Join(is, ", "))
 	}
 
+	reserved := readReservedMemory(config)
 	for _, id := range sortKeys(here) {
 		was, is := doc.Machine[id].Memory, here[id]
 		if is.MemoryBytes == nil {
@@ -136,10 +283,31 @@ func compareMemory(doc managerStateDoc, f world.Facts) string {
 				return fmt.Sprintf("NUMA node %s had %d bytes of %s when it was made, and has %d in this boot",
 					id, was[name].Total, name, sizes[name])
 			}
+			if was[name].Reserved != reserved[id+" "+name] {
+				return fmt.Sprintf("it keeps %d bytes of %s of NUMA node %s, and reservedMemory is %d",
+					was[name].Reserved, name, id, reserved[id+" "+name])
+			}
 		}
 	}
 
 	return ""
+}
+
+// readReservedMemory returns the bytes in reservedMemory by "NODE RESOURCE".
+func readReservedMemory(config map[string]any) map[string]uint64 {
+	out := map[string]uint64{}
+	list, _ := config["reservedMemory"].([]any)
+	for _, item := range list {
+		one, _ := item.(map[string]any)
+		limits, _ := one["limits"].(map[string]any)
+		for name, amount := range limits {
+			if q, err := resource.ParseQuantity(fmt.Sprint(amount)); err == nil && q.Sign() > 0 {
+				out[fmt.Sprint(one["numaNode"], " ", name)] += uint64(q.Value())
+			}
+		}
+	}
+
+	return out
 }
 
 // parseBinary reads a size as Kubernetes writes it: 64Ki, 2Mi, 1Gi.
@@ -155,8 +323,9 @@ func parseBinary(size string) (uint64, bool) {
 }
 
 // compareCPUs is validateState of pkg/kubelet/cm/cpumanager/policy_static.go: the CPUs of the state, those of containers
-// included, are those that are online, without the reserved ones where strict-cpu-reservation is on.
-func compareCPUs(doc managerStateDoc, f world.Facts, n node.Node) string {
+// included, are those that are online, without the reserved ones where strict-cpu-reservation is on; else these are not
+// those of a container.
+func compareCPUs(doc managerStateDoc, f world.Facts, config map[string]any) string {
 	free, err := kubelet.ParseCPUSet(doc.DefaultCPUs)
 	if err != nil || free.IsEmpty() || len(f.CPU.Cores) == 0 {
 		return ""
@@ -172,9 +341,14 @@ func compareCPUs(doc managerStateDoc, f world.Facts, n node.Node) string {
 		online = online.Union(cpuset.New(core.CPUs...))
 	}
 
-	if options, _ := n.Config["cpuManagerPolicyOptions"].(map[string]any); fmt.Sprint(options["strict-cpu-reservation"]) == "true" {
-		text, _ := n.Config["reservedSystemCPUs"].(string)
-		reserved, err := kubelet.ParseCPUSet(text)
+	text, _ := config["reservedSystemCPUs"].(string)
+	reserved, err := kubelet.ParseCPUSet(text)
+	options, _ := config["cpuManagerPolicyOptions"].(map[string]any)
+	isStrict := fmt.Sprint(options["strict-cpu-reservation"]) == "true"
+	if taken := reserved.Difference(free); !isStrict && err == nil && !taken.IsEmpty() {
+		return fmt.Sprintf("reserved CPUs %s are not among its free ones, %s", taken, free)
+	}
+	if isStrict {
 		if err != nil || text == "" { // how many CPUs that is, is the kubelet's reckoning
 			if all.IsSubsetOf(online) {
 				return ""

@@ -47,9 +47,12 @@ type Node struct {
 	Reserved      *Reserved
 	TaintFlag     bool   // taints are in --register-with-taints
 	DropIn        string // the path of the drop-in that Settings are in; "": they are in the configuration itself
-	Files         []File
-	Activation    *Activation
-	Units         []Unit // in site order
+	// Effective is the configuration that the kubelet works with: drop-ins merged over Config, and flags over all. It is nil
+	// before the node is finished.
+	Effective  map[string]any
+	Files      []File
+	Activation *Activation
+	Units      []Unit // in site order
 }
 
 // Message is one finding of a merge. By is the index of the contribution that brings it.

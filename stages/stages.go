@@ -98,11 +98,13 @@ type Inputs struct {
 	Base        node.Base                    // the node before decide
 	Kubelet     world.KubeletAns
 	Start       *world.StartAns // how the kubelet's unit starts it; nil: not known
-	Node        NodeIdentity
-	Access      world.Access
-	NoCluster   bool            // the site has no cluster block
-	NoDetect    bool            // the site has no detect-hw
-	Trust       *world.TrustAns // of the only fetch-ca; nil: none or failed
+	// DropIns returns the drop-ins of a folder that the image has, in the order of their names; nil: nobody can.
+	DropIns   func(dir string) []map[string]any
+	Node      NodeIdentity
+	Access    world.Access
+	NoCluster bool            // the site has no cluster block
+	NoDetect  bool            // the site has no detect-hw
+	Trust     *world.TrustAns // of the only fetch-ca; nil: none or failed
 	// Refused says, for an Adder's Render, that what it added to the node has an error, or conflicts with what others added:
 	// then no file may be rendered.
 	Refused bool

@@ -43,7 +43,7 @@ func (b basis) stageInputs(i *site.Instance, s *site.Site, e *eval.Eval) stages.
 	hasDetect := slices.ContainsFunc(s.Stages, func(i *site.Instance) bool { return i.Type == "detect-hw" })
 	return stages.Inputs{
 		NoCluster: s.Cluster == nil, NoDetect: !hasDetect,
-		Address: i.Addr(), IsOnly: len(s.OfType(i.Type)) == 1, Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Start: b.start, Node: b.identity,
+		Address: i.Addr(), IsOnly: len(s.OfType(i.Type)) == 1, Facts: b.facts, Recommended: b.recommended, Base: b.base, Kubelet: b.kubelet, Start: b.start, DropIns: b.listDropIns, Node: b.identity,
 		Access: b.access, Trust: b.trust, Check: e.Checking(), Unread: b.unknown.toUnread(), Detectors: sortKeys(s.Detectors),
 	}
 }

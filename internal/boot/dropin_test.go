@@ -2,10 +2,13 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
+
+	"github.com/prelet/prelet/internal/origin"
 )
 
 // TestEmptyListInDropIn: a kubelet that merges drop-ins loses an empty list of config.yaml to its default, so that
@@ -39,6 +42,85 @@ stage "write" "kubelet" {
 				"apiVersion: kubelet.config.k8s.io/v1beta1\n"); f.Purpose == "kubelet-config" && (!ok || text != want) {
 				t.Errorf("beside %s: %q, want %q", base, text, want)
 			}
+		}
+	}
+}
+
+// TestDropInsOfTheImage: what a drop-in of the image takes from the site, or the site from it, is said; taints of the
+// site that would be lost are refused; and the plan has what the kubelet gets, with its place.
+func TestDropInsOfTheImage(t *testing.T) {
+	const dir = "/etc/kubernetes/kubelet.conf.d"
+	for _, c := range []struct {
+		name, stages, config, flags string
+		early, late                 string // fields of the image's drop-ins
+		want                        string // by line; "!" before what must not be there
+	}{
+		{name: "a later one takes taints", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
+			want: "exit 10\nerror conflict site.hcl:3:31 Taint s=1:NoSchedule has no effect here\n95-z.conf"},
+		{name: "a later one has them too", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, late: "registerWithTaints: [{key: s, value: \"1\", effect: NoSchedule}]\n",
+			want: "exit 0\n!no effect\ntaint s=1:NoSchedule of taint.t"},
+		{name: "a later one is nobody's loss", late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n", want: "exit 0\ntaint z:NoSchedule of " + dir + "/95-z.conf"},
+		{name: "taints by flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, flags: `taints = "flag"`, late: "registerWithTaints: [{key: z, effect: NoSchedule}]\n",
+			want: "exit 0\ntaint s=1:NoSchedule of taint.t\n!taint z"},
+		{name: "a later one takes amounts", config: `patch = { maxPods = 20, kubeReserved = { memory = "1Gi" }, podPidsLimit = 100 }`, late: "kubeReserved: {memory: 6Gi}\nmaxPods: 30\npodPidsLimit: 100\n",
+			want: "exit 0\nwarning conflict site.hcl\nkubeReserved.memory has no effect here\nmaxPods has no effect here\n!podPidsLimit has"},
+		{name: "an earlier one loses taints", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n",
+			want: "exit 0\nregisterWithTaints of the image is replaced\n10-a.conf\ntaint s=1:NoSchedule of taint.t"},
+		{name: "an earlier one keeps taints", early: "registerWithTaints: [{key: d, effect: NoSchedule}]\n", want: "exit 0\ntaint d:NoSchedule of " + dir + "/10-a.conf"},
+		{name: "an earlier one sets resolvConf", early: "resolvConf: /etc/own.conf\n", want: "exit 0\n!/run/systemd"},
+		{name: "nobody sets resolvConf", want: "exit 0\nsetting /resolvConf"},
+	} {
+		for _, layout := range []string{"drop-in", "file"} {
+			t.Run(c.name+", layout "+layout, func(t *testing.T) {
+				want, flags, base := c.want, c.flags, ""
+				if layout == "file" { // all drop-ins come later
+					if strings.Contains(c.want, "is replaced") {
+						want = "exit 10\nhas no effect here"
+					}
+					flags += "\nflags = { \"config-dir\" = \"" + dir + "\" }"
+					base = fmt.Sprintf("base = %q", testKubeletConfig)
+				}
+				s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
+stage "detect-hw" "node" {}
+%s
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config {
+    layout = %q
+    %s
+    %s
+  }
+  kubelet_flags {
+    %s
+  }
+}
+`, c.stages, layout, base, c.config, flags)}}})
+				if diags.HasErrors() {
+					t.Fatal(diags)
+				}
+				file := func(name, fields string) string {
+					return "original " + name + fmt.Sprintf(" => {\"value\":{\"exists\":true,\"text\":%q}}\n", testKubeletConfig+fields)
+				}
+				answers := `kubelet => {"value":{"version":"v1.36.3","resolver":"/run/systemd/resolve/resolv.conf"}}` + "\n" +
+					"drop-ins " + dir + ` => {"value":{"paths":["` + dir + `/10-a.conf","` + dir + `/90-prelet.conf","` + dir + `/95-z.conf"]}}` + "\n" +
+					file("config.yaml", "") + file("10-a.conf", c.early) + file("95-z.conf", c.late)
+				p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+
+				plan := fmt.Sprintf("exit %d\n%s\n", origin.Exit(p.Diagnostics), showDiagnostics(p.Diagnostics))
+				for _, taint := range p.Node.Taints {
+					plan += fmt.Sprintf("taint %s of %s\n", taint, taint.Origins[0].Ref)
+				}
+				for _, setting := range p.Node.Settings {
+					plan += fmt.Sprintf("setting %s %v\n", setting.Pointer(), setting.Value)
+				}
+				for _, want := range strings.Split(want, "\n") {
+					part, isAbsent := strings.CutPrefix(want, "!")
+					if strings.Contains(plan, part) == isAbsent {
+						t.Errorf("got %s\nwant %q", plan, want)
+					}
+				}
+			})
 		}
 	}
 }

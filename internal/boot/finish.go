@@ -24,58 +24,62 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 		}
 	}
 	base, dropIns := b.separate(n, own.Object())
-	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
+	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
 		return n, nil // whoever renders the configuration reports it
 	}
 	n.Effective = config
 
+	var diags hcl.Diagnostics
 	_, isSet := n.ConfigOrigins["/registerWithTaints"]
 	if _, has := config["registerWithTaints"]; isWritten && !n.TaintFlag && (has || isSet) {
-		n.Taints = listTaints(n, config)
+		planned := n.Taints
+		n.Taints = listTaints(n, config, dropIns)
+		diags = checkTaintsStay(n, planned, dropIns)
+	}
+	if isWritten {
+		diags = append(diags, compareDropIns(n, dropIns)...)
 	}
 	if n.Reserved == nil {
-		return n, nil
+		return n, diags
 	}
-	reserved, diags := n.Reserved.Finish(config, n.Flags)
+	reserved, refused := n.Reserved.Finish(config, n.Flags)
 	if reserved != nil {
 		n.Reserved = reserved
 	}
 
-	return n, diags
+	return n, append(diags, refused...)
 }
 
 // separate returns a node with the configuration of the kubelet's --config, and the drop-ins that the kubelet merges over
 // it, in their order: those of the image, and the one that the plan writes, which is own.
-func (b basis) separate(n node.Node, own map[string]any) (node.Node, []map[string]any) {
+func (b basis) separate(n node.Node, own map[string]any) (node.Node, []dropIn) {
 	i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config-dir" })
 	if i < 0 || b.readDropIns == nil {
 		return n, nil
 	}
 
-	var dropIns []map[string]any
-	isOwnAdded := n.DropIn == ""
-	addOwn := func() {
-		isOwnAdded = true
-		dropIns = append(dropIns, own)
-	}
-	for _, d := range b.readDropIns(n.Flags[i].Value) {
-		if d.path == n.DropIn {
-			continue
-		}
-		if !isOwnAdded && d.path > n.DropIn {
-			addOwn()
-		}
-		dropIns = append(dropIns, d.config)
-	}
-	if !isOwnAdded {
-		addOwn()
-	}
+	dropIns := slices.DeleteFunc(b.readDropIns(n.Flags[i].Value), func(d dropIn) bool { return d.path == n.DropIn })
 	if n.DropIn != "" {
+		at := slices.IndexFunc(dropIns, func(d dropIn) bool { return d.path > n.DropIn })
+		if at < 0 {
+			at = len(dropIns)
+		}
+		dropIns = slices.Insert(dropIns, at, dropIn{n.DropIn, own})
 		n.Config = dropDeleted(b.base.Config, n.Settings)
 	}
 
 	return n, dropIns
+}
+
+// mergeDropIns returns the configuration that the kubelet of a separated node works with.
+func (b basis) mergeDropIns(base node.Node, dropIns []dropIn) (map[string]any, error) {
+	var configs []map[string]any
+	for _, d := range dropIns {
+		configs = append(configs, d.config)
+	}
+
+	return stages.EffectiveConfig(base, configs, b.kubelet.Version)
 }
 
 // dropDeleted returns a configuration without the fields that settings take away.
@@ -97,6 +101,18 @@ func dropDeleted(config map[string]any, settings []node.Setting) map[string]any 
 type dropIn struct {
 	path   string
 	config map[string]any
+}
+
+// listDropIns returns the configurations in a folder of drop-ins, without the one that the plan writes.
+func (b basis) listDropIns(dir string) (out []map[string]any) {
+	if b.readDropIns == nil {
+		return nil
+	}
+	for _, d := range b.readDropIns(dir) {
+		out = append(out, d.config)
+	}
+
+	return out
 }
 
 // readDropIns asks for the drop-ins of a folder, as they are without prelet. One that cannot be read or is no configuration
@@ -123,13 +139,16 @@ func (in decideInput) readDropIns(dir string) (out []dropIn) {
 }
 
 // listTaints returns the taints of a configuration, with their origins.
-func listTaints(n node.Node, config map[string]any) (out []node.Taint) {
+func listTaints(n node.Node, config map[string]any, dropIns []dropIn) (out []node.Taint) {
 	list, err := kubelet.ConfigTaints(config)
 	if err != nil {
 		return n.Taints // judge reports it
 	}
 
 	from := n.ConfigOrigins["/registerWithTaints"]
+	if d := findLast(dropIns, "registerWithTaints"); d != nil && d.path != n.DropIn {
+		from = []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: d.path}}
+	}
 	if len(from) == 0 {
 		from = []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: "registerWithTaints"}}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/world"
-	"github.com/prelet/prelet/stages"
 )
 
 // managerState is a file in which one of the kubelet's managers stores its policy. With another policy, or other
@@ -144,7 +143,7 @@ func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) s
 	}
 
 	base, dropIns := b.separate(inherit(n, b.base.Inherited), own)
-	config, err := stages.EffectiveConfig(base, dropIns, b.kubelet.Version)
+	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
 		return map[string]any{} // of a file that no kubelet reads either
 	}

@@ -44,7 +44,6 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	flags, hasFlags := cfg.One("kubelet_flags")
 	if hasConfig {
 		a.addPatch(config)
-		a.addResolver(config, n)
 	}
 	if hasFlags {
 		a.addNodeFlags()
@@ -69,6 +68,10 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 		})
 	}
 
+	if hasConfig {
+		a.addResolver(config, n)
+	}
+
 	return a.additions
 }
 
@@ -88,8 +91,18 @@ func (a *adder) addResolver(config schema.Body, n node.Node) {
 	_, isInBase := a.in.Base.Config["resolvConf"]
 	isSetting := func(s node.Setting) bool { return s.Path[0] == "resolvConf" }
 	isFlag := func(f node.Flag) bool { return f.Name == "resolv-conf" }
+	dir := ""
+	for _, f := range slices.Concat(n.Flags, a.Flags) {
+		if f.Name == "config-dir" {
+			dir = f.Value
+		}
+	}
+	if dir != "" && a.in.DropIns != nil && slices.ContainsFunc(a.in.DropIns(dir), func(c map[string]any) bool { return c["resolvConf"] != nil }) {
+		return // the image sets it
+	}
 	if !a.in.Base.ConfigKnown || isInBase || !a.whole || slices.ContainsFunc(a.Settings, isSetting) ||
-		slices.ContainsFunc(n.Settings, isSetting) || slices.ContainsFunc(n.Flags, isFlag) {
+		slices.ContainsFunc(n.Settings, isSetting) ||
+		slices.ContainsFunc(slices.Concat(n.Flags, a.Flags), isFlag) {
 		return
 	}
 	if file == "" {

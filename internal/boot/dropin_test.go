@@ -124,3 +124,51 @@ stage "write" "kubelet" {
 		}
 	}
 }
+
+// TestDropInVariable: a kubelet of 1.28 or 1.29 takes --config-dir with a variable, and nobody is stopped who has set it.
+func TestDropInVariable(t *testing.T) {
+	start := func(more string) string {
+		return `unit kubelet.service => {"value":{"load":"loaded","start":{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],` +
+			`"files":["/run/prelet/kubelet.env","/var/lib/kubelet/kubeadm-flags.env","/etc/default/kubelet"` + more + "}}}\n"
+	}
+	original := func(file, text string) string {
+		return "original " + file + fmt.Sprintf(" => {\"value\":{\"exists\":true,\"text\":%q}}\n", text)
+	}
+	const file = "  file \"unit\" {\n    path    = \"/etc/systemd/system/kubelet.service.d/50.conf\"\n    content = \"[Service]\\nEnvironment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1\\n\"\n  }\n"
+	for name, c := range map[string]struct{ file, world, want string }{
+		"nobody knows":          {"", "", "warning"},
+		"nowhere":               {"", start("]"), "error"},
+		"a comment":             {"", start("]") + original("/etc/default/kubelet", "#KUBELET_CONFIG_DROPIN_DIR_ALPHA=1\n"), "error"},
+		"empty":                 {"", start("]") + original("/etc/default/kubelet", "KUBELET_CONFIG_DROPIN_DIR_ALPHA=\"\"\n"), "error"},
+		"another file":          {"", start(`,"/etc/other"]`), "warning"},
+		"in the flags file":     {"", original("/etc/default/kubelet", "KUBELET_CONFIG_DROPIN_DIR_ALPHA=1\n"), ""},
+		"in the unit":           {"", start(`],"sets":["KUBELET_CONFIG_DROPIN_DIR_ALPHA"]`), ""},
+		"in kubeadm's file":     {"", start("]") + original("kubeadm-flags.env", "KUBELET_CONFIG_DROPIN_DIR_ALPHA=\"yes\"\n"), ""},
+		"in a drop-in, planned": {file, start("]"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: []byte(`
+stage "detect-hw" "node" {}
+stage "write" "kubelet" {
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+  kubelet_config { layout = "drop-in" }
+` + c.file + "}\n")}}})
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			answers := `kubelet => {"value":{"version":"v1.29.3"}}` + "\n" + original("config.yaml", testKubeletConfig) + c.world
+			p := Run(context.Background(), s, Options{Source: fakeWorld(t, &txtar.Archive{Files: []txtar.File{{Name: "world", Data: []byte(answers)}}})})
+
+			got := ""
+			for _, line := range strings.Split(showDiagnostics(p.Diagnostics), "\n") {
+				if strings.Contains(line, "KUBELET_CONFIG_DROPIN_DIR_ALPHA") {
+					got, _, _ = strings.Cut(line, " ")
+				}
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q\n%s", got, c.want, showDiagnostics(p.Diagnostics))
+			}
+		})
+	}
+}

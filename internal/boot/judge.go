@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -139,6 +140,7 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	for _, f := range j.node.Flags {
 		s.Flags = append(s.Flags, rules.Flag{Name: f.Name, Value: f.Value})
 	}
+	s.DropInVariable = j.findDropInVariable(ctx)
 	isConfig := func(f node.File) bool { return f.Purpose == "kubelet-config" }
 	if i := slices.IndexFunc(j.node.Files, isConfig); i >= 0 && !mergesDropIns(j.node) {
 		s.Dir = path.Dir(j.node.Files[i].Path)
@@ -150,6 +152,39 @@ func (j judgement) makeSubject(ctx context.Context) rules.Subject {
 	}
 
 	return s
+}
+
+// findDropInVariable reports whether the variable that kubelets of 1.28 and 1.29 want for --config-dir is set: in a
+// planned file, a drop-in of the unit or its flags, in its unit, or in kubeadm's file. nil: nobody knows, as where the unit
+// reads another file too.
+func (j judgement) findDropInVariable(ctx context.Context) *bool {
+	isSet, isWhole := false, j.basis.start != nil
+	setting := regexp.MustCompile(`(?m)^[^#;\n]*\b` + rules.DropInVariable + `=["']?[^\s"']`)
+	planned := []string{"/run/prelet/kubelet.env"}
+	for _, f := range j.node.Files {
+		isSet = isSet || setting.MatchString(f.Text.Template())
+		planned = append(planned, f.Path)
+	}
+	if s := j.basis.start; s != nil {
+		isSet = isSet || slices.Contains(s.Sets, rules.DropInVariable)
+		for _, file := range s.Files {
+			if slices.Contains(planned, file) {
+				continue
+			}
+			if file != kubelet.KubeadmDeb().KubeadmFlagsFile { // others may hold secrets
+				isWhole = false
+				continue
+			}
+			a, _, err := world.Original.Ask(ctx, j.tape, world.OriginalReq{Path: file})
+			isWhole = isWhole && err == nil
+			isSet = isSet || setting.MatchString(a.Text)
+		}
+	}
+	if !isSet && !isWhole {
+		return nil
+	}
+
+	return &isSet
 }
 
 // mergesDropIns reports whether the kubelet merges a folder of drop-ins, whose relative paths begin elsewhere.

@@ -72,6 +72,7 @@ func cases() []one {
 		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"eviction-hard", "memory.available=1Gi"}}, place: "--eviction-hard", says: "malformed pair", not: flags(Flag{"eviction-hard", "memory.available<1Gi"})},
 		{rule: "flag-overrides-config", version: "1.36.3", config: "maxPods: 110", flags: []Flag{{"max-pods", "20"}}, place: "--max-pods", says: "the flag wins without a word", not: flags(Flag{"max-pods", "110"})},
 		{rule: "flag-config-dir", version: "1.28.2", flags: []Flag{{"config-dir", "/x"}}, place: "--config-dir", says: "KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet", not: version("1.30.0")},
+		{rule: "flag-config-dir", version: "1.29.0", flags: []Flag{{"config-dir", "/x"}}, place: "--config-dir", says: "it is needed in 1.28 and 1.29", not: func(s *Subject) { s.DropInVariable = yes() }},
 		{rule: "flag-node-labels", version: "1.36.3", flags: []Flag{{"node-labels", "node-role.kubernetes.io/x="}}, place: "--node-labels", says: "unknown 'kubernetes.io' or 'k8s.io' labels specified with --node-labels", not: flags(Flag{"node-labels", "example.com/x=y"})},
 		{rule: "flag-node-labels", version: "1.36.3", flags: []Flag{{"node-labels", "a=b c"}}, place: "--node-labels", says: "invalid node labels", not: flags(Flag{"node-labels", "a=b"})},
 		{rule: "flag-taints", version: "1.36.3", flags: []Flag{{"register-with-taints", "a=b:NoSchedul"}}, place: "--register-with-taints", says: "NoSchedul", not: flags(Flag{"register-with-taints", "a=b:NoSchedule"})},

@@ -13,6 +13,9 @@ import (
 	"github.com/prelet/prelet/internal/kubelet/known"
 )
 
+// DropInVariable is the environment variable without which a kubelet of 1.28 or 1.29 does not start with --config-dir.
+const DropInVariable = "KUBELET_CONFIG_DROPIN_DIR_ALPHA"
+
 const optionsSource = "cmd/kubelet/app/options"
 
 // flagRules mind the command line.
@@ -40,11 +43,18 @@ func flagRules() []Rule {
 				l.flag(f.Name, "write an absolute path", "error configuring root directory: cannot find mount point for %q", f.Value)
 			}
 		})},
-		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
-			if f.Name == "config-dir" && f.Value != "" {
-				l.flag(f.Name, "set Environment=KUBELET_CONFIG_DROPIN_DIR_ALPHA=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
-					"flag %s specified but environment variable KUBELET_CONFIG_DROPIN_DIR_ALPHA not set, cannot start kubelet (it is needed in 1.28 and 1.29)", f.Value)
+		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there; a warning where nobody knows whether it is set", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {
+			if f.Name != "config-dir" || f.Value == "" || l.DropInVariable != nil && *l.DropInVariable {
+				return
 			}
+			found := Finding{Flag: f.Name, Severity: Warning,
+				Hint: "set Environment=" + DropInVariable + "=1 in a drop-in of the kubelet's unit, or write the whole file: layout = \"file\"",
+				Message: fmt.Sprintf("flag %s specified but environment variable %s not set, cannot start kubelet (it is needed in 1.28 and 1.29)",
+					f.Value, DropInVariable)}
+			if l.DropInVariable != nil {
+				found.Severity = Error
+			}
+			l.add(found)
 		})},
 		{ID: "flag-node-labels", Minds: "labels that are malformed, or that no kubelet may set on its own node", Does: Exits, Severity: Error, Alone: true, Source: optionsSource + ", ValidateKubeletFlags", check: each(func(l *look, f Flag) {
 			if f.Name != "node-labels" {

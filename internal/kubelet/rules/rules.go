@@ -71,6 +71,8 @@ type Subject struct {
 	Accepts *Accepts        // what the binary itself says; nil: not asked, then the tables tell
 	Dir     string          // the folder of the file that Config is, which its relative paths begin at; "": unknown
 	Machine *Machine        // nil: none at hand
+	// DropInVariable says whether DropInVariable is set for the kubelet; nil: nobody knows.
+	DropInVariable *bool
 	// Refused says why a kubelet would not take a file of CAs, or, where key is not "", a certificate with that key; "" if it
 	// would. told is false where nobody can tell, and where a file is not there. nil: nobody can.
 	Refused func(cert, key string) (why string, told bool)

@@ -171,8 +171,8 @@ func parseFlags(text string) (out []node.Flag) {
 // findChange returns the fields that change, of those that the state depends on.
 func (m managerState) findChange(old, planned map[string]any) (changed []string) {
 	for _, field := range append([]string{m.policy}, m.others...) {
-		if (field == "kubeReserved" || field == "systemReserved") && m.readPolicy(planned) != "static" {
-			continue
+		if field != m.policy && m.readPolicy(planned) == m.byDefault {
+			continue // a manager that is off keeps its policy alone
 		}
 		was, is := fmt.Sprint(old[field]), fmt.Sprint(planned[field])
 		if field == m.policy {

@@ -42,6 +42,8 @@ func TestStateInTheWay(t *testing.T) {
 			why: `cpuManagerPolicy is "static"`},
 		{name: "policy by a flag of kubeadm's file", state: none, isGone: true,
 			world: "original kubeadm-flags.env => {\"value\":{\"exists\":true,\"text\":\"KUBELET_KUBEADM_ARGS=\\\"--cpu-manager-policy=static --reserved-cpus=0\\\"\\n\"}}\n"},
+		{name: "reserved CPUs of a manager that is off", config: "layout = \"drop-in\"\npatch = { reservedSystemCPUs = \"0\" }", state: none,
+			world: "original config.yaml => " + text("reservedSystemCPUs: \"1\"\n")},
 		{name: "policy by a drop-in of the image", flags: `flags = { "config-dir" = "` + dropIns + `" }`, state: none, isGone: true,
 			world: "drop-ins " + dropIns + ` => {"value":{"paths":["` + dropIns + `/10-a.conf"]}}` + "\noriginal 10-a.conf => " +
 				text("cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n")},

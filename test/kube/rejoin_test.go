@@ -378,3 +378,73 @@ stage "restart" "kubelet" {
 		}
 	})
 }
+
+// TestManagerStateInTheWay: a state of another policy goes also where prelet writes a drop-in for the first time, and where
+// no file changes at all.
+func TestManagerStateInTheWay(t *testing.T) {
+	t.Parallel()
+	const (
+		state = "/var/lib/kubelet/cpu_manager_state"
+		none  = `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`
+	)
+	c := start(t, Options{})
+	n := newNode(t, c, NodeOptions{}, "10.0.0.11:6443")
+	pin, err := c.Pin()
+	must(t, err)
+	m := member{n, t, c, pin}
+	must(t, n.Credential("bootstrap-token", c.Token))
+	image, err := c.ConfigMap(t.Context(), "kube-system", "kubelet-config")
+	must(t, err)
+	must(t, m.Write("/var/lib/kubelet/config.yaml", image["kubelet"], 0o644))
+	must(t, m.Write(state, none, 0o600))
+	m.site(`
+stage "detect-hw" "node" {}
+stage "reserve" "node" {
+  policy = "gke"
+  floor  = { cpu = "100m" }
+}
+stage "write" "kubelet" {
+  kubelet_config {
+    layout = "drop-in"
+    patch  = { cpuManagerPolicy = "static" }
+  }
+}
+stage "restart" "kubelet" {
+  verify {
+    settle  = "1s"
+    timeout = "40s"
+  }
+}
+`)
+	isStatic := func(when string) {
+		t.Helper()
+		running, err := c.Configz(t.Context(), m.Node)
+		must(t, err)
+		text, err := m.Read(state)
+		must(t, err)
+		if running["cpuManagerPolicy"] != "static" || !strings.Contains(text, `"static"`) {
+			t.Errorf("%s: got policy %v and state %s, want static in both", when, running["cpuManagerPolicy"], text)
+		}
+	}
+
+	m.run(0)
+	_, err = c.Ready(t.Context(), n.Name)
+	must(t, err)
+	isStatic("the first drop-in, over the state of the image")
+
+	// A backup of the state is restored, and nothing else differs.
+	must(t, m.Systemctl(t.Context(), "stop"))
+	must(t, m.Write(state, none, 0o600))
+	must(t, m.Systemctl(t.Context(), "start"))
+	must(t, within(t.Context(), 20*time.Second, "the kubelet dies of its state", func() string {
+		if !strings.Contains(m.KubeletLog(), "differs from state checkpoint policy") {
+			return "its log does not say so"
+		}
+		return ""
+	}))
+	m.drained()
+	isStatic("the state of a backup")
+	if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"changed":false`) {
+		t.Errorf("a run with nothing to do: %s", r)
+	}
+}

@@ -96,7 +96,11 @@ func (m *manager) answer(c net.Conn, call *dbus.Message) {
 	case "GetUnitByPID":
 		refuse("org.freedesktop.systemd1.NoUnitForPID", "PID does not belong to any loaded unit.")
 	case "GetAll":
-		reply.Body = []any{m.properties(strings.HasSuffix(string(path), "/"+escape(m.name)))}
+		p := m.properties(strings.HasSuffix(string(path), "/"+escape(m.name)))
+		if state, err := os.ReadFile(resolvedState); err == nil && strings.HasSuffix(string(path), "/"+escape("systemd-resolved.service")) {
+			p["LoadState"], p["ActiveState"] = dbus.MakeVariant("loaded"), dbus.MakeVariant(strings.TrimSpace(string(state)))
+		}
+		reply.Body = []any{p}
 	case "StartUnit", "RestartUnit", "StopUnit":
 		name, _ := call.Body[0].(string)
 		if name != m.name {
@@ -154,8 +158,21 @@ func (m *manager) send(message *dbus.Message, to ...net.Conn) {
 	}
 }
 
+// resolvedState is the ActiveState of a systemd-resolved that does not run, for tests.
+const resolvedState = "/run/resolved-state"
+
 // escape is the name of a unit in an object's path.
 func escape(name string) string { return strings.NewReplacer(".", "_2e", "-", "_2d").Replace(name) }
+
+// execution is an ExecStart= as D-Bus has it.
+type execution struct {
+	Path                                             string
+	Words                                            []string
+	Ignore                                           bool
+	Started, StartedMonotonic, Ended, EndedMonotonic uint64
+	PID                                              uint32
+	Code, Status                                     int32
+}
 
 // properties are a unit's, in systemd's D-Bus types; of any other unit only that it is not there.
 func (m *manager) properties(ours bool) map[string]dbus.Variant {
@@ -185,6 +202,8 @@ func (m *manager) properties(ours bool) map[string]dbus.Variant {
 	p["LoadState"], p["UnitFileState"] = dbus.MakeVariant("loaded"), dbus.MakeVariant("enabled")
 	p["ActiveState"], p["SubState"], p["Result"] = dbus.MakeVariant(m.active), dbus.MakeVariant(m.sub), dbus.MakeVariant(m.result)
 	p["After"], p["EnvironmentFiles"] = dbus.MakeVariant(append([]string{}, u.after...)), dbus.MakeVariant(files)
+	p["Environment"] = dbus.MakeVariant(append([]string{}, u.environment...))
+	p["ExecStart"] = dbus.MakeVariant([]execution{{Path: "/usr/bin/kubelet", Words: append([]string{}, u.exec...)}})
 	p["MainPID"], p["NRestarts"] = dbus.MakeVariant(uint32(m.pid)), dbus.MakeVariant(m.restarts)
 	p["ExecMainStartTimestampMonotonic"] = dbus.MakeVariant(uint64(m.started / time.Microsecond))
 	return p

@@ -1,0 +1,53 @@
+package kube
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestResolverAsKubeadm: prelet sets resolvConf where `kubeadm join` does, with systemd-resolved in each state.
+func TestResolverAsKubeadm(t *testing.T) {
+	t.Parallel()
+	c := start(t, Options{})
+	n := newNode(t, c, NodeOptions{Name: "kubeadm-resolver", Kubeadm: true}, "10.0.0.11:6443")
+	must(t, n.Reach(c, fmt.Sprintf("127.0.0.1:%d", c.Port))) // the address in cluster-info, which kubeadm asks next
+	pin, err := c.Pin()
+	must(t, err)
+	must(t, n.Credential("bootstrap-token", c.Token))
+	m := member{n, t, c, pin}
+	m.site("stage \"write\" \"kubelet\" {}")
+
+	const state = "/run/resolved-state"
+	must(t, n.Write("/opt/init/systemctl", "#!/bin/sh\n[ \"$1\" != is-active ] || exec /bin/cat "+state+"\n", 0o755))
+	kubeadm := []string{
+		"/usr/bin/env", "-i", "PATH=/opt/init", "HOME=/root",
+		"/usr/bin/kubeadm", "join", "phase", "kubelet-start", "10.0.0.11:6443",
+		"--token", c.Token, "--discovery-token-ca-cert-hash", pin, "--node-name", n.Name,
+		"--cri-socket", "unix:///nonexistent.sock",
+	}
+
+	seen := map[string]bool{}
+	for _, active := range []string{"active", "activating", "inactive", "failed"} {
+		must(t, n.Write(state, active+"\n", 0o644))
+		cleanNode(t, n)
+		p := planOf(t, n)
+		got := fmt.Sprint(p.Node.Config["resolvConf"])
+
+		timed(t, n, kubeadm, "/var/lib/kubelet/config.yaml")
+		text, err := n.Read("/var/lib/kubelet/config.yaml")
+		must(t, err)
+		var config map[string]any
+		must(t, yaml.Unmarshal([]byte(text), &config))
+		want := fmt.Sprint(config["resolvConf"])
+		seen[want] = true
+		if strings.TrimPrefix(got, "<nil>") != strings.TrimPrefix(want, "<nil>") {
+			t.Errorf("systemd-resolved is %s: got resolvConf %s, want that of kubeadm, %s", active, got, want)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("kubeadm has written %v, want two values", seen)
+	}
+}

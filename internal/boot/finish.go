@@ -16,7 +16,7 @@ import (
 // that, a stage, the base, patch, or a flag. It returns what must not be as diagnostics. isWritten says that the
 // renderers have added to the node; before, taints of stages have no place in it.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
-	n = inherit(n, b.base.Inherited)
+	n = inherit(n)
 	own := kubelet.NewConfig()
 	for _, s := range n.Settings {
 		if !s.Delete { // a drop-in has a value that says so, or is refused

@@ -35,10 +35,10 @@ func (in decideInput) readStart() *world.StartAns {
 
 // inherit adds to a node what its kubelet gets before the flags of the flags file: of a flag the last use counts, and
 // some add up.
-func inherit(n node.Node, from node.Contribution) node.Node {
+func inherit(n node.Node) node.Node {
 	var first []node.Flag
 	n.Flags = slices.Clone(n.Flags)
-	for _, f := range from.Flags {
+	for _, f := range n.Inherited.Flags {
 		i := slices.IndexFunc(n.Flags, func(o node.Flag) bool { return o.Name == f.Name })
 		if i < 0 {
 			first = append(first, f)
@@ -53,7 +53,7 @@ func inherit(n node.Node, from node.Contribution) node.Node {
 	n.Flags = append(first, n.Flags...)
 
 	n.Labels = slices.Clone(n.Labels)
-	for _, l := range from.Labels {
+	for _, l := range n.Inherited.Labels {
 		if !slices.ContainsFunc(n.Labels, func(o node.Label) bool { return o.Key == l.Key }) {
 			n.Labels = append(n.Labels, l)
 		}

@@ -21,7 +21,7 @@ func TestInheritedFlags(t *testing.T) {
 	for _, c := range []struct {
 		name, stages, config, flags string // flags: of the block
 		kubeadm, own                string // what the files hold
-		world                       string
+		world, more                 string
 
 		want string // by line; "!" before what must not be there
 	}{
@@ -50,6 +50,15 @@ func TestInheritedFlags(t *testing.T) {
 			flags: "when = false", want: "exit 10\nTaint s=1:NoSchedule has no effect here\n" + kubeadm},
 		{name: "flags of a file that is left out", own: "--max-pods=30", kubeadm: "--v=4", flags: "when = false",
 			want: "exit 0\n--max-pods=30 of /etc/default/kubelet\n--v=4 of " + kubeadm},
+		{name: "a file block of kubeadm's file", kubeadm: "--max-pods=20 --v=4", more: `file "k" {
+    path    = "/var/lib/kubelet/kubeadm-flags.env"
+    content = "KUBELET_KUBEADM_ARGS=--max-pods=25\n"
+  }`, want: "exit 0\n--max-pods=25 of " + kubeadm + "\n!--v=4"},
+		{name: "a file block of the flags file", own: "--v=4", flags: "when = false", more: `file "k" {
+    path    = "/etc/default/kubelet"
+    content = "KUBELET_EXTRA_ARGS='--cpu-manager-policy=static --reserved-cpus=0'\n"
+  }`, world: `target cpu_manager_state => {"value":{"exists":true,"mode":384,"sha256":"00","text":"{\"policyName\":\"static\",\"defaultCpuSet\":\"0-1\"}"}}` + "\n",
+			want: "exit 0\n--cpu-manager-policy=static of /etc/default/kubelet\n!--v=4\n!delete"},
 		{name: "kubeadm's variable in the flags file", kubeadm: "--max-pods=20", own: "--v=2\"\nKUBELET_KUBEADM_ARGS=\"--max-pods=25",
 			want: "--max-pods=25 of /etc/default/kubelet"},
 		{name: "a unit that does not read the file", kubeadm: "--max-pods=20", own: "--v=2",
@@ -80,8 +89,9 @@ stage "write" "kubelet" {
   kubelet_flags {
     %s
   }
+  %s
 }
-`, c.stages, testKubeletConfig, c.config, c.flags)}}})
+`, c.stages, testKubeletConfig, c.config, c.flags, c.more)}}})
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}
@@ -120,6 +130,9 @@ stage "write" "kubelet" {
 				case "kubelet-config":
 					plan.WriteString(f.Text.Template())
 				}
+			}
+			for _, change := range p.Changes {
+				plan.WriteString(change.Action + " " + change.File.Path + "\n")
 			}
 			for _, want := range strings.Split(c.want, "\n") {
 				part, isAbsent := strings.CutPrefix(want, "!")

@@ -142,7 +142,7 @@ func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) s
 		}
 	}
 
-	base, dropIns := b.separate(inherit(n, b.base.Inherited), own)
+	base, dropIns := b.separate(inherit(n), own)
 	config, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
 		return map[string]any{} // of a file that no kubelet reads either

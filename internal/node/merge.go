@@ -44,6 +44,7 @@ type Node struct {
 	Config        map[string]any
 	ConfigOrigins map[string][]origin.Origin // by JSON pointer of each contributed field
 	Settings      []Setting                  // what stages added to the base's Config
+	Inherited     Contribution               // labels and flags that the kubelet gets before those of the flags file
 	Reserved      *Reserved
 	TaintFlag     bool   // taints are in --register-with-taints
 	DropIn        string // the path of the drop-in that Settings are in; "": they are in the configuration itself
@@ -84,12 +85,15 @@ func Merge(base Base, in []Contribution) (Node, Messages) {
 	m.taints(base, in)
 	m.flags(base, in)
 	m.settings(base, in)
-	m.TaintFlag = base.TaintFlag
+	m.TaintFlag, m.Inherited = base.TaintFlag, base.Inherited
 	for _, c := range in {
 		if c.Reserved != nil {
 			m.Reserved = c.Reserved
 		}
 		m.TaintFlag = m.TaintFlag || c.TaintFlag
+		if c.Inherited != nil {
+			m.Inherited = *c.Inherited
+		}
 		if c.DropIn != "" {
 			m.DropIn = c.DropIn
 		}

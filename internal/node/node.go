@@ -146,4 +146,6 @@ type Contribution struct {
 	// TaintFlag says that the taints go to --register-with-taints, which the kubelet prefers to its configuration.
 	TaintFlag bool
 	DropIn    string // where the settings go, if that is a drop-in beside the configuration; else ""
+	// Inherited is what a kubelet inherits once the stage's own files are there; nil: what it does before.
+	Inherited *Contribution
 }

@@ -42,6 +42,7 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	a := &adder{in: in, additions: additions{whole: true}}
 	config, hasConfig := cfg.One("kubelet_config")
 	flags, hasFlags := cfg.One("kubelet_flags")
+	a.Inherited = inheritFromFiles(cfg, in)
 	if hasConfig {
 		a.addPatch(config)
 	}

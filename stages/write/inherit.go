@@ -7,13 +7,16 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/node"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/schema"
+	"github.com/prelet/prelet/stages"
 )
 
 // inherit adds to the base what the kubelet gets before the flags that this stage writes: words of its unit, and flags
@@ -147,4 +150,42 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints
 			in.Flags[i] = one
 		}
 	}
+}
+
+// inheritFromFiles returns what the kubelet inherits once the `file` blocks of this stage are there; nil where none of
+// them is kubeadm's file, or a flags file that the site writes itself.
+func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
+	l := layout(in)
+	variables := map[string]string{l.KubeadmFlagsFile: l.KubeadmFlagsVariable}
+	if _, ok := cfg.One("kubelet_flags"); !ok {
+		variables[l.FlagsFile] = l.FlagsVariable
+	}
+
+	base := node.Base{Inherited: in.Base.Inherited}
+	isReplaced := false
+	for _, b := range cfg.Blocks["file"] {
+		file := filePath.Of(b).V
+		content, secrets, _ := value.Plain(fileContent.Of(b).Cty)
+		if variables[file] == "" || b.Undecided || createOnly.Of(b).V || len(secrets) > 0 ||
+			!content.IsKnown() || content.IsNull() || content.Type() != cty.String {
+			continue
+		}
+		env, err := kubelet.ParseEnvFile(content.AsString())
+		if err != nil {
+			continue
+		}
+
+		isReplaced = true
+		isOfFile := func(from []origin.Origin) bool { return from[0].Ref == file }
+		base.Inherited.Flags = slices.DeleteFunc(slices.Clone(base.Inherited.Flags), func(f node.Flag) bool { return isOfFile(f.Origins) })
+		base.Inherited.Labels = slices.DeleteFunc(slices.Clone(base.Inherited.Labels), func(l node.Label) bool { return isOfFile(l.Origins) })
+		if flags, ok := env.Get(variables[file]); ok {
+			addInherited(&base, flags, file, in.Base.TaintFlag)
+		}
+	}
+	if !isReplaced {
+		return nil
+	}
+
+	return &base.Inherited
 }

@@ -140,8 +140,9 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 			continue
 		}
 
+		isUnknown := w.Facts == nil && !w.Fails // what is wrong there is wrong everywhere
 		switch code := origin.CodeOf(d); {
-		case code == fault.ReserveRefused || code == fault.Precondition:
+		case code == fault.ReserveRefused || !isUnknown && (code == fault.Precondition || code == fault.MissingArgument):
 			diags[n] = origin.Note(code, readRange(d), d.Summary,
 				"%s The site may not be meant for such a machine.", d.Detail)
 		case w.Facts != nil && (code == fault.NullFact || eval.FactCaused(d)):

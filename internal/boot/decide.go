@@ -361,6 +361,7 @@ func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings)
 		if err := checkNodeIP(v.V); err != nil {
 			diags = append(diags, origin.Error(fault.NodeName, v.Range, fmt.Sprintf("%q is no address of a node", v.V),
 				"%s. --node-ip takes one, or an IPv4 and an IPv6 address with a comma between.", err))
+			out.IP = nil // said once, too
 		}
 	}
 

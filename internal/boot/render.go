@@ -162,6 +162,7 @@ func (r renderer) runStage(i *site.Instance, e *eval.Eval, n renderedNode) rende
 	out.Stages = []StageReport{{i.Addr(), out.state, r.now().Sub(started)}}
 	if !copies.Known { // in a check, of a stage that may not be there
 		out.node.Units = n.Units
+		out.Diags = slices.DeleteFunc(out.Diags, func(d *hcl.Diagnostic) bool { return origin.CodeOf(d) == fault.Precondition })
 	}
 
 	return out

@@ -242,25 +242,33 @@ func MergeFiles(have, more []File) (files []File, diags hcl.Diagnostics) {
 	for _, p := range slices.Sorted(maps.Keys(byPath)) {
 		files = append(files, byPath[p])
 	}
-	for i, f := range files {
-		for _, g := range files[i+1:] {
-			if isNew[f.Path] || isNew[g.Path] {
-				diags = append(diags, checkFolder(f, g)...)
-			}
-		}
-	}
-
-	return files, diags
+	return files, append(diags, CheckFolders(files, isNew)...)
 }
 
-// checkFolder refuses a file below a path that is a file.
-func checkFolder(f, below File) hcl.Diagnostics {
-	if f.Kind == Directory || !strings.HasPrefix(below.Path, f.Path+"/") {
-		return nil
+// CheckFolders refuses a path that is a file where other ones need a folder: once for each file that is new, or has a new
+// one below it; without isNew all are. files are sorted by path. The place is that of a block `file` or `directory`, if one is.
+func CheckFolders(files []File, isNew map[string]bool) (diags hcl.Diagnostics) {
+	for i, f := range files {
+		var below []File
+		for _, g := range files[i+1:] {
+			isAsked := isNew == nil || isNew[f.Path] || isNew[g.Path]
+			if f.Kind != Directory && strings.HasPrefix(g.Path, f.Path+"/") && isAsked {
+				below = append(below, g)
+			}
+		}
+		if len(below) == 0 {
+			continue
+		}
+
+		at, other := rangeOf(below[0].Origins), place(f.Origins)
+		if f.Purpose == "file" && below[0].Purpose != "file" && below[0].Purpose != "directory" {
+			at, other = rangeOf(f.Origins), "this"
+		}
+		diags = append(diags, origin.Error(fault.Conflict, at, f.Path+" cannot be a file and a folder",
+			"%s needs a folder there, and %s writes a file. Give one of them another path.", below[0].Path, other))
 	}
 
-	return hcl.Diagnostics{origin.Error(fault.Conflict, rangeOf(below.Origins), f.Path+" cannot be a file and a folder",
-		"%s needs a folder there, and %s writes a file. Give one of them another path.", below.Path, place(f.Origins))}
+	return diags
 }
 
 func isBase(o []origin.Origin) bool {

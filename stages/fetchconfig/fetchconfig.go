@@ -49,8 +49,8 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 	cm, f := configMap.Of(cfg), file.Of(cfg)
 	switch {
-	case cm.Expr == nil && f.Expr == nil:
-		return hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\".")}
+	case cm.Null() && f.Null():
+		return hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null is like not written; for machines that need neither, leave the stage out: when = …")}
 	case cm.Set() && f.Set():
 		return hcl.Diagnostics{origin.Error(fault.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
 	case cm.Set() && wait.Of(cfg).Set():
@@ -72,8 +72,6 @@ func (s Stage) Gather(ctx context.Context, cfg schema.Body, env stages.Env, r wo
 		return s.object(ctx, cfg, cm, env, r)
 	case f.Set():
 		return s.file(ctx, cfg, f, r)
-	case cm.Null() && f.Null():
-		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "config_map and file are both null on this machine.")}
 	}
 	return stages.Output{Value: value.UnknownOutput(s.Outputs(stages.Declared{}))}, nil
 }

@@ -1,7 +1,9 @@
 package write
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -16,6 +18,7 @@ import (
 func (r *renderer) owners() {
 	have := map[string]hcl.Range{}
 	own := map[string]string{} // the block of stage write that writes a path without being asked to, by path
+	var files []node.File      // as far as their paths are known
 	claim := func(p schema.Value[string], b schema.Body, preset string) {
 		path, at := p.V, p.Range
 		if !p.Set() {
@@ -33,6 +36,11 @@ func (r *renderer) owners() {
 			return
 		}
 		have[path] = at
+		f := node.File{Path: path, Purpose: b.Type, Origins: place(r.in.Address, at)}
+		if b.Type == "directory" {
+			f.Kind = node.Directory
+		}
+		files = append(files, f)
 		if b.Type != "file" && b.Type != "directory" {
 			own[path] = b.Type
 		}
@@ -62,4 +70,7 @@ func (r *renderer) owners() {
 	for _, b := range r.cfg.Blocks["directory"] {
 		claim(dirPath.Of(b), b, "")
 	}
+
+	slices.SortFunc(files, func(a, b node.File) int { return strings.Compare(a.Path, b.Path) })
+	r.diags = append(r.diags, node.CheckFolders(files, nil)...)
 }

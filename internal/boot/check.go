@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -140,9 +141,10 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 			continue
 		}
 
-		isUnknown := w.Facts == nil && !w.Fails // what is wrong there is wrong everywhere
+		mayDiffer := usesVariable(s, p.eval, readRange(d)) // a machine may give the variable another value
 		switch code := origin.CodeOf(d); {
-		case code == fault.ReserveRefused || !isUnknown && (code == fault.Precondition || code == fault.MissingArgument):
+		case code == fault.ReserveRefused, code == fault.MissingArgument && mayDiffer,
+			code == fault.Precondition && (mayDiffer || w.Facts != nil || w.Fails):
 			diags[n] = origin.Note(code, readRange(d), d.Summary,
 				"%s The site may not be meant for such a machine.", d.Detail)
 		case w.Facts != nil && (code == fault.NullFact || eval.FactCaused(d)):
@@ -153,6 +155,15 @@ func checkOn(s *site.Site, w Witness, kubelet string, o Options) hcl.Diagnostics
 	}
 
 	return diags
+}
+
+// usesVariable reports whether the argument of a stage at a place depends on a variable.
+func usesVariable(s *site.Site, e *eval.Eval, at hcl.Range) bool {
+	return slices.ContainsFunc(s.Stages, func(i *site.Instance) bool {
+		return slices.ContainsFunc(eval.BodyExpressions(i.Body), func(x hclsyntax.Expression) bool {
+			return x.Range() == at && e.Reach(x).Vars
+		})
+	})
 }
 
 // runOnWitness runs the steps of a boot on one witness, up to judge.

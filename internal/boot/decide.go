@@ -367,7 +367,7 @@ func decodeNodeBlock(s *site.Site, e *eval.Eval) (stages.NodeIdentity, Findings)
 
 	if v := schema.NodeTakeover.Of(b); v.Set() {
 		out.Takeover = v.V
-		if a := s.Node.Attributes[schema.NodeTakeover.Name]; a != nil && v.V && len(a.Expr.Variables()) == 0 {
+		if r := e.Reach(v.Expr); v.V && !r.Vars && !r.Asks && len(r.Stages) == 0 {
 			diags = append(diags, origin.Warning(fault.NodeNameTaken, v.Range, "Every machine may take a name over",
 				"takeover = true is for one machine and one boot: two machines of one name would not be found. "+
 					"Write a variable here, or use `prelet run --takeover`."))

@@ -49,8 +49,14 @@ func (Stage) Outputs(stages.Declared) cty.Type {
 func (Stage) Check(cfg schema.Body, in stages.Inputs) hcl.Diagnostics {
 	cm, f := configMap.Of(cfg), file.Of(cfg)
 	switch {
-	case cm.Null() && f.Null():
-		return hcl.Diagnostics{origin.Error(fault.MissingArgument, cfg.Range, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null is like not written; for machines that need neither, leave the stage out: when = …")}
+	case cm.Null() && f.Null() && in.Facts == nil: // with facts it is one machine that has nothing to fetch
+		at := cfg.Range
+		for _, v := range []schema.Value[string]{cm, f} {
+			if v.Expr != nil && (at == cfg.Range || len(v.Expr.Variables()) > 0) {
+				at = v.Range
+			}
+		}
+		return hcl.Diagnostics{origin.Error(fault.MissingArgument, at, "Nothing to fetch", "Write config_map = \"NAMESPACE/NAME\" or file = \"/PATH\". Null is like not written; for machines that need neither, leave the stage out: when = …")}
 	case cm.Set() && f.Set():
 		return hcl.Diagnostics{origin.Error(fault.Conflict, f.Range, "config_map and file together", "One stage fetches one thing: declare two stages.")}
 	case cm.Set() && wait.Of(cfg).Set():

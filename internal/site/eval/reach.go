@@ -17,6 +17,7 @@ type Reached struct {
 	Node   bool     // node.*
 	Facts  bool     // an output of detect-hw
 	Asks   bool     // a file or a credential of the machine
+	Vars   bool     // a variable, which another machine may give another value
 	Phase  schema.Phase
 	Locals []string // in the order in which they were met
 }
@@ -41,6 +42,8 @@ func (e *Eval) Reach(xs ...hclsyntax.Expression) Reached {
 					r.Locals = append(r.Locals, name)
 					walk(l.Expr)
 				}
+			case "var":
+				r.Vars = true
 			case "node":
 				r.Node, r.Phase = true, max(r.Phase, schema.Render)
 			case "stage":

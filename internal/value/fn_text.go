@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -160,6 +161,34 @@ func bounded(f function.Function, check func(plain []cty.Value) error) function.
 	}
 	spec.Impl = func(a []cty.Value, _ cty.Type) (cty.Value, error) { return f.Call(a) }
 	return function.New(spec)
+}
+
+// finite is a function of numbers that refuses infinity as its result, which is no amount of anything.
+func finite(f function.Function) function.Function {
+	spec := &function.Spec{Description: f.Description(), Params: f.Params(), Type: function.StaticReturnType(cty.Number)}
+	spec.Impl = func(a []cty.Value, _ cty.Type) (cty.Value, error) {
+		v, err := f.Call(a)
+		if plain, _ := v.Unmark(); err == nil && plain.IsKnown() && plain.AsBigFloat().IsInf() {
+			return cty.NilVal, errors.New("the result is infinite")
+		}
+
+		return v, err
+	}
+
+	return function.New(spec)
+}
+
+// divide is / or % that refuses zero as the divisor: cty's results are infinity, and the number itself.
+func divide(f function.Function) *hclsyntax.Operation {
+	impl := bounded(f, func(a []cty.Value) error {
+		if n := a[1]; n.IsKnown() && !n.IsNull() && n.Type() == cty.Number && n.AsBigFloat().Sign() == 0 {
+			return errors.New("this is a division by zero")
+		}
+
+		return nil
+	})
+
+	return &hclsyntax.Operation{Impl: impl, Type: cty.Number}
 }
 
 // verb is one %-sequence of a format string: its argument, and whether it puts the argument in as it is.

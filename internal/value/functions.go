@@ -74,11 +74,11 @@ func looksInto() []entry {
 		{"abs", stdlib.AbsoluteFunc},
 		{"ceil", stdlib.CeilFunc},
 		{"floor", stdlib.FloorFunc},
-		{"log", stdlib.LogFunc},
+		{"log", finite(stdlib.LogFunc)},
 		{"max", stdlib.MaxFunc},
 		{"min", stdlib.MinFunc},
 		{"parseint", stdlib.ParseIntFunc},
-		{"pow", stdlib.PowFunc},
+		{"pow", finite(stdlib.PowFunc)},
 		{"signum", stdlib.SignumFunc},
 		{"sum", sumFunc()},
 		// networks

@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // wrapper stands around a node. HCL closes its Node interface, so a node of our own embeds one of HCL's: walks pass
@@ -42,6 +43,7 @@ func Unwrap(e hclsyntax.Expression) hclsyntax.Expression {
 //
 //   - operands of operators, conditions, keys and indexes refuse secrets;
 //   - && refuses null, as all other operators do;
+//   - / and % refuse zero as the divisor;
 //   - a for over an unknown keeps its type, and its body is checked once with an unknown element;
 //   - nodes where HCL drops marks when a part is unknown keep them.
 //
@@ -88,8 +90,13 @@ func Prepare(e hclsyntax.Expression) hclsyntax.Expression {
 		return keeper{wrap(x)}
 	case *hclsyntax.BinaryOpExpr:
 		x.LHS, x.RHS = guarded(x.LHS, "an operator"), guarded(x.RHS, "an operator")
-		if x.Op == hclsyntax.OpLogicalAnd {
+		switch x.Op {
+		case hclsyntax.OpLogicalAnd:
 			x.Op = logicalAnd()
+		case hclsyntax.OpDivide:
+			x.Op = divide(stdlib.DivideFunc)
+		case hclsyntax.OpModulo:
+			x.Op = divide(stdlib.ModuloFunc)
 		}
 	case *hclsyntax.UnaryOpExpr:
 		x.Val = guarded(x.Val, "an operator")

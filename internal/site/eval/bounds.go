@@ -35,7 +35,7 @@ func tooLarge(v cty.Value) string {
 	})
 	switch {
 	case bytes > maxText:
-		return fmt.Sprintf("more than %d MiB of text", maxText>>20)
+		return fmt.Sprintf("more than %d MiB of text; large texts come in by file() and fetch-config, one by one", maxText>>20)
 	case elements > maxElements:
 		return fmt.Sprintf("more than %d elements", maxElements)
 	case number:

@@ -162,7 +162,7 @@ func (e *Eval) Local(name string) (cty.Value, hcl.Diagnostics) {
 	if _, same := value.Unwrap(l.Expr).(*hclsyntax.ScopeTraversalExpr); !same && !d.HasErrors() {
 		if what := tooLarge(v); what != "" {
 			d = append(d, origin.Error(fault.Limit, l.Expr.Range(), "This value is too large",
-				"It has %s. Large texts come in by file() and fetch-config, one by one; do not multiply them.", what))
+				"It has %s.", what))
 		}
 	}
 	if d.HasErrors() {

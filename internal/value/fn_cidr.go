@@ -115,6 +115,9 @@ func cidrSubnetsFunc() function.Function {
 				if err != nil {
 					return cty.NilVal, err
 				}
+				if bits == p.Bits() {
+					return cty.NilVal, function.NewArgErrorf(i, "must extend prefix by at least one bit")
+				}
 				one := new(big.Int).Lsh(big.NewInt(1), uint(p.Addr().BitLen()-bits))
 				if rest := new(big.Int).Mod(next, one); rest.Sign() > 0 {
 					next.Add(next, one).Sub(next, rest) // a network begins at a multiple of its size

@@ -220,6 +220,7 @@ func TestFunctionErrors(t *testing.T) {
 		{`cidrhost("10.0.0.0", 1)`, "is not a network"},
 		{`cidrsubnet("10.0.0.0/24", 9, 0)`, "insufficient address space"},
 		{`cidrsubnet("10.0.0.0/24", 2, 4)`, "does not accommodate a subnet numbered 4"},
+		{`cidrsubnets("10.0.0.0/8", 0)`, "at least one bit"},
 		{`cidrsubnets("10.0.0.0/24", 1, 1, 1)`, "not enough remaining address space"},
 		{`cidrnetmask("fd00::/8")`, "no netmask"},
 		{`matchkeys(["a"], [], ["a"])`, "equally many"},

@@ -122,6 +122,7 @@ func differences() []schema.Difference {
 		{Call: `jsondecode("{\"a\": 1, \"a\": 2}").a`, Terraform: "2", Here: "error", Why: ""},
 		{Call: `element(["a", "b"], -1)`, Terraform: "error", Here: `"b"`, Why: "Newer Terraform counts from the end as well."},
 		{Call: `length(range(2000))`, Terraform: "error", Here: "2000", Why: "10,000 elements at most, there 1024."},
+		{Call: `cidrhost("::ffff:10.0.0.0/104", 1)`, Terraform: `"10.0.0.1"`, Here: `"::ffff:10.0.0.1"`, Why: "An IPv6 network stays one."},
 		{Call: `cidrhost("010.0.0.0/8", 1)`, Terraform: `"10.0.0.1"`, Here: "error", Why: "A leading zero is octal to some readers and decimal to others."},
 	}
 }

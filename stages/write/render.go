@@ -1,6 +1,7 @@
 package write
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -109,20 +110,42 @@ func configTarget(b schema.Body, in stages.Inputs) string {
 	return l.ConfigFile
 }
 
+// checkThresholds warns where the kubelet has no threshold to evict for, and notes those that are switched off.
+func (r *renderer) checkThresholds(b schema.Body, n node.Node) {
+	version, at, instead := "", b.Range, "Write evictionHard = null in patch for the defaults."
+	if v := r.in.Kubelet.Version; v != nil {
+		version = *v
+	}
+
+	_, isSet := n.Config["evictionHard"].(map[string]any)
+	isSet = isSet && !kubelet.MergesEvictionHard(n.Config, version)
+	thresholds := stages.Amounts(n.Config, "evictionHard")
+	if i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "eviction-hard" }); i >= 0 {
+		isSet, instead, thresholds = true, "Without the flag --eviction-hard it has those of the configuration.", map[string]string{}
+		for _, t := range strings.Split(n.Flags[i].Value, ",") {
+			if signal, threshold, ok := strings.Cut(t, "<"); ok {
+				thresholds[signal] = threshold
+			}
+		}
+	}
+	if isSet && len(thresholds) == 0 {
+		r.diags = append(r.diags, origin.Warning(fault.ConfigInvalid, at, "No threshold is left in evictionHard",
+			"It is there and empty, so the kubelet takes none of its defaults and never evicts a pod. %s", instead))
+	}
+
+	maps.DeleteFunc(thresholds, func(_, t string) bool { return t != "0%" && t != "100%" })
+	if off := slices.Sorted(maps.Keys(thresholds)); len(off) > 0 {
+		r.diags = append(r.diags, origin.Note(fault.ConfigInvalid, at, "Thresholds of evictionHard are off: "+strings.Join(off, ", "),
+			"The kubelet takes 0%% and 100%% for no threshold, and evicts no pod for it."))
+	}
+}
+
 func (r *renderer) configFile(b schema.Body, n node.Node) {
 	if u := r.in.Unread; !r.in.Base.ConfigKnown || r.undecided(b) || r.added.isConfigUnread || u.Config || u.Taints {
 		r.whole = false
 		return
 	}
-	version := ""
-	if v := r.in.Kubelet.Version; v != nil {
-		version = *v
-	}
-	merges := kubelet.MergesEvictionHard(n.Config, version)
-	if thresholds, ok := n.Config["evictionHard"].(map[string]any); ok && len(thresholds) == 0 && !merges {
-		r.diags = append(r.diags, origin.Warning(fault.ConfigInvalid, b.Range, "No threshold is left in evictionHard",
-			"It is there and empty, so the kubelet takes none of its defaults and never evicts a pod. Write evictionHard = null in patch for the defaults."))
-	}
+	r.checkThresholds(b, n)
 	doc := kubelet.NewConfig()
 	if configLayout.Of(b).V == "drop-in" {
 		for _, s := range n.Settings {

@@ -25,8 +25,10 @@ type UnitChange struct {
 // systemPath is a folder whose files systemd applies. Source: sysctl.d(5), modules-load.d(5), tmpfiles.d(5), udev(7).
 type systemPath struct {
 	folder, suffix string
+	old            string // a file that distributions link into the folder; "" for none
 	unit, action   string
-	stays          string // what stays in force until the next boot when it is removed: "" nothing
+	stays          string                   // what stays in force until the next boot when it is removed
+	key            func(line string) string // what a line that is no comment sets, so that another line may set it too
 }
 
 // ActionCreate runs systemd-tmpfiles for the files themselves. The unit that does so for all files also removes, which
@@ -41,16 +43,19 @@ const (
 // listSystemPaths returns the table, in the order in which systemd applies the folders at boot.
 func listSystemPaths() []systemPath {
 	return []systemPath{
-		{"modules-load.d", ".conf", "systemd-modules-load.service", "restart", "the module stays loaded"},
-		{"sysctl.d", ".conf", "systemd-sysctl.service", "restart", "the value stays set"},
-		{"tmpfiles.d", ".conf", "systemd-tmpfiles", ActionCreate, "what it made stays"},
-		{"udev/rules.d", ".rules", "systemd-udevd.service", "reload", "what it did to devices stays"},
+		{"modules-load.d", ".conf", "/etc/modules", "systemd-modules-load.service", "restart", "the module stays loaded", strings.TrimSpace},
+		{"sysctl.d", ".conf", "/etc/sysctl.conf", "systemd-sysctl.service", "restart", "the value stays set", readSysctlKey},
+		{"tmpfiles.d", ".conf", "", "systemd-tmpfiles", ActionCreate, "what it made stays", readTmpfilesPath},
+		{"udev/rules.d", ".rules", "", "systemd-udevd.service", "reload", "what it did to devices stays", strings.TrimSpace},
 	}
 }
 
 // findSystemPath returns the row for a file; nil if there is none.
 func findSystemPath(file string) *systemPath {
 	for _, p := range listSystemPaths() {
+		if file == p.old {
+			return &p
+		}
 		for _, top := range []string{"/etc/", "/run/", "/usr/lib/", "/usr/local/lib/"} {
 			if path.Dir(file) == top+p.folder && strings.HasSuffix(file, p.suffix) {
 				return &p
@@ -94,7 +99,8 @@ func findNotified(n node.Node, f node.File, stored []string) (out notified) {
 			case i >= 0:
 				out.units = append(out.units, UnitChange{Unit: n.Units[i]})
 			default:
-				out.units = append(out.units, UnitChange{Unit: defaultUnit(unit, action)})
+				isSystem := slices.ContainsFunc(listSystemPaths(), func(p systemPath) bool { return p.unit == unit })
+				out.units = append(out.units, UnitChange{Unit: defaultUnit(unit, action), IsSystem: isSystem})
 			}
 		}
 	case f.Purpose == "directory":
@@ -213,7 +219,11 @@ func notify(n node.Node, aside *Aside, changes []Change, stored map[string][]str
 		}
 		for _, u := range to.units {
 			c.Notifies = append(c.Notifies, u.Unit.Unit)
-			units = addUnit(units, u, c.File.Path, because)
+			why := because
+			if c.Action == "delete" && u.Action == ActionCreate {
+				why = "" // there is nothing to make
+			}
+			units = addUnit(units, u, c.File.Path, why)
 		}
 	}
 	if aside != nil {
@@ -263,27 +273,50 @@ func findStaying(c Change) string {
 		return ""
 	}
 
-	left := listSettings(c.File.Text.Template())
-	for _, s := range listSettings(c.Old.Text) {
-		if !slices.Contains(left, s) {
-			return fmt.Sprintf("%s: %s until the next boot", s, p.stays)
+	left := listSettings(p, c.File.Text.Template())
+	var gone []string
+	for _, s := range listSettings(p, c.Old.Text) {
+		if !slices.Contains(left, s) && !slices.Contains(gone, s) {
+			gone = append(gone, s)
 		}
 	}
+	if len(gone) == 0 {
+		return ""
+	}
 
-	return ""
+	return fmt.Sprintf("%s: %s until the next boot", strings.Join(gone, ", "), p.stays)
 }
 
-// listSettings returns the keys of a file of settings, and the lines without one.
-func listSettings(text string) (out []string) {
-	for line := range strings.Lines(text) {
-		key, _, _ := strings.Cut(line, "=")
-		key = strings.TrimPrefix(strings.TrimSpace(key), "-")
-		if key != "" && key[0] != '#' && key[0] != ';' {
-			out = append(out, key)
+// listSettings returns what the lines of a file that systemd applies set. A backslash at its end continues a line.
+func listSettings(p *systemPath, text string) (out []string) {
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", "")) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' && line[0] != ';' {
+			out = append(out, p.key(line))
 		}
 	}
 
 	return out
+}
+
+// readSysctlKey returns the key of a line of sysctl.d. If the first separator of a key is a dot, dots and slashes are
+// interchanged in it: net.ipv4.conf.eth0/1.forwarding is net/ipv4/conf/eth0.1/forwarding. Source: sysctl.d(5).
+func readSysctlKey(line string) string {
+	key, _, _ := strings.Cut(line, "=")
+	key = strings.TrimPrefix(strings.TrimSpace(key), "-")
+	if i := strings.IndexAny(key, "./"); i >= 0 && key[i] == '/' {
+		return strings.NewReplacer(".", "/", "/", ".").Replace(key)
+	}
+
+	return key
+}
+
+// readTmpfilesPath returns the path of a line of tmpfiles.d. Source: tmpfiles.d(5).
+func readTmpfilesPath(line string) string {
+	if fields := strings.Fields(line); len(fields) > 1 {
+		return fields[1]
+	}
+
+	return line
 }
 
 // checkUnits returns what is wrong with the units of a site together.

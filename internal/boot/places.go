@@ -24,7 +24,7 @@ func checkOnNode(ctx context.Context, tape *world.Tape, n node.Node) (found Find
 		if hasName(f.Owner) && f.Kind != node.Missing {
 			_, ans, err := world.Owner.Ask(ctx, tape, world.OwnerReq{Owner: f.Owner})
 			if err != nil && ans.Code() == fault.Absent {
-				found.report(origin.Error(fault.CannotWrite, findDeclaration(f), "No such owner of "+f.Path,
+				found.report(origin.Error(fault.CannotWrite, f.OwnerRange, "No such owner of "+f.Path,
 					"%s on this node. Name a user and a group that the image has, or use numbers.", ans.Why()))
 			}
 		}

@@ -108,7 +108,7 @@ func (r *renderer) files() {
 			continue
 		}
 		r.warnMode(fileMode.Of(b))
-		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, CreateOnly: createOnly.Of(b).V, Notify: notify(fileNotify.Of(b)), Purpose: "file", Origins: c.Origins()}
+		f := node.File{Path: p.V, Kind: node.Regular, Text: t, Mode: mode(fileMode.Of(b)), Owner: fileOwner.Of(b).V, OwnerRange: fileOwner.Of(b).Range, CreateOnly: createOnly.Of(b).V, Notify: notify(fileNotify.Of(b)), Purpose: "file", Origins: c.Origins()}
 		if len(t.Secrets()) > 0 {
 			if f.Mode&0o077 != 0 {
 				r.diags = append(r.diags, origin.Warning(fault.Sensitive, fileMode.Of(b).Range, "Others could read a secret", "file %q holds one, and its mode lets others read it. It is written 0600; write that.", b.Labels[0]))
@@ -126,7 +126,7 @@ func (r *renderer) files() {
 			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
 			r.warnMode(dirMode.Of(b))
-			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()})
+			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, OwnerRange: dirOwner.Of(b).Range, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()})
 		}
 	}
 }

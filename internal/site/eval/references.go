@@ -250,7 +250,39 @@ func (e *Eval) traversal(tr hcl.Traversal, p place) *hcl.Diagnostic {
 		}
 		return bad(at, fmt.Sprintf("Unknown name %q", root), "References begin with var., local., stage., node. or each.%s A text is written in quotes: %q.", e.suggestRoot(root), root)
 	}
-	return e.along(tr[rest:], typ, tr[:rest])
+	if d := e.along(tr[rest:], typ, tr[:rest]); d != nil || root != "stage" {
+		return d
+	}
+
+	return e.checkFetched(tr)
+}
+
+// checkFetched warns of data of a fetch-config that fetches a file, and of value of one that fetches a ConfigMap: they are
+// empty and null.
+func (e *Eval) checkFetched(tr hcl.Traversal) *hcl.Diagnostic {
+	if len(tr) < 4 {
+		return nil
+	}
+	kind, _, _ := second(tr)
+	name, _, _ := second(tr[1:])
+	i := e.site.Stage(kind + "." + name)
+	if kind != "fetch-config" || i == nil {
+		return nil
+	}
+	before := tr[:3]
+	if i.ForEach != nil {
+		before = tr[:min(4, len(tr)-1)]
+	}
+	output, at, _ := second(tr[len(before)-1:])
+	hasMap, hasFile := i.Body.Attributes["config_map"] != nil, i.Body.Attributes["file"] != nil
+	switch {
+	case output == "data" && hasFile && !hasMap:
+		return origin.Warning(fault.Reference, at, text(before)+" fetches a file", "Its data is always empty, for it is that of a ConfigMap. The file is in %s.value.", text(before))
+	case output == "value" && hasMap && !hasFile:
+		return origin.Warning(fault.Reference, at, text(before)+" fetches a ConfigMap", "Its value is always null, for it is that of a file. Write yamldecode(%s.data.KEY).", text(before))
+	}
+
+	return nil
 }
 
 // copiesType is the type of a stage with for_each: a map of what one copy gives, as far as its stage declares it.

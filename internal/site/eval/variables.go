@@ -72,7 +72,7 @@ func (e *Eval) variable(v *site.Variable) (cty.Value, hcl.Diagnostics) {
 	how := "Set it in a *.prelet.vars file, as credential prelet.var.%s, on the kernel command line (prelet.var.%s=…), or with --var %s=…"
 	detail := fmt.Sprintf(how, v.Name, v.Name, v.Name)
 	if v.Sensitive {
-		detail = fmt.Sprintf("It is sensitive: only the credential prelet.var.%s can give it.", v.Name)
+		detail = fmt.Sprintf("It is sensitive: only the credential prelet.var.%s can give it, and in a plan also a file with --var-file, which need not have the real value.", v.Name)
 	}
 	if v.Description != "" {
 		detail = "It is for: " + v.Description + ". " + detail

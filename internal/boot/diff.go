@@ -3,6 +3,7 @@ package boot
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ type Change struct {
 	File   node.File
 	Old    world.TargetAns
 	Action string // create | update | delete | restore | keep | none
-	Why    string // of keep and delete: in words
+	Why    string // of keep, delete and a change of mode or owner: in words
 	Drift  string // how it was edited since the last generation
 
 	Outdated bool // a state of the kubelet's managers that does not fit this boot's machine
@@ -191,8 +192,8 @@ func formatOwner(a world.TargetAns) string {
 }
 
 // compareTarget returns the change of one managed file from what is on the disk.
-func compareTarget(f node.File, a world.TargetAns) Change {
-	c := Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
+func compareTarget(f node.File, a world.TargetAns) (c Change) {
+	c = Change{File: f, Old: a, Drift: a.Drift, Action: "update"}
 	if a.Uncompared != "" {
 		c.Why = "it cannot be compared: " + a.Uncompared
 	}
@@ -206,6 +207,11 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 	}
 	isSameMeta = isSameMeta && left.Mode == a.Mode
 
+	defer func() {
+		if c.Action == "update" && c.Why == "" && c.Drift == "" { // drift says it from there
+			c.Why = describeMeta(f.Owner, left.Mode, a)
+		}
+	}()
 	switch {
 	case f.Kind == node.Missing && !a.Exists:
 		c.Action = "none"
@@ -222,6 +228,19 @@ func compareTarget(f node.File, a world.TargetAns) Change {
 	}
 
 	return c
+}
+
+// describeMeta returns how mode and owner of what is on the disk change; "" where they do not.
+func describeMeta(owner string, mode uint32, a world.TargetAns) string {
+	var out []string
+	if mode != a.Mode {
+		out = append(out, fmt.Sprintf("mode %04o becomes %04o", a.Mode, mode))
+	}
+	if !isSameOwner(owner, a) {
+		out = append(out, fmt.Sprintf("owner %s becomes %s", formatOwner(a), owner))
+	}
+
+	return strings.Join(out, ", ")
 }
 
 // isSameContent compares hashes. Where the text has secrets or the file is private, whoever answered has compared it.

@@ -98,8 +98,8 @@ type File struct {
 	Path        string
 	Kind        FileKind
 	Text        value.Text
-	Mode        uint32   // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
-	Owner       string   // "user:group" or numbers; "" keeps the old one, or root
+	Mode        uint32 // permission bits; 0 keeps the old ones, or 0644 (0755 for a folder) for a new one
+	Owner       string // "user:group" or numbers; "" keeps the old one, or root
 	OwnerRange  hcl.Range
 	Notify      []string // names of restart stages, as the site says; nil: it says nothing
 	CreateOnly  bool

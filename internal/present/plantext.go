@@ -140,6 +140,10 @@ func files(b *strings.Builder, v View, s Style) {
 		if c.Why != "" {
 			note += ": " + c.Why
 		}
+		isUnknown := c.Action == "update" && c.Old.Uncompared != ""
+		if isUnknown {
+			note = c.Why
+		}
 		if c.Drift != "" {
 			note += "; drift: " + c.Drift
 		}
@@ -157,6 +161,9 @@ func files(b *strings.Builder, v View, s Style) {
 			sign = s.red(sign)
 		case "update", "restore":
 			sign = s.yellow(sign)
+		}
+		if isUnknown {
+			sign = s.yellow("?")
 		}
 		for n, l := range s.table([][]string{{c.File.Path, note}}, s.Width-4, s.dim) {
 			if n > 0 {
@@ -225,6 +232,10 @@ func summary(b *strings.Builder, v View, s Style) {
 	p := v.Plan
 	count := map[string]int{}
 	for _, c := range p.Changes {
+		if c.Action == "update" && c.Old.Uncompared != "" {
+			count["unknown"]++
+			continue
+		}
 		count[c.Action]++
 	}
 	switch {
@@ -235,7 +246,7 @@ func summary(b *strings.Builder, v View, s Style) {
 		fmt.Fprintf(b, " Every file is as planned.")
 	default:
 		var parts []string
-		for _, x := range [][2]string{{"create", "to create"}, {"update", "to update"}, {"delete", "to delete"}, {"restore", "to put back"}} {
+		for _, x := range [][2]string{{"create", "to create"}, {"update", "to update"}, {"delete", "to delete"}, {"restore", "to put back"}, {"unknown", "that cannot be compared"}} {
 			if count[x[0]] > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", count[x[0]], x[1]))
 			}

@@ -1,0 +1,30 @@
+package boot
+
+import (
+	"testing"
+
+	"github.com/prelet/prelet/internal/node"
+	"github.com/prelet/prelet/internal/world"
+)
+
+// TestCompareTargetMeta holds that a change of mode or owner says what they were and what they become.
+func TestCompareTargetMeta(t *testing.T) {
+	was := world.TargetAns{Exists: true, Dir: true, Mode: 0o755, Owner: "root:root"}
+	for name, c := range map[string]struct {
+		mode  uint32
+		owner string
+		was   world.TargetAns
+		want  string
+	}{
+		"mode":           {0o700, "", was, "update mode 0755 becomes 0700"},
+		"owner":          {0, "etcd:5", was, "update owner root:root becomes etcd:5"},
+		"both":           {0o700, "5:5", was, "update mode 0755 becomes 0700, owner root:root becomes 5:5"},
+		"neither":        {0o755, "0:0", was, "none "},
+		"mode goes back": {0, "", world.TargetAns{Exists: true, Dir: true, Mode: 0o700, Left: &world.TargetMeta{Mode: 0o750}}, "update mode 0700 becomes 0750"},
+	} {
+		change := compareTarget(node.File{Path: "/etc/x", Kind: node.Directory, Mode: c.mode, Owner: c.owner}, c.was)
+		if got := change.Action + " " + change.Why; got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

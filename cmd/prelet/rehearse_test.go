@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -170,6 +171,11 @@ func TestRehearsalObjects(t *testing.T) {
 		t.Errorf("the same objects: got %+v, plan %s; want none, %s", same.Assumed, same.Hash, before.Hash)
 	}
 
+	r.put(t, "none/kube-system/unrelated.yaml", strings.Replace(changed, "kubelet-config-site3", "unrelated", 1))
+	if code, got := r.plan(t, "--from", r.recording, "--objects", filepath.Join(r.dir, "none")); code != 0 || !strings.Contains(fmt.Sprint(got.Diagnostics), "Nothing of --objects is used") {
+		t.Errorf("objects that the site does not fetch: got exit status %d, %+v; want 0 and a warning", code, got.Diagnostics)
+	}
+
 	ca, err := os.ReadFile("testdata/other-ca.crt")
 	if err != nil {
 		t.Fatal(err)
@@ -221,6 +227,22 @@ override {
 	}
 }
 
+// TestRehearsalOfGivenVariable holds that a value of the command line is distinguished from one that was recorded.
+func TestRehearsalOfGivenVariable(t *testing.T) {
+	r := newRehearsalRig(t)
+	given := filepath.Join(r.dir, "given.prelet")
+	var out, errs bytes.Buffer
+	a := &cli{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
+	if code := a.main(slices.Concat([]string{"record", given, "--var", "zone=az5-r05"}, r.site, r.node)); code != 0 {
+		t.Fatalf("record: got exit status %d, want 0\n%s%s", code, &out, &errs)
+	}
+
+	_, got := r.plan(t, "--from", given, "--var", "zone=az6-r06")
+	if len(got.Assumed) != 1 || got.Assumed[0].From != "--var" || got.Assumed[0].InsteadOf != "the recorded --var" {
+		t.Errorf("got assumed %+v, want zone from --var instead of the recorded --var", got.Assumed)
+	}
+}
+
 // TestRehearsalOfAFolder applies the flags to each recording.
 func TestRehearsalOfAFolder(t *testing.T) {
 	r := newRehearsalRig(t)
@@ -236,7 +258,7 @@ func TestRehearsalOfAFolder(t *testing.T) {
 	if n := strings.Count(out.String(), "\n  topology.kubernetes.io/zone=az7-r07 "); code != 0 || n != 2 || !strings.Contains(out.String(), "assumed: variable zone from --var") {
 		t.Errorf("got exit status %d, the label %d times; want 0, 2\n%s%s", code, n, &out, &errs)
 	}
-	for _, args := range [][]string{{"--var", "zoen=x"}, {"--root", r.dir}, {"--var-file", "nosuch"}, {"--kubelet-version", "1.2"}} {
+	for _, args := range [][]string{{"--var", "zoen=x"}, {"--root", r.dir}, {"--var-file", "nosuch"}, {"--var-file", r.put(t, "null.vars", "zone = null\n")}, {"--kubelet-version", "1.2"}} {
 		want := 64
 		if args[1] == "zoen=x" {
 			want = 10

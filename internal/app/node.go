@@ -299,6 +299,10 @@ func (n *node) Plan(ctx context.Context, event func(boot.Event)) *boot.Plan {
 	p := boot.Run(ctx, n.Site, o)
 	if n.asked != nil {
 		p.Assumed = n.asked.assumed()
+		if n.asked.objects != nil && !n.asked.hasObjects {
+			p.Diagnostics = append(p.Diagnostics, origin.Warning(fault.Usage, hcl.Range{}, "Nothing of --objects is used",
+				"%s has no object that the site fetches, so all is as recorded.", n.Objects))
+		}
 	}
 	return p
 }

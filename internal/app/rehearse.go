@@ -26,8 +26,9 @@ type rehearsal struct {
 	objects   world.Source // nil: none is replaced
 	kubelet   string       // "": the recorded one
 
-	mu    sync.Mutex
-	notes []boot.Assumed
+	mu         sync.Mutex
+	hasObjects bool // some object that was asked for is in objects
+	notes      []boot.Assumed
 }
 
 // Ask implements world.Source.
@@ -92,6 +93,9 @@ func describeVariable(was world.Answer) string {
 	case was.Fault != nil || json.Unmarshal(was.Value, &a) != nil:
 		return "the value of the site"
 	}
+	if a.Source == "--var" || strings.HasPrefix(a.Source, "--var-file ") {
+		return "the recorded " + a.Source
+	}
 	return a.Source
 }
 
@@ -104,6 +108,9 @@ func (r *rehearsal) answerCluster(ctx context.Context, q world.Question, was wor
 	if a.Code() == fault.Absent {
 		return was
 	}
+	r.mu.Lock()
+	r.hasObjects = true
+	r.mu.Unlock()
 
 	assumed := boot.Assumed{Kind: "object", From: "--objects", InsteadOf: was.Name()}
 	if q.Kind == world.KindTrust {

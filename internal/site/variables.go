@@ -190,8 +190,11 @@ func ParseVarsFile(name string, text []byte) (map[string]string, error) {
 		if !literal(a.Expr) || checkExpression(a.Expr).HasErrors() {
 			return nil, fmt.Errorf("%s: the value of %s is not a literal", place(a.Expr.Range()), a.Name)
 		}
+		if v, d := a.Expr.Value(nil); !d.HasErrors() && v.IsNull() { // as a text it would be the word
+			return nil, fmt.Errorf("%s: %s is null; leave it out, or give it a value", place(a.Expr.Range()), a.Name)
+		}
 		out[a.Name] = string(a.Expr.Range().SliceBytes(text))
-		if v, d := a.Expr.Value(nil); !d.HasErrors() && !v.IsNull() && v.Type() == cty.String {
+		if v, d := a.Expr.Value(nil); !d.HasErrors() && v.Type() == cty.String {
 			out[a.Name] = v.AsString()
 		}
 	}

@@ -1,6 +1,7 @@
 package write
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -126,8 +127,27 @@ func (r *renderer) files() {
 			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
 			r.warnMode(dirMode.Of(b))
+			r.checkSystemFolder(b)
 			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, OwnerRange: dirOwner.Of(b).Range, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()})
 		}
+	}
+}
+
+// systemFolders are there on every machine, and all users need them.
+var systemFolders = []string{"/boot", "/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/home", "/opt", "/run", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
+	"/usr/local", "/usr/sbin", "/var", "/var/cache", "/var/lib", "/var/log", "/var/tmp"}
+
+// checkSystemFolder refuses a mode or an owner with which other users would lose a folder of the system.
+func (r *renderer) checkSystemFolder(b schema.Body) {
+	p, m, o := dirPath.Of(b).V, dirMode.Of(b), dirOwner.Of(b)
+	if !slices.Contains(systemFolders, p) {
+		return
+	}
+	if m.Set() && mode(m)&0o755 != 0o755 {
+		r.fail(fault.PathInvalid, m.Range, "Others need "+p, "Mode %04o takes this folder of the system away from services that are not root. Leave mode out, or name a folder below it.", mode(m))
+	}
+	if o.Set() && o.V != "root:root" && o.V != "0:0" {
+		r.fail(fault.PathInvalid, o.Range, p+" is root's", "Another owner of this folder of the system could replace what root reads. Leave owner out, or name a folder below it.")
 	}
 }
 

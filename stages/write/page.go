@@ -46,6 +46,7 @@ const targetsTail = `
 
 Of a file ` + "`" + `0001` + "`" + ` to ` + "`" + `0777` + "`" + `: no setuid, no setgid, no sticky bit. Of a folder the sticky bit is allowed as well. ` + "`" + `0000` + "`" + ` is refused:
 root reads such a file all the same, so ` + "`" + `0400` + "`" + ` or ` + "`" + `0600` + "`" + ` says what is meant. A file with a secret in it is written ` + "`" + `0600` + "`" + `.
+A folder of the system, such as ` + "`" + `/etc` + "`" + `, keeps at least ` + "`" + `0755` + "`" + ` and its owner root.
 
 ## Owners
 

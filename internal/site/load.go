@@ -136,6 +136,9 @@ func parseNative(name string, src []byte) (*hclsyntax.Body, hcl.Diagnostics) {
 	}
 	f, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	for _, d := range diags {
+		if strings.HasPrefix(d.Detail, "A single-line block definition can contain only a single argument.") {
+			d.Detail = "A block in one line takes one argument, and no block. Give each block inside of another one lines of its own: its name and {, what is in it, }."
+		}
 		if d.Summary == "Invalid template control keyword" {
 			d.Detail = "%{ in a text begins a directive: if, for, else, endif, endfor. To write %{ itself: %%{."
 		}

@@ -96,7 +96,7 @@ func TestNoSuchFunction(t *testing.T) {
 		{"in try", `try(lowr("X"), "x")`, `3:11 There is no function "lowr": Did you mean "lower"?`},
 		{"in a branch", `can(1) ? "a" : "${uper("b")}"`, `3:25 There is no function "uper": Did you mean "upper"?`},
 		{"in a loop over nothing", `join("", [for a in [] : trimspce(a)])`, `3:31 There is no function "trimspce": Did you mean "trimspace"?`},
-		{"like none", `timestamp()`, `3:7 There is no function "timestamp": The reference of functions lists those that there are`},
+		{"like none", `timestamp()`, `3:7 There is no function "timestamp": A plan has no clock and no randomness`},
 		{"there is one", `try(lower("X"), "x")`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

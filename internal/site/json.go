@@ -9,6 +9,7 @@ import (
 
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
+	"github.com/prelet/prelet/internal/value"
 	"github.com/prelet/prelet/schema"
 )
 
@@ -21,6 +22,10 @@ func (l *loader) parseJSON(name string, src []byte) (*hclsyntax.Body, hcl.Diagno
 	root, diags := readJSON(name, src)
 	if diags.HasErrors() {
 		return nil, diags
+	}
+	if at := value.FindLoneSurrogate(string(src)); at >= 0 {
+		return nil, hcl.Diagnostics{origin.Error(fault.Encoding, rangeAt(name, src, at), "Half of a character",
+			"%s, an unpaired surrogate, is no character, and no text can hold it. Write the character itself, or both of its halves.", src[at:at+6])}
 	}
 	c := &converter{src: src, types: l.types}
 	body := c.body(root, fileSchema(schema.TopLevel()))

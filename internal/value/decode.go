@@ -28,6 +28,9 @@ func DecodeJSON(src []byte) (cty.Value, error) {
 	if err != nil {
 		return cty.DynamicVal, err
 	}
+	if at := FindLoneSurrogate(string(src)); at >= 0 {
+		return cty.DynamicVal, fmt.Errorf("byte %d of the JSON document is half of a character (%s, an unpaired surrogate), which no text can hold", at, src[at:at+6])
+	}
 	return FromGo(v)
 }
 

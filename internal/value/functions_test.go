@@ -240,6 +240,7 @@ func TestFunctionErrors(t *testing.T) {
 		{`where([{n = 1}], {n = "x"})`, `attribute "n" is number`},
 		{`where([{n = 1}], ["n"])`, "attributes and their values are needed"},
 		{`where(null, {a = 1})`, "null"},
+		{`jsondecode("\"\\ud800\"")`, `byte 1 of the JSON document is half of a character (\ud800, an unpaired surrogate)`},
 		{`jsondecode("[")`, "ends too early"},
 		{`jsondecode("{\"a\":1,\"a\":2}")`, `key "a" is given twice`},
 		{`yamldecode("a: 1\na: 2")`, `key "a" already set`},

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
@@ -58,6 +61,39 @@ func PlainText(s string) Text {
 // IsExact reports whether a text is the same as a value of the language, which combines characters (Unicode NFC): e and a
 // combining accent become one character. Bytes that are not the site's own must not change so.
 func IsExact(s string) bool { return cty.NormalizeString(s) == s }
+
+// FindLoneSurrogate returns where in a JSON text the escape of half of a character stands without the other half, as in
+// "\ud800"; -1 for nowhere. Readers make U+FFFD of it, so it is not the text that was written.
+func FindLoneSurrogate(text string) int {
+	unit := func(i int) rune {
+		if len(text) < i+6 || text[i] != '\\' || text[i+1] != 'u' {
+			return 0
+		}
+		n, err := strconv.ParseUint(text[i+2:i+6], 16, 16)
+		if err != nil {
+			return 0
+		}
+
+		return rune(n)
+	}
+
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		r := unit(i)
+		switch {
+		case !utf16.IsSurrogate(r):
+			i++ // what is escaped
+		case utf16.DecodeRune(r, unit(i+6)) == unicode.ReplacementChar:
+			return i
+		default:
+			i += 11
+		}
+	}
+
+	return -1
+}
 
 // Template is the text with placeholders where secrets will be: what is hashed and compared. It is not for people.
 func (t Text) Template() string { return t.template }

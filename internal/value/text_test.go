@@ -13,6 +13,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+func TestFindLoneSurrogate(t *testing.T) {
+	for text, want := range map[string]int{
+		``: -1, `"a"`: -1, `"\ud83d\ude00"`: -1, `"\\ud800"`: -1, `"\n\u00e9"`: -1, `"\ud83d\ude00\\"`: -1,
+		`"\ud800"`: 1, `"x\udc00"`: 2, `"\ud800\ud83d\ude00"`: 1, `"\ud83d\ude00\ud83d"`: 13, `"\\\ud800"`: 3, `"\ud800\n"`: 1,
+	} {
+		if got := FindLoneSurrogate(text); got != want {
+			t.Errorf("%s: got %d, want %d", text, got, want)
+		}
+	}
+}
+
 func TestText(t *testing.T) {
 	secret, err := TextOf(must(t, `"user: ${sec}\n"`, map[string]cty.Value{"sec": Credential("tok")}))
 	noError(t, err)

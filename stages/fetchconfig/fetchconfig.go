@@ -133,6 +133,9 @@ func (s Stage) file(ctx context.Context, cfg schema.Body, f schema.Value[string]
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" has a character that prelet keeps for itself", "Remove U+E000 and U+E001 from it.")}
 	}
 	v, err := value.DecodeYAML([]byte(a.Text))
+	if err != nil && json.Valid([]byte(a.Text)) { // its escapes are not all YAML's
+		v, err = value.DecodeJSON([]byte(a.Text))
+	}
 	if err != nil {
 		return stages.Output{}, hcl.Diagnostics{origin.Error(fault.FileUnusable, f.Range, f.V+" is not YAML or JSON", "%s", stages.Sentence(describeText(a.Text, err), "Fix the file"))}
 	}

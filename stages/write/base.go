@@ -111,6 +111,11 @@ func (r baseReader) config(b schema.Body) (node.Base, hcl.Diagnostics) {
 			stages.Sentence(src.where+": "+strings.Join(repeated, "; ")+": the kubelet takes the last one",
 				"Keep one at its source")))
 	}
+	if at := value.FindLoneSurrogate(src.text); at >= 0 && strings.HasPrefix(strings.TrimSpace(src.text), "{") {
+		diags = append(diags, origin.Warning(fault.Encoding, src.at, "The base has half of a character", "%s",
+			stages.Sentence(fmt.Sprintf("%s: %s, an unpaired surrogate, is no character: the kubelet takes U+FFFD for it", src.where, src.text[at:at+6]),
+				"Fix it at its source")))
+	}
 	return base, diags
 }
 

@@ -185,19 +185,19 @@ func (b *bench) Stop(context.Context, string, time.Duration) (string, error) {
 	return "done", nil
 }
 
-func (b *bench) Act(context.Context, string, string, time.Duration) (string, error) {
-	return "done", nil
-}
+func (b *bench) Act(_ context.Context, verb, unit string, _ time.Duration) (string, error) {
+	if unit != activate.DefaultUnit || verb == "start" && b.kubelet.Active == "active" {
+		return "done", nil
+	}
 
-func (b *bench) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
-	return "done", nil
-}
-
-func (b *bench) Restart(context.Context, string, time.Duration) (string, error) {
 	b.now += time.Second
 	b.kubelet.Active, b.kubelet.Sub, b.kubelet.Started = "active", "running", b.now
 	b.kubelet.MainPID++
 
+	return "done", nil
+}
+
+func (b *bench) CreateTmpfiles(context.Context, []string, time.Duration) (string, error) {
 	return "done", nil
 }
 

@@ -232,3 +232,26 @@ func TestStateLostInVerdict(t *testing.T) {
 		}
 	}
 }
+
+// The same during the verdict on a way back: the run still ends with 50 and says what it went back from.
+func TestStateLostInVerdictOnWayBack(t *testing.T) {
+	m := goodThree(t)
+	sick, starts := m.sick, len(m.starts)
+	m.sick = func() error {
+		if err := sick(); err != nil || len(m.starts) < starts+2 {
+			return err
+		}
+		m.lose("")
+
+		return nil
+	}
+	m.relabel("bad")
+	m.want("run", m.as("", "run"), ended{50, "", "eneration 4 was ill and was left"})
+	if flags := m.read("/etc/default/kubelet"); !strings.Contains(flags, "pool=c") || m.kubelet.Active != "active" || m.gateSays() != "PRELET_GENERATION=5" {
+		t.Errorf("flags %s, kubelet %+v, gate %q; want it to run on what came back", flags, m.kubelet, m.gateSays())
+	}
+	m.want("status", m.as("", "status"), ended{1, "adopts", ""})
+	m.sick = sick
+	m.relabel("c")
+	m.want("the next run", m.as("", "run"), ended{0, "Generation 6 is in place, and the kubelet is healthy", ""})
+}

@@ -297,6 +297,7 @@ func TestRottenPlanInPlace(t *testing.T) {
 				m, gen = goodNode(t), "generations/1"
 			}
 			m.flip(gen, `"unit":"kubelet.service"`)
+			m.flip(gen, `"plan_hash"`)
 			c.spoil(m)
 			for range 2 {
 				m.reboot()

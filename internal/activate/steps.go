@@ -573,10 +573,11 @@ func (m *Machine) watchUnlocked(ctx context.Context, h location, t *walkState) (
 	case err != nil:
 		return done, err
 	case current == nil || current.Gen < h.journal.Gen:
-		t.out = Outcome{
-			Verdict: Unknown, Generation: h.journal.Gen,
-			Why: "it was removed while it was watched: the next run adopts its files",
-		}
+		lost := *h.journal
+		lost.HoldPlan = "" // it went with the journal
+		h.journal = &lost
+		t.finding = finding{verdict: Unknown, reason: "it was removed while it was watched: the next run adopts its files"}
+		t.out = describeVerdict(onUnknown, h, t.finding)
 
 		return done, nil
 	case !h.journal.Same(now):

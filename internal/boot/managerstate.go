@@ -91,9 +91,9 @@ func (o *Observed) observeStates(
 			continue
 		}
 		s := observeFile(ctx, tape, node.File{Path: m.path, Kind: node.Missing, Purpose: "state"}, world.TargetReq{Path: m.path})
-		changed := m.findChange(old, planned)
+		changed, policy := m.findChange(old, planned), m.readPolicy(n.Effective)
 		switch {
-		case s.isUnread() && isUpdate && len(changed) > 0:
+		case s.isUnread() && isUpdate && (len(changed) > 0 || policy != m.byDefault):
 			o.states = append(o.states, s)
 			continue
 		case s.err != nil || !s.is.Exists:
@@ -101,7 +101,6 @@ func (o *Observed) observeStates(
 		}
 
 		doc := decodeState(s.is.Text)
-		policy := m.readPolicy(n.Effective)
 		if doc.PolicyName != "" { // which tells more than what the configuration was
 			changed = slices.DeleteFunc(changed, func(field string) bool { return isNew || field == m.policy })
 		}

@@ -43,8 +43,8 @@ func (f failure) isUnread() bool { return f.answer.Code() == fault.Unread }
 
 // observe asks through the tape what is on the disk.
 //
-// Inputs: the tape, the finished node and its basis, the identity that is set aside, and the unknown parts of the plan. Result: each
-// managed file as it is. It does not fail: a question that failed is part of the result, and diff reports it.
+// Inputs: the tape, the finished node and its basis, the identity that is set aside, and the unknown parts of the plan.
+// Result: each managed file as it is. It does not fail: a question that failed is part of the result, and diff reports it.
 func observe(
 	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, b basis, facts *world.Facts, unknown unknowns,
 ) (o Observed) {

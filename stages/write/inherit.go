@@ -137,7 +137,8 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints
 			base.TaintFlag, base.Taints = true, nil
 			taints, _ := kubelet.ParseTaints(text)
 			for _, t := range taints {
-				base.Taints = append(base.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Origins: from})
+				one := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Origins: from}
+				base.Taints = append(base.Taints, one)
 			}
 		default:
 			one := node.Flag{Name: name, Value: text, Inherited: true, Origins: from}
@@ -176,9 +177,9 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 		}
 
 		isReplaced = true
-		isOfFile := func(from []origin.Origin) bool { return from[0].Ref == file }
-		base.Inherited.Flags = slices.DeleteFunc(slices.Clone(base.Inherited.Flags), func(f node.Flag) bool { return isOfFile(f.Origins) })
-		base.Inherited.Labels = slices.DeleteFunc(slices.Clone(base.Inherited.Labels), func(l node.Label) bool { return isOfFile(l.Origins) })
+		all := &base.Inherited
+		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), func(f node.Flag) bool { return f.Origins[0].Ref == file })
+		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), func(l node.Label) bool { return l.Origins[0].Ref == file })
 		if flags, ok := env.Get(variables[file]); ok {
 			addInherited(&base, flags, file, in.Base.TaintFlag)
 		}

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 
@@ -41,6 +42,11 @@ func flagRules() []Rule {
 		{ID: "flag-root-dir", Minds: "a `--root-dir` that is not absolute", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/kubelet.go, setupDataDirs", check: each(func(l *look, f Flag) {
 			if f.Name == "root-dir" && !strings.HasPrefix(f.Value, "/") {
 				l.flag(f.Name, "write an absolute path", "error configuring root directory: cannot find mount point for %q", f.Value)
+			}
+		})},
+		{ID: "flag-container-age", Minds: "a negative `--minimum-container-ttl-duration`", Does: Exits, Severity: Error, Alone: true, Source: "pkg/kubelet/container/container_gc.go, NewContainerGC", check: each(func(l *look, f Flag) {
+			if age, err := time.ParseDuration(f.Value); f.Name == "minimum-container-ttl-duration" && err == nil && age < 0 {
+				l.flag(f.Name, "", "failed to create kubelet: invalid minimum garbage collection age: %s", age)
 			}
 		})},
 		{ID: "flag-config-dir", Minds: "`--config-dir` in 1.28 and 1.29 without the environment variable that it needs there; a warning where nobody knows whether it is set", Since: 28, Until: 30, Does: Exits, Severity: Error, Alone: true, Source: "cmd/kubelet/app/server.go", check: each(func(l *look, f Flag) {

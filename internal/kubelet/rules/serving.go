@@ -154,11 +154,13 @@ func servingRules() []Rule {
 			}
 		}},
 		{ID: "config-listeners", Minds: "two of `port`, `readOnlyPort` and `healthzPort` that are the same, on addresses that meet", Does: Exits, Severity: Error, Source: "pkg/kubelet/server/server.go, ListenAndServeKubeletServer; cmd/kubelet/app/server.go, run", check: (*look).samePort},
-		{ID: "config-endpoint", Minds: "an endpoint of the runtime or of images that is neither a socket's path nor of unix or tcp", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/cri-client/pkg/util/util_unix.go, parseEndpoint", check: func(l *look) {
+		{ID: "config-endpoint", Minds: "an endpoint of the runtime or of images that is neither a socket's path nor of unix", Since: 27, Does: Exits, Severity: Error, Alone: true, Source: "k8s.io/cri-client/pkg/util/util_unix.go, GetAddressAndDialer", check: func(l *look) {
 			for _, field := range []string{"containerRuntimeEndpoint", "imageServiceEndpoint"} {
 				e, hint := l.text(field), "write unix:///run/containerd/containerd.sock, or where the runtime's socket is"
 				switch scheme, _, ok := strings.Cut(e, "://"); {
-				case ok && scheme != "unix" && scheme != "tcp":
+				case ok && scheme == "tcp":
+					l.field(field, hint, "only support unix socket endpoint")
+				case ok && scheme != "unix":
 					l.field(field, hint, "protocol %q not supported", scheme)
 				case !ok && e != "" && !strings.HasPrefix(e, "/") && !strings.Contains(e, ":"):
 					l.field(field, hint, "validate CRI v1 runtime API for endpoint %q: it has no path", e)

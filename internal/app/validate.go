@@ -42,6 +42,13 @@ func (e *Env) Validate(o ValidateOptions) (Validated, error) {
 		diags = append(diags, boot.CheckWith(s, machines, o.KubeletVersion, e.detectorHost(o.Where))...)
 	}
 
+	options := siteOptions(e.Version)
+	options.Paths, options.Root = o.Config, o.Root
+	for _, name := range site.ListNotRead(site.OS(), options) {
+		diags = append(diags, origin.Note(fault.FileRefused, hcl.Range{}, name+" is not read",
+			"A site's files end in .hcl, .hcl.json, .prelet.vars or .tftpl. Rename it, or move it elsewhere."))
+	}
+
 	v := Validated{Site: s, Diagnostics: diags, Machines: len(machines)}
 	if o.Strict && hasWarnings(diags) {
 		v.StrictErr = failure(fault.Evaluation, "the site has warnings, and --strict makes them errors")

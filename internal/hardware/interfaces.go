@@ -27,7 +27,7 @@ func (d *detection) readInterfaces() error {
 	}
 	switch {
 	case absent(err):
-		d.note("interfaces", "the recorded tree has no addresses.json")
+		d.note("interfaces", "a recorded tree has no addresses, unless addresses.json at its top lists them")
 	case err != nil:
 		d.failed("interfaces", err)
 	}

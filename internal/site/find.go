@@ -74,6 +74,38 @@ func find(fsys Files, opts Options) ([]string, hcl.Diagnostics) {
 	return f.found, f.diags
 }
 
+// ListNotRead returns the files in a site's folders that look like a site's and are not read, because of their names:
+// a.hcl.bak, prod.vars, a.HCL. Dotfiles, editors' backups and tests are not read on purpose.
+func ListNotRead(fsys Files, opts Options) (out []string) {
+	folders := opts.Paths
+	if len(folders) == 0 {
+		for _, dir := range searchFolders() {
+			folders = append(folders, path.Join(opts.Root, dir))
+		}
+	}
+	for _, dir := range folders {
+		if st, err := fsys.Lstat(dir); err != nil || !st.IsDir() {
+			continue
+		}
+		entries, err := fsys.ReadDir(dir)
+		if err != nil {
+			continue // find has reported it
+		}
+		for _, e := range entries {
+			name := strings.ToLower(e.Name())
+			isOnPurpose := strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") || strings.HasSuffix(name, testSuffix)
+			looksRead := strings.Contains(name, nativeSuffix) || strings.Contains(name, "vars") || strings.Contains(name, templateSuffix)
+			if !e.IsDir() && !isOnPurpose && looksRead && !IsSiteFile(e.Name()) {
+				out = append(out, path.Join(dir, e.Name()))
+			}
+		}
+	}
+
+	slices.Sort(out)
+
+	return out
+}
+
 // given takes a path of --config: a folder, or one file that hides nothing and that nothing hides.
 func (f *finder) given(name string) {
 	st, err := f.fsys.Lstat(name)

@@ -163,3 +163,15 @@ func TestEncoding(t *testing.T) {
 	// What looks alike is allowed: other private characters, and U+FFFD where somebody wrote it.
 	mustParse(t, "-- a.hcl --\nlocals {\n  a = \"\ue002 \ufffd\"\n}\n")
 }
+
+// TestListNotRead holds that a file that is meant for a site and has another name is listed, wherever a site may be.
+func TestListNotRead(t *testing.T) {
+	files := folder("/etc/prelet", "/run/prelet/site").
+		with("/etc/prelet/a.hcl", "").with("/etc/prelet/a.hcl.bak", "").with("/etc/prelet/B.HCL", "").with("/etc/prelet/prod.vars", "").
+		with("/etc/prelet/site.tfvars", "").with("/etc/prelet/.a.hcl.swp", "").with("/etc/prelet/a.hcl~", "").with("/etc/prelet/README.md", "").
+		with("/etc/prelet/a.prelettest.hcl", "").with("/run/prelet/site/x.tftpl.old", "")
+	got := strings.Join(ListNotRead(files, Options{}), " ")
+	if want := "/etc/prelet/B.HCL /etc/prelet/a.hcl.bak /etc/prelet/prod.vars /etc/prelet/site.tfvars /run/prelet/site/x.tftpl.old"; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

@@ -158,7 +158,8 @@ func tour() error {
 	t.expect(10, "validate", dir+"/typo")
 	t.secret()
 	if t.err == nil {
-		fmt.Printf("\nEverything is below %s. Try: bin/prelet detect --hardware %s/machine\n", dir, dir)
+		fmt.Printf("\nEverything is below %[1]s. The apiserver has ended, so plan and run would wait for it in vain.\n"+
+			"Try: bin/prelet detect --hardware %[1]s/machine\nThen docs/tutorial.md: it plans with --objects, a folder in place of a cluster.\n", dir)
 	}
 	return t.err
 }

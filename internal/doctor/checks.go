@@ -7,12 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prelet/prelet/internal/boot"
-	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/generation"
 	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
-	"github.com/prelet/prelet/internal/kubelet/rules"
 	"github.com/prelet/prelet/internal/world"
 )
 
@@ -38,37 +35,11 @@ func (e *examination) binary() {
 	}
 }
 
+// kubeadm judges whether the file of kubeadm's flags can be read. The plan judges the flags in it.
 func (e *examination) kubeadm() {
-	if e.in.Kubeadm == "" {
-		return
-	}
-	l := kubelet.KubeadmDeb()
-	env, err := kubelet.ParseEnvFile(e.in.Kubeadm)
-	if err != nil {
-		e.say("kubelet", Warning, "mend it, or remove it if nobody needs it", err.Error(), "%s cannot be read", l.KubeadmFlagsFile)
-		return
-	}
-	flags, ok := env.Get(l.KubeadmFlagsVariable)
-	if !ok {
-		return
-	}
-	s := rules.Subject{Version: e.in.Binary.Version}
-	if e.in.Plan != nil {
-		s.Accepts = boot.Accepted(e.in.Plan.Accepts)
-	}
-	for _, name := range flags.Names() {
-		v, _ := flags.Lookup(name)
-		s.Flags = append(s.Flags, rules.Flag{Name: name, Value: v})
-	}
-	for _, f := range rules.Check(s) {
-		if f.Does == rules.Later || f.Vague || f.Severity == rules.Note {
-			continue
-		}
-		state := Warning
-		if f.Does == rules.Exits {
-			state = Problem
-		}
-		e.add(Finding{Check: "kubelet", State: state, Code: fault.KubeletFlag, Summary: fmt.Sprintf("--%s in %s, which kubeadm wrote", f.Flag, l.KubeadmFlagsFile), Why: f.Message, Do: f.Hint})
+	if _, err := kubelet.ParseEnvFile(e.in.Kubeadm); err != nil {
+		e.say("kubelet", Warning, "correct it, or remove it if it is not needed", err.Error(), "%s cannot be read",
+			kubelet.KubeadmDeb().KubeadmFlagsFile)
 	}
 }
 

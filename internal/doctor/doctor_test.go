@@ -72,7 +72,6 @@ func TestIll(t *testing.T) {
 		{"a kubelet that says nothing", func(i *Input) { i.Binary.Version = "" }, "kubelet", Problem, "does not tell its version"},
 		{"a new kubelet", func(i *Input) { i.Binary.Version = "v1.99.0" }, "kubelet", Warning, "newer than"},
 		{"an old kubelet", func(i *Input) { i.Binary.Version = "v1.11.0" }, "kubelet", Warning, "older than"},
-		{"kubeadm's flag", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\"--network-plugin=cni\"\n" }, "kubelet", Problem, "--network-plugin in /var/lib/kubelet/kubeadm-flags.env"},
 		{"kubeadm's file", func(i *Input) { i.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n" }, "kubelet", Warning, "cannot be read"},
 		{"no systemd", func(i *Input) { i.Systemd = false }, "unit", Unread, "cannot be told"},
 		{"no D-Bus", func(i *Input) { i.Unit.Err = ill }, "unit", Unread, "cannot be asked"},
@@ -165,19 +164,21 @@ func TestLeftOut(t *testing.T) {
 // The worst of a check comes first, and the checks in their order.
 func TestOrder(t *testing.T) {
 	in := well()
-	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\"--network-plugin=cni\"\n"
-	in.Binary.Version = "v1.99.0"
+	in.Kubeadm = "KUBELET_KUBEADM_ARGS=\x00\n"
+	in.Gate = Gate{Why: "generation 3 is being put in place"}
+	in.Unit.Load = "masked"
 	in.Kept.Pinned = "x"
-	found := Examine(in)
-	last := -1
-	for i, f := range found {
+
+	worst := []State{Problem, Warning, Unread, OK}
+	last, before := -1, Problem
+	for _, f := range Examine(in) {
 		at := slices.Index(Checks(), f.Check)
 		if at < last {
-			t.Errorf("%s comes too late", f.Check)
+			t.Errorf("got %s after check %d, want the order of %q", f.Check, last, Checks())
 		}
-		last = at
-		if f.Check == "kubelet" && i > 0 && found[i-1].Check == "kubelet" && found[i-1].State != Problem {
-			t.Errorf("%+v before %+v", found[i-1], f)
+		if at == last && slices.Index(worst, f.State) < slices.Index(worst, before) {
+			t.Errorf("got %+v after a finding that is %s, want the worst of a check first", f, before)
 		}
+		last, before = at, f.State
 	}
 }

@@ -118,12 +118,26 @@ func (d *disk) sync(f *folder) error {
 	return wrap(fault.CannotWrite, opFsync, f.path, d.fsync(f.fd))
 }
 
+// chmodAt and chownAt change a folder, and nothing else that has taken its name since: chmod by name would follow a link.
 func (d *disk) chmodAt(in *folder, base string, mode uint32) error {
-	return d.do(opChmod, in.name(base), func() error { return unix.Fchmodat(in.fd, base, mode, 0) })
+	return d.do(opChmod, in.name(base), func() error {
+		return withFolder(in, base, func(fd int) error { return unix.Chmod("/proc/self/fd/"+itoa(fd), mode) })
+	})
 }
 
 func (d *disk) chownAt(in *folder, base string, uid, gid int) error {
-	return d.do(opChown, in.name(base), func() error { return unix.Fchownat(in.fd, base, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+	return d.do(opChown, in.name(base), func() error {
+		return withFolder(in, base, func(fd int) error { return unix.Fchownat(fd, "", uid, gid, unix.AT_EMPTY_PATH) })
+	})
+}
+
+func withFolder(in *folder, base string, do func(fd int) error) error {
+	fd, err := unix.Openat(in.fd, base, passFolder, 0)
+	if err != nil {
+		return explainOpen(in.fd, base, err)
+	}
+	defer unix.Close(fd) // only passed through
+	return do(fd)
 }
 
 // newFile is a file that was made by create and is not yet durable.

@@ -2,11 +2,13 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"path"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // room is what a commit needs on one file system.
@@ -18,9 +20,15 @@ type room struct {
 // preflight finds out, writing nothing, whether the commit can succeed: every folder is there or will be made, belongs to
 // us, can be written; no target is immutable or a mount point; there is space. It returns the folders that are to be made,
 // the highest first, with the mode of each.
-func (s *Store) preflight(c *Comparison, blobs map[string][]byte) ([]newFolder, error) {
-	plan := folderPlan{s: s, c: c, rooms: map[uint64]*room{}, done: map[string]bool{}}
+//
+// Where back is not nil, contents that were in place before come back: a folder that others may write is no reason against
+// that then, and back is called with each.
+func (s *Store) preflight(c *Comparison, blobs map[string][]byte, back func(*nodefile.Loose)) ([]newFolder, error) {
+	plan := folderPlan{s: s, c: c, rooms: map[uint64]*room{}, done: map[string]bool{}, back: back}
 	defer plan.close()
+	if err := plan.judgePlanned(); err != nil {
+		return nil, err
+	}
 	stored := uint64(1 << 16)
 	for _, b := range blobs {
 		stored += blocks(len(b))
@@ -64,6 +72,7 @@ type folderPlan struct {
 	make  []newFolder
 	done  map[string]bool // folders that were checked, or are in make
 	rooms map[uint64]*room
+	back  func(*nodefile.Loose) // nil: what is written was not in place before
 }
 
 func (p *folderPlan) close() {
@@ -99,7 +108,7 @@ func (p *folderPlan) target(e Entry, parents bool) error {
 		p.make = append(p.make, newFolder{path: e.Path, mode: e.New.Mode, uid: e.New.UID, gid: e.New.GID})
 		p.done[e.Path] = true
 	}
-	if err := p.folder(base, blocks(int(e.New.Size))); err != nil {
+	if err := p.folder(base, e); err != nil {
 		return err
 	}
 	if e.Old.Kind == Absent {
@@ -122,26 +131,68 @@ func (p *folderPlan) declared(d string) *Entry {
 	return nil
 }
 
-// folder checks the folder that a target, or the first missing folder above it, will be written in.
-func (p *folderPlan) folder(d string, bytes uint64) error {
+// judgePlanned refuses to give a folder an owner or a mode with which others could replace a target below it: no run after
+// that would write there.
+func (p *folderPlan) judgePlanned() error {
+	for _, f := range p.c.Entries {
+		if p.back != nil || f.New.Kind != Dir || !f.changes() {
+			continue
+		}
+		for _, e := range p.c.Entries {
+			if e.New.Kind == Absent || e.Dropped || !above(f.Path, e.Path) {
+				continue
+			}
+			loose := nodefile.JudgeState(f.Path, f.New.UID, f.New.GID, f.New.Mode, path.Dir(e.Path) != f.Path)
+			if loose != nil {
+				why := fmt.Errorf("it would hold %s, and %s, who could replace that", e.Path, loose.Why)
+				return NewFault(fault.CannotWrite, "change", f.Path, why, "give it root as owner and a mode such as 0755, or choose another folder")
+			}
+		}
+	}
+	return nil
+}
+
+// judge refuses a folder in which others could replace what is written. It is judged as this commit makes it: a folder that
+// is declared is set before what lies below it, and a temporary that was staged before that is looked at again then.
+func (p *folderPlan) judge(at string, fd int, st *unix.Stat_t, last bool) error {
+	now := *st
+	if e := p.declared(at); e != nil && e.changes() {
+		now.Mode = now.Mode&unix.S_IFMT | e.New.Mode
+		now.Uid, now.Gid = uint32(e.New.UID), uint32(e.New.GID)
+	}
+	loose := nodefile.Judge(fd, at, &now, !last)
+	if loose != nil && p.back != nil {
+		// The way back goes through folders by their descriptors, follows no link, and gives owner and mode to what it holds
+		// open. So who may write the folder can replace what comes back, as what is there now, and reach nothing else.
+		p.back(loose)
+		return nil
+	}
+	return refuseLoose(loose)
+}
+
+// folder checks the folder that a target, or the first missing folder above it, will be written in. What goes, or is put back
+// as it was before prelet, is not ours any more: who may write the folder could do that as well.
+func (p *folderPlan) folder(d string, e Entry) error {
+	judged := p.done[d]
+	goes := e.New.Kind == Absent || e.Dropped
 	var f *folder
 	var err error
-	if p.done[d] {
+	if judged || goes {
 		f, err = p.s.tree.open(d)
 	} else {
-		f, err = p.s.tree.walk(d, openFolder, trusted)
+		f, err = p.s.tree.walk(d, openFolder, p.judge)
 	}
 	if err != nil {
 		return err
 	}
 	defer f.close()
-	if !p.done[d] {
+	if !judged {
 		if err := writable(f); err != nil {
 			return err
 		}
-		p.done[d] = true
+		p.done[d] = !goes
 	}
-	return p.need(f, bytes, 2)
+	return p.need(f, blocks(int(e.New.Size)), 2)
 }
 
 // need adds to what one file system must hold.

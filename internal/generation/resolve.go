@@ -112,11 +112,10 @@ func (t *tree) parent(p string) (*folder, string, error) {
 	return f, path.Base(p), err
 }
 
-// trusted is a look for walk: nobody but root and we may be able to change what a name in this folder means. Above the
-// last folder the sticky bit is enough, because it protects the folders that we go through.
-func trusted(at string, fd int, st *unix.Stat_t, last bool) error {
-	if loose := nodefile.Judge(fd, at, st, !last); loose != nil {
-		return NewFault(fault.CannotWrite, "check", at, fmt.Errorf("the folder %s, who could replace what is written there", loose.Why), loose.Fix+", or choose another folder")
+// refuseLoose says that others than root and we can change what a name in a folder means; nil where nobody can.
+func refuseLoose(loose *nodefile.Loose) error {
+	if loose == nil {
+		return nil
 	}
-	return nil
+	return NewFault(fault.CannotWrite, "check", loose.Path, fmt.Errorf("the folder %s, who could replace what is written there", loose.Why), loose.Fix+", or choose another folder")
 }

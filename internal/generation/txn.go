@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // Txn is one commit under way: staged by Begin, then Commit and Publish, or Abort.
@@ -88,7 +89,11 @@ func (s *Store) stage(c *Comparison, p Proposal, restores *int) (*Txn, error) {
 	if s.frozen != nil {
 		return nil, s.frozen
 	}
-	make, err := s.preflight(c, p.Blobs)
+	var back func(*nodefile.Loose)
+	if restores != nil {
+		back = func(*nodefile.Loose) {} // CheckRollback has told
+	}
+	make, err := s.preflight(c, p.Blobs, back)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/prelet/prelet/internal/fault"
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 // superseded is the error of a verdict about something that is no longer so.
@@ -201,18 +202,55 @@ func (s *Store) RollbackToJudge(fromGen, toGen int, why string, hold bool, witho
 	return s.rollback(fromGen, toGen, why, hold, true, without)
 }
 
-func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, without []string) (newGen int, err error) {
+// CheckRollback returns why RollbackToJudge cannot do what it is asked for, without changing a target: every content is
+// read, every folder looked at, and there is room. loose are folders that others may write, and that it goes through all
+// the same, in words.
+func (s *Store) CheckRollback(fromGen, toGen int, without ...string) (loose []string, err error) {
+	toGen, _, err = s.goal(fromGen, toGen)
+	if err != nil {
+		return nil, err
+	}
+	if s.frozen != nil {
+		return nil, s.frozen
+	}
+	c, p, err := s.compareBack(toGen, without)
+	if err != nil {
+		return nil, err
+	}
+	for _, sha := range contentsOf(&manifest{Entries: c.Entries}) {
+		if _, err := s.bytesFor(c, sha); err != nil {
+			return nil, err
+		}
+	}
+	check := func() error {
+		loose = nil
+		_, err := s.preflight(c, p.Blobs, func(l *nodefile.Loose) {
+			loose = append(loose, fmt.Sprintf("%s %s, who could replace what lies there: %s", l.Path, l.Why, l.Fix))
+		})
+		return err
+	}
+	if err = check(); errors.Is(err, unix.ENOSPC) && s.dropBallast() {
+		err = check()
+	}
+	slices.Sort(loose)
+
+	return slices.Compact(loose), err
+}
+
+// goal checks that generation fromGen is in place and that there is a way back from it to the contents of toGen. It returns
+// to which contents, and what is in place.
+func (s *Store) goal(fromGen, toGen int) (to int, from *manifest, err error) {
 	_, from, st, err := s.judged("go back from", fromGen)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	if toGen < 0 || toGen >= fromGen {
-		return 0, NewFault(fault.Internal, "go back to", itoa(toGen), ErrNoGeneration, "history lists those that there are")
+		return 0, nil, NewFault(fault.Internal, "go back to", itoa(toGen), ErrNoGeneration, "history lists those that there are")
 	}
 	if toGen != 0 { // one that is as before prelet keeps nothing of a plan: to go back to it is to go back to that
 		to, err := s.manifest(toGen, "")
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if to.Restores != nil && *to.Restores == 0 {
 			toGen = 0
@@ -220,8 +258,16 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 	}
 	if toGen == 0 {
 		if err := s.knowsBefore(from, st); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
+	}
+	return toGen, from, nil
+}
+
+func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, without []string) (newGen int, err error) {
+	toGen, from, err := s.goal(fromGen, toGen)
+	if err != nil {
+		return 0, err
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -244,9 +290,22 @@ func (s *Store) rollback(fromGen, toGen int, why string, hold, judge bool, witho
 
 // goBack stages and commits the contents of an earlier generation. A transaction without an error is committed.
 func (s *Store) goBack(to int, j *Journal, without []string) (*Txn, error) {
-	p, err := s.proposalOf(to)
+	c, p, err := s.compareBack(to, without)
 	if err != nil {
 		return nil, err
+	}
+	t, err := s.stage(c, p, &to)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.commit(j)
+}
+
+// compareBack compares the contents of an earlier generation with what is there.
+func (s *Store) compareBack(to int, without []string) (*Comparison, Proposal, error) {
+	p, err := s.proposalOf(to)
+	if err != nil {
+		return nil, p, err
 	}
 	for _, path := range without {
 		if !slices.ContainsFunc(p.Targets, func(t Target) bool { return t.Path == path }) {
@@ -255,18 +314,14 @@ func (s *Store) goBack(to int, j *Journal, without []string) (*Txn, error) {
 	}
 	c, err := s.Compare(p)
 	if err != nil {
-		return nil, err
+		return nil, p, err
 	}
 	for _, t := range p.Targets {
 		if t.Kind == File {
 			c.bytes[sum(t.Content)] = t.Content
 		}
 	}
-	t, err := s.stage(c, p, &to)
-	if err != nil {
-		return nil, err
-	}
-	return t, t.commit(j)
+	return c, p, nil
 }
 
 // proposalOf is the proposal that brings the contents of a generation back.

@@ -36,6 +36,7 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 	out := State{Exists: true, Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
 	switch m := look.Mode(); {
 	case look.Above != nil:
+		out.Dir = m.IsDir()
 		return out, nil, fmt.Errorf("the folder %w, who could replace it. %s, or name another path", look.Above, look.Above.Fix)
 	case m.IsDir():
 		names, err := look.Names(1)

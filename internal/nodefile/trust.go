@@ -22,32 +22,44 @@ func (l *Loose) Error() string { return l.Path + " " + l.Why }
 // nobody. The descriptor may be one of O_PATH. passed is for a folder that a path only goes through: there the sticky bit is
 // enough, because it protects the folders of others. This is the one rule for whatever prelet acts on or writes into.
 func Judge(fd int, path string, st *unix.Stat_t, passed bool) *Loose {
-	folder := st.Mode&unix.S_IFMT == unix.S_IFDIR
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		st = &unix.Stat_t{Uid: st.Uid, Gid: st.Gid} // the mode of a link means nothing
 	}
-	sticky := folder && passed && st.Mode&unix.S_ISVTX != 0
-
-	switch {
-	case !isOurs(st.Uid, os.Geteuid()):
-		return &Loose{path, fmt.Sprintf("belongs to uid %d", st.Uid), "chown root: " + path}
-	case sticky:
+	mode := st.Mode & 0o7777
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		passed = false
+	}
+	loose := JudgeState(path, int(st.Uid), int(st.Gid), mode, passed)
+	if mode&0o020 == 0 || loose != nil && (!isOurs(st.Uid, os.Geteuid()) || mode&0o002 != 0) {
+		return loose // the group's bit is the mask of an ACL: without it no entry allows to write
+	}
+	if passed && mode&unix.S_ISVTX != 0 {
 		return nil
-	case st.Mode&0o002 != 0:
-		return &Loose{path, fmt.Sprintf("can be written by everybody (mode %04o)", st.Mode&0o7777), "chmod o-w " + path}
-	case st.Mode&0o020 == 0:
-		return nil // the group's bit is the mask of an ACL: without it no entry allows to write
 	}
 
 	switch acl, err := readACL(fd); {
 	case err != nil:
 		return &Loose{path, fmt.Sprintf("can be written by its group, and its ACL cannot be read: %s", err), "chmod g-w " + path}
-	case acl != nil:
+	case acl != nil: // it says more than the group's bit
 		if who := acl.foreignWriter(st.Gid); who != "" {
 			return &Loose{path, "has an ACL that lets " + who + " write", "setfacl -b " + path}
 		}
-	case !isOurs(st.Gid, os.Getegid()):
-		return &Loose{path, fmt.Sprintf("can be written by group %d (mode %04o)", st.Gid, st.Mode&0o7777), "chmod g-w " + path}
+		return nil
+	}
+	return loose
+}
+
+// JudgeState is Judge by owner and mode alone, as for a folder that is planned.
+func JudgeState(path string, uid, gid int, mode uint32, passed bool) *Loose {
+	switch {
+	case !isOurs(uint32(uid), os.Geteuid()):
+		return &Loose{path, fmt.Sprintf("belongs to uid %d", uid), "chown root: " + path}
+	case passed && mode&unix.S_ISVTX != 0:
+		return nil
+	case mode&0o002 != 0:
+		return &Loose{path, fmt.Sprintf("can be written by everybody (mode %04o)", mode), "chmod o-w " + path}
+	case mode&0o020 != 0 && !isOurs(uint32(gid), os.Getegid()):
+		return &Loose{path, fmt.Sprintf("can be written by group %d (mode %04o)", gid, mode), "chmod g-w " + path}
 	}
 	return nil
 }

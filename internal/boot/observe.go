@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -56,6 +57,12 @@ func observe(
 		o.files = append(o.files, observeFile(ctx, tape, f, req))
 	}
 
+	for i, s := range o.files {
+		if s.is.Loose != "" && o.isTightened(s.is.Loose) {
+			o.files[i].failure = failure{}
+		}
+	}
+
 	o.aside = observeAside(ctx, tape, n, aside)
 	o.observeStates(ctx, tape, n, aside, b, facts)
 	o.observeUndeclared(ctx, tape, n, len(unknown) > 0)
@@ -72,7 +79,34 @@ func observeFile(ctx context.Context, tape *world.Tape, f node.File, req world.T
 		a.Private = true
 	}
 
+	if err == nil && a.Loose != "" && f.Kind != node.Missing {
+		ans = world.Failure(fault.FileUnusable, f.Path+": "+a.Uncompared, "")
+		err = ans.Fault
+	}
+
 	return observedFile{file: f, is: a, failure: failure{err, ans}}
+}
+
+// isTightened reports whether the plan makes a folder root's alone, in which others may replace files until now.
+func (o *Observed) isTightened(folder string) bool {
+	return slices.ContainsFunc(o.files, func(s observedFile) bool {
+		if s.file.Path != folder || s.file.Kind != node.Directory || s.err != nil {
+			return false
+		}
+		f, left := s.file, world.TargetMeta{Mode: s.is.Mode, UID: s.is.UID, GID: s.is.GID}
+		if s.is.Left != nil {
+			left = *s.is.Left
+		}
+		if f.Mode == 0 {
+			f.Mode = left.Mode
+		}
+		if f.Owner == "" {
+			f.Owner = fmt.Sprintf("%d:%d", left.UID, left.GID)
+		}
+		who, _, _ := node.WhoReplaces(f, false)
+
+		return who == ""
+	})
 }
 
 // observeAside asks for the files of an identity that is set aside, except those that the site writes itself.

@@ -22,10 +22,13 @@ import (
 func (l *Live) answerTarget(r world.TargetReq) world.Answer {
 	state, content, err := l.root().Observe(r.Path, generation.MaxContent)
 	out := l.targetOf(state)
+	var loose *nodefile.Loose
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		out.Uncompared = nodefile.Reason(err) + "; run as root to compare it"
 		return world.Target.Answer(out)
+	case errors.As(err, &loose): // the plan may be to end that
+		out.Loose, out.Uncompared, out.SHA256 = loose.Path, nodefile.Reason(err), ""
 	case err != nil:
 		return targetFailure(r.Path, err)
 	}
@@ -33,13 +36,16 @@ func (l *Live) answerTarget(r world.TargetReq) world.Answer {
 	made, known := l.currentEntry(r.Path)
 	if known {
 		now := generationState(state)
-		out.Drift = made.DescribeDrift(now)
+		if out.Loose == "" {
+			out.Drift = made.DescribeDrift(now)
+		}
 		if left, ok := l.o.Store.LeftOpen(r.Path, now); ok && (left.Mode != now.Mode || left.UID != now.UID || left.GID != now.GID) {
 			out.Left = &world.TargetMeta{Mode: left.Mode, UID: left.UID, GID: left.GID}
 		}
 	}
 
 	switch {
+	case out.Loose != "":
 	case r.Secret:
 		l.compareSecret(&out, r, content)
 	case state.Exists && !state.Dir && l.isPrivate(state, content, known && made.Secret):

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -245,18 +246,23 @@ func MergeFiles(have, more []File) (files []File, diags hcl.Diagnostics) {
 	return files, append(diags, CheckFolders(files, isNew)...)
 }
 
-// CheckFolders refuses a path that is a file where other ones need a folder: once for each file that is new, or has a new
-// one below it; without isNew all are. files are sorted by path. The place is that of a block `file` or `directory`, if one is.
+// CheckFolders refuses a path that is a file where other ones need a folder, and a folder in which others than root could
+// replace what is written: once for each file that is new, or has a new one below it; without isNew all are. files are
+// sorted by path. The place is that of a block `file` or `directory`, if one is.
 func CheckFolders(files []File, isNew map[string]bool) (diags hcl.Diagnostics) {
 	for i, f := range files {
 		var below []File
 		for _, g := range files[i+1:] {
 			isAsked := isNew == nil || isNew[f.Path] || isNew[g.Path]
-			if f.Kind != Directory && strings.HasPrefix(g.Path, f.Path+"/") && isAsked {
+			if strings.HasPrefix(g.Path, f.Path+"/") && isAsked {
 				below = append(below, g)
 			}
 		}
 		if len(below) == 0 {
+			continue
+		}
+		if f.Kind == Directory {
+			diags = append(diags, checkLoose(f, below)...)
 			continue
 		}
 
@@ -269,6 +275,45 @@ func CheckFolders(files []File, isNew map[string]bool) (diags hcl.Diagnostics) {
 	}
 
 	return diags
+}
+
+// checkLoose refuses a folder whose planned owner or mode lets others than root replace what is written below it: once that
+// is so, no run writes there any more. What the site leaves open is judged by apply.
+func checkLoose(f File, below []File) hcl.Diagnostics {
+	for _, g := range below {
+		who, at, next := WhoReplaces(f, path.Dir(g.Path) != f.Path)
+		if who == "" {
+			continue
+		}
+		if at.Filename == "" {
+			at = rangeOf(f.Origins)
+		}
+
+		return hcl.Diagnostics{origin.Error(fault.PathInvalid, at, f.Path+" must be root's alone",
+			"%s is written below it, and %s could replace that, so no run would write there again. %s, or write the file to "+
+				"another folder. The owner of a file may be any.", g.Path, who, next)}
+	}
+
+	return nil
+}
+
+// WhoReplaces returns who besides root may change the names in a planned folder; "" for nobody. at is the place of the owner
+// where it is that, next what helps. Where a path only goes through the folder, the sticky bit is enough.
+func WhoReplaces(f File, passed bool) (who string, at hcl.Range, next string) {
+	user, group, _ := strings.Cut(f.Owner, ":")
+	isRoot := func(id string) bool { return id == "" || id == "root" || strings.Trim(id, "0") == "" }
+
+	switch {
+	case !isRoot(user):
+		return "user " + user, f.OwnerRange, `Write owner = "root:root", or leave it out`
+	case passed && f.Mode&0o1000 != 0:
+	case f.Mode&0o002 != 0:
+		return fmt.Sprintf("everybody (mode %04o)", f.Mode), at, fmt.Sprintf("Write mode = \"%04o\"", f.Mode&^0o022)
+	case f.Mode&0o020 != 0 && !isRoot(group):
+		return "group " + group, f.OwnerRange, fmt.Sprintf("Write mode = \"%04o\"", f.Mode&^0o022)
+	}
+
+	return "", at, ""
 }
 
 func isBase(o []origin.Origin) bool {

@@ -228,7 +228,9 @@ type TargetAns struct {
 	Private bool `json:"private,omitempty"`
 	// Uncompared is why a target could not be compared: its credential is not here, or this user may not read it.
 	Uncompared string `json:"uncompared,omitempty"`
-	Drift      string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
+	// Loose is the folder above it that others may write, so that nothing in it was read; Uncompared says who.
+	Loose string `json:"loose,omitempty"`
+	Drift string `json:"drift,omitempty"` // how it differs from what the last generation wrote; "" if it does not
 	// Left is what a managed target has where the site sets no mode or owner; nil: what it has. A recording that is older
 	// than the field has none.
 	Left *TargetMeta `json:"left,omitempty"`

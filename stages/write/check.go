@@ -39,6 +39,12 @@ func (r *renderer) owners() {
 		f := node.File{Path: path, Purpose: b.Type, Origins: place(r.in.Address, at)}
 		if b.Type == "directory" {
 			f.Kind = node.Directory
+			if m := dirMode.Of(b); m.Cty.IsKnown() {
+				f.Mode = mode(m)
+			}
+			if o := dirOwner.Of(b); o.Cty.IsKnown() {
+				f.Owner, f.OwnerRange = o.V, o.Range
+			}
 		}
 		files = append(files, f)
 		if b.Type != "file" && b.Type != "directory" {

@@ -137,7 +137,8 @@ func (r *renderer) files() {
 var systemFolders = []string{"/boot", "/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/home", "/opt", "/run", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
 	"/usr/local", "/usr/sbin", "/var", "/var/cache", "/var/lib", "/var/log", "/var/tmp"}
 
-// checkSystemFolder refuses a mode or an owner with which other users would lose a folder of the system.
+// checkSystemFolder refuses a mode or an owner with which other users would lose a folder of the system, or could replace
+// what is in it.
 func (r *renderer) checkSystemFolder(b schema.Body) {
 	p, m, o := dirPath.Of(b).V, dirMode.Of(b), dirOwner.Of(b)
 	if !slices.Contains(systemFolders, p) {
@@ -145,6 +146,9 @@ func (r *renderer) checkSystemFolder(b schema.Body) {
 	}
 	if m.Set() && mode(m)&0o755 != 0o755 {
 		r.fail(fault.PathInvalid, m.Range, "Others need "+p, "Mode %04o takes this folder of the system away from services that are not root. Leave mode out, or name a folder below it.", mode(m))
+	}
+	if m.Set() && mode(m)&0o022 != 0 && !slices.Contains([]string{"/tmp", "/var/tmp"}, p) {
+		r.fail(fault.PathInvalid, m.Range, p+" is root's", "Mode %04o lets others replace what is in this folder of the system. Leave mode out, or name a folder below it.", mode(m))
 	}
 	if o.Set() && o.V != "root:root" && o.V != "0:0" {
 		r.fail(fault.PathInvalid, o.Range, p+" is root's", "Another owner of this folder of the system could replace what root reads. Leave owner out, or name a folder below it.")

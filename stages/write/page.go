@@ -17,6 +17,7 @@ func TargetsPage() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(places, ", "), why)
 	}
+	fmt.Fprintf(&b, "| `%s*`, in any folder, and what is below | prelet's own temporaries begin with it |\n", ownTemporaries)
 	fmt.Fprintf(&b, "| `%s`, and their `.d`, `.wants`, `.requires` and `.upholds`, in any folder of units | it is a unit of prelet's, or changes one |\n",
 		strings.Join(ownUnits, "`, `"))
 	b.WriteString(targetsTail)

@@ -27,6 +27,8 @@ var refused = []struct{ place, why string }{
 	{"/usr/lib/sysusers.d/prelet.conf", "it is a file of prelet's package"},
 	{"/etc/tmpfiles.d/prelet.conf", "it hides a file of prelet's package"},
 	{"/etc/sysusers.d/prelet.conf", "it hides a file of prelet's package"},
+	{"/usr/local/lib/tmpfiles.d/prelet.conf", "it hides a file of prelet's package"},
+	{"/usr/local/lib/sysusers.d/prelet.conf", "it hides a file of prelet's package"},
 	{"/run/tmpfiles.d/prelet.conf", "it hides a file of prelet's package"},
 	{"/run/sysusers.d/prelet.conf", "it hides a file of prelet's package"},
 	{"/run/credentials/", "systemd puts the credentials of units there"},
@@ -55,8 +57,11 @@ var unitFolders = []string{"/etc/systemd/system", "/etc/systemd/system.control",
 	"/run/systemd/system.attached", "/run/systemd/transient", "/run/systemd/generator", "/run/systemd/generator.early", "/run/systemd/generator.late",
 	"/usr/lib/systemd/system", "/usr/local/lib/systemd/system"}
 
-// ownUnits are prelet's units, and the drop-in that makes the kubelet wait for the gate.
-var ownUnits = []string{"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-.service.d", "05-prelet-gate.conf"}
+// ownUnits are prelet's units, drop-ins of all services, and the drop-in that makes the kubelet wait for the gate.
+var ownUnits = []string{"prelet.service", "prelet-apply.service", "prelet-verify.service", "prelet-.service.d", "service.d", "05-prelet-gate.conf"}
+
+// ownTemporaries is how the name of each file begins that prelet makes beside a target for a moment.
+const ownTemporaries = ".prelet-"
 
 func checkPath(p string) error {
 	switch {
@@ -87,6 +92,9 @@ func whyRefused(p string) string {
 		case !isFolder && matches(r.place, p):
 			return r.why
 		}
+	}
+	if strings.Contains(p, "/"+ownTemporaries) {
+		return "prelet's own temporaries begin with " + ownTemporaries
 	}
 	for _, dir := range unitFolders {
 		rest, below := strings.CutPrefix(p, dir+"/")

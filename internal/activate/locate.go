@@ -33,6 +33,7 @@ type location struct {
 	noneStarted   bool      // no kubelet can have started in this boot
 	rollback      *rollback // nil: no rollback is possible
 	stayReason    string    // why no rollback is possible
+	stayErr       error     // the same as an error, of a rollback by hand
 	rounds        int       // how often others took over while this process watched
 }
 
@@ -44,6 +45,7 @@ type rollback struct {
 	hold        bool     // hold the plan of from, if it was at fault
 	removeFiles []string // state files that a kubelet on the goal would reject
 	keeps       bool     // it changes nothing of the kubelet
+	loose       []string // folders on the way that others may write
 }
 
 // holds reports whether a fact is true here. It is pure.
@@ -223,7 +225,7 @@ func (m *Machine) readFacts(ctx context.Context, t *walkState, on trigger, h *lo
 		}
 	case on == onRollback:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
-			err = m.planRollback(h, rollback{to: t.to, reason: t.why})
+			err = m.planRollback(steady, h, rollback{to: t.to, reason: t.why})
 		}
 	case on == onJudge:
 		if h.plan, err = m.planOf(h.current.Gen); err == nil {
@@ -299,10 +301,14 @@ func (m *Machine) readExhausted(ctx context.Context, h *location) error {
 		return wrapAfterCommit("going back", err)
 	}
 
-	h.exhausted = true
 	why := fmt.Sprintf("%d boots began to verify it, and none came to an end", maxTries)
 
-	return m.planRollback(h, rollback{to: to, reason: why, hold: true})
+	err := m.planRollback(ctx, h, rollback{to: to, reason: why, hold: true})
+	if h.exhausted = h.rollback != nil; err == nil && !h.exhausted {
+		m.note("rollback", "notice", "generation %d stays: %s", h.journal.Gen, h.stayReason)
+	}
+
+	return err
 }
 
 // readBad plans the rollback from a bad generation, or sets the reason why there is none.
@@ -338,11 +344,12 @@ func (m *Machine) readBad(ctx context.Context, f finding, h *location) error {
 		return wrapAfterCommit("going back", err)
 	}
 
-	return m.planRollback(h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
+	return m.planRollback(ctx, h, rollback{to: to, reason: f.reason, cause: f.cause, hold: true})
 }
 
-// planRollback completes a rollback from the generation in place.
-func (m *Machine) planRollback(h *location, w rollback) error {
+// planRollback completes a rollback from the generation in place. What it needs is looked at now, while the gate is open and
+// the kubelet runs: where it cannot be done the generation stays, with the reason.
+func (m *Machine) planRollback(ctx context.Context, h *location, w rollback) error {
 	goal, err := m.planAfterRollback(h.plan, w.to)
 	if err != nil {
 		return err
@@ -350,6 +357,18 @@ func (m *Machine) planRollback(h *location, w rollback) error {
 
 	w.from, w.removeFiles = h.current.Gen, h.plan.staleStateFiles(goal)
 	w.keeps = m.rollbackKeepsKubelet(h, goal, &w)
+
+	if w.loose, err = m.Store.CheckRollback(w.from, w.to, w.removeFiles...); err != nil {
+		h.stayReason, h.stayErr = fmt.Sprintf("the way back to generation %d is not there, so it stays: %v", w.to, err), err
+		return nil
+	}
+
+	if u, err := m.Units.Look(ctx, h.plan.Unit); err == nil && u.NoStop && isAlive(u) && !w.keeps {
+		f := checkUnit(h.plan.Unit, u, m.Gate.Path())
+		h.stayReason, h.stayErr = "there is no way back while the kubelet cannot be stopped, so it stays: "+f.Error(), f
+		return nil
+	}
+
 	h.rollback = &w
 
 	return nil

@@ -122,6 +122,10 @@ func (m *Machine) preflightBack(ctx context.Context, h location, t *walkState) e
 		return err
 	}
 
+	if h.rollback == nil {
+		return h.stayErr
+	}
+
 	for _, state := range h.rollback.removeFiles {
 		why := fmt.Sprintf("generation %d has another policy of the manager whose state it is", t.to)
 		next := fmt.Sprintf(
@@ -307,6 +311,11 @@ func (m *Machine) restore(h location, t *walkState) error {
 	if err != nil {
 		m.note("rollback", "failed", "%v", err)
 		return fmt.Errorf("going back from generation %d to %d: %w", w.from, w.to, err)
+	}
+
+	for _, l := range w.loose {
+		m.note("rollback", "notice", "%s", l)
+		t.trouble = append(t.trouble, l)
 	}
 
 	t.rollback = w

@@ -27,6 +27,9 @@ type Store interface {
 	// verdict. Files change. With hold the plan of from counts as held until that verdict: Good holds it, Ill releases
 	// it. Files in without that neither generation contains are removed.
 	RollbackToJudge(from, to int, why string, hold bool, without ...string) (int, error)
+	// CheckRollback returns why RollbackToJudge would fail, and changes no file. loose is what a person should know of the
+	// folders that it goes through.
+	CheckRollback(from, to int, without ...string) (loose []string, err error)
 	// Ill closes the journal of a rollback: the restored generation is unhealthy too.
 	Ill(gen int, why string) error
 	// Retire removes files of the generation in place that are not needed once it is good.

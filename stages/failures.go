@@ -38,7 +38,7 @@ func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	case fault.ClusterUnreachable:
 		f = f.Raise(f.Code, "Cannot reach the cluster for "+what)
 	case fault.ClusterUntrusted:
-		f = f.Raise(f.Code, "Cannot trust the cluster that answered for "+what)
+		f = f.Raise(f.Code, "Cannot trust the cluster for "+what)
 	case fault.ClusterDenied:
 		f = f.Raise(f.Code, "The cluster denies "+what)
 	case fault.CredentialMissing:

@@ -10,6 +10,7 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/origin"
 	"github.com/prelet/prelet/internal/world"
+	"github.com/prelet/prelet/stages"
 )
 
 // Kubelet is the installed kubelet.
@@ -53,6 +54,9 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	case ans.Code() == fault.Denied:
 		found.Unknown = newUnknowns(question, partKubelet)
 		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
+	case ans.Code() == fault.ClusterUntrusted:
+		found.Unknown = newUnknowns(question, partKubelet)
+		found.report(stages.Diagnose(hcl.Range{}, ans.Fault.Raise(ans.Code(), "Others may change this node's identity")))
 	case err != nil:
 		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
 	}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/pkg/apis/clientauthentication/install"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/prelet/prelet/internal/nodefile"
 )
 
 const (
@@ -100,9 +102,14 @@ var startEnvironment = os.Environ()
 // run starts the plugin in a process group of its own, without stdin and stderr, and ends the group when ctx or the
 // time is over, or when it writes too much. Errors follow the plugin's name, and quote nothing of its output.
 func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredentialStatus, error) {
+	program, err := findProgram(p.config.Command)
+	if err != nil {
+		return nil, err
+	}
 	running, end := context.WithTimeout(ctx, p.timeout)
 	defer end()
-	cmd := exec.CommandContext(running, p.config.Command, p.config.Args...)
+	cmd := exec.CommandContext(running, program, p.config.Args...)
+	cmd.Args[0] = p.config.Command
 	cmd.Env = slices.Clone(startEnvironment)
 	for _, e := range p.config.Env {
 		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
@@ -114,7 +121,7 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 	out := &boundedOutput{tooMuch: end}
 	cmd.Stdout = out
 
-	err := cmd.Start()
+	err = cmd.Start()
 	if err == nil {
 		// What the plugin started does not live on, whether it succeeds or fails.
 		defer func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }()
@@ -133,12 +140,29 @@ func (p *execPlugin) run(ctx context.Context) (*clientauthentication.ExecCredent
 		return nil, fmt.Errorf("did not answer within %s", p.timeout)
 	case errors.As(err, &status):
 		return nil, fmt.Errorf("fails: %s", status.ProcessState)
-	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // of its interpreter
 		return nil, fmt.Errorf("%w: %w", errNoPlugin, err)
 	case err != nil:
 		return nil, fmt.Errorf("cannot be started: %w", err)
 	}
 	return p.decode(out.taken)
+}
+
+// findProgram returns the path of a command, which is looked for in PATH as os/exec does. A program that others may change is
+// not run. Errors follow the plugin's name.
+func findProgram(command string) (string, error) {
+	program, err := exec.LookPath(command)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNoPlugin, err)
+	}
+	var loose *nodefile.Loose
+	switch err := nodefile.CheckTrusted(program); {
+	case errors.As(err, &loose):
+		return "", fmt.Errorf("is not run: %w", &untrusted{program, loose})
+	case err != nil:
+		return "", fmt.Errorf("%w: %w", errNoPlugin, err)
+	}
+	return program, nil
 }
 
 func (p *execPlugin) decode(output []byte) (*clientauthentication.ExecCredentialStatus, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/prelet/prelet/internal/fault"
 	"github.com/prelet/prelet/internal/nodefile"
 )
 
@@ -181,7 +181,8 @@ func (c *Client) kubeconfigConfig(req ObjectRequest) (*rest.Config, *execPlugin,
 	return config, plugin, err
 }
 
-// checkFiles refuses files that client-go must not read: a pipe would hang it, a large one fill the memory.
+// checkFiles refuses files that client-go must not read: a pipe would hang it, a large one fill the memory, and one that
+// others may change would say whom this node trusts, or as whom it acts. Nobody can change them once they are judged.
 func checkFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	for _, f := range []struct{ field, path string }{
 		{"certificate-authority", cluster.CertificateAuthority},
@@ -189,11 +190,19 @@ func checkFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) erro
 		{"client-key", user.ClientKey},
 		{"tokenFile", user.TokenFile},
 	} {
-		info, err := os.Stat(f.path)
-		if f.path == "" || err != nil {
+		if f.path == "" {
+			continue
+		}
+		look, err := nodefile.FindTrusted(f.path)
+		var loose *nodefile.Loose
+		switch {
+		case errors.As(err, &loose):
+			return fmt.Errorf("names as %s %w", f.field, &untrusted{quote(f.path), loose})
+		case err != nil:
 			continue // client-go says what is missing
 		}
-		if !info.Mode().IsRegular() || info.Size() > maxNamedFile {
+		look.Close()
+		if !look.Mode().IsRegular() || look.Stat.Size > maxNamedFile {
 			return fmt.Errorf("names as %s %s, which is not a regular file of at most 1 MiB", f.field, quote(f.path))
 		}
 	}
@@ -205,6 +214,19 @@ func checkFiles(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) erro
 		return fmt.Errorf("names as tokenFile %s, which holds a character that no token has", quote(user.TokenFile))
 	}
 	return nil
+}
+
+// untrusted is a file or a program that a kubeconfig names, and that others may change.
+type untrusted struct {
+	path  string
+	loose *nodefile.Loose
+}
+
+func (u *untrusted) Error() string { return nodefile.Untrusted(u.path, u.loose).Why }
+
+// failure returns the failure of a kubeconfig for it. No server can help.
+func (u *untrusted) failure(who string, err error) *failure {
+	return fail(fault.ClusterUntrusted, local, nodefile.Untrusted(u.path, u.loose).Next, "%s %v", who, err).because(err)
 }
 
 // checkUser rejects what no kubelet has.

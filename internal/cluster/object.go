@@ -116,7 +116,10 @@ func (c *Client) credentials(req ObjectRequest) (creds []credential, servers []*
 	list := req.Servers
 	if len(req.Kubeconfig) > 0 {
 		config, plugin, err := c.kubeconfigConfig(req)
+		var others *untrusted
 		switch {
+		case errors.As(err, &others):
+			return nil, nil, false, others.failure(req.who(), err)
 		case err == nil:
 			creds = append(creds, credential{who: req.who(), config: config, plugin: plugin})
 			proxied = config.Proxy != nil
@@ -164,6 +167,10 @@ func (cred credential) identified(ctx context.Context) (*rest.Config, *failure) 
 
 // noCredential is a plugin or a file that gives no credential. It may yet, unless there is no such program.
 func noCredential(who string, err error) *failure {
+	var others *untrusted
+	if errors.As(err, &others) {
+		return others.failure(who+" gives no credential:", err)
+	}
 	const hint = "Run the credential plugin that the kubeconfig names by hand, or look at the files that it names"
 	f := fail(fault.ClusterDenied, again, hint, "%s gives no credential: %s", who, quote(err.Error())).because(err)
 	if errors.Is(err, errNoPlugin) {

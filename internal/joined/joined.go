@@ -40,12 +40,12 @@ type Node struct {
 
 // Identity is what kubelet.conf gives its bearer.
 type Identity struct {
-	There  bool         // the file is
-	Flaw   string       // why nobody can join with it; "" for none
-	Denied *fault.Fault // this user may not read all of it
-	Node   string       // system:node:NAME; "" for a certificate of another kind
-	dir    string       // of the certificate, where that is a file
-	since  time.Time    // when it was written
+	There   bool         // the file is
+	Flaw    string       // why nobody can join with it; "" for none
+	Refused *fault.Fault // this user may not read all of it (Denied), or others may change it (ClusterUntrusted)
+	Node    string       // system:node:NAME; "" for a certificate of another kind
+	dir     string       // of the certificate, where that is a file
+	since   time.Time    // when it was written
 }
 
 // Joined says whether the node has joined, by its files alone, and what speaks for or against it.
@@ -64,12 +64,12 @@ func (h Identity) Before(t time.Time) bool {
 // Identity reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does
 // not (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
 func (n Node) Identity() Identity {
-	text, f := n.Root.Text(Conf)
+	text, f := n.Root.TrustedText(Conf)
 	switch {
 	case f != nil && f.Code == fault.Absent:
 		return Identity{Flaw: "there is no " + Conf}
 	case f != nil:
-		return Identity{There: true, Flaw: f.Why, Denied: deniedOnly(f)}
+		return Identity{There: true, Flaw: f.Why, Refused: refusedOnly(f)}
 	}
 	h := Identity{There: true, since: n.modified(Conf)}
 	c, err := cluster.ParseKubeconfig([]byte(text))
@@ -79,7 +79,7 @@ func (n Node) Identity() Identity {
 	}
 	certPEM, f := n.Material(c.User.ClientCertificateData, c.User.ClientCertificate)
 	if f != nil {
-		h.Flaw, h.Denied = Conf+" names a certificate that cannot be read: "+f.Why, deniedOnly(f)
+		h.Flaw, h.Refused = Conf+" names a certificate that cannot be read: "+f.Why, refusedOnly(f)
 		return h
 	}
 	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
@@ -97,7 +97,7 @@ func (n Node) Identity() Identity {
 	keyPEM, f := n.Material(c.User.ClientKeyData, c.User.ClientKey)
 	switch {
 	case f != nil:
-		h.Flaw, h.Denied = Conf+" names a key that cannot be read: "+f.Why, deniedOnly(f)
+		h.Flaw, h.Refused = Conf+" names a key that cannot be read: "+f.Why, refusedOnly(f)
 	case len(keyPEM) == 0:
 		h.Flaw = Conf + " has a certificate and no key"
 	default:
@@ -108,8 +108,8 @@ func (n Node) Identity() Identity {
 	return h
 }
 
-func deniedOnly(f *fault.Fault) *fault.Fault {
-	if f.Code != fault.Denied {
+func refusedOnly(f *fault.Fault) *fault.Fault {
+	if f.Code != fault.Denied && f.Code != fault.ClusterUntrusted {
 		return nil
 	}
 	return f
@@ -121,7 +121,7 @@ func (n Node) Material(data []byte, file string) ([]byte, *fault.Fault) {
 	if len(data) > 0 || file == "" {
 		return data, nil
 	}
-	text, fail := n.Root.Text(n.InRoot(absolute(file)))
+	text, fail := n.Root.TrustedText(absolute(file))
 	return []byte(text), fail
 }
 

@@ -64,10 +64,9 @@ func (l *Live) fetchTrust(ctx context.Context, a world.Access) world.Answer {
 
 	req := cluster.TrustRequest{Endpoint: endpoint(a), CACertHashes: a.CACertHashes, TokenTrust: a.TrustToken}
 	if a.CAFile != "" {
-		text, f := l.root().Text(a.CAFile)
+		text, f := l.readAnchor(a.CAFile, "ca_file of the cluster block names it; put the cluster's CA there")
 		if f != nil {
-			return world.Failure(fault.ClusterUntrusted, f.Why,
-				"ca_file of the cluster block names it; put the cluster's CA there")
+			return world.Answer{Fault: f}
 		}
 		req.CAPEM = []byte(text)
 	}
@@ -150,10 +149,14 @@ func (l *Live) readDiscoveryFile(ctx context.Context, where string) (string, *fa
 	if strings.HasPrefix(where, "https://") {
 		return cluster.FetchDiscoveryFile(ctx, where, l.o.Now)
 	}
+	return l.readAnchor(where, "discovery_file of the cluster block names it")
+}
 
-	text, f := l.root().Text(where)
-	if f != nil {
-		f.Code, f.Next = fault.ClusterUntrusted, "discovery_file of the cluster block names it"
+// readAnchor reads a file that says which cluster is trusted. Next is the next step where it cannot be read.
+func (l *Live) readAnchor(path, next string) (string, *fault.Fault) {
+	text, f := l.root().TrustedText(path)
+	if f != nil && f.Code != fault.ClusterUntrusted {
+		f.Code, f.Next = fault.ClusterUntrusted, next
 	}
 	return text, f
 }
@@ -204,15 +207,20 @@ func objectAnswer(o cluster.Object, err error) world.Answer {
 // names one. Without both, it is the bootstrap kubeconfig of the image, which may start a credential plugin.
 func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.Fault {
 	conf := ""
-	switch {
-	case l.membership().Joined:
+	switch isJoined := l.membership().Joined; {
+	case l.refused != nil && l.refused.Code == fault.ClusterUntrusted:
+		return l.refused
+	case isJoined:
 		conf = joined.Conf
 	case token == "":
 		conf, req.KubeconfigName = joined.BootstrapConf, "the bootstrap kubeconfig"
 	}
 
 	if conf != "" {
-		text, f := l.root().Text(conf)
+		text, f := l.root().TrustedText(conf)
+		if f != nil && f.Code == fault.ClusterUntrusted {
+			return f
+		}
 		if f != nil && conf == joined.BootstrapConf {
 			return &fault.Fault{
 				Code: fault.CredentialMissing, Why: "the cluster block names no token, and " + f.Why,

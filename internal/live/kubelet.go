@@ -37,11 +37,12 @@ func (l *Live) answerAccepts(ctx context.Context) world.Answer {
 }
 
 // answerKubelet returns the version of the kubelet, whether its node has joined, and what it would find when it starts.
-// It fails where this user may not read the kubelet's identity: "not joined" would plan a bootstrap that is not needed.
+// It fails where this user may not read the kubelet's identity, or others may change it: "not joined" would plan a bootstrap
+// that is not needed.
 func (l *Live) answerKubelet(ctx context.Context) world.Answer {
 	k := l.membership()
-	if l.denied != nil {
-		return world.Answer{Fault: l.denied}
+	if l.refused != nil {
+		return world.Answer{Fault: l.refused}
 	}
 
 	if v := l.found().Version(ctx, !l.isOtherMachine()); v != "" {
@@ -66,7 +67,7 @@ func (l *Live) Joined() (isJoined bool, why string) {
 
 // membership returns whether this node has joined, and as whom: kubelet.conf exists and parses, its certificate fits
 // its key and is not expired, and no generation shows that it belongs to another machine. It is read once. Only the
-// fields about the identity are set. Afterwards l.denied is why this user may not read all of it, if so.
+// fields about the identity are set. Afterwards l.refused is why it is not read, or not believed, if so.
 func (l *Live) membership() world.KubeletAns {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +90,7 @@ func (l *Live) membership() world.KubeletAns {
 		}
 	}
 
-	l.joined, l.denied = &k, id.Denied
+	l.joined, l.refused = &k, id.Refused
 	return k
 }
 

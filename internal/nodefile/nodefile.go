@@ -67,22 +67,31 @@ func (r Root) read(path string) (content []byte, at string, fault *fault.Fault) 
 		return nil, path, Failure(path, err)
 	}
 	defer look.Close()
-	if m := look.Mode(); !m.IsRegular() {
-		return nil, path, Unusable("%s is a %s, not a file", path, KindOf(m))
+	b, fault := look.content(path)
+	if fault != nil {
+		return nil, path, fault
 	}
-	f, err := look.Open()
+	return b, look.path, nil
+}
+
+// content reads the regular file that was found. A fault names it by path.
+func (l *Look) content(path string) ([]byte, *fault.Fault) {
+	if m := l.Mode(); !m.IsRegular() {
+		return nil, Unusable("%s is a %s, not a file", path, KindOf(m))
+	}
+	f, err := l.Open()
 	if err != nil {
-		return nil, path, Failure(path, err)
+		return nil, Failure(path, err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, Max+1))
 	switch {
 	case err != nil:
-		return nil, path, Failure(path, err)
+		return nil, Failure(path, err)
 	case len(b) > Max:
-		return nil, path, Unusable("%s is larger than %d MiB", path, Max>>20)
+		return nil, Unusable("%s is larger than %d MiB", path, Max>>20)
 	}
-	return b, look.path, nil
+	return b, nil
 }
 
 // Unusable returns the fault of a file that cannot be used. The format and its arguments are the reason.

@@ -2,11 +2,15 @@ package nodefile
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/prelet/prelet/internal/fault"
 )
 
 // Loose is a file or a folder that somebody besides root and the user of this process may change. It is an error.
@@ -127,16 +131,54 @@ func (a accessACL) foreignWriter(gid uint32) string {
 	return ""
 }
 
-// CheckTrusted judges a file or a folder of this machine and every folder above it, through links, each of which is judged as
-// well. The error is a *Loose, or why it could not be looked at.
+// FindTrusted looks for a file or a folder of this machine, and judges it and every folder above it, through links, each of
+// which is judged as well. The error is a *Loose, or why it could not be looked at.
+func FindTrusted(path string) (*Look, error) { return refuseLoose(Find(path, FollowAll)) }
+
+func refuseLoose(look *Look, err error) (*Look, error) {
+	if err == nil && look.Loose != nil {
+		look.Close()
+		return nil, look.Loose
+	}
+	return look, err
+}
+
+// CheckTrusted is FindTrusted for who only wants the error.
 func CheckTrusted(path string) error {
-	look, err := Find(path, FollowAll)
-	if err != nil {
-		return err
+	look, err := FindTrusted(path)
+	if err == nil {
+		look.Close()
+	}
+	return err
+}
+
+// TrustedText reads a regular file that is UTF-8 and that decides whom this node trusts, or as whom it acts: a CA, a
+// kubeconfig, a certificate, a key. One that others may change is not read; its fault is that of Untrusted.
+func (r Root) TrustedText(path string) (string, *fault.Fault) {
+	look, err := refuseLoose(r.Look(path, FollowAll))
+	var loose *Loose
+	switch {
+	case errors.As(err, &loose):
+		return "", Untrusted(path, loose)
+	case err != nil:
+		return "", Failure(path, err)
 	}
 	defer look.Close()
-	if look.Loose != nil {
-		return look.Loose
+	b, f := look.content(path)
+	if f == nil && !utf8.Valid(b) {
+		f = Unusable("%s is no UTF-8 text", path)
 	}
-	return nil
+	return string(b), f
+}
+
+// Untrusted returns the fault of a file that others may change: it, a folder above, or a link on the way.
+func Untrusted(path string, loose *Loose) *fault.Fault {
+	why := loose.Error()
+	if loose.Path != path {
+		why = path + ": " + why
+	}
+	return &fault.Fault{
+		Code: fault.ClusterUntrusted, Why: why + ". Whoever may do that decides whom this node trusts",
+		Next: "End it:\n    " + loose.Fix,
+	}
 }

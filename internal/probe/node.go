@@ -82,7 +82,7 @@ type nodeClient struct {
 // asNode reads kubelet.conf for a nodeClient.
 func (p Probe) asNode() (*nodeClient, error) {
 	n := p.node()
-	text, fail := n.Root.Text(joined.Conf)
+	text, fail := n.Root.TrustedText(joined.Conf)
 	if fail != nil {
 		return nil, unclear("the node object cannot be asked for: %s", fail.Why)
 	}

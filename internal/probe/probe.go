@@ -94,11 +94,18 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 // Kubeconfig is nil when the node has joined. While it has not, the cluster is asked whether it is there at all, with
 // what the kubelet itself joins with.
 func (p Probe) Kubeconfig(ctx context.Context, path string) error {
-	has, why := p.node().Identity().Joined()
+	id := p.node().Identity()
+	if id.Refused != nil {
+		return unclear("whether the node has joined: %s. %s", id.Refused.Why, id.Refused.Next)
+	}
+	has, why := id.Joined()
 	if has {
 		return nil
 	}
-	text, fail := p.node().Root.Text(joined.BootstrapConf)
+	text, fail := p.node().Root.TrustedText(joined.BootstrapConf)
+	if fail != nil && fail.Code == fault.ClusterUntrusted {
+		return unclear("the node has not joined: %s, and whether the cluster answers: %s. %s", why, fail.Why, fail.Next)
+	}
 	if fail != nil {
 		return fmt.Errorf("the node has not joined: %s, and %s cannot be read either", why, joined.BootstrapConf)
 	}

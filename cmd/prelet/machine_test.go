@@ -126,6 +126,9 @@ func (u *units) Stop(_ context.Context, _ string, _ time.Duration) (string, erro
 	if u.gone {
 		return "unanswered", errors.New("connection refused")
 	}
+	if u.kubelet.NoStop {
+		return "", errors.New("Operation refused, unit kubelet.service may be requested by dependency only")
+	}
 	u.kubelet.Active, u.kubelet.Sub, u.kubelet.MainPID, u.kubelet.Job, u.kubelet.Result = "inactive", "dead", 0, 0, "success"
 	return "done", nil
 }
@@ -138,6 +141,9 @@ func (u *units) Act(_ context.Context, verb, name string, wait time.Duration) (s
 		return "done", nil
 	}
 
+	if u.kubelet.NoStart {
+		return "", errors.New("Operation refused, unit kubelet.service may be requested by dependency only")
+	}
 	u.kubelet.Job = 7
 	if wait == 0 {
 		return "queued", nil

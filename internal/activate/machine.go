@@ -29,6 +29,9 @@ type Machine struct {
 	// tries.go.
 	StateDir string
 
+	// TrialDir is where systemd looks for units first, on a tmpfs: see trial.go. "": nothing is tried.
+	TrialDir string
+
 	// Foreign returns why a generation belongs to another machine, or "". prelet neither starts the kubelet on a
 	// generation that came with an image nor rolls back to it. Nil: all generations belong to this machine.
 	Foreign func(gen int) string

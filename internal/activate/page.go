@@ -73,7 +73,7 @@ var stepNames = []word{
 	sweep: {"sweep", "remove what a commit that never happened has staged"},
 	preflight: {
 		"preflight",
-		"check that systemd answers, and that the unit exists and waits for the gate; " +
+		"check that systemd answers, and that the unit exists and waits for the gate, as the change makes it; " +
 			"else exit status 52, nothing changed",
 	},
 	preflightBack: {"preflight", ""},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prelet/prelet/internal/fault"
@@ -33,8 +34,13 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 
 	switch s {
 	case sweep:
-		_, err := m.Store.Recover()
-		return done, err
+		if _, err := m.Store.Recover(); err != nil {
+			return done, err
+		}
+		if err := m.cancelTrial(ctx); err != nil { // of a run that was killed before its commit
+			m.note("reload", "notice", "systemd has not read its unit files again: %v", err)
+		}
+		return done, nil
 	case preflight:
 		return done, m.preflightChange(ctx, t)
 	case preflightBack:
@@ -94,7 +100,7 @@ func (m *Machine) step(ctx context.Context, s step, on trigger, h location, t *w
 
 // preflightChange checks for the last time whether a commit could be activated.
 func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
-	unit, err := m.Preflight(ctx, t.change.Plan.Unit)
+	unit, err := m.preflightTried(ctx, t.change)
 	if err != nil {
 		return err
 	}
@@ -108,6 +114,37 @@ func (m *Machine) preflightChange(ctx context.Context, t *walkState) error {
 	}
 
 	return m.noteAlive(unit)
+}
+
+// preflightTried is Preflight for the unit as a change makes it. A change may bring what refuses the unit, or end it.
+func (m *Machine) preflightTried(ctx context.Context, c *Change) (Unit, error) {
+	if m.TrialDir == "" || len(c.UnitFiles) == 0 {
+		return m.Preflight(ctx, c.Plan.Unit)
+	}
+
+	_, before := m.Preflight(ctx, c.Plan.Unit)
+
+	tried, err := m.tryUnitFiles(ctx, c.UnitFiles)
+	if err != nil {
+		return Unit{}, systemdFault("trying the kubelet's unit files", err)
+	}
+
+	unit, err := m.Preflight(ctx, c.Plan.Unit)
+
+	var f *fault.Fault
+	if tried && before == nil && errors.As(err, &f) {
+		var paths []string
+		for _, file := range c.UnitFiles {
+			paths = append(paths, file.Path)
+		}
+
+		told := *f
+		told.Next = "it is so with what the plan makes of " + strings.Join(paths, ", ") +
+			": change that in the site; nothing was written"
+		err = &told
+	}
+
+	return unit, err
 }
 
 // preflightBack checks whether a rollback by hand could be activated. While pods may hold what a state file of the
@@ -338,7 +375,7 @@ func (m *Machine) restore(h location, t *walkState) error {
 
 // reload makes systemd read its unit files, if one changed, before a kubelet may start.
 func (m *Machine) reload(ctx context.Context, h location, t *walkState) error {
-	if !m.needsReload(ctx, h, t) {
+	if !m.endTrial() && !m.needsReload(ctx, h, t) {
 		return nil
 	}
 

@@ -127,7 +127,7 @@ func (h *Host) machine(store *generation.Store, rep *report.Reporter) *activate.
 
 	return &activate.Machine{
 		Units: h.Units, Store: store, Probe: h.Probe, Clock: h.Clock, Gate: h.gate(), BootID: h.BootID,
-		StateDir: h.stateDir(), Note: notes,
+		StateDir: h.stateDir(), Note: notes, TrialDir: filepath.Join("/", h.Root, "run/systemd/system.control"),
 		Foreign:      func(gen int) string { return machineid.Foreign(store, gen, machineid.Of(h.Root)) },
 		OtherMachine: func(n kubelet.Node) string { return describeOtherMachine(n, machineid.Of(h.Root)) },
 		Extend:       func(d time.Duration) { _ = h.Notify.Extend(d) },

@@ -320,8 +320,11 @@ func (r *Run) commit(
 	r.noteCovered(ctx)
 
 	// Preflight comes before staging: if the kubelet would not wait for the gate, no file may be written.
-	if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
-		return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+	// Where a file of the kubelet's unit changes, it is the unit with that change that counts, which only Apply can tell.
+	if len(activate.UnitFilesOf(act.Unit, c.Entries, r.readFor(proposal))) == 0 {
+		if _, err := r.Machine.Preflight(ctx, act.Unit); err != nil {
+			return r.endFailed(ctx, p, h, fault.CodeOf(err), err), false
+		}
 	}
 
 	proposal.Release = h.release
@@ -332,6 +335,8 @@ func (r *Run) commit(
 			Txn:    reportingTxn{txn, r.Report, func() { r.reportReleased(h) }},
 			Plan:   act,
 			Reload: changesUnitFiles(txn.Entries()),
+
+			UnitFiles: activate.UnitFilesOf(act.Unit, txn.Entries(), r.readFor(proposal)),
 		}
 
 		var (
@@ -404,6 +409,19 @@ func (r *Run) resumeUnchanged(ctx context.Context, p *boot.Plan, act activate.Pl
 	out, err := r.Machine.ResumeUnchanged(ctx, act)
 
 	return r.endActivated(ctx, p, h, out, err)
+}
+
+// readFor returns a function that finds the content of an entry of a proposal by its hash.
+func (r *Run) readFor(p generation.Proposal) func(sha string) ([]byte, error) {
+	return func(sha string) ([]byte, error) {
+		for _, t := range p.Targets {
+			if t.Kind == generation.File && hashContent(t.Content) == sha {
+				return t.Content, nil
+			}
+		}
+
+		return r.Store.Content(sha)
+	}
 }
 
 func changesUnitFiles(entries []generation.Entry) bool {

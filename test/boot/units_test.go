@@ -78,6 +78,51 @@ func TestRefusedByHand(t *testing.T) {
 	m.well(2)
 }
 
+// A drop-in of the site that does so is found before COMMIT as well: systemd is asked with it, and the kubelet runs on. One that
+// is there is removed by a site without it.
+func TestSiteRefusesByHand(t *testing.T) {
+	t.Parallel()
+	m := joined(t)
+	const dropIn = "/etc/systemd/system/kubelet.service.d/99-site.conf"
+	pid := m.property("kubelet", "MainPID")
+	for _, text := range []string{
+		`[Unit]\nRefuseManualStop=yes`, `[Unit]\nRefuseManualStart=yes`, `[Unit]\nConflicts=prelet-apply.service`, `[Service]\nEnvironmentFile=`,
+	} {
+		m.put("/etc/prelet/site.hcl", m.site)
+		m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "`+dropIn+`"
+    content = "`+text+`\n"
+  }
+}`)
+		r := m.try("prelet", "run")
+		if said := strings.Join(strings.Fields(r.errors), " "); r.exit != 52 || !strings.Contains(said, dropIn) {
+			t.Errorf("%s: got %+v, want 52 and the file", text, r)
+		}
+		if _, err := os.Lstat(m.root + dropIn); err == nil {
+			t.Errorf("%s: the file is there", text)
+		}
+		if now := m.property("kubelet", "MainPID"); now != pid {
+			t.Errorf("%s: the kubelet has pid %s, had %s", text, now, pid)
+		}
+		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
+	}
+
+	m.put("/etc/prelet/site.hcl", m.site)
+	m.edit(`stage "write" "kubelet" {}`, `stage "write" "kubelet" {
+  file "drop-in" {
+    path    = "`+dropIn+`"
+    content = "[Service]\nNice=-1\n"
+  }
+}`)
+	m.do("prelet", "run")
+	m.well(2)
+	m.put(dropIn, "[Unit]\nRefuseManualStop=yes\n") // by hand: it drifts, and the next run writes the site's
+	m.do("systemctl", "daemon-reload")
+	m.do("prelet", "run")
+	m.well(3)
+}
+
 // A change whose drop-in keeps the kubelet from starting is undone, and so is a limit on starts that it has run into.
 func TestSkippedAndLimited(t *testing.T) {
 	t.Parallel()

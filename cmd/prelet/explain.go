@@ -81,20 +81,22 @@ func (a *cli) showExplanation(x app.Explanation, asJSON bool) error {
 	case x.Plan.Eval == nil && !asJSON:
 		return nil
 	}
-	return a.print(func(o io.Writer) error {
-		if asJSON {
+	if asJSON {
+		return a.printDocument(func(o io.Writer) error {
 			return present.ExplainJSON(o, x.Explanation, x.Source, x.Plan.Diagnostics)
-		}
+		})
+	}
+	return a.print(func(o io.Writer) error {
 		return present.ExplainText(o, x.Explanation, present.StyleOf(a.stdout, a.getenv))
 	})
 }
 
 // printCode prints the page of a message's code.
 func (a *cli) printCode(c fault.Code, page fault.Page, asJSON bool) error {
+	if asJSON {
+		return a.printDocument(func(o io.Writer) error { return present.CodeJSON(o, c, page) })
+	}
 	return a.print(func(o io.Writer) error {
-		if asJSON {
-			return present.CodeJSON(o, c, page)
-		}
 		return present.CodeText(o, c, page, present.StyleOf(a.stdout, a.getenv))
 	})
 }

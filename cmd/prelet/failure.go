@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"io"
 	"strings"
 
@@ -35,9 +34,7 @@ func failureJSON(w io.Writer, source string, x exitError) error {
 			Severity: "error", Code: string(x.code), Summary: summary, Detail: detail,
 		})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(struct {
+	return present.EncodeJSON(w, struct {
 		FormatVersion int                  `json:"format_version"`
 		Source        string               `json:"source,omitempty"`
 		PreletVersion string               `json:"prelet_version"`

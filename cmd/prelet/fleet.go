@@ -30,7 +30,7 @@ func (a *cli) showFailure(source string, err error, asJSON bool) error {
 	if !asJSON {
 		return nil
 	}
-	return a.print(func(o io.Writer) error { return failureJSON(o, source, toExitError(err)) })
+	return a.printDocument(func(o io.Writer) error { return failureJSON(o, source, toExitError(err)) })
 }
 
 // printPlans prints the sum of the plans over a folder.

@@ -80,7 +80,7 @@ func (a *cli) execute(args []string) exitError {
 		fmt.Fprintln(a.stderr, "prelet:", x.err.Error())
 	}
 	if x.code != "" && !a.printed && wantsJSON(args) {
-		_ = a.print(func(o io.Writer) error { return failureJSON(o, "", x) })
+		_ = a.printDocument(func(o io.Writer) error { return failureJSON(o, "", x) })
 	}
 	return x
 }

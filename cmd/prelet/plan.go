@@ -76,7 +76,7 @@ func (a *cli) showPlan(planned app.Planned, asJSON bool) error {
 	p := planned.Plan
 	v := present.View{Plan: p, Version: version, Generation: planned.Generation, Source: planned.Source}
 	if asJSON {
-		return a.print(func(o io.Writer) error { return present.PlanJSON(o, v) })
+		return a.printDocument(func(o io.Writer) error { return present.PlanJSON(o, v) })
 	}
 
 	a.say(p.Site, present.Sorted(p.Diagnostics))

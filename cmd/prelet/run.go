@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -189,11 +188,7 @@ func capitalize(s string) string {
 func (a *cli) complain(s string) { fmt.Fprintln(a.stderr, "prelet:", a.redact(s)) }
 
 func (a *cli) printJSON(v any) error {
-	return a.print(func(o io.Writer) error {
-		e := json.NewEncoder(o)
-		e.SetEscapeHTML(false)
-		return e.Encode(v)
-	})
+	return a.printDocument(func(o io.Writer) error { return present.EncodeJSON(o, v) })
 }
 
 // removeNotes drops notes, which only `prelet plan` shows.

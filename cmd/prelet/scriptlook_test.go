@@ -220,6 +220,10 @@ func seen(secrets []string, text []byte) string {
 	for _, s := range secrets {
 		quoted := string(must(json.Marshal(s)))
 		forms := map[string]string{"plain": s, "hex": hex.EncodeToString([]byte(s)), "escaped": quoted[1 : len(quoted)-1], "quoted": strings.Trim(strconv.QuoteToASCII(s), `"`)}
+		for _, form := range []string{"escaped", "quoted"} {
+			twice := string(must(json.Marshal(forms[form])))
+			forms[form+" twice"] = twice[1 : len(twice)-1]
+		}
 		for i := range 3 {
 			e := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", i) + s))
 			from := []int{0, 2, 3}[i]

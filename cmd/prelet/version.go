@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -35,7 +34,7 @@ func (a *cli) version() *cobra.Command {
 						}
 					}
 				}
-				return a.print(func(o io.Writer) error { return json.NewEncoder(o).Encode(v) })
+				return a.printJSON(v)
 			}
 			return failure(fault.Usage, "-o %s: text or json", output)
 		},

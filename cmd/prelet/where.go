@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 
 	"github.com/hashicorp/hcl/v2"
@@ -72,6 +73,19 @@ func (a *cli) print(f func(io.Writer) error) error {
 		return failure(fault.CannotWrite, "cannot print: %s", err)
 	}
 	return nil
+}
+
+// printDocument writes JSON to stdout. Its strings go through the redactor before they are encoded: what a message quotes is
+// escaped twice in the document, and the redactor knows one escape.
+func (a *cli) printDocument(f func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := f(&b); err != nil {
+		return err
+	}
+	return a.print(func(o io.Writer) error {
+		_, err := o.Write(present.MapStrings(b.Bytes(), a.redact))
+		return err
+	})
 }
 
 func (a *cli) printRedacted(to io.Writer, f func(io.Writer) error) error {

@@ -1,7 +1,6 @@
 package present
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -162,9 +161,7 @@ func ExplainJSON(w io.Writer, x explain.Explanation, source string, ds hcl.Diagn
 	if x.Present {
 		d.Value = x.Whole
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(d)
+	return EncodeJSON(w, d)
 }
 
 // CodeText writes the page of a diagnostic's code.
@@ -187,9 +184,7 @@ func CodeText(w io.Writer, c fault.Code, p fault.Page, s Style) error {
 
 // CodeJSON writes the same as one document.
 func CodeJSON(w io.Writer, c fault.Code, p fault.Page) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(struct {
+	return EncodeJSON(w, struct {
 		FormatVersion int        `json:"format_version"`
 		Item          string     `json:"item"`
 		Code          fault.Code `json:"code"`

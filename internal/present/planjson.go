@@ -1,7 +1,6 @@
 package present
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -171,9 +170,7 @@ func PlanJSON(w io.Writer, v View) error {
 	for _, s := range p.Stages {
 		d.Stages = append(d.Stages, stageDocument{s.Address, s.State})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(d)
+	return EncodeJSON(w, d)
 }
 
 // mode is what a managed file will have: as declared, else as it has now, else what a new one gets.

@@ -105,6 +105,18 @@ func TestPrivateTargets(t *testing.T) {
 	place(t, root, "/etc/kubelet", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
 	place(t, root, "/etc/header", "kind: KubeletConfiguration\nstaticPodURLHeader: {Authorization: [x]}\n")
 	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
+	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700} {
+		place(t, root, path, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+		if strings.HasSuffix(path, "x") {
+			place(t, root, path, "password=x\n")
+		}
+		if err := errors.Join(os.Chmod(root+path, 0o644), os.Chmod(filepath.Join(root, filepath.Dir(strings.TrimSuffix(path, "/x"))), mode)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(root, 0o700); err != nil { // not a folder of the node
+		t.Fatal(err)
+	}
 	if err := errors.Join(os.Chmod(filepath.Join(root, "etc/open"), 0o644), os.Chmod(filepath.Join(root, "etc/canary"), 0o644), os.Chmod(filepath.Join(root, "etc/token"), 0o640)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +125,7 @@ func TestPrivateTargets(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
 		"/etc/kubelet": false, "/etc/header": true, "/etc/state": false,
+		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
 	} {
 		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,9 @@ type Look struct {
 	Stat  unix.Stat_t
 	Loose *Loose // the first place on the way, the end included, that others may change; nil: none
 	Above *Loose // the same of the folders above it, the nearest one without the pardon of a sticky bit
+	// Closed is what lies in a folder that not everybody may enter. The root itself does not count: a copy of a node may lie
+	// where it likes.
+	Closed bool
 
 	fd   int
 	path string
@@ -130,6 +134,7 @@ func (w *walker) walk(name string) (*Look, error) {
 			rest = append(split(to), rest[1:]...)
 		case last:
 			look.Loose = cmp.Or(w.loose, look.Loose)
+			look.Closed = slices.ContainsFunc(w.levels[1:], func(l level) bool { return l.stat.Mode&0o001 == 0 })
 			if look.Above == nil {
 				look.Above = Judge(top.fd, top.path, &top.stat, false)
 			}

@@ -13,6 +13,7 @@ type State struct {
 	Exists   bool
 	Dir      bool   // a folder
 	Empty    bool   // a folder that has no entries
+	Closed   bool   // in a folder that not everybody may enter
 	Mode     uint32 // permissions, with the setuid, setgid and sticky bits of stat(2)
 	UID, GID int
 	SHA256   string // of a file's content, hexadecimal
@@ -33,7 +34,7 @@ func (r Root) Observe(path string, limit int64) (State, []byte, error) {
 	defer look.Close()
 
 	st := look.Stat
-	out := State{Exists: true, Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
+	out := State{Exists: true, Closed: look.Closed, Mode: st.Mode & 0o7777, UID: int(st.Uid), GID: int(st.Gid)}
 	switch m := look.Mode(); {
 	case look.Above != nil:
 		out.Dir = m.IsDir()

@@ -1,6 +1,10 @@
 package kubelet
 
-import "maps"
+import (
+	"maps"
+	"strconv"
+	"strings"
+)
 
 // IgnoreEvictionFlag is the flag that keeps nothing from pods for evictionHard; the thresholds themselves hold
 // (cmd/kubelet/app/server.go, run).
@@ -64,4 +68,22 @@ func EvictionHardOf(doc map[string]any) map[string]string {
 	}
 
 	return own
+}
+
+// ParsePercentage reads a threshold in percent as a part of the whole, 0.05 for 5%, in the kubelet's single precision. It
+// may be NaN. isPercent is false for an amount.
+//
+// Source: pkg/kubelet/eviction/helpers.go, parsePercentage.
+func ParsePercentage(threshold string) (part float32, isPercent bool, err error) {
+	if !strings.HasSuffix(threshold, "%") {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseFloat(strings.TrimRight(threshold, "%"), 32)
+
+	return float32(n) / 100, true, err
+}
+
+// IsThresholdOff reports whether a threshold counts as none.
+func IsThresholdOff(threshold string) bool {
+	return threshold == "" || threshold == "0%" || threshold == "100%"
 }

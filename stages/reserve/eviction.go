@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -61,20 +59,18 @@ func (d *decision) fillThresholds(config map[string]any) (out []node.Setting) {
 // precision (pkg/kubelet/eviction, parsePercentage and GetThresholdQuantity), because the memory manager compares
 // sums to the byte. 0% and 100% switch a threshold off there.
 func thresholdBytes(text string, capacity int64) (int64, error) {
-	if text == "" {
+	if kubelet.IsThresholdOff(text) {
 		return 0, nil
 	}
-	if digits, ok := strings.CutSuffix(text, "%"); ok {
-		n, err := strconv.ParseFloat(digits, 32)
-		if err != nil || !(n >= 0 && n <= 100) { // NaN is neither
-			return 0, fmt.Errorf("%q is no percentage from 0%% to 100%%", text)
-		}
-		if text == "0%" || text == "100%" {
-			return 0, nil
-		}
-		return int64(float64(capacity) * float64(float32(n)/100)), nil
+	part, isPercent, err := kubelet.ParsePercentage(text)
+	switch {
+	case !isPercent:
+		return parseQuantity(memory, text)
+	case err != nil || !(part >= 0 && part <= 1): // NaN is neither
+		return 0, fmt.Errorf("%q is no percentage from 0%% to 100%%", text)
 	}
-	return parseQuantity(memory, text)
+
+	return int64(float64(capacity) * float64(part)), nil
 }
 
 // sameThreshold compares what is meant: 100Mi and 104857600 are one threshold.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prelet/prelet/internal/kubelet"
 	"github.com/prelet/prelet/internal/kubelet/known"
 	"github.com/prelet/prelet/internal/world"
 )
@@ -183,7 +184,20 @@ func cases() []one {
 		{rule: "machine-cpu-offline", version: "1.36.3", config: "reservedSystemCPUs: '3-4'", machine: single(), place: "/reservedSystemCPUs", says: "reserved-cpus: 3-4 is not a subset of online-cpus: 0-3", not: machine(nil)},
 		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "{kubeReserved: {memory: 6Gi}, systemReserved: {memory: 2Gi}}", machine: single(), place: "/kubeReserved", says: `Resource "memory" has a reservation of 8292Mi (evictionHard included) but capacity of 8192Mi`, not: machine(with(func(m *Machine) { m.MemoryBytes = 16 << 30 }))},
 		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {cpu: '5'}", machine: single(), place: "/systemReserved", says: `Resource "cpu" has a reservation of 5`},
-		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {ephemeral-storage: 2Gi}", machine: with(func(m *Machine) { m.DiskBytes = 1 << 30 }), place: "/systemReserved", says: `Resource "ephemeral-storage" has a reservation of 2Gi (evictionHard included) but capacity of 1024Mi`, not: flags(Flag{"root-dir", "/x"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {ephemeral-storage: 2Gi}", machine: with(func(m *Machine) { m.DiskBytes = 1 << 30 }), place: "/systemReserved", says: `Resource "ephemeral-storage" has a reservation of 2254857832 (evictionHard included) but capacity of 1024Mi`, not: flags(Flag{"root-dir", "/x"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "evictionHard: {memory.available: 100Gi}", machine: single(), place: "/evictionHard", says: `Resource "memory" has a reservation of 100Gi`, not: flags(Flag{kubelet.IgnoreEvictionFlag, "true"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "maxPods: 10", flags: []Flag{{"eviction-hard", "memory.available<8193Mi"}}, machine: single(), place: "--eviction-hard", says: "reservation of 8193Mi", not: flags(Flag{"eviction-hard", "memory.available<8191Mi"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "{evictionHard: {memory.available: 99%}, kubeReserved: {memory: 1Gi}}", machine: single(), place: "/evictionHard", says: `Resource "memory"`, not: machine(with(func(m *Machine) { m.MemoryBytes = 1 << 40 }))},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "evictionHard: {nodefs.available: 100Ti}", machine: with(func(m *Machine) { m.DiskBytes = 1 << 40 }), place: "/evictionHard", says: `Resource "ephemeral-storage" has a reservation of 100Ti`, not: flags(Flag{"local-storage-capacity-isolation", "false"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {ephemeral-storage: 950Mi}", machine: with(func(m *Machine) { m.DiskBytes = 1 << 30 }), place: "/systemReserved", says: `Resource "ephemeral-storage"`, not: flags(Flag{"eviction-hard", "nodefs.available<5%"})},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "kubeReserved: {memory: '10e18'}", machine: single(), place: "/kubeReserved", says: `Resource "memory"`, not: machine(nil)},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "kubeReserved: {memory: '9223372036854775808'}", machine: single(), place: "/kubeReserved", says: `Resource "memory"`},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "systemReserved: {cpu: '9223372036854775808'}", machine: single(), place: "/systemReserved", says: `Resource "cpu"`},
+		{rule: "machine-reserved-above-capacity", version: "1.36.3", config: "kubeReserved: {ephemeral-storage: '1e30'}", machine: with(func(m *Machine) { m.DiskBytes = 1 << 40 }), place: "/kubeReserved", says: `Resource "ephemeral-storage"`},
+		{rule: "machine-nothing-left", version: "1.36.3", config: "evictionHard: {memory.available: 8Gi}", machine: single(), place: "/evictionHard", says: "memory: 8Gi are reserved", not: machine(nil)},
+		{rule: "config-bad-threshold", version: "1.36.3", config: "evictionHard: {memory.available: NaN%}", place: "/evictionHard/memory.available", says: "NaN% of memory.available is no number", not: flags(Flag{"eviction-hard", "pid.available<NaN%"})},
+		{rule: "config-bad-threshold", version: "1.36.3", flags: []Flag{{"eviction-hard", "nodefs.available<nan%"}}, place: "--eviction-hard", says: "is no number", not: flags(Flag{"eviction-hard", "memory.available<5%%"})},
+		{rule: "config-bad-threshold", version: "1.36.3", config: "evictionSoft: {memory.available: Inf%}", place: "/evictionSoft/memory.available", says: "must be <= 100%: Inf%", not: flags(Flag{"eviction-soft", "memory.available<100.000001%"})},
 		{rule: "machine-nothing-left", version: "1.36.3", config: "systemReserved: {cpu: '4'}", machine: single(), place: "/systemReserved", says: "cpu: 4 are reserved, all that there is", not: machine(nil)},
 		{rule: "machine-nothing-left", version: "1.36.3", config: "reservedSystemCPUs: '0-3'", machine: single(), place: "/reservedSystemCPUs", says: "cpu: 4 are reserved"},
 		{rule: "machine-numa-node", version: "1.36.3", config: "{memoryManagerPolicy: Static, kubeReserved: {memory: 924Mi}, reservedMemory: [{numaNode: 1, limits: {memory: 1Gi}}]}", machine: single(), place: "/reservedMemory/0/numaNode", says: "NUMA node 1 that does not exist", not: machine(with(func(m *Machine) { m.NUMA = []int{0, 1} }))},

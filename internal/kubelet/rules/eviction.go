@@ -3,7 +3,6 @@ package rules
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +10,8 @@ import (
 
 	"github.com/prelet/prelet/internal/kubelet"
 )
+
+const percentHint = "write a number and %, like 10%"
 
 const evictionSource = "pkg/kubelet/eviction/helpers.go"
 
@@ -83,14 +84,17 @@ func (l *look) thresholds(field string) {
 		if !slices.Contains(kubelet.EvictionSignals(), name) {
 			continue
 		}
-		if percent, ok := strings.CutSuffix(value, "%"); ok {
-			n, err := strconv.ParseFloat(percent, 32)
+		if part, ok, err := kubelet.ParsePercentage(value); ok {
 			switch {
 			case err != nil:
-				l.at(path, "write a number and %, like 10%", "%s", err)
-			case n < 0:
+				l.at(path, percentHint, "%s", err)
+			case part != part: // NaN, which the kubelet compares with nothing, and which reserves more than there is
+				if field == "evictionHard" && (name == "memory.available" || name == "nodefs.available") {
+					l.at(path, percentHint, "invalid Node Allocatable configuration: %s of %s is no number", value, name)
+				}
+			case part < 0:
 				l.at(path, "", "eviction percentage threshold %s must be >= 0%%: %s", name, value)
-			case n > 100:
+			case part > 1:
 				l.at(path, "", "eviction percentage threshold %s must be <= 100%%: %s", name, value)
 			}
 			continue
@@ -105,10 +109,10 @@ func (l *look) reclaim() {
 	values := l.stringMap("evictionMinimumReclaim")
 	for _, name := range sorted(values) {
 		path, value := []string{"evictionMinimumReclaim", name}, values[name]
-		if percent, ok := strings.CutSuffix(value, "%"); ok {
-			if n, err := strconv.ParseFloat(percent, 32); err != nil {
-				l.at(path, "write a number and %, like 10%", "%s", err)
-			} else if n <= 0 {
+		if part, ok, err := kubelet.ParsePercentage(value); ok {
+			if err != nil {
+				l.at(path, percentHint, "%s", err)
+			} else if part <= 0 {
 				l.at(path, "", "eviction percentage minimum reclaim %s must be positive: %s", name, value)
 			}
 		} else if q, err := resource.ParseQuantity(value); err == nil && q.Sign() < 0 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -314,35 +315,53 @@ func (l *look) missing(s Severity, hint string, where []string, says string) {
 
 // capacity compares what is kept from pods with what there is, and tells what leaves nothing.
 func (l *look) capacity(m *Machine, tell func(field, name, reserved, capacity string, over bool)) {
-	if set, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs")); err == nil && len(m.CPUs) > 0 && set.Size() >= len(m.CPUs) {
-		tell("reservedSystemCPUs", "cpu", strconv.Itoa(set.Size()), strconv.Itoa(len(m.CPUs)), set.Size() > len(m.CPUs))
+	l.fresh()
+	cpus := len(m.CPUs)
+	set, err := kubelet.ParseCPUSet(l.text("reservedSystemCPUs"))
+	switch {
+	case err != nil || cpus == 0:
+	case set.IsEmpty():
+		l.compare("cpu", "", int64(cpus), strconv.Itoa(cpus), tell)
+	case set.Size() >= cpus:
+		tell("reservedSystemCPUs", "cpu", strconv.Itoa(set.Size()), strconv.Itoa(cpus), set.Size() > cpus)
 	}
-	cpu, _ := l.reservedSum("cpu")
-	if have := int64(len(m.CPUs)) * 1000; have > 0 && l.text("reservedSystemCPUs") == "" && cpu.MilliValue() >= have {
-		tell(l.larger("cpu"), "cpu", cpu.String(), strconv.Itoa(len(m.CPUs)), cpu.MilliValue() > have)
+
+	l.fresh()
+	isMoved := slices.ContainsFunc(l.Flags, func(f Flag) bool { return f.Name == "root-dir" })
+	if !isMoved && l.boolean("localStorageCapacityIsolation", true) {
+		l.compare("ephemeral-storage", "nodefs.available", m.DiskBytes, fmt.Sprintf("%dMi", m.DiskBytes>>20), tell)
 	}
-	moved := slices.ContainsFunc(l.Flags, func(f Flag) bool { return f.Name == "root-dir" })
-	if disk, _ := l.reservedSum("ephemeral-storage"); m.DiskBytes > 0 && !moved && disk.Value() >= m.DiskBytes {
-		tell(l.larger("ephemeral-storage"), "ephemeral-storage", disk.String(), fmt.Sprintf("%dMi", m.DiskBytes>>20), disk.Value() > m.DiskBytes)
-	}
-	memory, named := l.reservedSum("memory")
-	hard, ok := l.hardMemory()
-	if !named || !ok || m.MemoryBytes == 0 {
-		return
-	}
-	memory.Add(hard)
-	if memory.Value() >= m.MemoryBytes {
-		tell(l.larger("memory"), "memory", memory.String(), fmt.Sprintf("%dMi", m.MemoryBytes>>20), memory.Value() > m.MemoryBytes)
-	}
+
+	l.fresh()
+	l.compare("memory", "memory.available", m.MemoryBytes, fmt.Sprintf("%dMi", m.MemoryBytes>>20), tell)
 }
 
-// larger is the field that reserves more of a resource.
-func (l *look) larger(name string) string {
-	kube, system := l.amount("kubeReserved", name), l.amount("systemReserved", name)
-	if system > kube {
-		return "systemReserved"
+// compare is capacity for one resource, and the signal whose threshold is kept from pods, too. have is 0 where it is
+// unknown. What keeps most is told.
+func (l *look) compare(name, signal string, have int64, capacity string, tell func(field, name, reserved, capacity string, over bool)) {
+	if have == 0 {
+		return
 	}
-	return "kubeReserved"
+	var sum, most resource.Quantity
+	largest := ""
+	for _, field := range []string{"kubeReserved", "systemReserved", "evictionHard"} {
+		kept, ok := resource.Quantity{}, true
+		if field != "evictionHard" {
+			kept = l.amount(field, name)
+		} else if signal != "" {
+			kept, ok = l.hardAmount(signal, have)
+		}
+		if !ok {
+			return
+		}
+		sum.Add(kept)
+		if kept.Cmp(most) > 0 {
+			largest, most = field, kept
+		}
+	}
+	if over := sum.CmpInt64(have); over >= 0 {
+		tell(largest, name, sum.String(), capacity, over > 0)
+	}
 }
 
 // cgroups looks for those that are to be enforced, and for the root of pods. They stand where the driver puts them: cgroupfs at their path,

@@ -133,7 +133,7 @@ func reservedRules() []Rule {
 				return
 			}
 			// One of nothing counts as none.
-			if total, _ := l.reservedSum("cpu"); total.IsZero() {
+			if total := l.reservedSum("cpu"); total.IsZero() {
 				l.field("cpuManagerPolicy", "reserve cpu in kubeReserved or systemReserved, or CPUs in reservedSystemCPUs", "[cpumanager] unable to determine reserved CPU resources for static policy")
 			}
 		}},
@@ -199,43 +199,52 @@ func (l *look) tinyAmounts() {
 }
 
 // reservedSum is kubeReserved and systemReserved of one resource; what does not parse was reported before.
-func (l *look) reservedSum(name string) (total resource.Quantity, named bool) {
+func (l *look) reservedSum(name string) (total resource.Quantity) {
 	for _, field := range []string{"kubeReserved", "systemReserved"} {
-		if text, ok := l.entry(field, name); ok {
-			named = true
-			if q, err := resource.ParseQuantity(text); err == nil {
-				total.Add(q)
-			}
-		}
+		total.Add(l.amount(field, name))
 	}
-	return total, named
+
+	return total
 }
 
-// hardMemory is the memory that evictionHard keeps from pods, in bytes where it is a percentage of a machine that is at hand.
-func (l *look) hardMemory() (q resource.Quantity, ok bool) {
+// amount is one resource that a field reserves.
+func (l *look) amount(field, name string) resource.Quantity {
+	text, _ := l.entry(field, name)
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return resource.Quantity{}
+	}
+
+	return q
+}
+
+// hardAmount is what evictionHard keeps from pods for a signal, of a capacity in bytes that is 0 where it is unknown.
+func (l *look) hardAmount(signal string, capacity int64) (q resource.Quantity, ok bool) {
 	for _, f := range l.Flags {
 		if ignores, err := strconv.ParseBool(f.Value); f.Name == kubelet.IgnoreEvictionFlag && err == nil && ignores {
 			return q, true
 		}
 	}
-	l.reads([]string{"evictionHard", "memory.available"})
+	l.reads([]string{"evictionHard", signal})
 	thresholds := kubelet.EvictionHardOf(l.doc)
 	if l.Config != nil && !l.flagged["evictionHard"] {
 		thresholds = kubelet.EffectiveEvictionHard(l.Config, l.Version)
 	}
-	threshold := thresholds["memory.available"]
-	percent, isPercent := strings.CutSuffix(threshold, "%")
-	switch {
-	case threshold == "" || threshold == "0%" || threshold == "100%":
+	threshold := thresholds[signal]
+	if kubelet.IsThresholdOff(threshold) {
 		return q, true
-	case !isPercent:
-		q, err := resource.ParseQuantity(threshold)
-		return q, err == nil
-	case l.Machine == nil || l.Machine.MemoryBytes == 0:
-		return q, false
 	}
-	p, err := strconv.ParseFloat(percent, 32)
-	return *resource.NewQuantity(int64(float64(l.Machine.MemoryBytes)*float64(float32(p)/100)), resource.BinarySI), err == nil
+
+	part, isPercent, err := kubelet.ParsePercentage(threshold)
+	switch {
+	case err != nil, part != part: // config-bad-threshold reports them
+		return q, false
+	case !isPercent:
+		q, err = resource.ParseQuantity(threshold)
+		return q, err == nil
+	}
+
+	return *resource.NewQuantity(int64(float64(capacity)*float64(part)), resource.BinarySI), capacity > 0
 }
 
 // staticMemory compares reservedMemory with what the memory manager computes: kubeReserved + systemReserved +
@@ -244,8 +253,12 @@ func (l *look) staticMemory() {
 	if l.text("memoryManagerPolicy") != "Static" {
 		return
 	}
-	want, _ := l.reservedSum("memory")
-	hard, ok := l.hardMemory()
+	capacity := int64(0)
+	if l.Machine != nil {
+		capacity = l.Machine.MemoryBytes
+	}
+	want := l.reservedSum("memory")
+	hard, ok := l.hardAmount("memory.available", capacity)
 	if !ok {
 		return
 	}
@@ -298,13 +311,4 @@ func (l *look) reservedMemory() {
 			seen[limit{node, name}] = true
 		}
 	}
-}
-
-// amount is one resource that a field reserves, in thousandths.
-func (l *look) amount(field, name string) int64 {
-	q, err := resource.ParseQuantity(l.stringMap(field)[name])
-	if err != nil {
-		return 0
-	}
-	return q.MilliValue()
 }

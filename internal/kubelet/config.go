@@ -23,7 +23,7 @@ const (
 // Bounds on a configuration; etcd takes no ConfigMap above 1.5 MiB, and real ones have a few KiB.
 const (
 	maxConfigBytes = 2 << 20
-	maxConfigDepth = 64
+	maxConfigDepth = 1000
 	maxConfigName  = 160 // bytes of a member's name; YAML ends a simple key at 1024 characters, escapes included
 )
 

@@ -31,7 +31,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		"two documents":       {header + "---\nkind: x\n", "second document"},
 		"behind the end":      {header + "...\nkind: x\n", "second document"},
 		"an alias of nothing": {header + "b: *a\n", "unknown anchor"},
-		"deep":                {header + "a: " + strings.Repeat("[", 70) + strings.Repeat("]", 70) + "\n", "deeper than 64"},
+		"deep":                {header + "a: " + strings.Repeat("[", 1010) + strings.Repeat("]", 1010) + "\n", "deeper than 1000"},
 		"large":               {header + "#" + strings.Repeat("x", maxConfigBytes), "more than"},
 		"a long name":         {header + strings.Repeat("x", 161) + ": 1\n", "160 bytes"},
 		"a name of YAML":      {header + "a: {\"<<\": {b: 1}}\n", "takes for a merge"},

@@ -95,15 +95,19 @@ func checkValue(value string) error {
 	return nil
 }
 
-// ParseTaints reads the value of --register-with-taints. Empty is no taint. Like the kubelet it refuses one key
-// with the same effect twice; one key with two effects is allowed.
+// ParseTaints reads the value of --register-with-taints. Empty is no taint. Like the kubelet it leaves out what removes a
+// taint (IsTaintRemoval), and refuses one key with the same effect twice; one key with two effects is allowed.
 func ParseTaints(list string) ([]Taint, error) {
 	if list == "" {
 		return nil, nil
 	}
 	var taints []Taint
 	for _, item := range strings.Split(list, ",") {
-		t, err := ParseTaint(strings.TrimSpace(item))
+		item = strings.TrimSpace(item)
+		if IsTaintRemoval(item) {
+			continue
+		}
+		t, err := ParseTaint(item)
 		if err != nil {
 			return nil, err
 		}
@@ -113,6 +117,21 @@ func ParseTaints(list string) ([]Taint, error) {
 		taints = append(taints, t)
 	}
 	return taints, nil
+}
+
+// IsTaintRemoval reports whether an item of --register-with-taints is what kubectl would remove a taint by, "key:Effect-" or
+// "key-": the kubelet accepts it, and does nothing.
+func IsTaintRemoval(item string) bool {
+	taint, ok := strings.CutSuffix(item, "-")
+	if !ok {
+		return false
+	}
+	if !strings.Contains(taint, ":") {
+		return checkKey(taint) == nil
+	}
+	_, err := ParseTaint(taint)
+
+	return err == nil
 }
 
 // same says whether two taints are one to Kubernetes: same key and effect, whatever the values.

@@ -54,6 +54,15 @@ func TestParseTaints(t *testing.T) {
 	if got := FormatTaints(taints); got != "a=1:NoSchedule,a=1:NoExecute,b=:NoSchedule" {
 		t.Error(got)
 	}
+	taints, err = ParseTaints("a:NoSchedule-,b-,c:NoSchedule")
+	if got := FormatTaints(taints); got != "c=:NoSchedule" || err != nil {
+		t.Errorf("removals: got %q, %v; want c=:NoSchedule alone, and no error", got, err)
+	}
+	for _, text := range []string{"a:NoSchedul-", "a b-", "-", "a:NoSchedule--"} {
+		if _, err := ParseTaints(text); err == nil {
+			t.Errorf("%q: got no error; want the kubelet's, which ends with it", text)
+		}
+	}
 	if none, err := ParseTaints(""); none != nil || err != nil {
 		t.Error(none, err)
 	}
@@ -77,6 +86,7 @@ func TestMergeTaints(t *testing.T) {
 		{"b=1:NoSchedule", []string{"b=1:NoSchedule", "z=:NoSchedule", "c=:NoSchedule"}, "b=1:NoSchedule,c=:NoSchedule,z=:NoSchedule"},
 		{"b=1:NoSchedule", nil, ""},
 		{"", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
+		{"b=1:NoSchedule,a:NoExecute-", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
 		{"not taints", []string{"b=1:NoSchedule"}, "b=1:NoSchedule"},
 	} {
 		var wanted []Taint

@@ -3,6 +3,7 @@ package write
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -262,8 +263,13 @@ func (r baseReader) flags(b schema.Body) (node.Base, hcl.Diagnostics) {
 	}
 
 	if stray := fl.Stray(); len(stray) > 0 {
-		diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, fmt.Sprintf("%q is no flag", stray[0]),
-			"%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out.", src.where))
+		report := origin.Warning
+		if r.isRead(flagsFile(b, r.in), variable.V) {
+			report = origin.Error
+		}
+		diags = append(diags, report(fault.FlagsInvalid, src.at, fmt.Sprintf("%q is no flag", stray[0]),
+			"%s: the kubelet refuses to start for it. A # inside of the quotes comments nothing out. Take it out of %s.",
+			src.where, variable.V))
 	}
 	from := origin.Origin{Kind: origin.Base, Role: origin.Value, Ref: flagsFile(b, r.in), Text: variable.V}
 	if v.Set() { // by the site, and not what the file held before
@@ -273,6 +279,16 @@ func (r baseReader) flags(b schema.Body) (node.Base, hcl.Diagnostics) {
 	given, d := r.given(fl, src, []origin.Origin{from})
 	base.Contribution = given
 	return base, append(diags, d...)
+}
+
+// isRead reports whether the kubelet's unit is known to start it with a variable of a file.
+func (r baseReader) isRead(file, variable string) bool {
+	s := r.in.Start
+	if s == nil || len(s.Words) == 0 || path.Base(s.Words[0]) != "kubelet" || !slices.Contains(s.Files, file) {
+		return false
+	}
+
+	return slices.Contains(s.Words, "$"+variable) || slices.Contains(s.Words, "${"+variable+"}")
 }
 
 // flagsSource is the text that the site gives, or else the node's own file.
@@ -314,6 +330,12 @@ func (r baseReader) given(
 			taints, err := kubelet.ParseTaints(text)
 			if err != nil {
 				return c, append(diags, src.badFlags(err))
+			}
+			for item := range strings.SplitSeq(text, ",") {
+				if kubelet.IsTaintRemoval(strings.TrimSpace(item)) {
+					diags = append(diags, origin.Warning(fault.FlagsInvalid, src.at, "A taint is not removed by a flag",
+						"%s: the kubelet accepts %q in --register-with-taints, and does nothing. Take it out.", src.where, item))
+				}
 			}
 			for _, t := range taints {
 				c.Taints = append(c.Taints, node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Origins: from})

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -292,6 +293,17 @@ func cases() []one {
 		{rule: "config-unknown-word", version: "1.36.3", flags: []Flag{{"hairpin-mode", ""}}, place: "--hairpin-mode", says: "specified for hairpinMode"},
 		{rule: "config-bad-cpu-list", version: "1.36.3", config: `reservedSystemCPUs: "0
 "`, place: "/reservedSystemCPUs", says: "unable to parse"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"v", "+5"}}, place: "--v", says: "invalid syntax", not: flags(Flag{"v", "010"})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"v", "0x2"}}, place: "--v", says: "invalid syntax"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"v", "2147483648"}}, place: "--v", says: "out of range", not: flags(Flag{"v", "2147483647"})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"kube-reserved", "cpu=1, "}}, place: "--kube-reserved", says: "malformed pair", not: flags(Flag{"kube-reserved", ",cpu=1,"})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"cpu-manager-policy-options", ""}}, place: "--cpu-manager-policy-options", says: "malformed pair", not: flags(Flag{"topology-manager-policy-options", ""})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"tls-cipher-suites", `TLS_AES_128_GCM_SHA256,"`}}, place: "--tls-cipher-suites", says: "parse error"},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"manifest-url-header", "a"}}, place: "--manifest-url-header", says: "expect string:string", not: flags(Flag{"manifest-url-header", "a:b,a:c"})},
+		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"reserved-memory", "0:memory=1Gi:x"}}, place: "--reserved-memory", says: "incorrect format", not: flags(Flag{"reserved-memory", ""})},
+		{rule: "config-enforcement", version: "1.36.3", flags: []Flag{{"enforce-node-allocatable", "pods,"}}, place: "--enforce-node-allocatable", says: `option "" specified`, not: flags(Flag{"enforce-node-allocatable", ""})},
+		{rule: "config-tls-ciphers", version: "1.36.3", flags: []Flag{{"tls-cipher-suites", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,"}}, place: "--tls-cipher-suites", says: "Cipher suite  not supported", not: flags(Flag{"tls-cipher-suites", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"})},
+		{rule: "config-unsafe-sysctl", version: "1.36.3", flags: []Flag{{"allowed-unsafe-sysctls", ","}}, place: "--allowed-unsafe-sysctls", says: `sysctl "" must`, not: flags(Flag{"allowed-unsafe-sysctls", ""})},
 		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"healthz_bind_address", "nosuch"}}, place: "--healthz-bind-address", says: `"nosuch" is not a valid IP address`},
 		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"maximum-dead-containers-per-container", "x"}}, place: "--maximum-dead-containers-per-container", says: "strconv.ParseInt"},
 		{rule: "flag-bad-value", version: "1.36.3", flags: []Flag{{"experimental-allocatable-ignore-eviction", "maybe"}}, place: "--experimental-allocatable-ignore-eviction", says: "strconv.ParseBool"},
@@ -491,5 +503,36 @@ func BenchmarkCheck(b *testing.B) {
 	s := Subject{Config: config(b, "{kubeReserved: {cpu: '1', memory: 1Gi}, evictionHard: {memory.available: 5%}, maxPods: 64}"), Version: "1.36.3", Machine: single(), Flags: []Flag{{"node-ip", "198.51.100.7"}}}
 	for b.Loop() {
 		Check(s)
+	}
+}
+
+// TestOldVersionsIgnoreNewFields gives values that newer kubelets refuse to the version before a field came: that runs as if
+// the field were not there.
+func TestOldVersionsIgnoreNewFields(t *testing.T) {
+	_, newest := known.Range()
+	for _, field := range known.Fields(newest) {
+		h, _ := known.FieldHistory(field)
+		if h.Since() == 0 || strings.Contains(field, "[]") {
+			continue
+		}
+		path := strings.Split(field, ".")
+		for _, v := range []any{-1, 0, 3, 1 << 40, "", "x", "-1s", true, []any{"x"}, []any{70000}, map[string]any{"x": "y"}} {
+			for _, name := range slices.Backward(path) {
+				v = map[string]any{name: v}
+			}
+			c, err := parse("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Merge(v.(map[string]any)); err != nil {
+				t.Fatal(err)
+			}
+			s := Subject{Config: c, Version: fmt.Sprintf("1.%d.0", h.Since()-1), Machine: single()}
+			for _, f := range Check(s) {
+				if f.Rule != otherVersion {
+					t.Errorf("%v, kubelet %s: got %+v; want %s alone", v, s.Version, f, otherVersion)
+				}
+			}
+		}
 	}
 }

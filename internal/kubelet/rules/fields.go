@@ -26,7 +26,7 @@ const (
 // own findings.
 func fieldRules() []Rule {
 	decode := "cmd/kubelet/app/server.go, loadConfigFile; k8s.io/kubelet/config/v1beta1"
-	walk := func(l *look) { (&walker{look: l}).object(nil, "", l.doc) }
+	walk := func(l *look) { (&walker{look: l}).object(nil, "", l.whole) }
 	return []Rule{
 		{ID: unknownField, Minds: "a field that no version has: misspelt, or at the wrong place", Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},
 		{ID: otherVersion, Minds: "a field that another version has", Does: Swallows, Severity: Error, Alone: true, Source: decode, check: walk},

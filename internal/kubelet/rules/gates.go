@@ -130,7 +130,7 @@ func gatedRules() []Rule {
 func parseGates(text string) (map[string]any, error) {
 	m := map[string]any{}
 	for _, part := range strings.Split(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
+		if part == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(part, "=")

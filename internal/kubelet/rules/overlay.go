@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -29,7 +30,7 @@ func (l *look) overlay() {
 			l.bad = append(l.bad, badFlag{f.Name, f.Value, err.Error()})
 			continue
 		}
-		if k.Field == "" {
+		if k.Field == "" || f.Name == "reserved-memory" && f.Value == "" { // which sets nothing
 			continue
 		}
 		field, ok := known.FieldAt(k.Field, l.minor)
@@ -44,11 +45,11 @@ func (l *look) overlay() {
 			l.bad = append(l.bad, badFlag{f.Name, f.Value, err.Error()})
 			continue
 		}
-		if l.doc == nil {
-			l.doc = map[string]any{}
+		if l.whole == nil {
+			l.whole = map[string]any{}
 		}
 		path := strings.Split(k.Field, ".")
-		at := l.doc
+		at := l.whole
 		for _, name := range path[:len(path)-1] {
 			next, ok := at[name].(map[string]any)
 			if !ok {
@@ -112,7 +113,10 @@ func flagValue(name, value string, t known.Type) (any, error) {
 			return nil, fmt.Errorf("strconv.ParseBool: parsing %q: invalid syntax", value)
 		}
 		return b, nil
-	case known.Int32, known.Int64, known.Uint32:
+	case known.Uint32: // the verbosity: k8s.io/component-base/logs/api/v1/pflags.go
+		n, err := strconv.ParseUint(value, 10, 31)
+		return json.Number(strconv.FormatUint(n, 10)), err
+	case known.Int32, known.Int64:
 		bits := 32
 		if t == known.Int64 {
 			bits = 64
@@ -133,32 +137,24 @@ func flagValue(name, value string, t known.Type) (any, error) {
 		}
 		return value, nil
 	case known.StringList:
-		list := []any{}
-		for _, s := range strings.Split(value, ",") {
-			if s != "" {
-				list = append(list, s)
-			}
-		}
-		return list, nil
+		return listFlag(value)
 	case known.Bools:
 		return parseGates(value)
 	case known.Strings:
-		sep := "="
-		if name == "eviction-hard" || name == "eviction-soft" {
+		sep, parts := "=", strings.Split(value, ",")
+		switch name {
+		case "eviction-hard", "eviction-soft":
 			sep = "<"
+		case "cpu-manager-policy-options":
+			return pairs([]string{value}, sep, false)
 		}
-		m := map[string]any{}
-		for _, part := range strings.Split(value, ",") {
-			if part = strings.TrimSpace(part); part == "" {
-				continue
-			}
-			k, v, ok := strings.Cut(part, sep)
-			if !ok {
-				return nil, fmt.Errorf("malformed pair, expect string%sstring", sep)
-			}
-			m[strings.TrimSpace(k)] = strings.TrimSpace(v)
+		return pairs(parts, sep, true)
+	case known.StringLists:
+		m, err := pairs(strings.Split(value, ","), ":", true)
+		for name, v := range m {
+			m[name] = []any{v}
 		}
-		return m, nil
+		return m, err
 	case known.ObjectList:
 		if name == "reserved-memory" {
 			return reservedMemoryFlag(value)
@@ -169,6 +165,37 @@ func flagValue(name, value string, t known.Type) (any, error) {
 		return []any{}, nil
 	}
 	return value, nil
+}
+
+// listFlag reads a list as pflag's StringSlice does: a line of CSV, in which an empty element is one.
+func listFlag(value string) (any, error) {
+	list := []any{}
+	if value == "" {
+		return list, nil
+	}
+	words, err := csv.NewReader(strings.NewReader(value)).Read()
+	for _, w := range words {
+		list = append(list, w)
+	}
+
+	return list, err
+}
+
+// pairs reads names and values (k8s.io/component-base/cli/flag). An empty one counts where it is the whole flag.
+func pairs(parts []string, sep string, skipsEmpty bool) (map[string]any, error) {
+	m := map[string]any{}
+	for _, part := range parts {
+		if part == "" && skipsEmpty {
+			continue
+		}
+		k, v, ok := strings.Cut(part, sep)
+		if !ok {
+			return nil, fmt.Errorf("malformed pair, expect string%sstring", sep)
+		}
+		m[strings.TrimSpace(k)] = strings.TrimSpace(v)
+	}
+
+	return m, nil
 }
 
 // vmodule says what is wrong with PATTERN=N,PATTERN=N.
@@ -190,21 +217,22 @@ func vmodule(value string) error {
 
 // reservedMemoryFlag reads 0:memory=1Gi,hugepages-2Mi=1Gi;1:memory=2Gi.
 func reservedMemoryFlag(value string) (any, error) {
-	var list []any
+	list := []any{}
 	for _, part := range strings.Split(value, ";") {
 		node, limits, ok := strings.Cut(part, ":")
-		if _, err := strconv.Atoi(node); !ok || err != nil {
+		n, err := strconv.Atoi(node)
+		if !ok || err != nil || strings.Contains(limits, ":") {
 			return nil, fmt.Errorf("the reserved memory has incorrect format, expected numaNodeID:type=quantity[,type=quantity...], got %s", part)
 		}
 		m := map[string]any{}
 		for _, l := range strings.Split(limits, ",") {
 			name, q, ok := strings.Cut(l, "=")
-			if !ok {
+			if !ok || strings.Contains(q, "=") {
 				return nil, fmt.Errorf("the reserved limit has incorrect value, expected type=quantity, got %s", l)
 			}
 			m[name] = q
 		}
-		list = append(list, map[string]any{"numaNode": json.Number(node), "limits": m})
+		list = append(list, map[string]any{"numaNode": json.Number(strconv.Itoa(n)), "limits": m})
 	}
 	return list, nil
 }

@@ -113,7 +113,8 @@ func All() []Rule {
 // look is a judgement in progress.
 type look struct {
 	Subject
-	doc    map[string]any    // the configuration with what flags say over it
+	whole  map[string]any    // the configuration with what flags say over it
+	doc    map[string]any    // whole without the fields that this version does not have: it runs as if they were not there
 	byFlag map[string]string // of its top-level fields those that a flag sets
 	bad    []badFlag
 	minor  int
@@ -139,9 +140,11 @@ func newLook(s Subject) *look {
 		l.minor, l.exact = m, m >= oldest && m <= newest
 	}
 	if s.Config != nil {
-		l.doc = s.Config.Object()
+		l.whole = s.Config.Object()
 	}
 	l.overlay()
+	l.doc = l.knownOf("", l.whole)
+
 	return l
 }
 
@@ -150,6 +153,28 @@ func Effective(s Subject) map[string]any { return newLook(s).doc }
 
 // Knows reports whether the tables have a version: then they answer what its binary accepts.
 func Knows(version string) bool { return newLook(Subject{Version: version}).exact }
+
+// knownOf returns an object without the fields that the version does not have. at is its own name in the tables, "" for the
+// root.
+func (l *look) knownOf(at string, object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+
+	out := map[string]any{}
+	for name, v := range object {
+		f, ok := known.FieldAt(strings.TrimPrefix(at+"."+name, "."), l.minor)
+		if !ok {
+			continue
+		}
+		out[name] = v
+		if inner, isObject := v.(map[string]any); isObject && f.Type == known.Object {
+			out[name] = l.knownOf(strings.TrimPrefix(at+"."+name, "."), inner)
+		}
+	}
+
+	return out
+}
 
 func (l *look) tooOld(r Rule) bool {
 	return l.minor < r.Since || r.Until > 0 && l.minor >= r.Until

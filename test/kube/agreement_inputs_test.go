@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -20,7 +21,7 @@ import (
 )
 
 // agreementFew is how many inputs of each kind are tried where nothing else is asked for: 154 in all.
-const agreementFew = 14
+const agreementFew = 11
 
 // inputKind makes inputs of one kind; i counts them.
 type inputKind struct {
@@ -41,6 +42,9 @@ func inputKinds() []inputKind {
 		{"integer", (*inputs).integer},
 		{"manager", (*inputs).manager},
 		{"valid", (*inputs).valid},
+		{"threshold", (*inputs).threshold},
+		{"quantity", (*inputs).reserved},
+		{"list", (*inputs).list},
 	}
 }
 
@@ -244,13 +248,138 @@ func (g *inputs) duration(i int) inputCase {
 		return f.of == reflect.TypeFor[metav1.Duration]() || slices.Equal(f.path, []string{"logging", "flushFrequency"})
 	}
 
-	return g.ofKind(i, is, []any{"0s", "-1s", "1ns", "1h30m", "87600h", "1s", "250ms", "4s", "2m"})
+	return g.ofKind(i, is, []any{"0s", "-1s", "1ns", "1h30m", "87600h", "1s", "250ms", "4s", "2m", g.anyDuration(), g.anyDuration(), g.anyDuration()})
 }
 
 func (g *inputs) integer(i int) inputCase {
 	return g.ofKind(i, func(f knownField) bool {
 		return slices.Contains([]reflect.Kind{reflect.Int32, reflect.Int64, reflect.Uint32}, f.of.Kind()) && f.of != reflect.TypeFor[time.Duration]()
-	}, []any{0, -1, 1, 2, 50, 100, 65535, 65536, 1 << 20, 2147483647, json.Number("2147483648"), json.Number("4294967295")})
+	}, []any{0, -1, 1, 2, 50, 100, 65535, 65536, 1 << 20, 2147483647, json.Number("2147483648"), json.Number("4294967295"),
+		g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound(), g.nearBound()})
+}
+
+// nearBound is a number at a bound that something has, or somewhere between.
+func (g *inputs) nearBound() json.Number {
+	if g.IntN(3) == 0 {
+		return json.Number(strconv.FormatInt(g.Int64N(1<<(1+g.IntN(62))), 10))
+	}
+	bound := pick(g, "0", "1", "16", "31", "100", "1000", "1024", "10248", "32767", "65535", "4194304", "2147483647", "4294967295", "9223372036854775807")
+	n, _ := new(big.Int).SetString(bound, 10)
+
+	return json.Number(n.Add(n, big.NewInt(int64(g.IntN(3)-1))).String())
+}
+
+// anyDuration is one of any unit and size, now and then malformed.
+func (g *inputs) anyDuration() string {
+	if g.IntN(8) == 0 {
+		return pick(g, "2562047h47m16s", "2562047h48m", "9223372036854775807ns", "+5m", ".5s", "5", "1d", "1 s", "", "1e3s", "0x5s", "1.5", "-0s", "s")
+	}
+
+	return strconv.Itoa(g.IntN(1<<(1+g.IntN(12)))) + pick(g, "ns", "us", "ms", "s", "s", "m", "h", "m30s", ".5s")
+}
+
+// amount is a quantity of any size with any suffix, now and then malformed or negative.
+func (g *inputs) amount() string {
+	if g.IntN(8) == 0 {
+		return pick(g, "9223372036854775807", "9223372036854775808", "18446744073709551616", "10e18", "1e30", "1e-30", "-1", "-0", "+1Gi", "0x10", "010Mi", "1K", "1mi", "1gb",
+			"1 Gi", "", ".", "1.2.3", "NaN", "Inf", ".5Gi", "5.", "1e", "1_0", "8Ei", "16Ei")
+	}
+	number := strconv.Itoa(g.IntN(1 << (1 + g.IntN(12))))
+	if g.IntN(4) == 0 {
+		number += "." + strconv.Itoa(g.IntN(1000))
+	}
+
+	return number + pick(g, "", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Mi", "Gi", "Gi", "Ti", "Pi", "Ei", "e3", "E6", "e9")
+}
+
+// percentage is one between -1 and 101, now and then malformed.
+func (g *inputs) percentage() string {
+	switch g.IntN(4) {
+	case 0:
+		return pick(g, "0%", "100%", "0.0%", "100.0%", "-0%", "-0.1%", "100.1%", "100.000001%", "99.99999%", "NaN%", "nan%", "Inf%", "-Inf%", "1e2%", "1e39%", "0x10p0%", "5%%", "%", "5 %",
+			"+5%", "1_0%", "5%Mi")
+	case 1:
+		return strconv.FormatFloat(g.Float64()*102-1, 'f', g.IntN(9), 64) + "%"
+	default:
+		return strconv.Itoa(g.IntN(100)) + "%"
+	}
+}
+
+// threshold is of any signal, in a file or as a flag, at times with amounts beside it.
+func (g *inputs) threshold(int) inputCase {
+	signal := pick(g, "memory.available", "memory.available", "nodefs.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "pid.available", "allocatableMemory.available", "containerfs.available")
+	value := g.amount()
+	if g.IntN(2) == 0 {
+		value = g.percentage()
+	}
+	field := pick(g, "evictionHard", "evictionHard", "evictionSoft", "evictionMinimumReclaim")
+	fields := map[string]any{}
+	if g.IntN(3) == 0 {
+		fields["kubeReserved"] = map[string]any{pick(g, "memory", "ephemeral-storage"): pick(g, "0", "100Mi", "1Gi")}
+	}
+	if field == "evictionSoft" {
+		fields["evictionSoftGracePeriod"] = map[string]any{signal: pick(g, "1m", "90s", g.anyDuration())}
+	}
+	if g.IntN(3) > 0 || strings.Contains(value, ",") {
+		fields[field] = map[string]any{signal: value}
+		return with(fields)
+	}
+	name := map[string]string{"evictionHard": "eviction-hard=%s<%s", "evictionSoft": "eviction-soft=%s<%s", "evictionMinimumReclaim": "eviction-minimum-reclaim=%s=%s"}[field]
+
+	return with(fields, fmt.Sprintf(name, signal, value))
+}
+
+// reserved has amounts of any size.
+func (g *inputs) reserved(int) inputCase {
+	fields, flags := map[string]any{}, []string(nil)
+	for range 1 + g.IntN(2) {
+		field, name, amount := pick(g, "kubeReserved", "systemReserved"), pick(g, "cpu", "memory", "memory", "ephemeral-storage", "pid"), g.amount()
+		if g.IntN(3) > 0 {
+			fields[field] = map[string]any{name: amount}
+			continue
+		}
+		flags = append(flags, map[string]string{"kubeReserved": "kube-reserved", "systemReserved": "system-reserved"}[field]+"="+name+"="+amount)
+	}
+	if g.IntN(6) == 0 {
+		fields["containerLogMaxSize"] = g.amount()
+	}
+
+	return with(fields, flags...)
+}
+
+// list is a flag that takes a list, with elements that are empty, in quotes or among spaces, or one that takes a number,
+// spelled in any way.
+func (g *inputs) list(int) inputCase {
+	if g.IntN(4) == 0 {
+		name := pick(g, "v", "v", "max-pods", "image-gc-low-threshold", "oom-score-adj", "pod-max-pids", "kube-api-burst", "node-status-max-images")
+		return with(nil, name+"="+pick(g, strconv.Itoa(g.IntN(60)), "+5", "0x2", "0b11", "0o7", "010", "1_0", "5.0", "1e1", "5 ", "-0", "", "2147483648", "4294967296", "9223372036854775808"))
+	}
+
+	flags := map[string][]string{
+		"tls-cipher-suites":        {"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"},
+		"enforce-node-allocatable": {"pods"}, "allowed-unsafe-sysctls": {"net.core.somaxconn", "kernel.msg*"}, "cluster-dns": {"10.96.0.10", "fd00::a"},
+		"feature-gates": {"LoggingAlphaOptions=true", "AllBeta=false"}, "kube-reserved": {"cpu=100m", "memory=64Mi"}, "eviction-hard": {"memory.available<5%", "pid.available<10%"},
+		"topology-manager-policy-options": {"prefer-closest-numa-nodes=true"}, "cpu-manager-policy-options": {"full-pcpus-only=true"}, "manifest-url-header": {"a:b", "c:d:e"},
+		"eviction-minimum-reclaim": {"memory.available=1Mi", "nodefs.available=5%"}, "vmodule": {"a=1", "b=2"}, "reserved-memory": {"0:memory=100Mi"},
+		"node-labels": {"a=b", "example.com/c="}, "register-with-taints": {"a=b:NoSchedule", "b:NoExecute", "c:NoSchedule-", "d-"},
+	}
+	name := pick(g, slices.Sorted(maps.Keys(flags))...)
+	var words []string
+	for range g.IntN(3) {
+		words = append(words, pick(g, flags[name]...))
+	}
+	odd := []string{"", "", "", "\"\"", "x", "=", ":"}
+	if name != "node-labels" && name != "register-with-taints" { // which are written into quotes here
+		odd = append(odd, " ", "\"", "'")
+	}
+	if g.IntN(3) > 0 {
+		words = slices.Insert(words, g.IntN(len(words)+1), pick(g, odd...))
+	}
+	if name == "node-labels" || name == "register-with-taints" {
+		words = slices.DeleteFunc(words, func(w string) bool { return strings.Contains(w, "\"") })
+	}
+
+	return with(nil, name+"="+strings.Join(words, ","))
 }
 
 func (g *inputs) gate(int) inputCase {

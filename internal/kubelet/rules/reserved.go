@@ -168,7 +168,7 @@ func (l *look) tinyAmounts() {
 			return
 		}
 		hint := "write 16Mi or more, or 0"
-		if strings.Trim(text, "0123456789") == "" {
+		if strings.Trim(text, "0123456789") == "" && len(text) <= 4 {
 			hint = "write a unit: " + text + "Gi"
 		}
 		l.at(path, hint, "%s is %s bytes: as good as nothing", text, q.AsDec())
@@ -213,6 +213,9 @@ func (l *look) amount(field, name string) resource.Quantity {
 	q, err := resource.ParseQuantity(text)
 	if err != nil {
 		return resource.Quantity{}
+	}
+	if name == "cpu" && l.minor >= 37 { // rounded as cmd/kubelet/app/server.go, parseResourceList, does it, with what is too large for it
+		q.SetMilli((q.ScaledValue(resource.Micro) + 500) / 1000)
 	}
 
 	return q

@@ -35,7 +35,7 @@ var (
 
 	DetectorRequired = Attr[bool]{Name: "required", Doc: "Whether the boot fails (exit 31) when this detector does not answer. Otherwise it goes on, degraded.", Default: false, Const: true}
 	DetectorTimeout  = Attr[string]{Name: "timeout", Doc: "How long it may take.", Default: "10s", Check: Duration, Const: true}
-	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much private memory each of its processes may use; at least 128Mi.", Default: "128Mi", Check: memory, Const: true}
+	DetectorMemory   = Attr[string]{Name: "memory", Doc: "How much writable private memory each of its processes may have; at least 128Mi. Only the units of prelet bound all memory.", Default: "128Mi", Check: memory, Const: true}
 	AllowDevices     = Attr[[]string]{Name: "devices", Doc: "Device nodes that it may open, read, write and control. Shell patterns are allowed, here and below.", Type: cty.List(cty.String), Check: grantable, Const: true}
 	AllowRead        = Attr[[]string]{Name: "read", Doc: "Files, and folders with what is below them, that it may read.", Type: cty.List(cty.String), Check: grantable, Const: true}
 	AllowExecute     = Attr[[]string]{Name: "execute", Doc: "Programs that it may run, and folders of such.", Type: cty.List(cty.String), Check: grantable, Const: true}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/prelet/prelet/internal/pluginhost/confine"
 	"github.com/prelet/prelet/internal/pluginhost/wire"
+	"github.com/prelet/prelet/internal/world"
 	"github.com/prelet/prelet/plugins/contract"
 )
 
@@ -97,7 +98,7 @@ func (h *Host) run(ctx context.Context, j job) (reply wire.Reply, t Trace, err e
 	t.Lacks, t.Finds = append(t.Lacks, reply.Lacks...), append(t.Finds, reply.Findings...)
 	t.Micros = reply.Micros
 	if !clean {
-		t.Finds = append(t.Finds, "a process of it could not be ended")
+		t.Finds = append(t.Finds, world.NotEnded)
 	}
 	if answered == nil && reply.Failed != "" {
 		t.Step = reply.Failed

@@ -2,6 +2,9 @@ package world
 
 import "encoding/json"
 
+// NotEnded is the finding that a process of a detector was still there half a second after it was killed.
+const NotEnded = "a process of it could not be ended"
+
 // LockReq asks what is known of a detector without running it.
 type LockReq struct {
 	Name string `json:"name"`

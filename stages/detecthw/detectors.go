@@ -159,9 +159,16 @@ func (f *found) remarks() {
 	if l := f.ans.Sandbox; len(l) > 0 {
 		f.diags = append(f.diags, origin.Note(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q ran with less of a sandbox than there could be", f.Name), "%s", stages.Sentence(l...)))
 	}
-	if l := f.ans.Findings; len(l) > 0 {
+	l := slices.Clone(f.ans.Findings)
+	if i := slices.Index(l, world.NotEnded); i >= 0 {
+		l = slices.Delete(l, i, i+1)
+		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("Detector %q did not end in time", f.Name), "%s",
+			stages.Sentence("A process of it was killed, and was still there half a second later: it has much memory to give back, "+
+				"or waits for a driver", "Look for it with ps -eo pid,stat,uid,args, as root; STAT D is one that waits in the kernel")))
+	}
+	if len(l) > 0 {
 		f.diags = append(f.diags, origin.Warning(fault.DetectorDegraded, f.Range, fmt.Sprintf("The sandbox of detector %q could not be set up whole", f.Name), "%s",
-			stages.Sentence(append(slices.Clone(l), "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
+			stages.Sentence(append(l, "Something on this machine keeps prelet-detect from it: look at the drop-ins of prelet.service")...)))
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // Policy is what one detector gets beyond nothing. Paths are absolute, and may be shell patterns.
 type Policy struct {
 	Socket  string // the private folder for its socket
-	Memory  uint64 // bytes of private memory of each process
+	Memory  uint64 // bytes of writable private memory of each process: RLIMIT_DATA
 	Own     bool   // the uid is the detector's own, and no other program runs under it
 	Devices []string
 	Read    []string

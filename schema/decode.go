@@ -173,7 +173,11 @@ func describeWrongType(want cty.Type, v cty.Value, err error) string {
 		text += fmt.Sprintf(" Write it in brackets: [%q].", u.AsString())
 	case isText && want == cty.Number:
 		text += " Write digits, without quotes: 110."
-	case want == cty.String && (u.Type().IsObjectType() || u.Type().IsMapType() || u.Type().IsTupleType()):
+	case want.Equals(cty.List(cty.String)) || want.Equals(cty.Set(cty.String)):
+		text += ` Write texts in brackets, as in ["a", "b"].`
+	case want == cty.String && (u.Type().IsTupleType() || u.Type().IsListType() || u.Type().IsSetType()):
+		text += " Write one text, in quotes."
+	case want == cty.String && (u.Type().IsObjectType() || u.Type().IsMapType()):
 		text += " Encode it: jsonencode(…) or yamlencode(…)."
 	}
 	return text

@@ -42,6 +42,12 @@ func TestMistakesOfOperators(t *testing.T) {
 			`wrong-type: The content must be a string: file "a": this is an object. Encode it: yamlencode(…) or jsonencode(…).`},
 		"a string for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `"10.0.0.1:6443"`, 1),
 			`wrong-type: Wrong type for servers: A list of string is needed, and this is a string. Write it in brackets: ["10.0.0.1:6443"].`},
+		"a number for a list": {strings.Replace(write, `["10.0.0.1:6443"]`, `5`, 1),
+			`wrong-type: Wrong type for servers: A list of string is needed, and this is a number. Write texts in brackets, as in ["a", "b"].`},
+		"a list for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = [1] }\n}\n",
+			`wrong-type: Wrong type for memory: A string is needed, and this is a tuple. Write one text, in quotes.`},
+		"bytes for an amount": {write + "stage \"reserve\" \"r\" {\n  policy = \"static\"\n  static { memory = \"16777215\" }\n}\n",
+			`wrong-type: Wrong value for memory: "16777215" of memory is 16777215 bytes: the least is 16Mi, or 0. Write an amount with its unit, as "512Mi" or "8Gi"`},
 		"a word for a number": {write + "stage \"reserve\" \"r\" {\n  policy   = \"gke\"\n  max_pods = \"lots\"\n}\n",
 			`wrong-type: Wrong type for max_pods: A number is needed, and this is a string. Write digits, without quotes: 110.`},
 		"contains of a text": {content(`contains("a", "Xeon") ? "" : "x"`), `evaluation: Error in function call: ` +

@@ -138,7 +138,7 @@ func noteUnchecked(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("The configuration of detector %q is not checked", d.Name)
 	switch {
 	case d.Describe != nil:
-		return checkConsent(d)
+		return append(checkConsent(d), noteIdleGrant(d)...)
 	case d.Lock.Code() == fault.DetectorFailed:
 		return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary,
 			"%s", stages.Sentence(d.Lock.Fault.Why, d.Lock.Fault.Next))}
@@ -165,6 +165,17 @@ func checkConsent(d stages.Detector) hcl.Diagnostics {
 	summary := fmt.Sprintf("Detector %q lacks a grant", d.Name)
 
 	return hcl.Diagnostics{origin.Warning(fault.DetectorDegraded, d.Range, summary, "%s", text)}
+}
+
+// noteIdleGrant reports any_pci_device for a detector that does not describe it: nothing changes by it.
+func noteIdleGrant(d stages.Detector) hcl.Diagnostics {
+	if !d.Allow.AnyPCIDevice || d.Describe.Needs.AnyPCIDevice || d.Describe.Wants.AnyPCIDevice {
+		return nil
+	}
+
+	return hcl.Diagnostics{origin.Note(fault.DetectorDegraded, d.Range, fmt.Sprintf("A grant of detector %q does nothing", d.Name),
+		"allow { any_pci_device = true } is for a detector that describes it. This one does not, so it must keep to the devices "+
+			"of its pci_ids. Take it out, or ask its vendor.")}
 }
 
 // readConfig returns the values of a detector's config block; open has the names of those that are not known, or

@@ -396,6 +396,18 @@ func TestForeignDevicesAreReported(t *testing.T) {
 	}
 }
 
+// TestIdleGrantIsNoted: any_pci_device for a detector that does not describe it does nothing, and a check says so.
+func TestIdleGrantIsNoted(t *testing.T) {
+	for _, describes := range []bool{false, true} {
+		d := contract.Description{Name: "ovs", Version: "1.0.0", Match: contract.Match{Always: true}, Wants: contract.Needs{AnyPCIDevice: describes}}
+		from := detectorWorld(t, *makeBareVM(), []contract.Description{d}, nil)
+		diags := CheckWith(parseSite(t, "detector \"ovs\" {\n  allow { any_pci_device = true }\n}\n"+afterDetectors), Witnesses(), "", from)
+		if text := showDiagnostics(diags); strings.Contains(text, `A grant of detector "ovs" does nothing`) == describes {
+			t.Errorf("describes it: %t: got %q; want a note if it does not", describes, text)
+		}
+	}
+}
+
 // namedLocks is a source of locks that knows their names.
 type namedLocks struct {
 	world.Source

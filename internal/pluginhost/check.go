@@ -49,12 +49,23 @@ func Interpreters(program string) ([]string, error) {
 		return nil, fmt.Errorf("%s: its #! names no program", program)
 	}
 	out := words[:1]
-	if filepath.Base(words[0]) == "env" && len(words) > 1 {
-		for _, dir := range []string{"/usr/bin", "/bin"} {
-			if _, err := os.Stat(filepath.Join(dir, words[1])); err == nil {
-				return append(out, filepath.Join(dir, words[1])), nil
+	if filepath.Base(words[0]) != "env" {
+		return out, nil
+	}
+	for _, name := range words[1:] {
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "-S"), "--split-string=")
+		if name == "" || name[0] == '-' || strings.Contains(name, "=") { // an option of env, or a variable
+			continue
+		}
+		for _, dir := range []string{"/usr/bin", "/bin"} { // the detector's PATH
+			if p := filepath.Join(dir, name); filepath.IsAbs(name) {
+				return append(out, name), nil
+			} else if _, err := os.Stat(p); err == nil {
+				return append(out, p), nil
 			}
 		}
+		break
 	}
+
 	return out, nil
 }

@@ -114,6 +114,8 @@ func (f *finder) given(name string) {
 		f.cannotRead(name, err)
 	case st.IsDir():
 		f.folder(name, false)
+	case st.Mode()&fs.ModeSymlink != 0 && !IsSiteFile(name):
+		f.refuse(name, "A site must not be a link", "Where it leads could change between the check and the reading. Name the folder that it leads to.")
 	case !IsSiteFile(name):
 		f.refuse(name, "This is no name of a site file", "A site's file ends in %s, %s, %s or %s, and its name begins with no dot; *%s is not read. Rename it, or name another.", nativeSuffix, jsonSuffix, varsSuffix, templateSuffix, testSuffix)
 	default:

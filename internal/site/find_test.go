@@ -111,6 +111,7 @@ func TestFilesAreRefusedBeforeTheyAreRead(t *testing.T) {
 		"locked folder":      {locked, Options{}, fault.FileRefused, "run as root, or give --config a copy"},
 		"gone":               {folder(), Options{Paths: []string{"x/y.hcl"}}, fault.FileRefused, "Cannot read x/y.hcl: lstat x/y.hcl: file does not exist. See that it is there"},
 		"test given":         {folder().with("a.prelettest.hcl", ""), Options{Paths: []string{"a.prelettest.hcl"}}, fault.FileRefused, "no name of a site file: A site's file ends in .hcl, .hcl.json, .prelet.vars or .tftpl"},
+		"a link to a folder": {tree{"site": {mode: fs.ModeSymlink | 0o777, text: "/srv/site"}}, Options{Paths: []string{"site"}}, fault.FileRefused, "A site must not be a link: Where it leads could change"},
 		"a mask is no file":  {tree{"a.hcl": {mode: fs.ModeSymlink, text: "/dev/null"}}, Options{Paths: []string{"a.hcl"}}, fault.FileRefused, "must not be a link"},
 		"no site":            {folder("/etc/prelet"), Options{}, fault.NoSite, "No *.hcl, *.hcl.json or *.prelet.vars file stands in /etc/prelet, /run/prelet/site, /usr/lib/prelet/site."},
 		"no site in a place": {folder("x"), Options{Paths: []string{"x"}}, fault.NoSite, "stands in x. Write one (prelet init --from-node makes a first one), or name it: --config PATH."},

@@ -78,6 +78,8 @@ func checkOwn(name, text string) error {
 	switch {
 	case err != nil || name == cpu || n == 0 || n >= kubelet.LeastAmount:
 		return err
+	case strings.Trim(text, "0123456789") == "" && len(text) > 4: // as 16777215
+		return fmt.Errorf("%q of %s is %s bytes: the least is 16Mi, or 0. Write an amount with its unit, as \"512Mi\" or \"8Gi\"", text, name, text)
 	case strings.Trim(text, "0123456789") == "":
 		return fmt.Errorf("%q of %s is %s bytes: write a unit, as %q; the least is 16Mi, or 0", text, name, text, text+"Gi")
 	}

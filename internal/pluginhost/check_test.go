@@ -1,0 +1,32 @@
+package pluginhost
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestInterpreters: what the #! of a program names may be executed with it, env's program as well, behind options of env.
+func TestInterpreters(t *testing.T) {
+	for line, want := range map[string][]string{
+		"#!/bin/sh":                         {"/bin/sh"},
+		"#!/usr/bin/env sh":                 {"/usr/bin/env", "/usr/bin/sh"},
+		"#!/usr/bin/env -S sh -u":           {"/usr/bin/env", "/usr/bin/sh"},
+		"#!/usr/bin/env -Ssh -u":            {"/usr/bin/env", "/usr/bin/sh"},
+		"#!/usr/bin/env -S -i A=b sh":       {"/usr/bin/env", "/usr/bin/sh"},
+		"#!/usr/bin/env --split-string=sh ": {"/usr/bin/env", "/usr/bin/sh"},
+		"#!/usr/bin/env -S /opt/x/python":   {"/usr/bin/env", "/opt/x/python"},
+		"#!/usr/bin/env nosuch":             {"/usr/bin/env"},
+		"#!/usr/bin/env":                    {"/usr/bin/env"},
+		"\x7fELF":                           nil,
+	} {
+		program := filepath.Join(t.TempDir(), "p")
+		if err := os.WriteFile(program, []byte(line+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Interpreters(program); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, %v; want %q", line, got, err, want)
+		}
+	}
+}

@@ -31,6 +31,10 @@ const (
 	agreementNodes   = 6
 )
 
+// agreementReady is in the log of a kubelet that has found its amounts possible, which it looks at after it says that it has
+// started, where its runtime is ready: on a busy machine that takes longer than agreementSettled.
+const agreementReady = "starting control loop"
+
 // inputCase is one input of a kubelet: the text of its configuration as it is, and flags.
 type inputCase struct {
 	Kind   string   `json:"kind"`
@@ -285,11 +289,19 @@ func started1(n *Node, c inputCase) (complaint string, err error) {
 	script := fmt.Sprintf(`"$@" >/run/case.log 2>&1 & pid=$!
 for i in $(seq %d); do
   kill -0 $pid 2>/dev/null || break
-  grep -q %q /run/case.log && { sleep %.1f; break; }
+  if grep -q %q /run/case.log; then
+    for j in $(seq 50); do
+      kill -0 $pid 2>/dev/null || break
+      grep -q %q /run/case.log && break
+      sleep 0.1
+    done
+    sleep %.1f
+    break
+  fi
   sleep 0.1
 done
 if kill -0 $pid 2>/dev/null; then kill -KILL $pid; wait $pid 2>/dev/null; exit 100; fi
-exit 0`, int(agreementPatient.Seconds())*10, started, agreementSettled.Seconds())
+exit 0`, int(agreementPatient.Seconds())*10, started, agreementReady, agreementSettled.Seconds())
 	r, err := n.Run(context.Background(), append([]string{"sh", "-c", script, "sh"}, words...)...)
 	if err != nil || r.Exit == 100 {
 		return "", err

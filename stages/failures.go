@@ -42,7 +42,7 @@ func ClusterFailure(at hcl.Range, what string, f *fault.Fault) hcl.Diagnostics {
 	case fault.ClusterDenied:
 		f = f.Raise(f.Code, "The cluster denies "+what)
 	case fault.CredentialMissing:
-		f = f.Raise(f.Code, "A credential is needed for "+what)
+		f = f.Raise(f.Code, "No usable credential for "+what)
 	default:
 		f = f.Raise(fault.ClusterUnusable, "The cluster's answer for "+what+" cannot be used")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode"
 
 	"github.com/prelet/prelet/internal/fault"
 )
@@ -17,9 +18,26 @@ func ParseToken(s string) (id, secret string, err error) {
 	s = strings.TrimSuffix(s, "\n")
 	id, secret, ok := strings.Cut(s, ".")
 	if !ok || len(id) != 6 || len(secret) != 16 || strings.ContainsFunc(id+secret, notTokenRune) {
-		return "", "", errors.New("not a bootstrap token: six characters, a dot, sixteen characters, all of a-z and 0-9")
+		return "", "", errors.New("not a bootstrap token: " + describeToken(id+"."+secret))
 	}
 	return id, secret, nil
+}
+
+// describeToken says what is wrong with a token where that cannot be seen, else what a token is.
+func describeToken(s string) string {
+	switch {
+	case s == ".":
+		return "it is empty"
+	case strings.HasPrefix(s, "\ufeff"):
+		return "it begins with a byte order mark"
+	case strings.ContainsRune(s, '\r'):
+		return "it has a carriage return, as a file of Windows does"
+	case strings.ContainsFunc(s, unicode.IsSpace):
+		return "it has a blank, a tab or another line"
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "it has a character that is not seen"
+	}
+	return "six characters, a dot, sixteen characters, all of a-z and 0-9"
 }
 
 func notTokenRune(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') }

@@ -34,8 +34,9 @@ func TestOffline(t *testing.T) {
 		{"", "none", "", fault.Absent, "there is no"},
 		{"abcdef0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
 		{"ABCDEF.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
-		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
+		{"abcdef.0123456789abcdef\r\n", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it has a carriage return"},
+		{"\ufeffabcdef.0123456789abcdef", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it begins with a byte order mark"},
+		{"abcdef.0123456789abcdef ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed + ": not a bootstrap token: it has a blank"},
 		{" ", "right", fault.CredentialMissing, fault.CredentialMissing, malformed},
 	} {
 		secrets := creds{}

@@ -206,6 +206,9 @@ type Checked struct {
 
 // CheckDetector runs the conformance kit on a detector. The kit prints to stdout and stderr by itself.
 func (e *Env) CheckDetector(ctx context.Context, o CheckOptions, stdout, stderr io.Writer) (Checked, error) {
+	if st, err := os.Stat(o.Command[0]); err != nil || !st.Mode().IsRegular() {
+		return Checked{}, failure(fault.Usage, "%s is not a file: name the detector's program by its path", o.Command[0])
+	}
 	status, err := e.detectorHost(Where{}).Check(ctx, o.arguments(), stdout, stderr)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

@@ -48,6 +48,11 @@ func parseConfigMap(r *reply, namespace, name string) (Object, *failure) {
 			"the answer is ConfigMap %q, another one than asked for",
 			quote(withhold(cm.Metadata.Namespace+"/"+cm.Metadata.Name, r.secret)))
 	}
+	if !utf8.Valid(r.body) { // the decoder has put U+FFFD in its place
+		return Object{}, fail(fault.ClusterUnusable, final,
+			"Make the ConfigMap again with `kubectl create configmap --from-file`, which puts what is not text into binaryData",
+			"the answer has bytes that are not UTF-8, and would be changed")
+	}
 
 	return newObject(cm.Metadata.ResourceVersion, cm.Data, cm.BinaryData), nil
 }

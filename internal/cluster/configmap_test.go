@@ -48,6 +48,25 @@ func TestBinaryData(t *testing.T) {
 	}
 }
 
+// TestBytesThatAreNoText refuses an answer whose bytes would be replaced.
+func TestBytesThatAreNoText(t *testing.T) {
+	h := newHostile(t, newTestCA(t, "cluster"))
+	h.handle = func(w http.ResponseWriter, r *http.Request, _ int) bool {
+		if r.URL.Path != configPath {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"kubelet-config",` +
+			`"namespace":"kube-system"},"data":{"kubelet":"clusterDomain: ` + "\xff\xfe" + `.local"}}`))
+		return true
+	}
+	o, err := fetchConfigMap(within(t, time.Minute), h.object(), fast())
+	want{code: fault.ClusterUnusable, text: []string{"bytes that are not UTF-8"}}.check(t, err)
+	if len(o.Data) != 0 {
+		t.Errorf("got %q, want no data", o.Data)
+	}
+}
+
 // TestAnonymousIsRefused looks at the next step after a 401 for cluster-info: no Role helps.
 func TestAnonymousIsRefused(t *testing.T) {
 	h := newHostile(t, newTestCA(t, "cluster"))

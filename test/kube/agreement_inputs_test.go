@@ -307,12 +307,15 @@ func (g *inputs) percentage() string {
 
 // threshold is of any signal, in a file or as a flag, at times with amounts beside it.
 func (g *inputs) threshold(int) inputCase {
-	signal := pick(g, "memory.available", "memory.available", "nodefs.available", "nodefs.available", "nodefs.inodesFree", "imagefs.available", "pid.available", "allocatableMemory.available", "containerfs.available")
+	signal := pick(g, "memory.available", "nodefs.available")
+	if g.IntN(3) == 0 {
+		signal = pick(g, "nodefs.inodesFree", "imagefs.available", "pid.available", "allocatableMemory.available", "containerfs.available")
+	}
 	value := g.amount()
-	if g.IntN(2) == 0 {
+	if g.IntN(3) == 0 {
 		value = g.percentage()
 	}
-	field := pick(g, "evictionHard", "evictionHard", "evictionSoft", "evictionMinimumReclaim")
+	field := pick(g, "evictionHard", "evictionHard", "evictionHard", "evictionSoft", "evictionMinimumReclaim")
 	fields := map[string]any{}
 	if g.IntN(3) == 0 {
 		fields["kubeReserved"] = map[string]any{pick(g, "memory", "ephemeral-storage"): pick(g, "0", "100Mi", "1Gi")}

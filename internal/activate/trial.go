@@ -68,8 +68,8 @@ func (m *Machine) tryUnitFiles(ctx context.Context, files []UnitFile) (tried boo
 			continue // somebody's own, which stays above what is committed
 		}
 		err := os.MkdirAll(filepath.Dir(at), 0o755)
-		if err == nil {
-			err = replace.File(at, 0o644, append([]byte(trialMark), f.Content...))
+		if err == nil { // for root alone, as the file itself may be
+			err = replace.File(at, 0o600, append([]byte(trialMark), f.Content...))
 		}
 		if err != nil {
 			m.note("reload", "notice", "%s is judged as it is, for its files cannot be tried: %v", name, err)

@@ -66,7 +66,9 @@ func hasDefault(p *Plan, q world.Question) bool {
 		return c.File.Purpose == "state" && strings.Contains(c.Why, "this boot") && strings.Contains(q.Args, c.File.Path)
 	}
 
-	return q.Kind == "node" || q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
+	isStart := q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`)
+
+	return q.Kind == "node" || isStart || q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
 		q.Kind == world.KindTarget && slices.ContainsFunc(p.Changes, isState)
 }
 

@@ -38,8 +38,16 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 
 		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
 	}
-	for _, w := range start.Words[1:] {
-		name, isVariable := strings.CutPrefix(w, "$")
+	words := start.Words[1:]
+	for i := 0; i < len(words); i++ {
+		run := readRun(words[i:])
+		if len(run) > 0 {
+			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", hadTaints)
+			i += len(run) - 1
+			continue
+		}
+
+		name, isVariable := strings.CutPrefix(words[i], "$")
 		name = strings.Trim(name, "{}")
 		file, isOfFile := files[name]
 		switch {
@@ -51,12 +59,33 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
 				addInherited(base, f, "the kubelet's unit", hadTaints)
 			}
-		case strings.HasPrefix(w, "-") && !strings.Contains(w, "$"):
-			addInherited(base, kubelet.FlagsOf([]string{w}), "the kubelet's unit", hadTaints)
 		}
 	}
 
 	return nil
+}
+
+// readRun returns the words before the first one with a variable.
+func readRun(words []string) []string {
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.Contains(w, "$") }); i >= 0 {
+		return words[:i]
+	}
+
+	return words
+}
+
+// dropOpen returns a run of words without a last flag whose value is in the variable behind it, or missing.
+func dropOpen(run []string) []string {
+	last := len(run) - 1
+	f := kubelet.FlagsOf(run[last:])
+	if strings.Contains(run[last], "=") || len(f.Names()) == 0 {
+		return run
+	}
+	if text, _ := f.Lookup(f.Names()[0]); text != "" { // --v2, or one that needs none
+		return run
+	}
+
+	return run[:last]
 }
 
 // chooseStart returns how the kubelet's unit starts it: as kubeadm's drop-in does where nobody knows, and where it starts

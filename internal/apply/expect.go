@@ -97,7 +97,7 @@ func buildConfigz(p *boot.Plan, credential string) *kubelet.Configz {
 	}
 
 	for _, f := range p.Node.Flags {
-		if f.Name == "tls-cert-file" && f.Value != "" {
+		if !f.Assumed && f.Name == "tls-cert-file" && f.Value != "" {
 			served = []string{f.Value}
 		}
 	}
@@ -126,10 +126,11 @@ func listenAddress(p *boot.Plan, address, port string, fields, flags [2]string) 
 	set(&port, p.Node.Config[fields[1]])
 
 	for _, f := range p.Node.Flags {
-		switch f.Name {
-		case flags[0]:
+		switch {
+		case f.Assumed:
+		case f.Name == flags[0]:
 			set(&address, f.Value)
-		case flags[1]:
+		case f.Name == flags[1]:
 			set(&port, f.Value)
 		}
 	}
@@ -182,6 +183,7 @@ func NodeName(p *boot.Plan, hostname string) string {
 
 	for _, f := range p.Node.Flags {
 		switch {
+		case f.Assumed:
 		case f.Name == "hostname-override" && f.Value != "":
 			name = f.Value
 		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":

@@ -44,6 +44,13 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 		return n, diags
 	}
 	reserved, refused := n.Reserved.Finish(config, n.Flags)
+	if sure := sureOf(n); refused.HasErrors() && len(sure.Flags) < len(n.Flags) {
+		base.Flags = sure.Flags
+		config, err := b.mergeDropIns(base, dropIns)
+		if again, more := n.Reserved.Finish(config, sure.Flags); err == nil && !more.HasErrors() {
+			reserved, refused = again, append(soften(refused), more...)
+		}
+	}
 	if reserved != nil {
 		n.Reserved = reserved
 	}

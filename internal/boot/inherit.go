@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"github.com/prelet/prelet/internal/kubelet"
@@ -31,6 +32,26 @@ func (in decideInput) readStart() *world.StartAns {
 	a, _, _ := world.UnitOf.Ask(in.eval.AskContext(), in.tape, world.UnitReq{Name: unit, Start: true}) // a failure has none
 
 	return a.Start
+}
+
+// sureOf returns a node without the flags that its kubelet may not get.
+func sureOf(n node.Node) node.Node {
+	n.Flags = slices.DeleteFunc(slices.Clone(n.Flags), func(f node.Flag) bool { return f.Assumed })
+
+	return n
+}
+
+// soften returns the errors among diagnostics as warnings.
+func soften(found hcl.Diagnostics) (out hcl.Diagnostics) {
+	for _, d := range found {
+		if d.Severity == hcl.DiagError {
+			one := *d
+			one.Severity = hcl.DiagWarning
+			out = append(out, &one)
+		}
+	}
+
+	return out
 }
 
 // inherit adds to a node what its kubelet gets before the flags of the flags file: of a flag the last use counts, and

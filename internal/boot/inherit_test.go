@@ -18,6 +18,7 @@ func TestInheritedFlags(t *testing.T) {
 	unit := func(start string) string {
 		return `unit kubelet.service => {"value":{"load":"loaded","start":` + start + `}}` + "\n"
 	}
+	known := unit(`{"words":["/usr/bin/kubelet","$KUBELET_KUBEADM_ARGS","$KUBELET_EXTRA_ARGS"],"files":["` + kubeadm + `","/etc/default/kubelet"]}`)
 	for _, c := range []struct {
 		name, stages, config, flags string // flags: of the block
 		kubeadm, own                string // what the files hold
@@ -37,17 +38,24 @@ func TestInheritedFlags(t *testing.T) {
 			want: "--max-pods=40\nEXTRA \"--max-pods=40\""},
 		{name: "feature gates add up", kubeadm: "--feature-gates=AllAlpha=false", flags: `flags = { feature-gates = "AllBeta=false" }`,
 			want: "--feature-gates=AllAlpha=false,AllBeta=false\nEXTRA \"--feature-gates=AllBeta=false\""},
-		{name: "taints, none of the site", kubeadm: "--register-with-taints=a=b:NoSchedule", want: "taints a=b:NoSchedule\nEXTRA \"\"\n!registerWithTaints"},
-		{name: "taints of the site go to the flag", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints, none of the site", world: known, kubeadm: "--register-with-taints=a=b:NoSchedule", want: "taints a=b:NoSchedule\nEXTRA \"\"\n!registerWithTaints"},
+		{name: "taints of the site go to the flag", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			want: "taints a=b:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=a=b:NoSchedule,s=1:NoSchedule\"\n!registerWithTaints"},
-		{name: "the own flag for taints wins", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "the own flag for taints wins", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			own: "--register-with-taints=c:NoSchedule", want: "taints c:NoSchedule s=1:NoSchedule\nEXTRA \"--register-with-taints=c:NoSchedule,s=1:NoSchedule\""},
-		{name: "taints of the site in the configuration", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints of the site in the configuration", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			flags: `taints = "config"`, want: "exit 10\ntake it out of " + kubeadm},
-		{name: "taints of patch", config: `patch = { registerWithTaints = [{ key = "z", effect = "NoSchedule" }] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints of patch", world: known, config: `patch = { registerWithTaints = [{ key = "z", effect = "NoSchedule" }] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			want: "exit 10\nregisterWithTaints has no effect here"},
-		{name: "taints where the flags are left out", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+		{name: "taints where the flags are left out", world: known, stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
 			flags: "when = false", want: "exit 10\nTaint s=1:NoSchedule has no effect here\n" + kubeadm},
+		{name: "taints of a unit that nobody knows", stages: `stage "taint" "t" { taints = ["s=1:NoSchedule"] }`, kubeadm: "--register-with-taints=a=b:NoSchedule",
+			flags: `taints = "config"`, want: "exit 0\nwarning conflict\nThe taints may have no effect\ntaints s=1:NoSchedule\nregisterWithTaints"},
+		{name: "more reserved than there is, by a unit that nobody knows", stages: `stage "reserve" "r" { policy = "gke" }`, kubeadm: "--kube-reserved=memory=6Gi", want: "exit 0\nwarning reserve-refused\nToo little memory is left to pods"},
+		{name: "flags of another life, and the site writes the unit", kubeadm: "--network-plugin=cni", world: known, more: `file "u" {
+    path    = "/etc/systemd/system/kubelet.service.d/20-site.conf"
+    content = "[Service]\n"
+  }`, want: "exit 0\nwarning kubelet-flag\nwhether the kubelet gets it is not known"},
 		{name: "flags of a file that is left out", own: "--max-pods=30", kubeadm: "--v=4", flags: "when = false",
 			want: "exit 0\n--max-pods=30 of /etc/default/kubelet\n--v=4 of " + kubeadm},
 		{name: "a file block of kubeadm's file", kubeadm: "--max-pods=20 --v=4", more: `file "k" {

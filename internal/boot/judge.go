@@ -275,6 +275,7 @@ type setter struct {
 	name      string // for the message
 	isBase    bool   // no stage set it
 	isDefault bool   // the base does not have it either
+	isAssumed bool   // nobody knows whether the kubelet gets it
 }
 
 // diagnose returns a finding as a diagnostic; nil where it does not matter: what a later version will reject of the
@@ -288,6 +289,9 @@ func (j judgement) diagnose(f rules.Finding, pointers []string) *hcl.Diagnostic 
 	severity := f.Severity
 	if set.isBase && f.Does == rules.Swallows && severity == rules.Error {
 		severity = rules.Warning // the site did not set it
+	}
+	if set.isAssumed && severity == rules.Error {
+		severity = rules.Warning
 	}
 	code, at := chooseCode(f), set.at
 	if set.isBase && !set.isDefault && severity == rules.Error && isOfContent(code) {
@@ -321,12 +325,25 @@ func (j judgement) findSetter(f rules.Finding, pointers []string) setter {
 		return setter{at: j.findFileRange(purpose), name: "nobody: it is the default", isBase: true, isDefault: true}
 	}
 
-	name := "the base"
-	if slices.ContainsFunc(j.node.Flags, func(x node.Flag) bool { return x.Inherited && x.Name == f.Flag }) {
-		name = from[0].Ref
+	set := setter{at: j.findFileRange(purpose), name: "the base", isBase: true}
+	if i := slices.IndexFunc(j.node.Flags, func(x node.Flag) bool { return x.Inherited && x.Name == f.Flag }); i >= 0 {
+		set.name, set.isAssumed = from[0].Ref, j.node.Flags[i].Assumed || writesUnit(j.node)
+		if set.isAssumed {
+			set.name += "; whether the kubelet gets it is not known"
+		}
 	}
 
-	return setter{at: j.findFileRange(purpose), name: name, isBase: true}
+	return set
+}
+
+// writesUnit reports whether a node's files are of the kubelet's unit, which is another one then than the one that was
+// asked for.
+func writesUnit(n node.Node) bool {
+	unit := "/" + kubeletUnitOf(n)
+
+	return slices.ContainsFunc(n.Files, func(f node.File) bool {
+		return strings.HasSuffix(f.Path, unit) || strings.Contains(f.Path, unit+".d/")
+	})
 }
 
 // findServer returns where the site names the ConfigMap that brought what a finding is about; not ok: none brought it.

@@ -68,7 +68,9 @@ func hasDefault(p *Plan, q world.Question) bool {
 
 	isStart := q.Kind == world.KindUnit && strings.Contains(q.Args, `"start":true`)
 
-	return q.Kind == "node" || isStart || q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
+	isKubeadms := q.Kind == world.KindOriginal && strings.Contains(q.Args, "kubeadm-flags.env")
+
+	return q.Kind == "node" || isStart || isKubeadms || q.Kind == world.KindExists && slices.ContainsFunc(p.Diagnostics, isStub) ||
 		q.Kind == world.KindTarget && slices.ContainsFunc(p.Changes, isState)
 }
 

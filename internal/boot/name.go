@@ -24,6 +24,7 @@ func checkNameIsFree(ctx context.Context, tape *world.Tape, b basis, n node.Node
 	req := world.NodeReq{Access: b.access}
 	for _, f := range n.Flags {
 		switch {
+		case f.Assumed:
 		case f.Name == "cloud-provider" && f.Value != "" && f.Value != "external":
 			return found // inside of the kubelet: it names the node
 		case f.Name == "hostname-override":

@@ -25,7 +25,7 @@ type Base struct {
 	TaintFlag   bool // the base has --register-with-taints, so taints go there
 
 	// Inherited are labels and flags that the kubelet gets from its unit, before those of the flags file. Taints of such a
-	// flag are among the base's own, unless the flags file has that flag, which wins.
+	// flag are among the base's own, unless the flags file has that flag, which wins. Only those that are assumed are here.
 	Inherited Contribution
 
 	// Unread are the questions without an answer that the configuration or the flags are not known for; nil in a check.

@@ -40,6 +40,8 @@ type Flag struct {
 
 	// Inherited is one that the kubelet gets from its unit, or from a file that prelet does not write.
 	Inherited bool
+	// Assumed is an inherited one of a unit that nobody knows: the kubelet may not get it.
+	Assumed bool
 	// Own is what the flags file has where the kubelet adds Value up, of an inherited flag and of that; "" for Value.
 	Own string
 }

@@ -60,6 +60,7 @@ func readAdditions(cfg schema.Body, n node.Node, in stages.Inputs) additions {
 	if hasConfig {
 		a.addTaintSettings(config, flags, n)
 	}
+	a.warnAssumedTaints(cfg, n)
 	if hasConfig && configLayout.Of(config).V == "drop-in" {
 		a.DropIn = configTarget(config, in)
 	}
@@ -282,6 +283,19 @@ func (a *adder) refuseTaints(cfg schema.Body, n node.Node) {
 	a.fail(fault.Conflict, at, "Taint "+n.Taints[i].String()+" has no effect here",
 		"--register-with-taints of %s wins over registerWithTaints without a word, and kubelet_flags is left out (when = "+
 			"false). Let prelet write the flags, or take that flag out.", a.nameTaintFlag())
+}
+
+// warnAssumedTaints warns of --register-with-taints of a unit that nobody knows: where the kubelet gets it, taints in the
+// configuration have no effect.
+func (a *adder) warnAssumedTaints(cfg schema.Body, n node.Node) {
+	assumed := a.in.Base.Inherited.Taints
+	if len(assumed) == 0 || len(n.Taints) == 0 || a.TaintFlag {
+		return
+	}
+	a.diags = append(a.diags, origin.Warning(fault.Conflict, cfg.Range, "The taints may have no effect",
+		"%s has --register-with-taints, and whether the kubelet gets that flag is not known. If it does, it wins over "+
+			"registerWithTaints without a word. Take it out, or write taints = \"flag\" in kubelet_flags.",
+		strings.Replace(assumed[0].Origins[0].Ref, "the ", "The ", 1)))
 }
 
 // tooOldForConfigTaints: registerWithTaints came with 1.23 (kubernetes/kubernetes CHANGELOG-1.23).

@@ -31,7 +31,7 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 	}
 
 	hadTaints := base.TaintFlag
-	start := r.chooseStart(ownFile)
+	start, isKnown := r.chooseStart(ownFile)
 	files, denied := r.readVariables(*base, start.Files, own, ownFile)
 	if denied != nil {
 		base.FlagsKnown, base.Unread = false, append(base.Unread, "the kubelet's flags")
@@ -42,7 +42,7 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 	for i := 0; i < len(words); i++ {
 		run := readRun(words[i:])
 		if len(run) > 0 {
-			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", hadTaints)
+			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", hadTaints, isKnown)
 			i += len(run) - 1
 			continue
 		}
@@ -54,10 +54,10 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 		case isVariable && name == own:
 			return nil
 		case isOfFile:
-			addInherited(base, file.flags, file.path, hadTaints)
+			addInherited(base, file.flags, file.path, hadTaints, isKnown)
 		case isVariable:
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
-				addInherited(base, f, "the kubelet's unit", hadTaints)
+				addInherited(base, f, "the kubelet's unit", hadTaints, isKnown)
 			}
 		}
 	}
@@ -90,9 +90,9 @@ func dropOpen(run []string) []string {
 
 // chooseStart returns how the kubelet's unit starts it: as kubeadm's drop-in does where nobody knows, and where it starts
 // another program.
-func (r baseReader) chooseStart(flagsFile string) world.StartAns {
+func (r baseReader) chooseStart(flagsFile string) (start world.StartAns, isKnown bool) {
 	if s := r.in.Start; s != nil && len(s.Words) > 0 && path.Base(s.Words[0]) == "kubelet" {
-		return *s
+		return *s, true
 	}
 
 	l := layout(r.in)
@@ -100,7 +100,7 @@ func (r baseReader) chooseStart(flagsFile string) world.StartAns {
 	return world.StartAns{
 		Words: []string{"kubelet", "$" + l.KubeadmFlagsVariable, "$" + l.FlagsVariable},
 		Files: []string{l.KubeadmFlagsFile, flagsFile},
-	}
+	}, false
 }
 
 // flagsOfFile are the flags in a variable of an environment file.
@@ -144,8 +144,9 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 	return out, nil
 }
 
-// addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits.
-func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints bool) {
+// addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits. Where it is not
+// known that the kubelet gets them, taints stay where they are without that flag.
+func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints, isKnown bool) {
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: where}}
 	in := &base.Inherited
 	for _, name := range flags.Names() {
@@ -163,14 +164,18 @@ func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints
 			if hasTaints {
 				continue
 			}
-			base.TaintFlag, base.Taints = true, nil
+			into := &in.Taints
+			if isKnown {
+				base.TaintFlag, into = true, &base.Taints
+			}
+			*into = nil
 			taints, _ := kubelet.ParseTaints(text)
 			for _, t := range taints {
 				one := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Origins: from}
-				base.Taints = append(base.Taints, one)
+				*into = append(*into, one)
 			}
 		default:
-			one := node.Flag{Name: name, Value: text, Inherited: true, Origins: from}
+			one := node.Flag{Name: name, Value: text, Inherited: true, Assumed: !isKnown, Origins: from}
 			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool { return o.Name == name })
 			if i < 0 {
 				in.Flags = append(in.Flags, one)
@@ -192,6 +197,7 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 	}
 
 	base := node.Base{Inherited: in.Base.Inherited}
+	_, isKnown := baseReader{in: in}.chooseStart("")
 	isReplaced := false
 	for _, b := range cfg.Blocks["file"] {
 		file := filePath.Of(b).V
@@ -210,7 +216,7 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), func(f node.Flag) bool { return f.Origins[0].Ref == file })
 		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), func(l node.Label) bool { return l.Origins[0].Ref == file })
 		if flags, ok := env.Get(variables[file]); ok {
-			addInherited(&base, flags, file, in.Base.TaintFlag)
+			addInherited(&base, flags, file, in.Base.TaintFlag, isKnown)
 		}
 	}
 	if !isReplaced {

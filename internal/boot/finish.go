@@ -16,6 +16,7 @@ import (
 // that, a stage, the base, patch, or a flag. It returns what must not be as diagnostics. isWritten says that the
 // renderers have added to the node; before, taints of stages have no place in it.
 func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) {
+	late := compareLate(n)
 	n = inherit(n)
 	own := kubelet.NewConfig()
 	for _, s := range n.Settings {
@@ -38,7 +39,7 @@ func (b basis) finish(n node.Node, isWritten bool) (node.Node, hcl.Diagnostics) 
 		diags = checkTaintsStay(n, planned, dropIns)
 	}
 	if isWritten {
-		diags = append(diags, compareDropIns(n, dropIns)...)
+		diags = slices.Concat(diags, compareDropIns(n, dropIns), late)
 	}
 	if n.Reserved == nil {
 		return n, diags

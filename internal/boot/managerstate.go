@@ -86,6 +86,10 @@ func (o *Observed) observeStates(
 	})
 	planned := o.readEffective(b, n, func(s observedFile) string { return s.file.Text.Template() })
 
+	if file := n.Inherited.ConfigFile; file != "" && n.DropIn == "" && file != o.files[at].file.Path {
+		return // this configuration is none of the kubelet's
+	}
+
 	for _, m := range listManagerStates() {
 		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue
@@ -101,10 +105,12 @@ func (o *Observed) observeStates(
 		}
 
 		doc := decodeState(s.is.Text)
+		isSure := !n.Inherited.Partly || !isNew && slices.Contains(changed, m.policy)
 		if doc.PolicyName != "" { // which tells more than what the configuration was
 			changed = slices.DeleteFunc(changed, func(field string) bool { return isNew || field == m.policy })
 		}
 		switch {
+		case doc.PolicyName != "" && doc.PolicyName != policy && !isSure: // another file may have its policy
 		case doc.PolicyName != "" && doc.PolicyName != policy:
 			s.why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
 			s.isOutdated = isUnchanged

@@ -14,6 +14,7 @@ import (
 type Label struct {
 	Key, Value string
 	Inherited  bool // as of a Flag
+	Late       bool // as of a Flag
 	Origins    []origin.Origin
 }
 
@@ -21,6 +22,7 @@ type Label struct {
 type Taint struct {
 	Key, Value, Effect string
 	Inherited          bool // as of a Flag
+	Late               bool // as of a Flag
 	Origins            []origin.Origin
 }
 
@@ -42,6 +44,8 @@ type Flag struct {
 	Inherited bool
 	// Assumed is an inherited one of a unit that nobody knows: the kubelet may not get it.
 	Assumed bool
+	// Late is an inherited one that the kubelet gets behind those of the flags file: it wins.
+	Late bool
 	// Own is what the flags file has where the kubelet adds Value up, of an inherited flag and of that; "" for Value.
 	Own string
 }
@@ -151,4 +155,9 @@ type Contribution struct {
 	DropIn    string // where the settings go, if that is a drop-in beside the configuration; else ""
 	// Inherited is what a kubelet inherits once the stage's own files are there; nil: what it does before.
 	Inherited *Contribution
+
+	// Of what a kubelet inherits: Partly says that it may get more, from a file that nobody reads or from another program;
+	// ConfigFile is its --config, "" where that is not known.
+	Partly     bool
+	ConfigFile string
 }

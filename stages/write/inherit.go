@@ -30,7 +30,6 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 		own, ownFile = flagsVariable.Of(b).V, flagsFile(b, r.in)
 	}
 
-	hadTaints := base.TaintFlag
 	start, isKnown := r.chooseStart(ownFile)
 	files, denied := r.readVariables(*base, start.Files, own, ownFile)
 	if denied != nil {
@@ -38,11 +37,13 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 
 		return hcl.Diagnostics{origin.MayNotRead(cfg.Range, "the kubelet's flags", denied.Why)}
 	}
+	how := inheriting{hasTaints: base.TaintFlag, isKnown: isKnown}
 	words := start.Words[1:]
+	base.Inherited.Partly = r.in.Start != nil && (!isKnown || r.readsMore(start, ownFile))
 	for i := 0; i < len(words); i++ {
 		run := readRun(words[i:])
 		if len(run) > 0 {
-			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", hadTaints, isKnown)
+			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", how)
 			i += len(run) - 1
 			continue
 		}
@@ -52,17 +53,25 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 		file, isOfFile := files[name]
 		switch {
 		case isVariable && name == own:
-			return nil
+			how.isLate = true
 		case isOfFile:
-			addInherited(base, file.flags, file.path, hadTaints, isKnown)
+			addInherited(base, file.flags, file.path, how)
 		case isVariable:
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
-				addInherited(base, f, "the kubelet's unit", hadTaints, isKnown)
+				addInherited(base, f, "the kubelet's unit", how)
 			}
 		}
 	}
 
 	return nil
+}
+
+// readsMore reports whether a unit's words have variables, and it reads files of which this stage knows nothing.
+func (r baseReader) readsMore(start world.StartAns, ownFile string) bool {
+	known := []string{layout(r.in).KubeadmFlagsFile, ownFile, "/run/prelet/kubelet.env"}
+	isOther := func(file string) bool { return !slices.Contains(known, file) }
+
+	return slices.ContainsFunc(start.Files, isOther) && len(readRun(start.Words)) < len(start.Words)
 }
 
 // readRun returns the words before the first one with a variable.
@@ -144,38 +153,53 @@ func (r baseReader) readVariables(base node.Base, files []string, own, ownFile s
 	return out, nil
 }
 
+// inheriting is how a kubelet inherits flags.
+type inheriting struct {
+	hasTaints bool // of its own flags file, which wins over earlier ones
+	isKnown   bool // that it gets them
+	isLate    bool // behind those of its own flags file
+}
+
 // addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits. Where it is not
 // known that the kubelet gets them, taints stay where they are without that flag.
-func addInherited(base *node.Base, flags *kubelet.Flags, where string, hasTaints, isKnown bool) {
+func addInherited(base *node.Base, flags *kubelet.Flags, where string, how inheriting) {
 	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: where}}
 	in := &base.Inherited
 	for _, name := range flags.Names() {
 		text, _ := flags.Lookup(name)
 		switch name {
-		case "config", "kubeconfig", "bootstrap-kubeconfig": // of each unit
+		case "kubeconfig", "bootstrap-kubeconfig": // of each unit
+		case "config":
+			if how.isKnown {
+				in.ConfigFile = text
+			}
 		case nodeLabels:
 			labels, _ := kubelet.ParseLabels(text)
 			for _, l := range labels {
-				one := node.Label{Key: l.Key, Value: l.Value, Inherited: true, Origins: from}
+				one := node.Label{Key: l.Key, Value: l.Value, Inherited: true, Late: how.isLate, Origins: from}
 				in.Labels = slices.DeleteFunc(in.Labels, func(o node.Label) bool { return o.Key == l.Key })
 				in.Labels = append(in.Labels, one)
 			}
 		case taintFlag:
-			if hasTaints {
+			if how.hasTaints && !how.isLate {
 				continue
 			}
 			into := &in.Taints
-			if isKnown {
+			if how.isKnown {
 				base.TaintFlag, into = true, &base.Taints
 			}
 			*into = nil
 			taints, _ := kubelet.ParseTaints(text)
 			for _, t := range taints {
-				one := node.Taint{Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Origins: from}
+				one := node.Taint{
+					Key: t.Key, Value: t.Value, Effect: t.Effect, Inherited: true, Late: how.isLate, Origins: from,
+				}
 				*into = append(*into, one)
 			}
 		default:
-			one := node.Flag{Name: name, Value: text, Inherited: true, Assumed: !isKnown, Origins: from}
+			one := node.Flag{
+				Name: name, Value: text, Inherited: true, Assumed: !how.isKnown, Late: how.isLate, Origins: from,
+			}
 			i := slices.IndexFunc(in.Flags, func(o node.Flag) bool { return o.Name == name })
 			if i < 0 {
 				in.Flags = append(in.Flags, one)
@@ -216,7 +240,7 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), func(f node.Flag) bool { return f.Origins[0].Ref == file })
 		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), func(l node.Label) bool { return l.Origins[0].Ref == file })
 		if flags, ok := env.Get(variables[file]); ok {
-			addInherited(&base, flags, file, in.Base.TaintFlag, isKnown)
+			addInherited(&base, flags, file, inheriting{in.Base.TaintFlag, isKnown, false})
 		}
 	}
 	if !isReplaced {

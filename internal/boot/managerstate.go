@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,15 +23,16 @@ import (
 type managerState struct {
 	path      string
 	policy    string   // field of the configuration
+	flag      string   // that wins over it
 	byDefault string   // its value where none is written
 	others    []string // further fields that the state depends on
 }
 
 func listManagerStates() []managerState {
 	return []managerState{
-		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "none",
+		{"/var/lib/kubelet/cpu_manager_state", "cpuManagerPolicy", "cpu-manager-policy", "none",
 			[]string{"cpuManagerPolicyOptions", "reservedSystemCPUs", "kubeReserved", "systemReserved"}},
-		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "None", []string{"reservedMemory"}},
+		{"/var/lib/kubelet/memory_manager_state", "memoryManagerPolicy", "memory-manager-policy", "None", []string{"reservedMemory"}},
 	}
 }
 
@@ -68,13 +70,13 @@ func States(config map[string]any) map[string]string {
 func (o *Observed) observeStates(
 	ctx context.Context, tape *world.Tape, n node.Node, aside *Aside, b basis, facts *world.Facts,
 ) {
-	at := slices.IndexFunc(o.files, func(s observedFile) bool { return s.file.Purpose == "kubelet-config" })
-	if at < 0 || o.files[at].err != nil || n.Effective == nil {
+	at := o.findConfig(n)
+	if n.Effective == nil || at >= 0 && o.files[at].err != nil {
 		return // nobody knows what is configured
 	}
 
-	isUpdate := compareTarget(o.files[at].file, o.files[at].is).Action == "update"
-	isNew := n.DropIn == "" && !o.files[at].is.Exists // then nothing says what the state was made with
+	isUpdate := at >= 0 && compareTarget(o.files[at].file, o.files[at].is).Action == "update"
+	isNew := at >= 0 && n.DropIn == "" && !o.files[at].is.Exists // then nothing says what the state was made with
 	isUnchanged := !slices.ContainsFunc(o.files, func(s observedFile) bool {
 		return s.err != nil || compareTarget(s.file, s.is).Changes()
 	})
@@ -85,12 +87,15 @@ func (o *Observed) observeStates(
 		return s.is.Text
 	})
 	planned := o.readEffective(b, n, func(s observedFile) string { return s.file.Text.Template() })
-
-	if file := n.Inherited.ConfigFile; file != "" && n.DropIn == "" && file != o.files[at].file.Path {
-		return // this configuration is none of the kubelet's
+	if at >= 0 && o.files[at].file.Purpose != "kubelet-config" {
+		n.Effective = planned
 	}
 
 	for _, m := range listManagerStates() {
+		isOwn := func(f node.Flag) bool { return !f.Assumed && f.Name == m.flag }
+		if at < 0 && !slices.ContainsFunc(n.Flags, isOwn) {
+			continue // its policy is in a configuration that this plan does not write
+		}
 		if aside != nil && slices.Contains(aside.Files, m.path) {
 			continue
 		}
@@ -114,6 +119,7 @@ func (o *Observed) observeStates(
 		case doc.PolicyName != "" && doc.PolicyName != policy:
 			s.why = fmt.Sprintf("it was made by policy %q and %s is %q", doc.PolicyName, m.policy, policy)
 			s.isOutdated = isUnchanged
+		case at < 0:
 		case len(changed) > 0:
 			s.why = changed[0] + " changes, and this is the state of the old one"
 		case policy != m.byDefault && doc.PolicyName != "":
@@ -131,14 +137,37 @@ func (o *Observed) observeStates(
 	}
 }
 
+// findConfig returns which file is the kubelet's configuration: the one that is rendered, or a block `file` at the place
+// where the kubelet reads it; -1 for none, or where its text is not known.
+func (o *Observed) findConfig(n node.Node) int {
+	at := slices.IndexFunc(o.files, func(s observedFile) bool { return s.file.Purpose == "kubelet-config" })
+	if i := slices.IndexFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config" }); i >= 0 {
+		n.Inherited.ConfigFile = n.Flags[i].Value
+	}
+	place := cmp.Or(n.Inherited.ConfigFile, kubelet.KubeadmDeb().ConfigFile)
+	if at >= 0 && (n.DropIn != "" || n.Inherited.ConfigFile == "" || o.files[at].file.Path == place) {
+		return at
+	}
+
+	return slices.IndexFunc(o.files, func(s observedFile) bool {
+		_, err := kubelet.ParseConfig(s.file.Text.Template())
+
+		return s.file.Path == place && s.file.Kind == node.Regular && err == nil && !s.is.Private &&
+			len(s.file.Text.Secrets()) == 0 && !(s.file.CreateOnly && s.is.Exists)
+	})
+}
+
 // readEffective returns the configuration that the kubelet works with where the node's files have the texts that are
 // given: those in place, or those that are planned.
 func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) string) map[string]any {
-	own := map[string]any{}
+	own, config := map[string]any{}, ""
+	if at := o.findConfig(n); at >= 0 {
+		config = o.files[at].file.Path
+	}
 	n.Flags, n.Config = nil, b.base.Config
 	for _, s := range o.files {
 		switch {
-		case s.file.Purpose == "kubelet-config" && n.DropIn == "":
+		case s.file.Path == config && n.DropIn == "":
 			n.Config = parseConfig(text(s))
 		case s.file.Purpose == "kubelet-config":
 			own = parseConfig(text(s))
@@ -148,12 +177,12 @@ func (o *Observed) readEffective(b basis, n node.Node, text func(observedFile) s
 	}
 
 	base, dropIns := b.separate(inherit(n), own)
-	config, err := b.mergeDropIns(base, dropIns)
+	effective, err := b.mergeDropIns(base, dropIns)
 	if err != nil {
 		return map[string]any{} // of a file that no kubelet reads either
 	}
 
-	return config
+	return effective
 }
 
 // parseFlags returns the flags in all variables of an environment file.

@@ -25,6 +25,7 @@ func TestStateInTheWay(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, config, flags, state string
+		file                       string // fields in a block for config.yaml
 		world                      string
 		isGone                     bool
 		why                        string
@@ -52,12 +53,23 @@ func TestStateInTheWay(t *testing.T) {
 		{name: "reserved CPUs that are free", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "1" }`, state: free1},
 		{name: "a recording that is older", config: `patch = { cpuManagerPolicy = "static", reservedSystemCPUs = "0" }`, state: none,
 			world: "target cpu_manager_state => {\"fail\":\"unread\",\"detail\":\"never asked\"}\n"},
+		{name: "policy by flag, and the site leaves the configuration out", config: "when = false", state: none, isGone: true,
+			flags: `flags = { "cpu-manager-policy" = "static", "reserved-cpus" = "0" }`, why: `cpuManagerPolicy is "static"`},
+		{name: "the same with a state of it", config: "when = false", state: static,
+			flags: `flags = { "cpu-manager-policy" = "static", "reserved-cpus" = "0" }`},
+		{name: "a file block of the configuration", config: "when = false", state: none, isGone: true, file: "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n",
+			why: `made by policy "none" and cpuManagerPolicy is "static"`},
+		{name: "the same with a state that fits the policy", config: "when = false", state: static, file: "cpuManagerPolicy: static\nreservedSystemCPUs: \"0\"\n"},
 		{name: "a configuration that the site leaves out", config: "when = false", state: static},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base := fmt.Sprintf("base = %q", testKubeletConfig)
-			if strings.Contains(c.config, "drop-in") {
+			if strings.Contains(c.config, "drop-in") || c.file != "" {
 				base = ""
+			}
+			file := ""
+			if c.file != "" {
+				file = fmt.Sprintf("file \"c\" {\n path = \"/var/lib/kubelet/config.yaml\"\n content = %q\n}", testKubeletConfig+c.file)
 			}
 			s, diags := parseCase(&txtar.Archive{Files: []txtar.File{{Name: "site.hcl", Data: fmt.Appendf(nil, `
 stage "detect-hw" "node" {}
@@ -71,8 +83,9 @@ stage "write" "kubelet" {
   kubelet_flags {
     %s
   }
+  %s
 }
-`, base, c.config, c.flags)}}})
+`, base, c.config, c.flags, file)}}})
 			if diags.HasErrors() {
 				t.Fatal(diags)
 			}

@@ -163,3 +163,70 @@ func TestNoWayBack(t *testing.T) {
 		t.Errorf("the file holds %q, want a", got)
 	}
 }
+
+// TestFolderOfKube has /etc/kubernetes belong to another user on a node that has joined, as Kubespray makes it. A site that
+// asks no cluster is applied, with the command that ends it. Nobody is asked as kubelet.conf says, and nothing is written
+// there; the kubelet of a good generation starts.
+func TestFolderOfKube(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives folders to others")
+	}
+	hasJoined := func(m *machine) {
+		conf, err := m.server.NodeKubeconfig("n1")
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		m.put("/etc/kubernetes/kubelet.conf", string(conf))
+	}
+	giveAway := func(m *machine) {
+		if err := os.Chown(m.root+"/etc/kubernetes", 998, 0); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	const fix = "chown root: /etc/kubernetes"
+
+	t.Run("without a cluster", func(t *testing.T) {
+		m := newMachine(t)
+		hasJoined(m)
+		giveAway(m)
+		m.put("/etc/prelet/site.hcl", `
+stage "label" "node" { labels = { "example.com/pool" = "a" } }
+stage "write" "kubelet" {
+  kubelet_config { base = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n" }
+  bootstrap_kubeconfig { when = false }
+  ca_certificate { when = false }
+}
+stage "restart" "kubelet" {}
+`)
+		run, verify := m.boot()
+		m.want("run", run, ended{exit: 0, errors: fix})
+		if verify.exit != 0 || len(m.starts) != 1 || m.gateSays() == "" {
+			t.Errorf("verify %+v, starts %q, gate %q; want a kubelet that was started", verify, m.starts, m.gateSays())
+		}
+		if s := m.says(); len(s.Degraded) != 1 || s.Degraded[0].Code != "cluster-untrusted" {
+			t.Errorf("got degraded %+v, want cluster-untrusted", s.Degraded)
+		}
+	})
+
+	t.Run("with a cluster", func(t *testing.T) {
+		m := newMachine(t)
+		hasJoined(m)
+		giveAway(m)
+		run, _ := m.boot()
+		m.want("run", run, ended{exit: 21, errors: fix})
+		if got := m.server.Authorizations(); got != 0 {
+			t.Errorf("the server was shown %d credentials, want none", got)
+		}
+	})
+
+	t.Run("with a cluster and a good generation", func(t *testing.T) {
+		m := goodNode(t)
+		giveAway(m)
+		m.reboot()
+		run, _ := m.boot()
+		m.want("run", run, ended{exit: 40, errors: "/etc/kubernetes/pki/ca.crt: the folder /etc/kubernetes belongs to uid 998"})
+		if len(m.starts) != 1 || m.gateSays() == "" {
+			t.Errorf("starts %q, gate %q; want the kubelet of generation 1", m.starts, m.gateSays())
+		}
+	})
+}

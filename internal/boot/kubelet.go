@@ -54,11 +54,15 @@ func readKubelet(ctx context.Context, tape *world.Tape) (Kubelet, Findings) {
 	case ans.Code() == fault.Denied:
 		found.Unknown = newUnknowns(question, partKubelet)
 		found.report(origin.MayNotRead(hcl.Range{}, "whether this node has joined", ans.Why()))
-	case ans.Code() == fault.ClusterUntrusted:
-		found.Unknown = newUnknowns(question, partKubelet)
-		found.report(stages.Diagnose(hcl.Range{}, ans.Fault.Raise(ans.Code(), "Others may change this node's identity")))
 	case err != nil:
 		found.degrade(fault.Systemd, "the kubelet at hand cannot be asked: "+strings.TrimSuffix(ans.Why(), "."))
+	}
+
+	if i := k.Identity; i != nil && i.Loose != "" {
+		const summary = "Others may change this node's identity"
+		found.degrade(fault.ClusterUntrusted, summary)
+		found.report(origin.Warning(fault.ClusterUntrusted, hcl.Range{}, summary, "%s", stages.Sentence(
+			i.Loose+". The kubelet uses it as it is; prelet asks no cluster with it", i.Mend)))
 	}
 
 	out := Kubelet{KubeletAns: k}

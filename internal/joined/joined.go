@@ -40,12 +40,13 @@ type Node struct {
 
 // Identity is what kubelet.conf gives its bearer.
 type Identity struct {
-	There   bool         // the file is
-	Flaw    string       // why nobody can join with it; "" for none
-	Refused *fault.Fault // this user may not read all of it (Denied), or others may change it (ClusterUntrusted)
-	Node    string       // system:node:NAME; "" for a certificate of another kind
-	dir     string       // of the certificate, where that is a file
-	since   time.Time    // when it was written
+	There  bool         // the file is
+	Flaw   string       // why nobody can join with it; "" for none
+	Denied *fault.Fault // this user may not read all of it
+	Loose  *fault.Fault // others may change some of it: whether the node has joined is still what it holds, as for the kubelet
+	Node   string       // system:node:NAME; "" for a certificate of another kind
+	dir    string       // of the certificate, where that is a file
+	since  time.Time    // when it was written
 }
 
 // Joined says whether the node has joined, by its files alone, and what speaks for or against it.
@@ -64,22 +65,24 @@ func (h Identity) Before(t time.Time) bool {
 // Identity reads kubelet.conf and what it names. The rules are the kubelet's own, by which it bootstraps anew or does
 // not (pkg/kubelet/certificate/bootstrap, isClientConfigStillValid).
 func (n Node) Identity() Identity {
-	text, f := n.Root.TrustedText(Conf)
+	h := Identity{There: true, since: n.modified(Conf)}
+	text, f := h.read(n.Root, Conf)
 	switch {
 	case f != nil && f.Code == fault.Absent:
 		return Identity{Flaw: "there is no " + Conf}
 	case f != nil:
-		return Identity{There: true, Flaw: f.Why, Refused: refusedOnly(f)}
+		h.Flaw, h.Denied = f.Why, deniedOnly(f)
+		return h
 	}
-	h := Identity{There: true, since: n.modified(Conf)}
 	c, err := cluster.ParseKubeconfig([]byte(text))
 	if err != nil {
 		h.Flaw = Conf + " " + err.Error()
 		return h
 	}
-	certPEM, f := n.Material(c.User.ClientCertificateData, c.User.ClientCertificate)
+	read := func(file string) (string, *fault.Fault) { return h.read(n.Root, file) }
+	certPEM, f := material(c.User.ClientCertificateData, c.User.ClientCertificate, read)
 	if f != nil {
-		h.Flaw, h.Refused = Conf+" names a certificate that cannot be read: "+f.Why, refusedOnly(f)
+		h.Flaw, h.Denied = Conf+" names a certificate that cannot be read: "+f.Why, deniedOnly(f)
 		return h
 	}
 	if file := c.User.ClientCertificate; len(c.User.ClientCertificateData) == 0 && file != "" {
@@ -94,10 +97,10 @@ func (n Node) Identity() Identity {
 	if h.Node, h.Flaw = n.Certificate(certPEM); h.Flaw != "" {
 		return h
 	}
-	keyPEM, f := n.Material(c.User.ClientKeyData, c.User.ClientKey)
+	keyPEM, f := material(c.User.ClientKeyData, c.User.ClientKey, read)
 	switch {
 	case f != nil:
-		h.Flaw, h.Refused = Conf+" names a key that cannot be read: "+f.Why, refusedOnly(f)
+		h.Flaw, h.Denied = Conf+" names a key that cannot be read: "+f.Why, deniedOnly(f)
 	case len(keyPEM) == 0:
 		h.Flaw = Conf + " has a certificate and no key"
 	default:
@@ -108,20 +111,33 @@ func (n Node) Identity() Identity {
 	return h
 }
 
-func refusedOnly(f *fault.Fault) *fault.Fault {
-	if f.Code != fault.Denied && f.Code != fault.ClusterUntrusted {
+// read reads a file of the identity, and keeps the first fault of one that others may change.
+func (h *Identity) read(r nodefile.Root, file string) (string, *fault.Fault) {
+	text, loose, f := r.JudgedText(file)
+	if loose != nil && h.Loose == nil {
+		h.Loose = nodefile.Untrusted(file, loose)
+	}
+	return text, f
+}
+
+func deniedOnly(f *fault.Fault) *fault.Fault {
+	if f.Code != fault.Denied {
 		return nil
 	}
 	return f
 }
 
 // Material is what kubelet.conf holds, or names a file for, beside itself unless the path is absolute. What it holds
-// wins, as in client-go's clientcmd.
+// wins, as in client-go's clientcmd. A file that others may change is not read.
 func (n Node) Material(data []byte, file string) ([]byte, *fault.Fault) {
+	return material(data, file, n.Root.TrustedText)
+}
+
+func material(data []byte, file string, read func(string) (string, *fault.Fault)) ([]byte, *fault.Fault) {
 	if len(data) > 0 || file == "" {
 		return data, nil
 	}
-	text, fail := n.Root.TrustedText(absolute(file))
+	text, fail := read(absolute(file))
 	return []byte(text), fail
 }
 

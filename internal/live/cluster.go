@@ -208,8 +208,8 @@ func objectAnswer(o cluster.Object, err error) world.Answer {
 func (l *Live) addCredentials(req *cluster.ObjectRequest, token string) *fault.Fault {
 	conf := ""
 	switch isJoined := l.membership().Joined; {
-	case l.refused != nil && l.refused.Code == fault.ClusterUntrusted:
-		return l.refused
+	case isJoined && l.loose != nil:
+		return l.loose
 	case isJoined:
 		conf = joined.Conf
 	case token == "":

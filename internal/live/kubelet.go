@@ -37,12 +37,11 @@ func (l *Live) answerAccepts(ctx context.Context) world.Answer {
 }
 
 // answerKubelet returns the version of the kubelet, whether its node has joined, and what it would find when it starts.
-// It fails where this user may not read the kubelet's identity, or others may change it: "not joined" would plan a bootstrap
-// that is not needed.
+// It fails where this user may not read the kubelet's identity: "not joined" would plan a bootstrap that is not needed.
 func (l *Live) answerKubelet(ctx context.Context) world.Answer {
 	k := l.membership()
-	if l.refused != nil {
-		return world.Answer{Fault: l.refused}
+	if l.denied != nil {
+		return world.Answer{Fault: l.denied}
 	}
 
 	if v := l.found().Version(ctx, !l.isOtherMachine()); v != "" {
@@ -67,7 +66,7 @@ func (l *Live) Joined() (isJoined bool, why string) {
 
 // membership returns whether this node has joined, and as whom: kubelet.conf exists and parses, its certificate fits
 // its key and is not expired, and no generation shows that it belongs to another machine. It is read once. Only the
-// fields about the identity are set. Afterwards l.refused is why it is not read, or not believed, if so.
+// fields about the identity are set. Afterwards l.denied and l.loose are set.
 func (l *Live) membership() world.KubeletAns {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,9 +87,12 @@ func (l *Live) membership() world.KubeletAns {
 			Node: id.Node, Host: n.HostName(), Older: id.Before(n.MachineSince()), Files: n.Files(id),
 			Foreign: foreign, Ours: ours,
 		}
+		if id.Loose != nil {
+			k.Identity.Loose, k.Identity.Mend = id.Loose.Why, id.Loose.Next
+		}
 	}
 
-	l.joined, l.refused = &k, id.Refused
+	l.joined, l.denied, l.loose = &k, id.Denied, id.Loose
 	return k
 }
 

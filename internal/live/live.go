@@ -64,10 +64,11 @@ type Live struct {
 	secret  map[string][]byte // those that were read, by name
 	learned sync.Once         // see learnSecrets
 
-	mu      sync.Mutex
-	trusts  map[string]*trustCall
-	joined  *world.KubeletAns // nil until membership has read it
-	refused *fault.Fault      // why kubelet.conf is not read or not believed; set with joined
+	mu     sync.Mutex
+	trusts map[string]*trustCall
+	joined *world.KubeletAns // nil until membership has read it
+	denied *fault.Fault      // why this user may not read kubelet.conf; set with joined
+	loose  *fault.Fault      // why nobody is asked as kubelet.conf says: others may change it; set with joined
 }
 
 // New returns a Live that has read nothing yet.

@@ -2,7 +2,6 @@ package nodefile
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -153,22 +152,27 @@ func CheckTrusted(path string) error {
 }
 
 // TrustedText reads a regular file that is UTF-8 and that decides whom this node trusts, or as whom it acts: a CA, a
-// kubeconfig, a certificate, a key. One that others may change is not read; its fault is that of Untrusted.
+// kubeconfig, a certificate, a key. One that others may change is not returned; its fault is that of Untrusted.
 func (r Root) TrustedText(path string) (string, *fault.Fault) {
-	look, err := refuseLoose(r.Look(path, FollowAll))
-	var loose *Loose
-	switch {
-	case errors.As(err, &loose):
+	text, loose, f := r.JudgedText(path)
+	if loose != nil {
 		return "", Untrusted(path, loose)
-	case err != nil:
-		return "", Failure(path, err)
+	}
+	return text, f
+}
+
+// JudgedText is TrustedText for a file that is only looked at: it reads one that others may change too, and says who may.
+func (r Root) JudgedText(path string) (text string, loose *Loose, f *fault.Fault) {
+	look, err := r.Look(path, FollowAll)
+	if err != nil {
+		return "", nil, Failure(path, err)
 	}
 	defer look.Close()
 	b, f := look.content(path)
 	if f == nil && !utf8.Valid(b) {
 		f = Unusable("%s is no UTF-8 text", path)
 	}
-	return string(b), f
+	return string(b), look.Loose, f
 }
 
 // Untrusted returns the fault of a file that others may change: it, a folder above, or a link on the way.

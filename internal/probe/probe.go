@@ -95,8 +95,8 @@ func (p Probe) Healthz(ctx context.Context, url string) error {
 // what the kubelet itself joins with.
 func (p Probe) Kubeconfig(ctx context.Context, path string) error {
 	id := p.node().Identity()
-	if id.Refused != nil {
-		return unclear("whether the node has joined: %s. %s", id.Refused.Why, id.Refused.Next)
+	if id.Denied != nil {
+		return unclear("whether the node has joined: %s. %s", id.Denied.Why, id.Denied.Next)
 	}
 	has, why := id.Joined()
 	if has {

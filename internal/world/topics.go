@@ -147,6 +147,8 @@ type IdentityAns struct {
 	Ours    bool     `json:"ours,omitempty"`    // a generation is in place, and nothing says that it is another machine's
 	Older   bool     `json:"older,omitempty"`   // it was written before this machine got its machine id
 	Files   []string `json:"files,omitempty"`   // that hold it, and that remember what ran under it
+	Loose   string   `json:"loose,omitempty"`   // who besides root may change it, so that prelet asks no cluster with it
+	Mend    string   `json:"mend,omitempty"`    // what ends that
 }
 
 // AcceptsReq asks what the kubelet's binary takes.

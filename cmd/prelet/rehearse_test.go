@@ -269,3 +269,48 @@ func TestRehearsalOfAFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestRehearsalOfKubeletsFolder records a node whose kubelet's folder is as the kubelet (0750) or kubeadm (0700) makes it. A
+// changed site is planned over that to the end, and what others could not read there stays out of the recording.
+func TestRehearsalOfKubeletsFolder(t *testing.T) {
+	for _, mode := range []os.FileMode{0o750, 0o700} {
+		r := rehearsalRig{dir: t.TempDir()}
+		r.recording = filepath.Join(r.dir, "node.prelet")
+		machine := filepath.Join(r.dir, "machine")
+		if err := hwtree.BuildFile("../../testdata/hardware/spec/two-sockets.json", machine); err != nil {
+			t.Fatal(err)
+		}
+		r.put(t, "root/var/lib/kubelet/creds.yaml", "kind: CredentialProviderConfig\n")
+		if err := os.Chmod(filepath.Join(r.dir, "root/var/lib/kubelet"), mode); err != nil {
+			t.Fatal(err)
+		}
+		site := func(content string) string {
+			return r.put(t, "site.hcl", `
+stage "write" "node" {
+  kubelet_config { when = false }
+  kubelet_flags { when = false }
+  ca_certificate { when = false }
+  bootstrap_kubeconfig { when = false }
+  file "creds" {
+    path    = "/var/lib/kubelet/creds.yaml"
+    content = "`+content+`"
+  }
+}
+stage "restart" "kubelet" {}
+`)
+		}
+		r.site = []string{"--config", site("old")}
+		r.node = []string{"--hardware", machine, "--root", filepath.Join(r.dir, "root")}
+		var out, errs bytes.Buffer
+		a := &cli{stdout: &out, stderr: &errs, getenv: func(string) string { return "" }}
+		if code := a.main(slices.Concat([]string{"record", r.recording}, r.site, r.node)); code != 0 {
+			t.Fatalf("record: got exit status %d, want 0\n%s%s", code, &out, &errs)
+		}
+
+		site("new")
+		code, p := r.plan(t, "--from", r.recording)
+		if code != 0 || !p.Complete || p.Hash == "" {
+			t.Errorf("folder %04o: got exit status %d and %+v, want a complete plan", mode, code, p)
+		}
+	}
+}

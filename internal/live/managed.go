@@ -58,7 +58,8 @@ func (l *Live) answerTarget(r world.TargetReq) world.Answer {
 
 // isPrivate reports whether the content of a managed file does not leave this package, not even as a hash: the generation
 // wrote a secret there (hadSecret), it holds one that this process was given, or others may not read it, by its mode or by
-// that of a folder above. The configuration and the states of the kubelet, which the plan is made of, are no secrets even if others may not read them.
+// that of a folder above. The configuration and the states of the kubelet, which the plan is made of, are no secrets even if
+// others may not read them.
 func (l *Live) isPrivate(s nodefile.State, content []byte, hadSecret bool) bool {
 	text := string(content)
 	if hadSecret {

@@ -105,7 +105,8 @@ func TestPrivateTargets(t *testing.T) {
 	place(t, root, "/etc/kubelet", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
 	place(t, root, "/etc/header", "kind: KubeletConfiguration\nstaticPodURLHeader: {Authorization: [x]}\n")
 	place(t, root, "/etc/state", `{"policyName":"static","checksum":1}`)
-	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700} {
+	for path, mode := range map[string]os.FileMode{"/etc/own/a/x": 0o700, "/etc/group/a/x": 0o750, "/etc/all/a/x": 0o751, "/etc/own/config": 0o700,
+		"/var/lib/kubelet/b/a/x": 0o750, "/srv/var/lib/kubelet/a/x": 0o750} {
 		place(t, root, path, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
 		if strings.HasSuffix(path, "x") {
 			place(t, root, path, "password=x\n")
@@ -114,7 +115,11 @@ func TestPrivateTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(root, 0o700); err != nil { // not a folder of the node
+	place(t, root, "/var/lib/kubelet/creds.yaml", "kind: CredentialProviderConfig\n")
+	place(t, root, "/var/lib/kubelet/own", "password=x\n")
+	err := errors.Join(os.Chmod(root, 0o700), // not a folder of the node
+		os.Chmod(root+"/var/lib/kubelet", 0o750), os.Chmod(root+"/var/lib/kubelet/creds.yaml", 0o644))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.Chmod(filepath.Join(root, "etc/open"), 0o644), os.Chmod(filepath.Join(root, "etc/canary"), 0o644), os.Chmod(filepath.Join(root, "etc/token"), 0o640)); err != nil {
@@ -126,6 +131,7 @@ func TestPrivateTargets(t *testing.T) {
 		"/etc/private": true, "/etc/open": false, "/etc/canary": true, "/etc/token": true,
 		"/etc/kubelet": false, "/etc/header": true, "/etc/state": false,
 		"/etc/own/a/x": true, "/etc/group/a/x": true, "/etc/all/a/x": false, "/etc/own/config": false,
+		"/var/lib/kubelet/creds.yaml": false, "/var/lib/kubelet/own": true, "/var/lib/kubelet/b/a/x": true, "/srv/var/lib/kubelet/a/x": true,
 	} {
 		got, _, err := world.Target.Ask(t.Context(), l, world.TargetReq{Path: path})
 		if err != nil || got.Private != want || want != (got.SHA256 == "") || want != (got.Text == "") {

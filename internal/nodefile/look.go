@@ -37,7 +37,7 @@ type Look struct {
 	Loose *Loose // the first place on the way, the end included, that others may change; nil: none
 	Above *Loose // the same of the folders above it, the nearest one without the pardon of a sticky bit
 	// Closed is what lies in a folder that not everybody may enter. The root itself does not count: a copy of a node may lie
-	// where it likes.
+	// where it likes. Nor does the kubelet's folder: it is 0750 by the kubelet and 0700 by kubeadm, whatever lies there.
 	Closed bool
 
 	fd   int
@@ -76,6 +76,11 @@ type level struct {
 	stat  unix.Stat_t
 	loose *Loose // it or a folder above it
 }
+
+// kubeletDir is made by the kubelet (pkg/kubelet/kubelet.go, setupDataDirs) and by kubeadm, each with a mode of its own.
+const kubeletDir = "/var/lib/kubelet"
+
+func (l level) isClosed() bool { return l.stat.Mode&0o001 == 0 && l.path != kubeletDir }
 
 type walker struct {
 	links  Links
@@ -134,7 +139,7 @@ func (w *walker) walk(name string) (*Look, error) {
 			rest = append(split(to), rest[1:]...)
 		case last:
 			look.Loose = cmp.Or(w.loose, look.Loose)
-			look.Closed = slices.ContainsFunc(w.levels[1:], func(l level) bool { return l.stat.Mode&0o001 == 0 })
+			look.Closed = slices.ContainsFunc(w.levels[1:], level.isClosed)
 			if look.Above == nil {
 				look.Above = Judge(top.fd, top.path, &top.stat, false)
 			}

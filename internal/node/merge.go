@@ -290,8 +290,8 @@ func checkLoose(f File, below []File) hcl.Diagnostics {
 		}
 
 		return hcl.Diagnostics{origin.Error(fault.PathInvalid, at, f.Path+" must be root's alone",
-			"%s is written below it, and %s could replace that, so no run would write there again. %s, or write the file to "+
-				"another folder. The owner of a file may be any.", g.Path, who, next)}
+			"%s is written below it, and %s could replace that, so no run would write there again. %s, or give %[1]s "+
+				"another path. The owner of what has nothing below it may be any.", g.Path, who, next)}
 	}
 
 	return nil

@@ -127,31 +127,43 @@ func (r *renderer) files() {
 			r.fail(fault.PathInvalid, p.Range, "The path is null", "directory %q has no path on this machine. Write when = … beside it.", b.Labels[0])
 		default:
 			r.warnMode(dirMode.Of(b))
-			r.checkSystemFolder(b)
-			r.add(b, node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, OwnerRange: dirOwner.Of(b).Range, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()})
+			f := node.File{Path: p.V, Kind: node.Directory, Mode: mode(dirMode.Of(b)), Owner: dirOwner.Of(b).V, OwnerRange: dirOwner.Of(b).Range, Notify: notify(dirNotify.Of(b)), Purpose: "directory", Origins: p.Origins()}
+			r.checkSystemFolder(b, f)
+			r.add(b, f)
 		}
 	}
 }
 
-// systemFolders are there on every machine, and all users need them.
-var systemFolders = []string{"/boot", "/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/home", "/opt", "/run", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
-	"/usr/local", "/usr/sbin", "/var", "/var/cache", "/var/lib", "/var/log", "/var/tmp"}
+// systemFolders are there on every machine: all users need them, and root reads what lies there.
+var systemFolders = []string{"/etc", "/etc/pki", "/etc/ssl", "/etc/systemd", "/run", "/tmp", "/usr", "/usr/bin", "/usr/lib",
+	"/usr/local", "/usr/sbin", "/var", "/var/lib", "/var/tmp"}
+
+// sharedFolders are there as well, and a group writes there on many machines, as syslog to /var/log.
+var sharedFolders = []string{"/boot", "/home", "/opt", "/srv", "/var/cache", "/var/log"}
 
 // checkSystemFolder refuses a mode or an owner with which other users would lose a folder of the system, or could replace
-// what is in it.
-func (r *renderer) checkSystemFolder(b schema.Body) {
-	p, m, o := dirPath.Of(b).V, dirMode.Of(b), dirOwner.Of(b)
-	if !slices.Contains(systemFolders, p) {
+// what is in it. f is the folder, b its block.
+func (r *renderer) checkSystemFolder(b schema.Body, f node.File) {
+	isShared := slices.Contains(sharedFolders, f.Path)
+	if !isShared && !slices.Contains(systemFolders, f.Path) {
 		return
 	}
-	if m.Set() && mode(m)&0o755 != 0o755 {
-		r.fail(fault.PathInvalid, m.Range, "Others need "+p, "Mode %04o takes this folder of the system away from services that are not root. Leave mode out, or name a folder below it.", mode(m))
+	m := dirMode.Of(b)
+	if m.Set() && !isShared && f.Mode&0o755 != 0o755 {
+		r.fail(fault.PathInvalid, m.Range, "Others need "+f.Path, "Mode %04o takes this folder of the system away from services that are not root. Leave mode out, or name a folder below it.", f.Mode)
 	}
-	if m.Set() && mode(m)&0o022 != 0 && !slices.Contains([]string{"/tmp", "/var/tmp"}, p) {
-		r.fail(fault.PathInvalid, m.Range, p+" is root's", "Mode %04o lets others replace what is in this folder of the system. Leave mode out, or name a folder below it.", mode(m))
+
+	if isShared {
+		f.Owner = "" // may be any
 	}
-	if o.Set() && o.V != "root:root" && o.V != "0:0" {
-		r.fail(fault.PathInvalid, o.Range, p+" is root's", "Another owner of this folder of the system could replace what root reads. Leave owner out, or name a folder below it.")
+	isSticky := isShared || f.Path == "/tmp" || f.Path == "/var/tmp"
+	who, at, _ := node.WhoReplaces(f, isSticky)
+	switch {
+	case who == "":
+	case at.Filename == "":
+		r.fail(fault.PathInvalid, m.Range, f.Path+" is root's", "With this mode, %s could replace what is in this folder of the system. Leave mode out, or name a folder below it.", who)
+	default:
+		r.fail(fault.PathInvalid, at, f.Path+" is root's", "With this owner, %s could replace what is in this folder of the system. Leave owner out, or name a folder below it.", who)
 	}
 }
 

@@ -47,7 +47,8 @@ const targetsTail = `
 
 Of a file ` + "`" + `0001` + "`" + ` to ` + "`" + `0777` + "`" + `: no setuid, no setgid, no sticky bit. Of a folder the sticky bit is allowed as well. ` + "`" + `0000` + "`" + ` is refused:
 root reads such a file all the same, so ` + "`" + `0400` + "`" + ` or ` + "`" + `0600` + "`" + ` says what is meant. A file with a secret in it is written ` + "`" + `0600` + "`" + `.
-A folder of the system, such as ` + "`" + `/etc` + "`" + `, keeps ` + "`" + `0755` + "`" + ` and its owner root.
+A folder of the system, such as ` + "`" + `/etc` + "`" + `, keeps ` + "`" + `0755` + "`" + ` and its owner root. ` + "`" + `/boot` + "`" + `, ` + "`" + `/home` + "`" + `, ` + "`" + `/opt` + "`" + `, ` + "`" + `/srv` + "`" + `, ` + "`" + `/var/cache` + "`" + ` and
+` + "`" + `/var/log` + "`" + ` may have any, but everybody may write there only with the sticky bit.
 
 A ` + "`" + `directory` + "`" + ` with another target below it is root's alone: its owner is root, and no mode lets others write to it. Else
 others could replace the target, and no run would write there again. The owner of the target itself may be any.

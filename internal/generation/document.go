@@ -106,6 +106,9 @@ func decode(b []byte, into any, version *int) error {
 
 // readDocument reads and parses one of our files; (nil, nil) when there is none. What cannot be parsed needs a person.
 func readDocument[T any](s *Store, dir *folder, base string, parse func([]byte) (*T, error)) (*T, []byte, error) {
+	if err := checkOwner(dir, base); err != nil {
+		return nil, nil, s.stuckDocument(dir.name(base), err)
+	}
 	b, err := readFile(dir, base)
 	if errors.Is(err, unix.ENOENT) {
 		return nil, nil, nil

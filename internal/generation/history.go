@@ -24,9 +24,11 @@ type listing struct {
 	statuses []int // N.status.json
 	temps    []string
 	asides   map[string]int // what a person has moved aside as we said, by name: the generation
+	last     int            // the highest number that any name has
 }
 
-// listing reads the names in the folder of generations. What is none of ours is passed over.
+// listing reads the names in the folder of generations. What is none of ours is passed over, and so is what another user has
+// put there under such a name, as if it were not there.
 func (s *Store) listing() (l listing, err error) {
 	if err := s.openGens(); err != nil || s.gens == nil {
 		return l, err
@@ -44,7 +46,14 @@ func (s *Store) listing() (l listing, err error) {
 		if err != nil || i < 1 || itoa(i) != stem {
 			continue
 		}
-		switch rest := n[len(stem):]; {
+		rest := n[len(stem):]
+		if suffix == "" || rest == stagedSuffix || rest == statusSuffix {
+			l.last = max(l.last, i)
+			if checkOwner(s.gens, n) != nil {
+				continue
+			}
+		}
+		switch {
 		case suffix == "":
 			l.done = append(l.done, i)
 		case rest == stagedSuffix:
@@ -67,15 +76,7 @@ func (s *Store) listing() (l listing, err error) {
 }
 
 // next is a number that no generation ever had.
-func (l listing) next() int {
-	last := 0
-	for _, list := range [][]int{l.done, l.staged, l.statuses} {
-		if len(list) > 0 {
-			last = max(last, list[len(list)-1])
-		}
-	}
-	return last + 1
-}
+func (l listing) next() int { return l.last + 1 }
 
 // maxAbove bounds the number that is taken from elsewhere: what is higher is no number that prelet wrote.
 const maxAbove = 1 << 30
@@ -136,6 +137,9 @@ func (s *Store) status(m *manifest) (*status, error) {
 
 func (s *Store) recordedStatus(gen int) (*status, error) {
 	st, _, err := readDocument(s, s.gens, itoa(gen)+statusSuffix, parseStatus)
+	if errors.Is(err, errOthers) {
+		return nil, nil // as listing does
+	}
 	if err == nil && st != nil && st.Gen != 0 && st.Gen != gen {
 		err = s.stuckDocument(s.gens.name(itoa(gen)+statusSuffix), fmt.Errorf("it is of generation %d", st.Gen))
 	}

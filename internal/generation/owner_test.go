@@ -9,27 +9,32 @@ import (
 	"github.com/prelet/prelet/internal/fault"
 )
 
-// TestOthersFilesInTheStateFolder opens a state folder that others could write to for a while: what they have put into it is
-// refused, whatever the modes are by now. Where they have put nothing, the folder is taken, and closed to them.
+// TestOthersFilesInTheStateFolder opens a state folder that others could write to for a while: of what they have put into it a
+// journal or held plans are damaged, whatever the modes are by now, generations and verdicts are as if they were not there, and
+// what is none of ours is passed over. The folder is taken, and closed to them.
 func TestOthersFilesInTheStateFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of another user")
 	}
 
 	for name, c := range map[string]struct {
-		path string // in the state folder; "": nothing
-		link string
+		path    string // in the state folder; "": nothing
+		link    string
+		refused fault.Code // of Open, or of Recover; "": none
+		bad     bool       // there is no good generation
+		held    bool
 	}{
 		"nothing":           {},
-		"a journal":         {path: "journal.json"},
-		"held plans":        {path: "held.json"},
-		"the lock":          {path: "lock"},
-		"the kubelet":       {path: "kubelet.json"},
+		"a journal":         {path: "journal.json", refused: fault.NeedsPerson, bad: true},
+		"held plans":        {path: "held.json", held: true},
+		"the lock":          {path: "lock", refused: fault.CannotWrite},
+		"something else":    {path: "site.bak"},
 		"a generation":      {path: "generations/2"},
 		"a staged one":      {path: "generations/2.staged"},
-		"a verdict":         {path: "generations/1.status.json"},
-		"the generations":   {path: "generations"},
-		"a link to nowhere": {path: "journal.json", link: "/nowhere"},
+		"the good one":      {path: "generations/1", bad: true},
+		"a verdict":         {path: "generations/1.status.json", bad: true},
+		"the generations":   {path: "generations", refused: fault.CannotWrite},
+		"a link to nowhere": {path: "journal.json", link: "/nowhere", refused: fault.NeedsPerson, bad: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
@@ -66,17 +71,23 @@ func TestOthersFilesInTheStateFolder(t *testing.T) {
 			if err == nil {
 				defer s.Close()
 			}
-			if c.path == "" {
-				st, statErr := os.Stat(dir)
-				if err != nil || statErr != nil || st.Mode().Perm() != 0o700 {
-					t.Errorf("got %v, mode %v; want it open, and closed to others", err, st.Mode())
-				}
-
+			if err == nil {
+				_, err = s.Recover()
+			}
+			if fault.CodeOf(err) != c.refused || err != nil && !strings.Contains(err.Error(), c.path) {
+				t.Fatalf("got %v, want %q and %s", err, c.refused, c.path)
+			}
+			if c.refused == fault.CannotWrite {
 				return
 			}
-			if fault.CodeOf(err) != fault.CannotWrite || !strings.Contains(err.Error(), c.path) ||
-				!strings.Contains(err.Error(), "belongs to uid 1000") {
-				t.Errorf("got %v, want a refusal of %s for its owner", err, c.path)
+			if st, err := os.Stat(dir); err != nil || st.Mode().Perm() != 0o700 {
+				t.Errorf("got %v, mode %v; want it closed to others", err, st.Mode())
+			}
+			if gen, ok := s.LastGood(); ok == c.bad {
+				t.Errorf("got %d, %v as the last good one, want %v", gen, ok, !c.bad)
+			}
+			if why, held := s.Held("p2"); held != c.held {
+				t.Errorf("a plan is held: got %v (%s), want %v", held, why, c.held)
 			}
 		})
 	}

@@ -58,6 +58,9 @@ func (s *Store) pack(n int) (*pack, error) {
 
 func (s *Store) readPack(n int, name string) (*pack, error) {
 	at := s.gens.name(name)
+	if err := checkOwner(s.gens, name); err != nil {
+		return nil, s.stuckDocument(at, err)
+	}
 	fd, err := unix.Openat(s.gens.fd, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, wrap(fault.CannotWrite, "read", at, err)

@@ -152,8 +152,11 @@ func (s *Store) openDir() (err error) {
 			return err
 		}
 	}
-	if err := s.checkOwners(); err != nil {
-		return err
+	for _, n := range []string{lockName, gensName} { // each other file is judged when it is read
+		if err := checkOwner(s.dir, n); err != nil {
+			return NewFault(fault.CannotWrite, "open", s.dir.name(n), err,
+				"find out who made it; then move it away, or, if it is prelet's, chown it to root")
+		}
 	}
 	s.lockFD, err = s.openLock()
 	if err = s.freezeOn(err); err == nil && s.lockFD < 0 {
@@ -165,33 +168,18 @@ func (s *Store) openDir() (err error) {
 // isOthers says whether something belongs neither to root nor to this user.
 func isOthers(st unix.Stat_t) bool { return st.Uid != 0 && st.Uid != uint32(unix.Geteuid()) }
 
-// checkOwners refuses what others have put into the state folder while its mode let them: a journal is finished, and a
+// errOthers is that another user has made what has the name of a file of ours.
+var errOthers = errors.New("the folder is root's")
+
+// checkOwner refuses what others have put into the state folder while its mode let them: a journal is finished, and a
 // generation comes back, without asking anybody. That the mode is right by now tells nothing: systemd-tmpfiles sets it.
-func (s *Store) checkOwners() error {
-	check := func(f *folder) error {
-		all, err := names(f)
-		if err != nil {
-			return err
-		}
-		for _, n := range all {
-			var st unix.Stat_t
-			if unix.Fstatat(f.fd, n, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && isOthers(st) { // else it went meanwhile
-				return NewFault(fault.CannotWrite, "open", f.name(n), fmt.Errorf("it belongs to uid %d, and the folder is root's", st.Uid),
-					"find out who made it; then move it away, or, if it is prelet's, chown it to root")
-			}
-		}
-
-		return nil
+func checkOwner(f *folder, name string) error {
+	var st unix.Stat_t
+	if unix.Fstatat(f.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && isOthers(st) { // else it went meanwhile
+		return fmt.Errorf("it belongs to uid %d, and %w", st.Uid, errOthers)
 	}
 
-	if err := check(s.dir); err != nil {
-		return err
-	}
-	if err := s.openGens(); err != nil || s.gens == nil {
-		return err
-	}
-
-	return check(s.gens)
+	return nil
 }
 
 // freezeOn takes a read-only file system for a store that cannot be written, and passes any other error on.

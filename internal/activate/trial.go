@@ -103,7 +103,9 @@ func (m *Machine) endTrial() (ended bool) {
 		if text, err := nodefile.ReadFile(path, generation.MaxContent); err == nil && bytes.HasPrefix(text, []byte(trialMark)) {
 			if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 				ended = true
-				_ = os.Remove(filepath.Dir(path)) // stays where it has other files
+				if dir := filepath.Dir(path); dir != m.TrialDir { // which prelet's units need, to be writable there
+					_ = os.Remove(dir) // stays where it has other files
+				}
 			}
 		}
 

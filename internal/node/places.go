@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// writable are the folders that prelet's units may write. Source: ReadWritePaths= in packaging/systemd, and /run, which
-// ProtectSystem=strict leaves alone.
-var writable = []string{"/etc", "/run", "/var/lib/kubelet", "/var/lib/prelet"}
+// writable are the folders that prelet's units may write. Source: ReadWritePaths= in packaging/systemd; ProtectSystem=strict
+// takes the others, /run too.
+var writable = []string{"/etc", "/var/lib/kubelet", "/var/lib/prelet"}
 
 // IsWritable reports whether prelet's units may write a path: as they are packaged, or where more says so.
 func IsWritable(file string, more []string) bool {
@@ -30,6 +30,6 @@ func WhyReadOnly(file string) string {
 		folder = file
 	}
 
-	return "Its units may write below " + strings.Join(writable[:3], ", ") + " only. Choose such a place, or ship a drop-in for prelet.service, " +
+	return "Its units may write below " + strings.Join(writable[:2], " and ") + " only. Choose such a place, or ship a drop-in for prelet.service, " +
 		"prelet-apply.service and prelet-verify.service with ReadWritePaths=-" + folder + "."
 }

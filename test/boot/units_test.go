@@ -78,8 +78,8 @@ func TestRefusedByHand(t *testing.T) {
 	m.well(2)
 }
 
-// A drop-in of the site that does so is found before COMMIT as well: systemd is asked with it, and the kubelet runs on. One that
-// is there is removed by a site without it.
+// A drop-in of the site that does so is found before COMMIT as well, by hand and at a boot: systemd is asked with it, and the
+// kubelet runs on. One that is there is removed by a site without it.
 func TestSiteRefusesByHand(t *testing.T) {
 	t.Parallel()
 	m := joined(t)
@@ -106,6 +106,21 @@ func TestSiteRefusesByHand(t *testing.T) {
 			t.Errorf("%s: the kubelet has pid %s, had %s", text, now, pid)
 		}
 		m.do("systemctl", "stop", "prelet-apply.service") // which tries again
+	}
+
+	m.off()
+	m.boot()
+	if s := m.status(); s.Exit != 52 || s.Generation != 1 {
+		t.Errorf("status after a boot with the last of them: got %+v, want 52 and generation 1", s)
+	}
+	if _, err := os.Lstat(m.root + dropIn); err == nil {
+		t.Error("the file is there after a boot")
+	}
+	if now := m.property("kubelet", "ActiveState"); now != "active" {
+		t.Errorf("the kubelet is %s after a boot, want active", now)
+	}
+	if left := m.do("find", "/run/systemd/system.control", "-type", "f"); left != "" {
+		t.Errorf("left of what was tried: %s", left)
 	}
 
 	m.put("/etc/prelet/site.hcl", m.site)

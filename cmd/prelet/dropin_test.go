@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prelet/prelet/internal/app"
+	"github.com/prelet/prelet/internal/generation"
 )
 
 const (
@@ -123,14 +124,21 @@ func TestDropInThatRefusesGoes(t *testing.T) {
 	}
 }
 
-// TestTrialOfKilledRun ends what a run that was killed before its commit has tried.
+// TestTrialOfKilledRun ends what a run that was killed before its commit has tried, also the largest file that a site may write.
 func TestTrialOfKilledRun(t *testing.T) {
-	m := goodNode(t)
-	m.readsDropIn()
-	m.put(tryDropIn, "# prelet asks systemd what this file does, before it is committed. It goes by itself.\n[Unit]\nRefuseManualStop=yes\n")
-	m.onReload()
-	m.want("run", m.as("", "run"), ended{})
-	if _, err := os.Lstat(m.root + tryDropIn); err == nil || m.kubelet.NoStop {
-		t.Errorf("what was tried is still there (%v), or in force (%t)", err, m.kubelet.NoStop)
+	for name, text := range map[string]string{
+		"small":   "[Unit]\nRefuseManualStop=yes\n",
+		"largest": "[Unit]\nRefuseManualStop=yes\n" + strings.Repeat("#", generation.MaxContent-28),
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := goodNode(t)
+			m.readsDropIn()
+			m.put(tryDropIn, "# prelet asks systemd what this file does, before it is committed. It goes by itself.\n"+text)
+			m.onReload()
+			m.want("run", m.as("", "run"), ended{})
+			if _, err := os.Lstat(m.root + tryDropIn); err == nil || m.kubelet.NoStop {
+				t.Errorf("what was tried is still there (%v), or in force (%t)", err, m.kubelet.NoStop)
+			}
+		})
 	}
 }

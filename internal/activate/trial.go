@@ -100,7 +100,7 @@ func (m *Machine) endTrial() (ended bool) {
 		if err != nil || !d.Type().IsRegular() {
 			return nil
 		}
-		if text, err := nodefile.ReadFile(path, generation.MaxContent); err == nil && bytes.HasPrefix(text, []byte(trialMark)) {
+		if text, err := nodefile.ReadFile(path, generation.MaxContent+int64(len(trialMark))); err == nil && bytes.HasPrefix(text, []byte(trialMark)) {
 			if err := os.Remove(path); err == nil || errors.Is(err, fs.ErrNotExist) {
 				ended = true
 				if dir := filepath.Dir(path); dir != m.TrialDir { // which prelet's units need, to be writable there

@@ -55,7 +55,7 @@ func Find(root, cache string) *Binary {
 
 		b := &Binary{file: file, now: now}
 		var kept VersionCache
-		text, err := nodefile.ReadFile(cache, nodefile.Max)
+		text, err := readKept(cache)
 		if err == nil && json.Unmarshal(text, &kept) == nil && kept.Version != "" && kept.isFile(now) {
 			b.kept = &kept
 		}
@@ -64,6 +64,17 @@ func Find(root, cache string) *Binary {
 	}
 
 	return nil
+}
+
+// readKept reads what is kept, unless others may have written it.
+func readKept(cache string) ([]byte, error) {
+	look, err := nodefile.FindTrusted(cache)
+	if err != nil {
+		return nil, err
+	}
+	defer look.Close()
+
+	return look.Read(nodefile.Max)
 }
 
 // describe describes an executable file, links followed.

@@ -100,6 +100,12 @@ func TestKept(t *testing.T) {
 	b.want("the first boot", "v1.36.3", 2)
 	b.want("the second boot", "v1.36.3", 0)
 
+	if os.Geteuid() == 0 {
+		b.must(os.Chown(b.cache, 1000, 0))
+		b.want("answers of another user", "v1.36.3", 2)
+		b.must(os.Chown(b.cache, 0, 0))
+	}
+
 	b.put("v1.36.4")
 	b.want("another of the same length and time", "v1.36.4", 2)
 	b.want("the boot after it", "v1.36.4", 0)

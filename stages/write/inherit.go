@@ -43,7 +43,7 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 	for i := 0; i < len(words); i++ {
 		run := readRun(words[i:])
 		if len(run) > 0 {
-			addInherited(base, kubelet.FlagsOf(dropOpen(run)), "the kubelet's unit", how)
+			addInherited(base, kubelet.FlagsOf(dropOpen(run)), inheritedFrom("the kubelet's unit"), how)
 			i += len(run) - 1
 			continue
 		}
@@ -55,10 +55,10 @@ func (r baseReader) inherit(base *node.Base, cfg schema.Body) hcl.Diagnostics {
 		case isVariable && name == own:
 			how.isLate = true
 		case isOfFile:
-			addInherited(base, file.flags, file.path, how)
+			addInherited(base, file.flags, inheritedFrom(file.path), how)
 		case isVariable:
 			if f, err := kubelet.ParseFlags(start.Vars[name]); err == nil {
-				addInherited(base, f, "the kubelet's unit", how)
+				addInherited(base, f, inheritedFrom("the kubelet's unit"), how)
 			}
 		}
 	}
@@ -160,10 +160,15 @@ type inheriting struct {
 	isLate    bool // behind those of its own flags file
 }
 
+// inheritedFrom returns the origin of what is in a file or a unit that is not the site's.
+func inheritedFrom(where string) origin.Origin {
+	return origin.Origin{Kind: origin.Base, Role: origin.Value, Ref: where}
+}
+
 // addInherited adds flags to what a base inherits. Its own flag for taints wins over one that it inherits. Where it is not
 // known that the kubelet gets them, taints stay where they are without that flag.
-func addInherited(base *node.Base, flags *kubelet.Flags, where string, how inheriting) {
-	from := []origin.Origin{{Kind: origin.Base, Role: origin.Value, Ref: where}}
+func addInherited(base *node.Base, flags *kubelet.Flags, where origin.Origin, how inheriting) {
+	from := []origin.Origin{where}
 	in := &base.Inherited
 	for _, name := range flags.Names() {
 		text, _ := flags.Lookup(name)
@@ -240,7 +245,9 @@ func inheritFromFiles(cfg schema.Body, in stages.Inputs) *node.Contribution {
 		all.Flags = slices.DeleteFunc(slices.Clone(all.Flags), func(f node.Flag) bool { return f.Origins[0].Ref == file })
 		all.Labels = slices.DeleteFunc(slices.Clone(all.Labels), func(l node.Label) bool { return l.Origins[0].Ref == file })
 		if flags, ok := env.Get(variables[file]); ok {
-			addInherited(&base, flags, file, inheriting{in.Base.TaintFlag, isKnown, false})
+			from := inheritedFrom(file)
+			from.Range = fileContent.Of(b).Range
+			addInherited(&base, flags, from, inheriting{in.Base.TaintFlag, isKnown, false})
 		}
 	}
 	if !isReplaced {

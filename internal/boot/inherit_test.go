@@ -83,7 +83,7 @@ func TestInheritedFlags(t *testing.T) {
 			want: "exit 0\nwarning flags-invalid\naccepts \"a:NoSchedule-\"\nEXTRA \"--register-with-taints=b:NoSchedule\""},
 		{name: "a unit with flags of its own", kubeadm: "--max-pods=20",
 			world: unit(`{"words":["/usr/bin/kubelet","--max-pods=22","$ARGS","--config=/x","$KUBELET_EXTRA_ARGS"],"vars":{"ARGS":"--v=3 --kubeconfig=/y"}}`),
-			want:  "--max-pods=22 of the kubelet's unit\n--v=3 of the kubelet's unit\n!/x\n!/y"},
+			want:  "--max-pods=22 of the kubelet's unit\n--v=3 of the kubelet's unit\nwarning conflict\nwrites /var/lib/kubelet/config.yaml, which that kubelet does not read\n!config=/x of\n!/y"},
 		{name: "flags behind the flags file", flags: `flags = { max-pods = 40, v = 3 }`,
 			world: unit(`{"words":["/usr/bin/kubelet","$KUBELET_EXTRA_ARGS","--max-pods=20","--v","3","$MORE"],"vars":{"MORE":"--eviction-hard=memory.available<1Gi"}}`),
 			want: "exit 0\nwarning conflict\n--max-pods=40 has no effect here\n--max-pods=20 of \n--v=3 of \n--eviction-hard=memory.available<1Gi of the kubelet's unit\n" +

@@ -146,6 +146,7 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		return
 	}
 	r.checkThresholds(b, n)
+	r.warnPlace(b, n)
 	doc := kubelet.NewConfig()
 	if configLayout.Of(b).V == "drop-in" {
 		for _, s := range n.Settings {
@@ -167,6 +168,19 @@ func (r *renderer) configFile(b schema.Body, n node.Node) {
 		r.fail(fault.ConfigInvalid, b.Range, "The kubelet's configuration cannot be written", "%s.", err)
 	}
 	r.add(b, node.File{Path: configTarget(b, r.in), Kind: node.Regular, Text: value.PlainText(string(doc.Canonical())), Mode: 0o644, Purpose: "kubelet-config", Origins: place(r.in.Address, b.Range)})
+}
+
+// warnPlace warns of a configuration at another place than the one that the kubelet's unit names.
+func (r *renderer) warnPlace(b schema.Body, n node.Node) {
+	file, at := r.in.Base.Inherited.ConfigFile, configTarget(b, r.in)
+	isSet := slices.ContainsFunc(n.Flags, func(f node.Flag) bool { return f.Name == "config" })
+	if file == "" || file == at || isSet || configLayout.Of(b).V == "drop-in" {
+		return
+	}
+
+	r.diags = append(r.diags, origin.Warning(fault.Conflict, b.Range, "The kubelet reads another configuration",
+		"Its unit says --config=%s, and this stage writes %s, which that kubelet does not read: nothing of it takes effect. "+
+			"Write path = %q here, or change the unit.", file, at, file))
 }
 
 // dropInValue is what says "none" where a drop-in cannot remove a field of config.yaml: no amount is zero, no CPUs

@@ -49,11 +49,13 @@ func TestDoctor(t *testing.T) {
 	m.put("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote --max-pods=20\"\n")
 	before := m.server.Authorizations()
 	e, fs := m.findings()
-	if e.exit != 3 {
-		t.Errorf("kubeadm left a flag that went, and the node is fit: %s", e.out)
+	if e.exit != 0 { // below a root nobody knows what the unit reads
+		t.Errorf("got exit %d for a flag that the kubelet may not get, want 0: %s", e.exit, e.out)
 	}
-	got := finding(fs, "kubelet", doctor.Problem)
-	for _, want := range []string{"--container-runtime", "set by /var/lib/kubelet/kubeadm-flags.env", "went with 1.27"} {
+	got := finding(fs, "kubelet", doctor.Warning)
+	for _, want := range []string{
+		"--container-runtime", "set by /var/lib/kubelet/kubeadm-flags.env; whether the kubelet gets it is not known", "went with 1.27",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("kubelet: got %q, want %q in it", got, want)
 		}

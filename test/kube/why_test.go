@@ -88,29 +88,34 @@ stage "restart" "kubelet" {
 
 	m := newMember(t, c, NodeOptions{Name: "n1"}, quick)
 	journal(t, m.Node)
-	// What no rule judges: the site writes another environment file of the kubelet's unit, as it had before it used prelet.
+	// The site writes another environment file of the kubelet's unit, as it had before it used prelet. No rule judges a label
+	// there, and the unknown flag is refused before the kubelet is.
 	const other = "/var/lib/kubelet/kubeadm-flags.env"
-	for _, c := range []struct {
-		name string
-		why
-	}{
-		{"a forbidden label in a file of the site", why{id: "label-forbidden", at: "--node-labels=example.com/a=b,node-role.kubernetes.io/worker=x", item: "label/node-role.kubernetes.io/worker",
-			says: []string{"a kubelet may not set these labels on its own node: node-role.kubernetes.io/worker"}}},
-		{"an unknown flag in a file of the site", why{id: "flag-unknown", at: "--network-plugin=cni", item: "flag/network-plugin", says: []string{"it does not know the flag --network-plugin"}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			m := m
-			m.t = t
-			m.site(strings.Replace(quick, "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = <<-EOT\n      # as before\n      KUBELET_KUBEADM_ARGS=\"--v=2 "+c.at+"\"\n    EOT\n  }\n}", 1))
-			r := toldWhy(t, m, c.why)
-			if !strings.Contains(r.Out, "was left") && !strings.Contains(r.Out, "is put back") {
-				t.Errorf("%s", r)
-			}
-			if text, err := m.Read(other); err == nil {
-				t.Errorf("%s is still there: %s", other, text)
-			}
-		})
+	writing := func(flag string) string {
+		content := "<<-EOT\n      # as before\n      KUBELET_KUBEADM_ARGS=\"--v=2 " + flag + "\"\n    EOT\n"
+		return strings.Replace(quick, "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = "+content+"  }\n}", 1)
 	}
+	t.Run("a forbidden label in a file of the site", func(t *testing.T) {
+		m := m
+		m.t = t
+		m.site(writing("--node-labels=example.com/a=b,node-role.kubernetes.io/worker=x"))
+		r := toldWhy(t, m, why{id: "label-forbidden", at: "<<-EOT", item: "label/node-role.kubernetes.io/worker",
+			says: []string{"a kubelet may not set these labels on its own node: node-role.kubernetes.io/worker"}})
+		if !strings.Contains(r.Out, "was left") && !strings.Contains(r.Out, "is put back") {
+			t.Errorf("got %s, want that it went back", r)
+		}
+		if text, err := m.Read(other); err == nil {
+			t.Errorf("got %s in %s, want no such file", text, other)
+		}
+	})
+	t.Run("an unknown flag in a file of the site", func(t *testing.T) {
+		m := m
+		m.t = t
+		m.site(writing("--network-plugin=cni"))
+		if r := m.run(10); !strings.Contains(r.Err, "The kubelet would not start with --network-plugin") {
+			t.Errorf("got %s, want that the flag is refused", r)
+		}
+	})
 
 	// A kubelet takes any name and runs; only the API server minds. prelet refuses the flag where it is its own.
 	t.Run("a name that no Node can have", func(t *testing.T) {
@@ -119,9 +124,8 @@ stage "restart" "kubelet" {
 		must(t, n.Credential("bootstrap-token", c.Token))
 		m := member{n, t, c, pin}
 		m.site(strings.Replace(strings.Replace(quick, "40s", "10s", 1), "{}", "{\n  file \"kubeadm\" {\n    path    = \""+other+"\"\n    content = \"KUBELET_KUBEADM_ARGS=--hostname-override=not_a_name\"\n  }\n}", 1))
-		// Its certificate is of that name, so it may not even ask for the Node that is planned: nobody can tell whether all is well.
-		if r := m.run(0, "-o", "json"); !strings.Contains(r.Out, `"verdict":"unknown"`) || !strings.Contains(r.Out, "answered 403 for node fresh") {
-			t.Errorf("%s", r)
+		if r := m.run(50, "-o", "json"); !strings.Contains(r.Out, `"verdict":"bad"`) || !strings.Contains(r.Out, "no Node can have the name not_a_name") {
+			t.Errorf("got %s, want a bad verdict for the name", r)
 		}
 		must(t, within(t.Context(), 20*time.Second, "the cluster refuses the name", func() string {
 			if log := n.KubeletLog(); !strings.Contains(log, `Node \"not_a_name\" is invalid: metadata.name: Invalid value`) {
